@@ -1,0 +1,92 @@
+"""A collection takes what nobody needs, and nothing else."""
+
+import os
+
+import pytest
+
+from workspaces.store import LocalTree, Missing, Store, StoreError
+
+
+def fill(work, name, size=400_000):
+    (work / name).write_bytes(os.urandom(size))
+
+
+def test_what_only_a_dropped_tree_needed_goes(store, tree, work, tmp_path):
+    fill(work, "first")
+    first = store.snapshot(tree, hold=0).tree
+    (work / "first").unlink()
+    fill(work, "second", 50_000)
+    second = store.snapshot(tree, hold=0).tree
+    done = store.gc([second])
+    assert (done.trees, done.removed_objects) == (1, 3)
+    assert done.freed_bytes > 300_000
+    with pytest.raises(Missing):
+        store.ls(first)
+    assert store.verify(full=True).ok
+    (tmp_path / "out").mkdir()
+    store.restore(second, LocalTree(tmp_path / "out"), journal=tmp_path / "journal")
+    assert store.compare(second, LocalTree(tmp_path / "out"), full=True).differ == []
+
+
+def test_a_snapshot_after_a_collection_stores_again_what_was_taken(store, tree, work):
+    first = store.snapshot(tree, hold=0).tree
+    store.gc([])
+    assert store.verify(full=True).objects == 0
+    again = store.snapshot(tree)
+    assert again.tree == first
+    assert store.read(first, b"README.md") == b"# Words\n"
+    assert store.verify(full=True).ok
+
+
+def test_held_and_recent_trees_stay(store, tree, work):
+    before = store.snapshot(tree, hold=0)
+    fill(work, "more")
+    held = store.snapshot(tree, hold=60).tree
+    store.gc([])
+    assert store.read(held, b"README.md") == b"# Words\n"
+    store.release(held)
+    fill(work, "even more")
+    recent = store.snapshot(tree, hold=0).tree
+    store.gc([], since=0.0)
+    assert store.read(recent, b"README.md") == b"# Words\n"
+    store.gc([])
+    assert store.verify().objects == 0
+    assert before.tree != held
+
+
+def test_an_unknown_tree_to_keep_changes_nothing(store, tree):
+    taken = store.snapshot(tree, hold=0).tree
+    with pytest.raises(StoreError, match="nothing was removed"):
+        store.gc(["ab" * 32])
+    assert store.read(taken, b"README.md") == b"# Words\n"
+
+
+def test_another_process_reads_on_after_a_collection(store, tree, work, tmp_path):
+    fill(work, "first")
+    store.snapshot(tree, hold=0)
+    (work / "first").unlink()
+    kept = store.snapshot(tree, hold=0).tree
+    reader = Store.open(tmp_path / "store")
+    store.gc([kept])
+    assert reader.read(kept, b"README.md") == b"# Words\n"
+
+
+def test_usage_says_what_a_tree_holds_alone(store, tree, work):
+    first = store.snapshot(tree).tree
+    fill(work, "more")
+    second = store.snapshot(tree).tree
+    told = store.usage([first, second])
+    assert told.alone[first] < 2_000
+    assert 400_000 < told.alone[second] < 410_000
+    assert told.reach[second] - told.reach[first] > 390_000
+    assert told.bytes >= told.reach[second]
+
+
+def test_another_process_takes_nothing_for_known_that_was_collected(store, tree, work, tmp_path):
+    taken = store.snapshot(tree, hold=0).tree
+    other = Store.open(tmp_path / "store")
+    assert other.compare(taken, tree).differ == []
+    store.gc([])
+    again = other.snapshot(tree)
+    assert (again.tree, other.compare(taken, tree).differ) == (taken, [])
+    assert store.verify(full=True).ok

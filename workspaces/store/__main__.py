@@ -1,0 +1,170 @@
+"""The snapshot engine on the command line: one JSON object (JSON lines for diff and ls) on standard output."""
+
+import argparse
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+
+from . import LocalTree, Store, StoreError, recover
+from .objects import LISTED, TORN, Entry
+from .reindex import reindex as make_anew
+
+
+def path_fields(path: bytes, key: str = "path") -> dict:
+    """A path as JSON holds it: text, and base64 beside it where it is not UTF-8."""
+    try:
+        return {key: path.decode()}
+    except UnicodeDecodeError:
+        return {key: path.decode(errors="replace"), f"{key}_b64": base64.b64encode(path).decode()}
+
+
+def say(fields: dict) -> None:
+    print(json.dumps(fields))
+
+
+def init(args) -> None:
+    store = Store.create(args.store)
+    say({"store": str(args.store), "id": store.id})
+
+
+def snapshot(args) -> None:
+    done = Store.open(args.store).snapshot(LocalTree(args.dir), thorough=args.thorough, hold=0)
+    say(
+        {
+            "tree": done.tree,
+            "entries": done.entries,
+            "bytes": done.bytes,
+            "added_bytes": done.added_bytes,
+            "skipped": [path_fields(path) | {"reason": reason} for path, reason in done.skipped],
+            "seconds": round(done.seconds, 4),
+        }
+    )
+
+
+def restore(args) -> None:
+    store = Store.open(args.store)
+    args.dir.mkdir(parents=True, exist_ok=True)
+    # Beside the stage rather than in the store, so that whoever finds one finds the other.
+    folder = Path(os.path.realpath(args.dir))
+    journal = args.journal or folder.with_name(f".{folder.name}.handrail-journal")
+    recover(journal)
+    paths = [os.fsencode(path) for path in args.path] if args.path else None
+    keep = [os.fsencode(path) for path in args.keep]
+    done = store.restore(args.tree, LocalTree(args.dir), journal=journal, paths=paths, keep=keep)
+    say({"created": done.created, "changed": done.changed, "removed": done.removed, "entries": done.entries})
+
+
+def compare(args) -> None:
+    proof = Store.open(args.store).compare(args.tree, LocalTree(args.dir), full=args.full)
+    say({"entries": proof.entries, "differ": [path_fields(path) for path in proof.differ]})
+
+
+def diff(args) -> None:
+    for change in Store.open(args.store).diff(args.a, args.b):
+        line = path_fields(change.path) | {"kind": change.kind}
+        if change.old_path is not None:
+            line |= path_fields(change.old_path, "old_path")
+        modes = {"old_mode": change.old_mode, "new_mode": change.new_mode}
+        say(line | {key: f"{mode:06o}" if mode is not None else None for key, mode in modes.items()})
+
+
+def entry_fields(entry: Entry) -> dict:
+    fields = path_fields(entry.name, "name") | {
+        "type": entry.type, "mode": f"{entry.mode:04o}", "uid": entry.uid, "gid": entry.gid,
+        "size": entry.size, "mtime_ns": entry.mtime_ns,
+    }  # fmt: skip
+    if entry.target:
+        fields |= path_fields(entry.target, "target")
+    if entry.content.strip(b"\0"):
+        fields["content"] = entry.content.hex()
+    flags = {"kept": entry.kept, "large": bool(entry.flags & LISTED), "torn": bool(entry.flags & TORN)}
+    return fields | {name: flag for name, flag in flags.items() if flag is not (name == "kept")}
+
+
+def ls(args) -> None:
+    for entry in Store.open(args.store).ls(args.tree, os.fsencode(args.path)):
+        say(entry_fields(entry))
+
+
+def cat(args) -> None:
+    for piece in Store.open(args.store).stream(args.tree, os.fsencode(args.path)):
+        sys.stdout.buffer.write(piece)
+
+
+def verify(args) -> None:
+    found = Store.open(args.store).verify(full=args.full)
+    problems = [
+        {
+            "where": problem.where,
+            "what": problem.what,
+            "hurts": [{"tree": tree} | path_fields(path) for tree, path in problem.hurts],
+        }
+        for problem in found.problems
+    ]
+    counts = {"packs": found.packs, "objects": found.objects, "trees": found.trees, "bytes": found.bytes}
+    say({"ok": found.ok, "full": found.full} | counts | {"problems": problems})
+    if not found.ok:
+        raise StoreError(f"{len(problems)} problems found in {args.store}")
+
+
+def reindex(args) -> None:
+    done = make_anew(args.store)
+    say({"packs": done.packs, "objects": done.objects, "trees": done.trees, "dropped": done.dropped})
+
+
+def gc(args) -> None:
+    keep = [tree for word in args.keep for tree in (sys.stdin.read().split() if word == "-" else [word])]
+    done = Store.open(args.store).gc(keep)
+    say(
+        {
+            "trees": done.trees,
+            "objects": done.objects,
+            "removed_objects": done.removed_objects,
+            "freed_bytes": done.freed_bytes,
+            "bytes": done.bytes,
+        }
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m workspaces.store", description=__doc__)
+    commands = top.add_subparsers(required=True, metavar="command")
+
+    def command(run, *names: str) -> argparse.ArgumentParser:
+        found = commands.add_parser(run.__name__)
+        found.set_defaults(run=run)
+        for name in ("store", *names):
+            found.add_argument(name, type=Path if name in ("store", "dir") else str)
+        return found
+
+    command(init)
+    command(snapshot, "dir").add_argument("--thorough", action="store_true", help="read every file")
+    found = command(restore, "tree", "dir")
+    found.add_argument("--path", action="append", help="only this path; may be given again")
+    found.add_argument("--keep", action="append", default=[], help="leave this path alone; may be given again")
+    found.add_argument("--journal", type=Path, help="where the restore notes its steps")
+    command(compare, "tree", "dir").add_argument("--full", action="store_true", help="read every file")
+    command(diff, "a", "b")
+    command(ls, "tree").add_argument("path", nargs="?", default="")
+    command(cat, "tree", "path")
+    command(verify).add_argument("--full", action="store_true", help="read every byte of the store")
+    command(reindex)
+    command(gc).add_argument("--keep", nargs="*", required=True, metavar="TREE", help="- reads trees from stdin")
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = parser().parse_args(argv)
+    try:
+        args.run(args)
+        sys.stdout.flush()
+    except (StoreError, ValueError, OSError) as error:
+        print(f"{type(error).__name__}: {error}".replace("\n", " "), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

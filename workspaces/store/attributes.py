@@ -1,0 +1,117 @@
+"""Owner, mode, extended attributes and times of an entry on disk."""
+
+import os
+import stat
+from typing import NamedTuple
+
+from .objects import Entry
+
+SPECIAL = stat.S_ISUID | stat.S_ISGID
+_CAPABILITY = b"security.capability"
+_NEVER = (b"security.selinux",)  # the label belongs to the place, not to the file
+
+
+class Attributes(NamedTuple):
+    """What is set on an entry after its content is in place. `uid` of None leaves the owner as it is."""
+
+    mode: int
+    uid: int | None
+    gid: int | None
+    mtime_ns: int
+    xattrs: tuple[tuple[bytes, bytes], ...] = ()
+
+    def as_list(self) -> list:
+        pairs = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.xattrs]
+        return [self.mode, self.uid, self.gid, self.mtime_ns, pairs]
+
+    @classmethod
+    def from_list(cls, fields: list) -> "Attributes":
+        pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in fields[4])
+        return cls(*fields[:4], pairs)
+
+
+class Rules(NamedTuple):
+    """What may be set where: decided once for a tree, from who we are and whose the tree is."""
+
+    euid: int
+    root_uid: int
+
+    def attributes(self, entry: Entry) -> Attributes:
+        """Return what to set for an entry: the same as recorded, less what would give rights to others."""
+        safe = entry.uid == self.root_uid and self.euid in (0, entry.uid)
+        mode = entry.mode if safe or entry.kind == 2 else entry.mode & ~SPECIAL
+        xattrs = (
+            ()
+            if not entry.extras
+            else tuple(
+                (name, value)
+                for name, value in entry.xattrs.items()
+                if name not in _NEVER and (name != _CAPABILITY or (safe and self.euid == 0))
+            )
+        )
+        owner = (entry.uid, entry.gid) if self.euid == 0 else (None, entry.gid)
+        return Attributes(mode, *owner, entry.mtime_ns, xattrs)
+
+    def same(self, live: Entry, want: Entry) -> bool:
+        """Whether a live entry has all that a restore would have set on it."""
+        wished = self.attributes(want)
+        if (live.mode, live.mtime_ns) != (wished.mode, wished.mtime_ns):
+            return False
+        if self.euid == 0 and (live.uid, live.gid) != (want.uid, want.gid):
+            return False
+        found = {name: value for name, value in live.xattrs.items() if name not in _NEVER}
+        return found == dict(wished.xattrs)
+
+
+def set_on(fd: int, wanted: Attributes, *, path: str | None = None) -> None:
+    """Give an open file or folder its attributes. `path` stands in for a descriptor opened with O_PATH."""
+    at: int | str = path or fd
+    if wanted.uid is not None:
+        os.chown(at, wanted.uid, wanted.gid)
+    else:
+        _try_group(at, wanted.gid)
+    os.chmod(at, wanted.mode)
+    set_xattrs(at, wanted.xattrs)
+    os.utime(at, ns=(wanted.mtime_ns, wanted.mtime_ns))
+
+
+def set_on_new(fd: int, wanted: Attributes, made: tuple[int, int, int]) -> None:
+    """The same for a file that was just made with (uid, gid, mode): what is right already is left alone."""
+    if wanted.uid is not None:
+        if (wanted.uid, wanted.gid) != made[:2]:
+            os.chown(fd, wanted.uid, wanted.gid)
+    elif wanted.gid not in (None, made[1]):
+        _try_group(fd, wanted.gid)
+    if wanted.mode != made[2]:
+        os.chmod(fd, wanted.mode)
+    if wanted.xattrs:
+        set_xattrs(fd, wanted.xattrs)
+    os.utime(fd, ns=(wanted.mtime_ns, wanted.mtime_ns))
+
+
+def _try_group(at: int | str, gid: int | None) -> None:
+    if gid is not None:
+        try:
+            os.chown(at, -1, gid)
+        except PermissionError:
+            pass  # only groups that the user belongs to; kept where permitted
+
+
+def set_xattrs(at: int | str, pairs: tuple[tuple[bytes, bytes], ...], *, follow: bool = True) -> None:
+    """Make the extended attributes equal to `pairs`, as far as the file system and our rights allow."""
+    options = {} if isinstance(at, int) else {"follow_symlinks": follow}
+    try:
+        present = {os.fsencode(name) for name in os.listxattr(at, **options)}
+    except OSError:
+        present = set()
+    wanted = dict(pairs)
+    for name in present - wanted.keys() - set(_NEVER):
+        try:
+            os.removexattr(at, name, **options)
+        except OSError:
+            pass  # shown by the proof that follows each restore
+    for name, value in wanted.items():
+        try:
+            os.setxattr(at, name, value, **options)
+        except OSError:
+            pass  # the same

@@ -1,0 +1,216 @@
+"""File access that never leaves a folder, whatever others do to its entries meanwhile.
+
+Every name is resolved relative to a directory descriptor. The kernel refuses symlinks, `..`, magic links and other
+mounts in one step (`openat2`); where that call is missing, each component is opened with O_NOFOLLOW. Without
+`openat2` a bind mount of the same file system cannot be told from a plain folder; everything else holds.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = [
+    "BadPath",
+    "mkdir_beneath",
+    "open_beneath",
+    "open_root",
+    "parent_beneath",
+    "readlink_beneath",
+    "rename_beneath",
+    "rmdir_beneath",
+    "split_path",
+    "stat_beneath",
+    "symlink_beneath",
+    "unlink_beneath",
+]
+
+_OPENAT2 = 437  # the same number on every architecture that has the call
+_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}.get(os.uname().machine)
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
+RESOLVE = _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH
+RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
+_HOP = 4000  # bytes; the kernel takes a path of 4095
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class BadPath(ValueError):
+    """A name that is absolute, holds NUL, or steps upwards."""
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
+
+
+def split_path(path: bytes) -> list[bytes]:
+    """Return the components of a relative path; BadPath for one that could lead elsewhere."""
+    if b"\0" in path:
+        raise BadPath("the path holds a NUL byte")
+    if path.startswith(b"/"):
+        raise BadPath("the path is absolute")
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    if b".." in parts:
+        raise BadPath("the path steps upwards")
+    return parts
+
+
+def open_root(path: str | bytes | os.PathLike) -> int:
+    """Open the folder that everything else is relative to; the caller vouches for this one path."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def open_beneath(root_fd: int, path: bytes, flags: int, mode: int = 0o666) -> int:
+    """Open `path` below `root_fd` and return the descriptor; ELOOP or EXDEV (OSError) if it would lead out.
+
+    An empty path is the folder itself. A symlink at the end is refused too, unless O_PATH | O_NOFOLLOW asks for it.
+    """
+    parts = split_path(path)
+    name = b"/".join(parts) or b"."
+    if len(name) > _HOP:
+        return _open_in_hops(root_fd, parts, flags, mode)
+    flags |= os.O_CLOEXEC
+    if not flags & os.O_PATH:  # the kernel refuses the pair
+        flags |= os.O_NOCTTY
+    if not flags & (os.O_CREAT | os.O_TMPFILE & ~os.O_DIRECTORY):
+        mode = 0
+    if _kernel_resolves():
+        return _openat2(root_fd, name, flags, mode)
+    return _open_by_component(root_fd, name, flags, mode)
+
+
+def _open_in_hops(root_fd, parts, flags, mode):
+    # A tree may be deeper than one path may be long.
+    count = max(1, _HOP // 256)
+    at = open_beneath(root_fd, b"/".join(parts[:count]), _FOLDER)
+    try:
+        return open_beneath(at, b"/".join(parts[count:]), flags, mode)
+    finally:
+        os.close(at)
+
+
+def _openat2(root_fd, name, flags, mode):
+    how = _OpenHow(flags, mode, RESOLVE)
+    for _ in range(64):
+        fd = _libc.syscall(_OPENAT2, root_fd, name, ctypes.byref(how), ctypes.sizeof(how))
+        if fd >= 0:
+            return fd
+        # EAGAIN: something was renamed while the kernel looked, so that it could not be sure.
+        if (code := ctypes.get_errno()) not in (errno.EINTR, errno.EAGAIN):
+            break
+    raise OSError(code, os.strerror(code), os.fsdecode(name))
+
+
+def _open_by_component(root_fd, name, flags, mode):
+    *folders, last = name.split(b"/")
+    at = os.dup(root_fd)
+    try:
+        device = os.fstat(at).st_dev
+        for folder in folders:
+            below = os.open(folder, _FOLDER, dir_fd=at)
+            os.close(at)
+            at = below
+            if os.fstat(at).st_dev != device:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), os.fsdecode(name))
+        fd = os.open(last, flags | os.O_NOFOLLOW, mode, dir_fd=at)
+    finally:
+        os.close(at)
+    found = os.fstat(fd)
+    asked_for_link = flags & os.O_PATH and flags & os.O_NOFOLLOW
+    code = errno.ELOOP if stat.S_ISLNK(found.st_mode) and not asked_for_link else 0
+    if found.st_dev != device:
+        code = errno.EXDEV
+    if code:
+        os.close(fd)
+        raise OSError(code, os.strerror(code), os.fsdecode(name))
+    return fd
+
+
+_resolves = None
+
+
+def _kernel_resolves():
+    # Old container runtimes answer EPERM for calls they do not know, so one harmless try decides for good.
+    global _resolves
+    if _resolves is None:
+        try:
+            os.close(_openat2(-100, b".", _FOLDER, 0))  # -100: AT_FDCWD
+            _resolves = True
+        except OSError:
+            _resolves = False
+    return _resolves
+
+
+@contextmanager
+def parent_beneath(root_fd: int, path: bytes) -> Iterator[tuple[int, bytes]]:
+    """Give (descriptor of the folder that holds `path`, last name); BadPath for the root itself."""
+    *folders, name = split_path(path) or [b""]
+    if not name:
+        raise BadPath("the folder itself has no name to change")
+    fd = open_beneath(root_fd, b"/".join(folders), _FOLDER)
+    try:
+        yield fd, name
+    finally:
+        os.close(fd)
+
+
+def stat_beneath(root_fd: int, path: bytes) -> os.stat_result:
+    """Return lstat of an entry below the root, or of the root for an empty path."""
+    if not split_path(path):
+        return os.fstat(root_fd)
+    with parent_beneath(root_fd, path) as (at, name):
+        return os.stat(name, dir_fd=at, follow_symlinks=False)
+
+
+def readlink_beneath(root_fd: int, path: bytes) -> bytes:
+    """Return where a symlink below the root points, without going there."""
+    with parent_beneath(root_fd, path) as (at, name):
+        return os.readlink(name, dir_fd=at)
+
+
+def mkdir_beneath(root_fd: int, path: bytes, mode: int = 0o777) -> None:
+    """Make one folder; its parent must be there."""
+    with parent_beneath(root_fd, path) as (at, name):
+        os.mkdir(name, mode, dir_fd=at)
+
+
+def symlink_beneath(root_fd: int, target: bytes, path: bytes) -> None:
+    """Make a symlink; where it points is not looked at."""
+    with parent_beneath(root_fd, path) as (at, name):
+        os.symlink(target, name, dir_fd=at)
+
+
+def unlink_beneath(root_fd: int, path: bytes) -> None:
+    """Remove one entry that is not a folder (a symlink itself, never its target)."""
+    with parent_beneath(root_fd, path) as (at, name):
+        os.unlink(name, dir_fd=at)
+
+
+def rmdir_beneath(root_fd: int, path: bytes) -> None:
+    """Remove one empty folder."""
+    with parent_beneath(root_fd, path) as (at, name):
+        os.rmdir(name, dir_fd=at)
+
+
+def rename_beneath(root_fd: int, old: bytes, new: bytes, *, flags: int = 0, new_root_fd: int | None = None) -> None:
+    """Rename within the root, or into another one; `flags` as for renameat2 (RENAME_NOREPLACE, RENAME_EXCHANGE)."""
+    with (
+        parent_beneath(root_fd, old) as (old_at, old_name),
+        parent_beneath(root_fd if new_root_fd is None else new_root_fd, new) as (new_at, new_name),
+    ):
+        rename_at(old_at, old_name, new_at, new_name, flags)
+
+
+def rename_at(old_at: int, old_name: bytes, new_at: int, new_name: bytes, flags: int = 0) -> None:
+    """Rename between two open folders; names are single components."""
+    if not flags:
+        os.rename(old_name, new_name, src_dir_fd=old_at, dst_dir_fd=new_at)
+        return
+    if _RENAMEAT2 is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if _libc.syscall(_RENAMEAT2, old_at, old_name, new_at, new_name, flags) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), os.fsdecode(new_name))

@@ -1,0 +1,189 @@
+"""The catalog: which packs and index segments make up the store now, and reading objects through them.
+
+The `head` file names them and is replaced in one rename, so a reader sees all of a commit or nothing of it. A reader
+looks at the head before it says that something is missing; that is all a new snapshot costs it.
+"""
+
+import errno
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blake3 import blake3
+
+from . import blocks
+from .errors import Damaged, Missing, StoreError
+from .objects import EMPTY, Folder, decode_folder
+from .segments import Place, Segment
+
+FORMAT = "handrail-store"
+VERSION = 1
+_CACHED_BYTES = 24 << 20
+
+
+@dataclass(frozen=True)
+class Head:
+    """One state of the store. `packs` maps a pack's number to its committed length."""
+
+    generation: int = 0
+    collected: int = 0  # grows at each garbage collection: caches made before it may name what is gone
+    next_pack: int = 1  # numbers are never used again, so that no reader takes one pack for another
+    packs: dict[int, int] = field(default_factory=dict)
+    segments: list[str] = field(default_factory=list)
+    trees: dict[str, float] = field(default_factory=dict)  # trees of the last day: unix time of their commit
+
+    def encode(self) -> bytes:
+        body = json.dumps({"format": FORMAT, "version": VERSION, **vars(self)}, separators=(",", ":")).encode()
+        return body + b"\n" + blake3(body).hexdigest().encode() + b"\n"
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Head":
+        try:
+            body, checksum, _ = data.split(b"\n")
+            fields = json.loads(body)
+            if fields.pop("format") != FORMAT:
+                raise ValueError("another format")
+        except (ValueError, KeyError, AttributeError) as error:
+            raise Damaged("the store's head is damaged; `reindex` makes it anew from the packs") from error
+        if (version := fields.pop("version", None)) != VERSION:
+            raise StoreError(f"this store has format version {version}; this program knows version {VERSION}")
+        if blake3(body).hexdigest().encode() != checksum:
+            raise Damaged("the store's head is damaged; `reindex` makes it anew from the packs")
+        return cls(**{**fields, "packs": {int(number): size for number, size in fields["packs"].items()}})
+
+
+def pack_path(store: Path, number: int) -> Path:
+    return store / "packs" / f"{number:08d}.pack"
+
+
+class Pack:
+    """An open pack; its descriptor lives as long as anyone reads from it."""
+
+    def __init__(self, path: Path):
+        self._fd = -1
+        self.name = path.name
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self):
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def read(self, offset: int, length: int) -> bytes:
+        return os.pread(self._fd, length, offset)
+
+
+class View:
+    """The store as of one head; never changes, so threads share it."""
+
+    def __init__(self, store: Path, head_bytes: bytes, known: dict[str, Segment]):
+        self.head, self.head_bytes, self._store = Head.decode(head_bytes), head_bytes, store
+        head = self.head
+        self.segments = {name: known.get(name) or Segment(store / "index" / name) for name in head.segments}
+        self._packs: dict[int, Pack] = {}
+
+    def find(self, content: bytes) -> Place | None:
+        for segment in self.segments.values():
+            if place := segment.find(content):
+                return place
+        return None
+
+    def pack(self, number: int) -> Pack:
+        pack = self._packs.get(number)
+        if pack is None:
+            pack = self._packs.setdefault(number, Pack(pack_path(self._store, number)))
+        return pack
+
+
+class Catalog:
+    """Reads objects by id. Safe for concurrent threads; sees what other processes commit."""
+
+    def __init__(self, store: Path):
+        self.store = store
+        self._lock = threading.Lock()
+        self._blocks: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._cached = 0
+        self._view: View | None = None
+        self.refresh()
+
+    @property
+    def view(self) -> View:
+        return self._view
+
+    def refresh(self) -> bool:
+        """Look at the head; return whether it has changed."""
+        for _ in range(100):
+            data = self._head_bytes()
+            if self._view and self._view.head_bytes == data:
+                return False
+            try:
+                self._view = View(self.store, data, self._view.segments if self._view else {})
+                return True
+            except FileNotFoundError:
+                # A collection has just replaced the segments that this head named: there is a newer head.
+                continue
+        raise Damaged("the store's head names index segments that are not there; `reindex` makes them anew")
+
+    def _head_bytes(self) -> bytes:
+        # Its stat would not do: two heads within one tick of the clock may share inode, size and times.
+        try:
+            return (self.store / "head").read_bytes()
+        except FileNotFoundError as error:
+            raise StoreError(f"there is no store at {self.store}") from error
+
+    def locate(self, content: bytes) -> Place:
+        """Return where an object lies; Missing if the store does not hold it."""
+        if place := self._view.find(content):
+            return place
+        if self.refresh() and (place := self._view.find(content)):
+            return place
+        raise Missing(f"the store does not hold {content.hex()}")
+
+    def holds(self, content: bytes) -> bool:
+        return content == EMPTY or self._view.find(content) is not None
+
+    def blob(self, content: bytes) -> bytes:
+        """Return the bytes of an object, proven against its id."""
+        if content == EMPTY:
+            return b""
+        for last in (False, True):
+            place = self.locate(content)
+            try:
+                return self.blob_at(content, place)
+            except OSError as error:
+                if error.errno != errno.ENOENT or last:
+                    raise Damaged(f"pack {place.pack:08d} cannot be read: {error.strerror}") from error
+                self.refresh()  # the pack was rewritten by a collection since this view was made
+        raise AssertionError("unreachable")
+
+    def blob_at(self, content: bytes, place: Place) -> bytes:
+        raw = self.raw_block(place)
+        data = raw[place.offset : place.offset + place.length]
+        if blake3(data).digest() != content:
+            raise Damaged(f"{content.hex()} in pack {place.pack:08d} at {place.block} is not what was written")
+        return data
+
+    def raw_block(self, place: Place) -> bytes:
+        key = (place.pack, place.block)
+        with self._lock:
+            if key in self._blocks:
+                self._blocks.move_to_end(key)
+                return self._blocks[key]
+        where = f"the block at {place.block} of pack {place.pack:08d}"
+        data = self._view.pack(place.pack).read(place.block, place.block_length)
+        raw = blocks.payload(data, blocks.check_block(data, where), where)
+        with self._lock:
+            if self._blocks.setdefault(key, raw) is raw:
+                self._cached += len(raw)
+            while self._cached > _CACHED_BYTES and len(self._blocks) > 1:
+                self._cached -= len(self._blocks.popitem(last=False)[1])
+        return raw
+
+    def folder(self, content: bytes) -> Folder:
+        return decode_folder(self.blob(content))
+
+    def packs(self) -> Iterator[tuple[int, int]]:
+        return iter(sorted(self._view.head.packs.items()))

@@ -1,0 +1,260 @@
+"""Garbage collection: what no kept tree needs leaves the index at once, and the packs when they are mostly dead.
+
+Whatever the index names is there with all that lies below it; snapshots rely on that. So dead objects leave the index
+even where their bytes stay. Until the new head is in place nothing has happened; afterwards old files are only litter.
+"""
+
+import contextlib
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from . import blocks
+from .catalog import Catalog, pack_path
+from .contents import pieces_of
+from .errors import Damaged, Missing, StoreError
+from .objects import EMPTY, FILE, FOLDER, LISTED
+from .segments import Place, merged
+from .writer import Writer, flush_folder, replace_file
+
+MOSTLY_DEAD = 0.5
+_CACHE_DAYS = 60
+
+
+class Collected(NamedTuple):
+    """What a collection did; `bytes` is what the packs take now."""
+
+    trees: int
+    objects: int
+    removed_objects: int
+    freed_bytes: int
+    bytes: int
+
+
+# -- holds ---------------------------------------------------------------------------------------------------------
+
+
+def write_hold(folder: Path, tree_id: str, seconds: float) -> None:
+    """Note that a tree is held; the longer of two holds counts."""
+    path = folder / tree_id
+    until = time.time() + seconds
+    with contextlib.suppress(OSError, ValueError):
+        if float(path.read_text()) >= until:
+            return
+    # A little more than was asked for, so that whoever asks every few seconds seldom needs to write.
+    replace_file(path, f"{until + min(60.0, seconds):.3f}\n".encode())
+
+
+def held(folder: Path) -> set[bytes]:
+    """Return the trees that are held now, and forget what is over."""
+    trees = set()
+    for path in folder.iterdir():
+        try:
+            if path.name.endswith(".new"):
+                if path.stat().st_mtime < time.time() - 3600:
+                    path.unlink()  # of somebody who died while writing it
+            elif float(path.read_text()) > time.time():
+                trees.add(bytes.fromhex(path.name))
+            else:
+                path.unlink()
+        except (OSError, ValueError):
+            continue  # taken away by its owner meanwhile
+    return trees
+
+
+# -- marking -------------------------------------------------------------------------------------------------------
+
+
+class Marks:
+    """Every object that a set of trees needs, by kind."""
+
+    def __init__(self, catalog: Catalog):
+        self._catalog = catalog
+        self.meta: set[bytes] = set()
+        self.data: set[bytes] = set()
+
+    def add(self, tree: bytes) -> None:
+        """Mark a tree and all below it; Missing or Damaged if it cannot be followed to its end."""
+        stack = [tree]
+        while stack:
+            content = stack.pop()
+            if content in self.meta:
+                continue
+            self.meta.add(content)
+            for entry in self._catalog.folder(content):
+                if entry.kind == FOLDER and entry.kept:
+                    stack.append(entry.content)
+                elif entry.kind == FILE and entry.kept and entry.content != EMPTY:
+                    self._file(entry)
+
+    def _file(self, entry) -> None:
+        if not entry.flags & LISTED:
+            self.data.add(entry.content)
+        elif entry.content not in self.meta:
+            self.meta.add(entry.content)
+            self.data.update(content for _, content in pieces_of(self._catalog, entry) if content)
+
+
+# -- sweeping ------------------------------------------------------------------------------------------------------
+
+
+def collect(catalog: Catalog, keep: set[bytes], since: float) -> Collected:
+    """Carry out a collection; the caller holds the writer lock."""
+    while True:
+        writer = Writer(catalog)
+        marks, trees = _mark(catalog, keep, since)
+        try:
+            result = _sweep(catalog, writer, marks, trees)
+        except BaseException:
+            writer.abort()
+            raise
+        if result is not None:
+            return result
+        writer.abort()
+
+
+def _mark(catalog: Catalog, keep: set[bytes], since: float) -> tuple[Marks, set[bytes]]:
+    recent = {bytes.fromhex(tree) for tree, at in catalog.view.head.trees.items() if at >= since}
+    marks, trees = Marks(catalog), set()
+    for tree in sorted(keep | recent | held(catalog.store / "holds")):
+        try:
+            marks.add(tree)
+        except Missing as error:
+            if tree in keep:
+                raise StoreError(f"nothing was removed: tree {tree.hex()} is to be kept, but {error}") from error
+            continue  # a hold on what is not there holds nothing
+        trees.add(tree)
+    return marks, trees
+
+
+def _sweep(catalog: Catalog, writer: Writer, marks: Marks, trees: set[bytes]) -> Collected | None:
+    """Write the new state, or return None if a tree was held meanwhile and marking must start again."""
+    before = merged(catalog.view.segments.values())
+    live = {content: place for content, place in before.items() if content in marks.data or content in marks.meta}
+    doomed = _mostly_dead(catalog, before, live)
+    writer.closed |= doomed
+    moved = _rewrite(catalog, writer, marks, live, doomed)
+    writer.flush()
+    packs = {number: size for number, size in writer.packs.items() if number not in doomed}
+    if {tree for tree in held(catalog.store / "holds") - trees if tree in before}:
+        return None
+    freed = sum(writer.head.packs.values()) - sum(packs.values())
+    if len(live) < len(before) or doomed:
+        head = replace(
+            writer.head,
+            generation=writer.head.generation + 1,
+            collected=writer.head.collected + 1,
+            next_pack=writer.next_pack,
+            packs=packs,
+            segments=[writer.add_segment(live | moved)] if live else [],
+            trees={tree: at for tree, at in writer.head.trees.items() if bytes.fromhex(tree) in trees},
+        )
+        writer.publish(head)
+        for number in doomed:
+            pack_path(catalog.store, number).unlink(missing_ok=True)
+        for name in set(writer.head.segments) - set(head.segments):
+            (catalog.store / "index" / name).unlink(missing_ok=True)
+        flush_folder(catalog.store / "packs")
+    writer.close()
+    _forget_old_caches(catalog.store / "caches")
+    return Collected(len(trees), len(live), len(before) - len(live), freed, sum(packs.values()))
+
+
+def _mostly_dead(catalog: Catalog, before: dict[bytes, Place], live: dict[bytes, Place]) -> set[int]:
+    """Return the packs to write anew: those of which less than half is still needed."""
+    total, needed = defaultdict(int), defaultdict(int)
+    for content, place in before.items():
+        total[place.pack] += place.length
+        if content in live:
+            needed[place.pack] += place.length
+    # What an earlier collection took from the index is not counted here, so the pack's own size joins in.
+    sizes = catalog.view.head.packs
+    stored = defaultdict(int)
+    for pack, _, length in {(place.pack, place.block, place.block_length) for place in live.values()}:
+        stored[pack] += length
+    return {
+        pack
+        for pack, size in sizes.items()
+        if not needed[pack] or needed[pack] < MOSTLY_DEAD * total[pack] or stored[pack] < MOSTLY_DEAD * size
+    }
+
+
+def _rewrite(catalog, writer: Writer, marks: Marks, live: dict[bytes, Place], doomed: set[int]) -> dict[bytes, Place]:
+    """Copy what lives in doomed packs; a pack that cannot be read in full stays as it is."""
+    by_block: dict[tuple[int, int], list[bytes]] = defaultdict(list)
+    for content, place in live.items():
+        if place.pack in doomed:
+            by_block[place.pack, place.block].append(content)
+    for pack, contents in _by_pack(by_block):
+        try:
+            for content in contents:
+                catalog.blob_at(content, live[content])
+        except (Damaged, OSError):
+            doomed.discard(pack)
+            continue
+        for content in contents:
+            kind = blocks.META if content in marks.meta else blocks.DATA
+            writer.copy(catalog.blob_at(content, live[content]), kind, content)
+    writer.flush()
+    return dict(writer.places)
+
+
+def _by_pack(by_block: dict[tuple[int, int], list[bytes]]) -> Iterable[tuple[int, list[bytes]]]:
+    packs: dict[int, list[bytes]] = defaultdict(list)
+    for (pack, _), contents in sorted(by_block.items()):
+        packs[pack].extend(contents)
+    return packs.items()
+
+
+def _forget_old_caches(folder: Path) -> None:
+    oldest = time.time() - _CACHE_DAYS * 86400
+    for found in os.scandir(folder):
+        if found.stat().st_mtime < oldest:
+            os.unlink(found.path)
+
+
+# -- usage ---------------------------------------------------------------------------------------------------------
+
+
+class Usage(NamedTuple):
+    """What the store takes on disk. `alone[tree]` is what removing only that tree would free, about, in stored bytes;
+    `reach[tree]` what it needs in all."""
+
+    bytes: int
+    alone: dict[str, int]
+    reach: dict[str, int]
+
+
+def measure(catalog: Catalog, trees: list[bytes]) -> Usage:
+    """Share out the stored bytes of blocks by the raw bytes of the objects in them."""
+    catalog.refresh()
+    places = merged(catalog.view.segments.values())
+    raw: dict[tuple[int, int], int] = defaultdict(int)
+    for place in places.values():
+        raw[place.pack, place.block] += place.length
+    users: dict[bytes, int] = defaultdict(int)
+    needs: dict[bytes, set[bytes]] = {}
+    for tree in trees:
+        marks = Marks(catalog)
+        marks.add(tree)
+        needs[tree] = marks.meta | marks.data
+        for content in needs[tree]:
+            users[content] += 1
+
+    def stored(content: bytes) -> float:
+        place = places[content]
+        return place.block_length * place.length / max(1, raw[place.pack, place.block])
+
+    reach = {tree.hex(): round(sum(stored(content) for content in found)) for tree, found in needs.items()}
+    alone = {
+        tree.hex(): round(sum(stored(content) for content in found if users[content] == 1))
+        for tree, found in needs.items()
+    }
+    on_disk = sum(
+        found.stat().st_size for name in ("packs", "index", "caches") for found in os.scandir(catalog.store / name)
+    )
+    return Usage(on_disk, alone, reach)

@@ -1,0 +1,268 @@
+"""Carrying a restore out so that a crash at any point leaves the old tree or the new one.
+
+The journal is one JSON line. `staging`: nothing in the tree was touched, so recovery removes the stage. `applying`:
+everything is built and durable, so recovery carries the rest out; each step knows by inode numbers whether it was
+done. If that fails, all steps are taken back. `cleaning`: the tree is done, only the stage is left.
+"""
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+
+from blake3 import blake3
+
+from .attributes import Attributes, set_on
+from .beneath import RENAME_EXCHANGE, open_beneath, open_root, parent_beneath, rename_at
+from .errors import StoreError
+from .trees import sync_tree
+from .writer import flush_folder, replace_file
+
+VERSION = 1
+_ASIDE = b".old"
+_SWAPPED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV)
+STAGING, APPLYING, CLEANING = "staging", "applying", "cleaning"
+
+
+def as_text(path: bytes) -> str:
+    """Any bytes as JSON can hold them."""
+    return path.decode("latin-1")
+
+
+def as_path(text: str) -> bytes:
+    return text.encode("latin-1")
+
+
+def write_journal(journal: Path, phase: str, target: bytes, stage: dict, steps: list[dict]) -> None:
+    body = json.dumps(
+        {"version": VERSION, "phase": phase, "target": as_text(target), "stage": stage, "steps": steps}
+    ).encode()
+    replace_file(journal, body + b"\n" + blake3(body).hexdigest().encode() + b"\n")
+
+
+def read_journal(journal: Path) -> dict | None:
+    try:
+        data = journal.read_bytes()
+    except FileNotFoundError:
+        return None
+    body, _, checksum = data.partition(b"\n")
+    # It is replaced in one rename after a flush, so a damaged one is not the trace of a crash.
+    if blake3(body).hexdigest().encode() != checksum.strip():
+        raise StoreError(f"the journal {journal} is damaged; the tree may be between two states")
+    fields = json.loads(body)
+    if fields["version"] != VERSION:
+        raise StoreError(f"the journal {journal} has version {fields['version']}; this program knows {VERSION}")
+    return fields
+
+
+def recover(journal: str | os.PathLike) -> str | None:
+    """Finish or take back a restore that was cut off. Returns "old" or "new" for the tree as it is now, else None.
+
+    Must run before anything reads or starts in the tree. Doing it again changes nothing.
+    """
+    journal = Path(journal)
+    for name in os.listdir(journal.parent):
+        if name.startswith(f"{journal.name}.") and name.endswith(".new"):
+            (journal.parent / name).unlink()  # of a journal that was being written
+    fields = read_journal(journal)
+    if fields is None:
+        return None
+    target, stage = as_path(fields["target"]), fields["stage"]
+    state = "old" if fields["phase"] == STAGING else "new"
+    if fields["phase"] == APPLYING:
+        try:
+            tree_fd, stage_fd = open_root(target), _open_stage(stage)
+        except FileNotFoundError as error:
+            raise StoreError(f"{os.fsdecode(target)} or its stage is gone: it cannot be recovered") from error
+        try:
+            try:
+                carry_out(tree_fd, stage_fd, fields["steps"])
+            except TakenBack:
+                state = "old"
+            sync_tree(tree_fd)
+        finally:
+            os.close(tree_fd)
+            os.close(stage_fd)
+        write_journal(journal, CLEANING, target, stage, [])
+    finish(journal, stage)
+    return state
+
+
+def finish(journal: Path, stage: dict) -> None:
+    """Remove the stage, then the journal."""
+    remove_stage(stage)
+    journal.unlink()
+    flush_folder(journal.parent)
+
+
+def remove_stage(stage: dict) -> None:
+    path = as_path(stage["path"])
+    try:
+        fd = _open_stage(stage)
+    except FileNotFoundError:
+        return
+    try:
+        empty(fd)
+    finally:
+        os.close(fd)
+    os.rmdir(path)
+
+
+def _open_stage(stage: dict) -> int:
+    path = as_path(stage["path"])
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    found = os.fstat(fd)
+    if found.st_uid != stage["uid"] or stage["inode"] not in (None, found.st_ino):
+        os.close(fd)
+        raise StoreError(f"{os.fsdecode(path)} is not the folder that the restore made")
+    return fd
+
+
+def empty(fd: int) -> None:
+    """Remove everything below an open folder, following nothing."""
+    with os.scandir(fd) as listing:
+        entries = list(listing)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            below = _open_for_removal(fd, entry.name)
+            try:
+                empty(below)
+            finally:
+                os.close(below)
+            os.rmdir(entry.name, dir_fd=fd)
+        else:
+            os.unlink(entry.name, dir_fd=fd)
+
+
+def _open_for_removal(fd: int, name: str) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    # A folder without rights for its owner cannot be emptied; the stage is ours, so it gets them.
+    handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+    try:
+        if os.fstat(handle).st_mode & 0o700 != 0o700:
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)
+    finally:
+        os.close(handle)
+    return os.open(name, flags, dir_fd=fd)
+
+
+# -- steps ---------------------------------------------------------------------------------------------------------
+
+
+def carry_out(tree_fd: int, stage_fd: int, steps: list[dict]) -> None:
+    """Do what is not done yet. On an error take everything back and raise TakenBack; if even that fails, OSError."""
+    done: list[dict] = []
+    try:
+        for step in steps:
+            done.append(step)
+            _DO[step["do"]](tree_fd, stage_fd, step)
+    except OSError as error:
+        for step in reversed(done):
+            _UNDO[step["do"]](tree_fd, stage_fd, step)
+        for step in steps:  # renames back have moved the times of folders whose own step was not reached
+            if step["do"] == "adjust":
+                _readjust(tree_fd, stage_fd, step)
+        raise TakenBack(f"the restore was taken back: {error.strerror}: {error.filename}") from error
+
+
+class TakenBack(StoreError):
+    """A restore could not be carried out; the tree is as it was."""
+
+
+def _inode(at: int, name: bytes) -> int | None:
+    try:
+        return os.stat(name, dir_fd=at, follow_symlinks=False).st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _place(tree_fd: int, stage_fd: int, step: dict) -> None:
+    staged = as_path(step["staged"])
+    with parent_beneath(tree_fd, as_path(step["path"])) as (at, name):
+        there = _inode(at, name)
+        if there == step["inode"]:
+            return
+        if there is not None and not _exchange(stage_fd, staged, at, name):
+            rename_at(at, name, stage_fd, staged + _ASIDE)
+            there = None
+        if there is None:
+            rename_at(stage_fd, staged, at, name)
+
+
+def _unplace(tree_fd: int, stage_fd: int, step: dict) -> None:
+    staged = as_path(step["staged"])
+    with parent_beneath(tree_fd, as_path(step["path"])) as (at, name):
+        aside = _inode(stage_fd, staged + _ASIDE) is not None
+        if _inode(at, name) == step["inode"]:
+            if _inode(stage_fd, staged) is not None:
+                _exchange(stage_fd, staged, at, name)
+                return
+            rename_at(at, name, stage_fd, staged)
+        if aside and _inode(at, name) is None:
+            rename_at(stage_fd, staged + _ASIDE, at, name)
+
+
+def _exchange(stage_fd: int, staged: bytes, at: int, name: bytes) -> bool:
+    try:
+        rename_at(stage_fd, staged, at, name, RENAME_EXCHANGE)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOSYS):  # overlayfs and network file systems cannot exchange
+            return False
+        raise
+    return True
+
+
+def _remove(tree_fd: int, stage_fd: int, step: dict) -> None:
+    with parent_beneath(tree_fd, as_path(step["path"])) as (at, name):
+        staged = as_path(step["staged"])
+        if _inode(at, name) is not None and _inode(stage_fd, staged) is None:
+            rename_at(at, name, stage_fd, staged)
+
+
+def _unremove(tree_fd: int, stage_fd: int, step: dict) -> None:
+    staged = as_path(step["staged"])
+    with parent_beneath(tree_fd, as_path(step["path"])) as (at, name):
+        if _inode(stage_fd, staged) is not None and _inode(at, name) is None:
+            rename_at(stage_fd, staged, at, name)
+
+
+def _adjust(tree_fd: int, stage_fd: int, step: dict, side: str = "to") -> None:
+    try:
+        fd = open_beneath(tree_fd, as_path(step["path"]), os.O_PATH | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in _SWAPPED:
+            return  # the proof after the restore names it
+        raise
+    try:
+        found = os.fstat(fd)
+        # A file with more names than the tree knows may belong to somebody else; a link is never followed.
+        if found.st_ino == step["inode"] and (stat.S_ISDIR(found.st_mode) or found.st_nlink == 1):
+            set_on(fd, Attributes.from_list(step[side]), path=f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+
+
+def _readjust(tree_fd: int, stage_fd: int, step: dict) -> None:
+    _adjust(tree_fd, stage_fd, step, side="from")
+
+
+def _unlock(tree_fd: int, stage_fd: int, step: dict) -> None:
+    """Give a folder's owner the right to change it while the restore runs; its own step sets the mode at the end."""
+    fd = open_beneath(tree_fd, as_path(step["path"]), os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(os.fstat(fd).st_mode) | 0o700)
+    finally:
+        os.close(fd)
+
+
+def _relock(tree_fd: int, stage_fd: int, step: dict) -> None:
+    fd = open_beneath(tree_fd, as_path(step["path"]), os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", step["mode"])
+    finally:
+        os.close(fd)
+
+
+_DO = {"place": _place, "remove": _remove, "adjust": _adjust, "unlock": _unlock}
+_UNDO = {"place": _unplace, "remove": _unremove, "adjust": _readjust, "unlock": _relock}

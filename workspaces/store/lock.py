@@ -1,0 +1,40 @@
+"""One writer at a time, in this process and on this host."""
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import Cancelled, StoreError
+
+WAIT_SECONDS = 600.0
+_POLL_SECONDS = 0.02
+
+
+@contextmanager
+def writing(store: Path, *, wait: float = WAIT_SECONDS, cancel: threading.Event | None = None) -> Iterator[None]:
+    """Hold the store's writer lock; StoreError after `wait` seconds. The kernel frees it when the process dies."""
+    # Each descriptor is an open file of its own, so flock keeps threads apart as well as processes.
+    fd = os.open(store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + wait
+        while not _taken(fd):
+            if cancel is not None and cancel.is_set():
+                raise Cancelled("cancelled while waiting for another writer")
+            if time.monotonic() >= deadline:
+                raise StoreError(f"another writer has held the store for {wait:.0f} seconds; try again later")
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _taken(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

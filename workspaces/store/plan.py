@@ -1,0 +1,139 @@
+"""What a restore has to do: the few entries that differ between the live tree and the wanted one."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .diff import ReadFolder, below
+from .objects import FILE, FOLDER, Entry
+
+
+class Step(NamedTuple):
+    """One change to the live tree at `path`.
+
+    Place: `want` is put there, in the place of `live` if there is one. Remove: `want` is None.
+    Adjust: `adjust` is set; the entry stays and gets the owner, mode, attributes and times of `want`.
+    """
+
+    path: bytes
+    live: Entry | None
+    want: Entry | None
+    adjust: bool = False
+
+
+@dataclass(eq=False, repr=False)
+class Plan:
+    """The steps of one restore, and what is deliberately left as it is."""
+
+    read_live: ReadFolder
+    read_want: ReadFolder
+    chosen: Callable[[bytes], bool | None]
+    same_attributes: Callable[[Entry, Entry], bool]
+    keep: tuple[bytes, ...] = ()
+    steps: list[Step] = field(default_factory=list)
+    created: int = 0
+    changed: int = 0
+    removed: int = 0
+
+    def build(self, live: Entry, want: Entry) -> "Plan":
+        """Plan from root to root."""
+        self._both(b"", live, want)
+        return self
+
+    def kept(self, path: bytes) -> bool:
+        return any(path == keep or path.startswith(keep + b"/") for keep in self.keep)
+
+    def _keeps_inside(self, path: bytes) -> bool:
+        return any(keep.startswith(path + b"/") for keep in self.keep)
+
+    def _visit(self, path: bytes, live: Entry | None, want: Entry | None) -> bool:
+        """Plan one path; return whether its folder is touched."""
+        choice = self.chosen(path)
+        if choice is None or self.kept(path):
+            return False
+        if choice is False:  # on the way to a chosen path
+            return self._on_the_way(path, live, want)
+        if want is None:
+            return self._gone(path, live)
+        if not want.kept or (live is not None and not live.kept and live.kind in (FILE, FOLDER)):
+            return False  # nobody has the bytes, so whatever is there stays
+        if live is None:
+            return self._place(path, None, want)
+        return self._both(path, live, want)
+
+    def _on_the_way(self, path: bytes, live: Entry | None, want: Entry | None) -> bool:
+        if want is not None and want.kind != FOLDER:
+            return False
+        if live is None:
+            return self._place(path, None, want) if want is not None else False
+        if live.kind != FOLDER or not live.kept:
+            return False
+        self._children(path, live, want, touch=False)
+        return False
+
+    def _gone(self, path: bytes, live: Entry) -> bool:
+        if not live.kept and live.kind in (FILE, FOLDER):
+            return False
+        if live.kind == FOLDER and (self._keeps_inside(path) or self._holds_unkept(path, live)):
+            self._children(path, live, None, touch=False)
+            return False
+        self.removed += sum(1 for _ in below(self.read_live, path, live))
+        self.steps.append(Step(path, live, None))
+        return True
+
+    def _holds_unkept(self, path: bytes, live: Entry) -> bool:
+        return any(not entry.kept and entry.kind in (FILE, FOLDER) for _, entry in below(self.read_live, path, live))
+
+    def _place(self, path: bytes, live: Entry | None, want: Entry) -> bool:
+        if live is None:
+            self.created += sum(1 for at, entry in below(self.read_want, path, want) if self.wanted(at, entry))
+        else:
+            self.changed += 1
+        self.steps.append(Step(path, live, want))
+        return True
+
+    def wanted(self, path: bytes, entry: Entry) -> bool:
+        """Whether an entry below a placed folder is to be made."""
+        return entry.kept and not self.kept(path) and self.chosen(path) is not None
+
+    def _both(self, path: bytes, live: Entry, want: Entry) -> bool:
+        if live.kind == want.kind == FOLDER:
+            touched = live.content != want.content and self._children(path, live, want, touch=True)
+            if touched or not self.same_attributes(live, want):
+                self.changed += not touched
+                self.steps.append(Step(path, live, want, adjust=True))
+            return False
+        if live.kind == FOLDER and self._keeps_inside(path):
+            return False
+        if live.kind == want.kind and live.content == want.content and live.link == want.link:
+            if self.same_attributes(live, want):
+                return False
+            if live.kind == FILE and not live.link:
+                self.changed += 1
+                self.steps.append(Step(path, live, want, adjust=True))
+                return False
+        return self._place(path, live, want)
+
+    def _children(self, path: bytes, live: Entry, want: Entry | None, *, touch: bool) -> bool:
+        prefix = path + b"/" if path else b""
+        old = {entry.name: entry for entry in self.read_live(live.content)}
+        new = {entry.name: entry for entry in self.read_want(want.content)} if want is not None and want.kept else {}
+        touched = False
+        for name in sorted(old.keys() | new.keys()):
+            if old.get(name) != new.get(name):
+                touched |= self._visit(prefix + name, old.get(name), new.get(name))
+        return touched
+
+
+def chooser(paths: Iterable[bytes] | None) -> Callable[[bytes], bool | None]:
+    """Return a function: True for what was chosen, False for folders on the way to it, None for the rest."""
+    if paths is None:
+        return lambda path: True
+    chosen = tuple(paths)
+
+    def choose(path: bytes) -> bool | None:
+        if any(path == one or path.startswith(one + b"/") or not one for one in chosen):
+            return True
+        return False if any(one.startswith(path + b"/") for one in chosen) else None
+
+    return choose

@@ -1,0 +1,237 @@
+"""Reading one entry of a live tree: its record, and its bytes for the store, as one consistent state of the file."""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from blake3 import blake3
+
+from . import blocks
+from .objects import (
+    EMPTY,
+    FIFO,
+    FILE,
+    KIND_NAMES,
+    KIND_OF_MODE,
+    LISTED,
+    NOTHING,
+    RECORD,
+    SYMLINK,
+    TARGET,
+    TORN,
+    UNKEPT,
+    XATTRS,
+    Folder,
+    Row,
+    encode_list,
+    encode_xattrs,
+)
+from .statcache import stat_key
+
+LARGE = 1 << 20  # larger files are cut by content
+CUT = {"min_size": 1 << 17, "avg_size": 1 << 19, "max_size": 1 << 21}
+_WINDOW = 8 << 20
+_OVERLAP = 1 << 16  # an inspector sees this much of what came before, so that a cut hides nothing from it
+TRIES = 6
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+Inspect = Callable[[bytes, bytes], None]
+
+
+class Sink(Protocol):
+    """Where content goes: a writer that keeps it, or a sketch that only names it."""
+
+    def add(self, data: bytes, *, kind: int = blocks.DATA, content: bytes | None = None) -> bytes: ...
+
+    def folder(self, content: bytes) -> Folder: ...
+
+
+class Moved(Exception):
+    """The entry is no longer what its stat said: look again."""
+
+
+def make_row(name: bytes, found: os.stat_result, content: bytes, *, flags: int = 0, extras=None) -> Row:
+    kind = KIND_OF_MODE.get(stat.S_IFMT(found.st_mode), 0)
+    return Row(
+        name,
+        RECORD.pack(
+            kind,
+            flags,
+            stat.S_IMODE(found.st_mode),
+            found.st_uid,
+            found.st_gid,
+            found.st_mtime_ns,
+            found.st_size if kind in (FILE, SYMLINK) else 0,
+            content,
+        ),
+        extras,
+    )
+
+
+class Reader:
+    """Turns entries of one tree into rows. `inspect` sees every byte that is read, before anything is committed."""
+
+    def __init__(self, sink: Sink, *, inspect: Inspect | None = None, check: Callable[[int], None]):
+        self.sink, self.inspect, self.check = sink, inspect, check
+        self._euid = os.geteuid()
+
+    def row(self, at: int, name: bytes, path: str, found: os.stat_result) -> tuple[Row, os.stat_result, str]:
+        """Return (row, the stat it stands for, why it is not kept or ""). Moved if the entry became another."""
+        kind = KIND_OF_MODE.get(stat.S_IFMT(found.st_mode), 0)
+        if kind == FILE:
+            return self._file(at, name, path, found)
+        if kind == SYMLINK:
+            return self._symlink(at, name, path, found)
+        if kind == FIFO:
+            return make_row(name, found, NOTHING, extras=self.named_xattrs(at, name)), found, ""
+        return make_row(name, found, NOTHING, flags=UNKEPT), found, f"a {KIND_NAMES[kind]} has no content to keep"
+
+    def _symlink(self, at, name, path, found):
+        try:
+            target = os.readlink(name, dir_fd=at)
+        except OSError as error:
+            raise Moved from error
+        if self.inspect:
+            self.inspect(os.fsencode(path), target)
+        extras = {TARGET: target}
+        if self._euid == 0:  # nobody else may have attributes on a symlink
+            extras |= self.named_xattrs(at, name)
+        return make_row(name, found, blake3(target).digest(), extras=extras), found, ""
+
+    def _file(self, at, name, path, found):
+        try:
+            fd = self._open(at, name, found)
+        except PermissionError:
+            return make_row(name, found, NOTHING, flags=UNKEPT), found, "may not be read"
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENOTDIR):
+                raise Moved from error
+            return make_row(name, found, NOTHING, flags=UNKEPT), found, f"cannot be read: {error.strerror}"
+        try:
+            return self._open_file(fd, name, path, found)
+        except OSError as error:
+            return make_row(name, found, NOTHING, flags=UNKEPT), found, f"cannot be read: {error.strerror}"
+        finally:
+            os.close(fd)
+
+    def _open(self, at, name, found):
+        if self._euid in (0, found.st_uid):  # others may not read without moving atime
+            try:
+                return os.open(name, _FLAGS | os.O_NOATIME, dir_fd=at)
+            except PermissionError:
+                pass  # a user namespace, or an owner that has just changed
+        return os.open(name, _FLAGS, dir_fd=at)
+
+    def _open_file(self, fd, name, path, found):
+        for attempt in range(TRIES):
+            content, flags = self._content(fd, path, found)
+            xattrs = fd_xattrs(fd)
+            after = os.fstat(fd)
+            if stat_key(after) == stat_key(found):
+                return make_row(name, found, content, flags=flags, extras=xattrs), found, ""
+            if not stat.S_ISREG(after.st_mode):
+                raise Moved
+            found = after
+            time.sleep(0.001 * attempt)
+        row = make_row(name, found, content, flags=flags | TORN, extras=xattrs)
+        return row, found, f"kept as last read: it changed during each of {TRIES} readings"
+
+    def _content(self, fd, path, found) -> tuple[bytes, int]:
+        size = found.st_size
+        runs = extents(fd, found)
+        if size <= LARGE and all(is_data for _, _, is_data in runs):
+            data = os.pread(fd, size + 1, 0) if size else b""
+            if not data:
+                return EMPTY, 0
+            if self.inspect:
+                self.inspect(os.fsencode(path), data)
+            self.check(len(data))
+            return self.sink.add(data), 0
+        pieces = list(self._pieces(fd, path, runs))
+        listed = encode_list(sum(length for length, _ in pieces), pieces)
+        return self.sink.add(listed, kind=blocks.META), LISTED
+
+    def _pieces(self, fd, path, runs) -> Iterator[tuple[int, bytes | None]]:
+        for start, end, is_data in runs:
+            if not is_data:
+                yield end - start, None
+                continue
+            before = b""
+            for piece in cut(fd, start, end):
+                if self.inspect:
+                    self.inspect(os.fsencode(path), before + piece)
+                    before = (before + piece)[-_OVERLAP:]
+                self.check(len(piece))
+                yield len(piece), self.sink.add(piece)
+
+    def named_xattrs(self, at: int, name: bytes) -> dict[int, bytes]:
+        # There is no call relative to a descriptor; the magic link leads to the open folder whatever moved since.
+        path = b"/proc/self/fd/%d/%s" % (at, name)
+        try:
+            names = os.listxattr(path, follow_symlinks=False)
+            pairs = {os.fsencode(key): os.getxattr(path, key, follow_symlinks=False) for key in names}
+        except OSError:
+            return {}
+        return {XATTRS: encode_xattrs(pairs)} if pairs else {}
+
+
+def fd_xattrs(fd: int) -> dict[int, bytes]:
+    """Return the extras that hold the extended attributes of an open file or folder."""
+    try:
+        names = os.listxattr(fd)
+        if not names:
+            return {}
+        return {XATTRS: encode_xattrs({os.fsencode(key): os.getxattr(fd, key) for key in names})}
+    except OSError:  # the file system has none
+        return {}
+
+
+def extents(fd: int, found: os.stat_result) -> list[tuple[int, int, bool]]:
+    """Return (start, end, is data) for the runs of data and the holes of a file, in order."""
+    size = found.st_size
+    if found.st_blocks * 512 >= size:
+        return [(0, size, True)]
+    runs, at = [], 0
+    while at < size:
+        try:
+            start = min(os.lseek(fd, at, os.SEEK_DATA), size)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            start = size  # nothing but a hole up to the end
+        if start > at:
+            runs.append((at, start, False))
+        at = start
+        if start < size:
+            at = min(os.lseek(fd, start, os.SEEK_HOLE), size)
+            runs.append((start, at, True))
+    return runs
+
+
+def cut(fd: int, start: int, end: int) -> Iterator[bytes]:
+    """Cut a part of a file where its content says so; a change moves only the cuts beside it."""
+    from pyfastcdc import FastCDC  # slow to import, and only large files need it
+
+    cutter = FastCDC(**CUT)
+    carried = b""
+    while start < end:
+        window = os.pread(fd, min(_WINDOW, end - start), start)
+        if not window:
+            break  # cut short meanwhile; the stat afterwards shows it
+        start += len(window)
+        data = carried + window
+        pieces = [(piece.offset, piece.length) for piece in cutter.cut_buf(data)]
+        carried = b""
+        if start < end:
+            # The last piece ends where the window does, not where the content says.
+            carried = data[pieces.pop()[0] :]
+        for offset, length in pieces:
+            yield data[offset : offset + length]
+    if carried:
+        yield carried
+
+
+__all__ = ["CUT", "LARGE", "Inspect", "Moved", "Reader", "Sink", "cut", "extents", "fd_xattrs", "make_row"]

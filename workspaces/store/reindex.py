@@ -1,0 +1,113 @@
+"""Making the head and the index anew from the packs alone, for a store that has lost them."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from . import blocks
+from .catalog import Catalog, Head
+from .contents import pieces_of
+from .errors import Damaged, StoreError
+from .lock import writing
+from .objects import EMPTY, FILE, FOLDER, LISTED, decode_folder
+from .segments import Place, encode_segment
+from .writer import replace_file
+
+_HEAD_BYTES = 1 << 16
+
+
+class Reindexed(NamedTuple):
+    """What was found in the packs; `dropped` objects lacked something below them."""
+
+    packs: int
+    objects: int
+    trees: int
+    dropped: int
+
+
+def reindex(path: str | os.PathLike) -> Reindexed:
+    """Read every pack and publish a new head and index. Bytes that are no whole block end a pack."""
+    store = Path(path)
+    if not (store / "format").exists():
+        raise StoreError(f"there is no store at {store}")
+    with writing(store):
+        packs: dict[int, int] = {}
+        places: dict[bytes, Place] = {}
+        meta: set[bytes] = set()
+        for found in sorted((store / "packs").glob("*.pack")):
+            packs[int(found.stem)] = _read_pack(found, int(found.stem), places, meta)
+        _publish(store, packs, places)
+        catalog = Catalog(store)
+        whole, roots = _closed(catalog, places, meta)
+        dropped = len(places) - len(whole)
+        if dropped:
+            _publish(store, packs, {content: place for content, place in places.items() if content in whole})
+        for found in (store / "index").iterdir():
+            if found.name not in Head.decode((store / "head").read_bytes()).segments:
+                found.unlink()
+    return Reindexed(len(packs), len(whole), roots, dropped)
+
+
+def _publish(store: Path, packs: dict[int, int], places: dict[bytes, Place]) -> None:
+    name = f"{os.urandom(16).hex()}.idx"
+    replace_file(store / "index" / name, encode_segment(places))
+    head = Head(next_pack=max(packs, default=0) + 1, packs=packs, segments=[name])
+    replace_file(store / "head", head.encode())
+
+
+def _read_pack(path: Path, number: int, places: dict[bytes, Place], meta: set[bytes]) -> int:
+    """Note every object of a pack; return the length up to which it consists of whole blocks."""
+    at, size = 0, path.stat().st_size
+    with open(path, "rb", buffering=0) as file:
+        while at < size:
+            where = f"the block at {at} of {path.name}"
+            try:
+                info = blocks.read_header(os.pread(file.fileno(), _HEAD_BYTES, at), where)
+                data = os.pread(file.fileno(), info.length, at)
+                if len(data) < info.length:
+                    break
+            except Damaged:
+                break
+            try:
+                blocks.check_block(data, where)
+            except Damaged:
+                at += info.length  # its length was plausible, so what follows may be whole
+                continue
+            for content, offset, length in blocks.table(data, info):
+                places[content] = Place(number, at, info.length, offset, length)
+                if info.kind == blocks.META:
+                    meta.add(content)
+            at += info.length
+    return at
+
+
+def _closed(catalog: Catalog, places: dict[bytes, Place], meta: set[bytes]) -> tuple[set[bytes], int]:
+    """Return the objects that are there with all that lies below them, and how many of them are roots."""
+    whole: dict[bytes, bool] = {EMPTY: True}
+    roots = 0
+
+    def is_whole(content: bytes) -> bool:
+        if content not in whole:
+            whole[content] = content in places and (content not in meta or below_is_whole(content))
+        return whole[content]
+
+    def below_is_whole(content: bytes) -> bool:
+        nonlocal roots
+        try:
+            data = catalog.blob(content)
+            if data[:2] != b"HT":
+                return True  # a list of pieces; whoever names it looks at its pieces
+            folder = decode_folder(data)
+            needs = [entry.content for entry in folder if entry.kind in (FILE, FOLDER) and entry.kept]
+            for entry in folder:
+                if entry.kind == FILE and entry.kept and entry.flags & LISTED and is_whole(entry.content):
+                    needs += [piece for _, piece in pieces_of(catalog, entry) if piece]
+        except (StoreError, OSError):
+            return False
+        complete = all(is_whole(need) for need in needs)
+        roots += complete and folder.names == [b""]
+        return complete
+
+    for content in places:
+        is_whole(content)
+    return {content for content, complete in whole.items() if complete and content in places}, roots

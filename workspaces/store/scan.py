@@ -1,0 +1,371 @@
+"""Walking a live tree and naming it: one pass gives the id of the whole tree and of each folder in it.
+
+A folder whose names and stat keys are those of its last snapshot keeps its id without a look at its files. Everything
+is opened relative to the descriptor of its folder, and no symlink is followed.
+"""
+
+import os
+import stat
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from blake3 import blake3
+
+from . import blocks
+from .catalog import Catalog
+from .errors import Cancelled
+from .objects import (
+    FILE,
+    FOLDER,
+    LINK,
+    NOTHING,
+    TORN,
+    UNKEPT,
+    Entry,
+    Folder,
+    Row,
+    decode_folder,
+    encode_folder,
+)
+from .reading import Inspect, Moved, Reader, Sink, fd_xattrs, make_row
+from .statcache import KEY, CachedFolder, StatCache, pack_keys, stat_key
+
+MAX_DEPTH = 160  # folders below each other; deeper ones are listed as skipped. Four frames of Python for each
+RACY_NS = 20_000_000  # more than one tick of any kernel's clock
+_ENCODING, _ENCODE_ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, inlined
+_UNKNOWN_KEY = bytes(KEY.size)
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Progress(NamedTuple):
+    """How far long work is; totals are None where nobody knows them."""
+
+    entries: int
+    bytes: int
+    total_entries: int | None = None
+    total_bytes: int | None = None
+
+
+Report = Callable[[Progress], None]
+
+
+class Skipped(NamedTuple):
+    """An entry that was there and is not in the snapshot as it should be, and why."""
+
+    path: bytes
+    reason: str
+
+
+class Sketch:
+    """A sink that keeps nothing but the folder objects of this scan, to compare a live tree with stored ones."""
+
+    def __init__(self, catalog: Catalog):
+        self._catalog = catalog
+        self._fresh: dict[bytes, bytes] = {}
+
+    def add(self, data: bytes, *, kind: int = blocks.DATA, content: bytes | None = None) -> bytes:
+        content = content or blake3(data).digest()
+        if kind == blocks.META:
+            self._fresh[content] = data
+        return content
+
+    def folder(self, content: bytes) -> Folder:
+        return decode_folder(self.blob(content))
+
+    def blob(self, content: bytes) -> bytes:
+        fresh = self._fresh.get(content)
+        return fresh if fresh is not None else self._catalog.blob(content)
+
+
+class _Node:
+    """One folder of the walk. `rows` is None while nothing says that it differs from its last snapshot."""
+
+    __slots__ = (
+        "bytes", "children", "entries", "groups", "id", "keys", "linked", "names", "old", "path", "rows", "skipped"
+    )  # fmt: skip
+
+    def __init__(self, path: str, old: CachedFolder | None):
+        self.path, self.old = path, old
+        self.rows: list[Row] | None = None
+        self.children: list[tuple[str, _Node]] = []
+        self.groups: dict[str, bytes] = {}  # hard-link groups that differ from those of the rows
+        self.linked: list[tuple[str, int, bytes]] = []
+        self.skipped: list[tuple[str, str]] = []
+        self.names, self.keys = "", b""
+        self.id, self.entries, self.bytes = b"", 0, 0
+
+
+@dataclass(eq=False, repr=False)
+class Scan:
+    """One pass over a tree. `thorough` reads every file; `twin` (a tree id) lends contents where stat agrees."""
+
+    sink: Sink
+    cache: StatCache | None = None
+    thorough: bool = False
+    twin: bytes | None = None
+    inspect: Inspect | None = None
+    cancel: threading.Event | None = None
+    report: Report | None = None
+    started_ns: int = 0  # before the sync that preceded this scan
+    entries: int = 0
+    bytes: int = 0
+
+    def run(self, root_fd: int) -> bytes:
+        """Return the id of the tree; the sink then has every object that it needs."""
+        self._reader = Reader(self.sink, inspect=self.inspect, check=self._check)
+        self._links: dict[int, list[tuple[bytes, _Node, str, bytes]]] = {}
+        self._skipped: dict[bytes, str] = {}
+        self._seen_entries = self._seen_bytes = 0
+        self._total = (None, None)
+        found = os.fstat(root_fd)
+        self._device = found.st_dev
+        self._limit_ns = self.started_ns - RACY_NS
+        self._cached = self.cache.folders if self.cache and not self.thorough else {}
+        if old := self._cached.get(""):
+            self._total = (old.entries, old.bytes)
+        self._node = self._visit(root_fd, "", self._twin_root(), 0)
+        self._group_links()
+        self._seal(self._node)
+        extras = fd_xattrs(root_fd)
+        root = make_row(b"", found, self._node.id, extras=extras)
+        self.entries, self.bytes = self._node.entries, self._node.bytes
+        return self.sink.add(encode_folder([root], self.entries, self.bytes), kind=blocks.META)
+
+    # -- walking ---------------------------------------------------------------------------------------------------
+
+    def _twin_root(self) -> Folder | None:
+        return self.sink.folder(self.sink.folder(self.twin).root().content) if self.twin else None
+
+    def _inner(self, twin: Entry | None) -> Folder | None:
+        return self.sink.folder(twin.content) if twin and twin.kind == FOLDER and twin.kept else None
+
+    def _check(self, read: int) -> None:
+        self._seen_bytes += read
+        self.check_cancelled()
+
+    def check_cancelled(self) -> None:
+        if self.cancel is not None and self.cancel.is_set():
+            raise Cancelled("cancelled; nothing was kept")
+
+    def _visit(self, fd: int, path: str, twin: Folder | None, depth: int) -> _Node:
+        self._check(0)
+        node = _Node(path, self._cached.get(path))
+        with os.scandir(fd) as listing:
+            entries = list(listing)
+        try:
+            stats = [entry.stat(follow_symlinks=False) for entry in entries]
+        except FileNotFoundError:
+            entries = [entry for entry in entries if _still_there(entry)]
+            stats = [entry.stat(follow_symlinks=False) for entry in entries]
+        node.names, node.keys = "\0".join([entry.name for entry in entries]), pack_keys(stats)
+        self._seen_entries += len(entries)
+        if self.report:
+            self.report(Progress(self._seen_entries, self._seen_bytes, *self._total))
+        old = node.old
+        if old and old.keys == node.keys and old.names == node.names and self._recall(fd, node, twin, depth):
+            return node
+        self._look(fd, node, entries, twin, depth)
+        return node
+
+    def _recall(self, fd: int, node: _Node, twin: Folder | None, depth: int) -> bool:
+        """Take over what the cache says of this folder and visit the folders below; False if one has gone."""
+        old = node.old
+        prefix = node.path + "/" if node.path else ""
+        for name in old.folders:
+            try:
+                below = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
+            except OSError:
+                node.children.clear()
+                return False
+            try:
+                inner = self._inner(twin.find(os.fsencode(name))) if twin else None
+                node.children.append((name, self._visit(below, prefix + name, inner, depth + 1)))
+            finally:
+                os.close(below)
+        for linked in old.linked:
+            self._note_link(node, *linked)
+        for name, reason in old.skipped:
+            self._skip(node, name, reason)
+        return True
+
+    def _look(self, fd: int, node: _Node, entries: list[os.DirEntry], twin: Folder | None, depth: int) -> None:
+        old_rows, old_keys = self._known_rows(node)
+        twins = {entry.name: entry for entry in twin} if twin else {}
+        rows, keys = [], {}
+        for entry in entries:
+            found = entry.stat(follow_symlinks=False)
+            name = entry.name.encode(_ENCODING, _ENCODE_ERRORS)
+            known = None
+            if old_keys and old_keys.get(entry.name) == KEY.pack(*stat_key(found)):
+                known = old_rows.get(name)
+            row, found, trusted = self._row(fd, node, entry.name, name, found, known, twins.get(name), depth)
+            if row is None:
+                continue
+            rows.append(row)
+            keys[entry.name] = KEY.pack(*stat_key(found)) if trusted else _UNKNOWN_KEY
+            if found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and not row.record[1] & UNKEPT:
+                self._note_link(node, entry.name, found.st_ino, row.extras.get(LINK, b""))
+        node.names, node.keys = "\0".join(keys), b"".join(keys.values())
+        node.rows = sorted(rows, key=lambda row: row.name)
+
+    def _known_rows(self, node: _Node) -> tuple[dict[bytes, Row], dict[str, bytes]]:
+        if node.old is None:
+            return {}, {}
+        return {row.name: row for row in self.sink.folder(node.old.tree).rows()}, node.old.key_of_each()
+
+    def _row(self, fd, node, text, name, found, known, twin, depth) -> tuple[Row | None, os.stat_result, bool]:
+        """Return (row, the stat that it stands for, whether that stat may be trusted next time)."""
+        prefix = node.path + "/" if node.path else ""
+        for _ in range(5):
+            try:
+                if stat.S_ISDIR(found.st_mode):
+                    row, reason = self._folder(fd, node, text, name, found, twin, depth)
+                elif known is not None:
+                    return known, found, True
+                elif row := self._lent(fd, name, found, twin):
+                    reason = ""
+                else:
+                    row, found, reason = self._reader.row(fd, name, prefix + text, found)
+            except Moved:
+                known = None
+                try:
+                    found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                except FileNotFoundError:
+                    return None, found, False
+                continue
+            if reason:
+                self._skip(node, text, reason)
+            trusted = found.st_ctime_ns < self._limit_ns and not row.record[1] & (TORN | UNKEPT)
+            return row, found, trusted
+        self._skip(node, text, "became something else each time that it was looked at")
+        return make_row(name, found, NOTHING, flags=UNKEPT), found, False
+
+    def _lent(self, fd: int, name: bytes, found: os.stat_result, twin: Entry | None) -> Row | None:
+        """Believe a twin that stat does not tell apart; only where no full comparison was asked for."""
+        if twin is None or twin.kind != FILE or twin.flags & (TORN | UNKEPT) or not stat.S_ISREG(found.st_mode):
+            return None
+        if (twin.size, twin.mtime_ns) != (found.st_size, found.st_mtime_ns):
+            return None
+        return make_row(name, found, twin.content, flags=twin.flags, extras=self._reader.named_xattrs(fd, name))
+
+    def _folder(self, fd, node, text, name, found, twin, depth) -> tuple[Row, str]:
+        reason = ""
+        if found.st_dev != self._device:
+            reason = "another file system is mounted here"
+        elif depth >= MAX_DEPTH:
+            reason = f"nested deeper than {MAX_DEPTH} folders"
+        if reason:
+            return make_row(name, found, NOTHING, flags=UNKEPT), reason
+        try:
+            below = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
+        except PermissionError:
+            return make_row(name, found, NOTHING, flags=UNKEPT), "may not be read"
+        except OSError as error:
+            raise Moved from error
+        try:
+            path = node.path + "/" + text if node.path else text
+            child = self._visit(below, path, self._inner(twin), depth + 1)
+            row = make_row(name, found, NOTHING, extras=fd_xattrs(below))
+        except PermissionError:  # it can be listed, and not entered
+            return make_row(name, found, NOTHING, flags=UNKEPT), "may not be read"
+        finally:
+            os.close(below)
+        node.children.append((text, child))
+        return row, ""
+
+    def _skip(self, node: _Node, name: str, reason: str) -> None:
+        node.skipped.append((name, reason))
+        self._skipped[os.fsencode(node.path + "/" + name if node.path else name)] = reason
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        return [Skipped(path, reason) for path, reason in sorted(self._skipped.items())]
+
+    # -- hard links ------------------------------------------------------------------------------------------------
+
+    def _note_link(self, node: _Node, name: str, inode: int, group: bytes) -> None:
+        node.linked.append((name, inode, group))
+        path = os.fsencode(node.path + "/" + name if node.path else name)
+        self._links.setdefault(inode, []).append((path, node, name, group))
+
+    def _group_links(self) -> None:
+        """Name each group of hard links by its first path, so that the name does not depend on inodes."""
+        for noted in self._links.values():
+            members = {path: rest for path, *rest in noted}  # a folder that was looked at twice counts once
+            group = blake3(min(members)).digest(16) if len(members) > 1 else b""
+            for node, name, known in members.values():
+                if known != group:
+                    node.groups[name] = group
+
+    def link_groups(self) -> dict[bytes, list[bytes]]:
+        """Return the paths of each group of hard links that this scan has found."""
+        groups: dict[bytes, list[bytes]] = {}
+        for noted in self._links.values():
+            paths = sorted({path for path, *_ in noted})
+            if len(paths) > 1:
+                groups[blake3(paths[0]).digest(16)] = paths
+        return groups
+
+    # -- naming ----------------------------------------------------------------------------------------------------
+
+    def _seal(self, node: _Node) -> None:
+        """Give each folder its id, from the leaves up."""
+        for _, child in node.children:
+            self._seal(child)
+        old = node.old
+        if node.rows is None:
+            if not node.groups and all(child.old and child.id == child.old.tree for _, child in node.children):
+                node.id, node.entries, node.bytes = old.tree, old.entries, old.bytes
+                return
+            node.rows = self.sink.folder(old.tree).rows()
+        ids = {os.fsencode(name): child for name, child in node.children}
+        groups = {os.fsencode(name): group for name, group in node.groups.items()}
+        for row in node.rows:
+            kind, flags = row.record[0], row.record[1]
+            if child := ids.get(row.name):
+                row.point_at(child.id)
+                node.entries += child.entries
+                node.bytes += child.bytes
+            elif row.name in groups:
+                row.group(groups[row.name])
+            if not flags & UNKEPT:
+                node.entries += 1
+                if kind == FILE:
+                    node.bytes += int.from_bytes(row.record[20:28], "little")
+        node.linked = [(name, inode, node.groups.get(name, group)) for name, inode, group in node.linked]
+        node.id = self.sink.add(encode_folder(node.rows, node.entries, node.bytes), kind=blocks.META)
+
+    def remember(self) -> None:
+        """Write the stat cache for the next scan; a key within the racy window is left unknown."""
+        if self.cache is None:
+            return
+        folders, stack, same = [], [self._node], not self.thorough
+        while stack:
+            node = stack.pop()
+            stack.extend(child for _, child in node.children)
+            if node.rows is None:
+                folders.append((node.path, node.old))
+                continue
+            same = False
+            names = [name for name, _ in node.children]
+            folders.append(
+                (
+                    node.path,
+                    CachedFolder(
+                        node.id, node.names, node.keys, names, node.linked, node.skipped, node.entries, node.bytes
+                    ),
+                )
+            )
+        if not same or len(folders) != len(self.cache.folders):
+            self.cache.write(folders)
+
+
+def _still_there(entry: os.DirEntry) -> bool:
+    try:
+        entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,245 @@
+"""Building what a restore will put in place, in a folder beside the tree that nobody else can reach."""
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from blake3 import blake3
+
+from .attributes import Rules, set_on, set_on_new, set_xattrs
+from .beneath import open_beneath, parent_beneath
+from .catalog import Catalog
+from .contents import pieces_of
+from .errors import Damaged, StoreError
+from .objects import FIFO, FILE, FOLDER, LISTED, SYMLINK, Entry
+from .segments import Place
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FOLDERS = 100  # descriptors that each thread keeps open
+_THREADS = 2  # making files is the kernel's work, and it does not hold our lock
+
+
+class _File(NamedTuple):
+    """A file to be made, and where its bytes lie if they are one object."""
+
+    place: Place | None
+    parent: bytes
+    name: bytes
+    entry: Entry
+
+
+class Stage:
+    """A folder being filled. Names in it are numbers, one for each entry that the restore places.
+
+    `live_links` are the paths of each group of hard links that stay as they are in the tree.
+    """
+
+    def __init__(
+        self, catalog: Catalog, stage_fd: int, tree_fd: int, rules: Rules, wanted: Callable[[bytes, Entry], bool],
+        live_links: dict[bytes, list[bytes]], tick: Callable[[int, int], None],
+    ):  # fmt: skip
+        self.catalog, self.stage_fd, self.tree_fd, self.rules = catalog, stage_fd, tree_fd, rules
+        self.wanted, self.live_links, self.tick = wanted, live_links, tick
+        self._files: list[_File] = []
+        self._folders: list[tuple[bytes, Entry]] = []
+        self._links: dict[bytes, bytes] = {}
+        self._umask = _umask()
+        self._owner = os.geteuid(), os.getegid()
+
+    # -- noting ----------------------------------------------------------------------------------------------------
+
+    def put(self, staged: bytes, path: bytes, entry: Entry) -> None:
+        """Note one entry (with everything below it) to be built under the name `staged`."""
+        parent, _, name = staged.rpartition(b"/")
+        if entry.kind == FILE:
+            whole = entry.size and not entry.flags & LISTED and not entry.link
+            place = self.catalog.locate(entry.content) if whole else None
+            self._files.append(_File(place, parent, name, entry))
+        elif entry.kind == FOLDER:
+            self._folder(staged, path, entry)
+        else:
+            with parent_beneath(self.stage_fd, staged) as (at, last):
+                self._special(at, last, entry)
+
+    def _folder(self, staged: bytes, path: bytes, entry: Entry) -> None:
+        with parent_beneath(self.stage_fd, staged) as (at, name):
+            os.mkdir(name, 0o700, dir_fd=at)
+        self._folders.append((staged, entry))
+        self.tick(1, 0)
+        for inner in self.catalog.folder(entry.content):
+            below = path + b"/" + inner.name
+            if self.wanted(below, inner):
+                self.put(staged + b"/" + inner.name, below, inner)
+
+    # -- making ----------------------------------------------------------------------------------------------------
+
+    def build(self) -> None:
+        """Write all files, block by block as the packs hold them, then finish the folders."""
+        whole = sorted((file for file in self._files if file.place), key=lambda file: file.place)
+        batches = [list(files) for _, files in itertools.groupby(whole, key=lambda file: file.place[:2])]
+        self._in_threads(batches)
+        folders = _Folders(self.stage_fd)
+        try:
+            for file in self._files:
+                if file.place is None:
+                    self._file(folders.open(file.parent), file)
+        finally:
+            folders.close()
+        for staged, entry in reversed(self._folders):
+            fd = open_beneath(self.stage_fd, staged, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                set_on(fd, self.rules.attributes(entry))
+            finally:
+                os.close(fd)
+
+    def _in_threads(self, batches: list[list[_File]]) -> None:
+        """Make batches of files in a few threads; the first error stops them all."""
+        left: Iterator[list[_File]] = iter(batches)
+        lock, errors = threading.Lock(), []
+
+        def work() -> None:
+            folders = _Folders(self.stage_fd)
+            try:
+                while not errors:
+                    with lock:
+                        files = next(left, None)
+                    if files is None:
+                        return
+                    count, size = self._batch(files, folders)
+                    with lock:
+                        self.tick(count, size)
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                folders.close()
+
+        threads = [threading.Thread(target=work, name="store-restore") for _ in range(min(_THREADS, len(batches)) - 1)]
+        for thread in threads:
+            thread.start()
+        work()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+    def _batch(self, files: list[_File], folders: "_Folders") -> tuple[int, int]:
+        """Make the files of one block; return how many, and their bytes."""
+        raw = memoryview(self.catalog.raw_block(files[0].place))
+        total = 0
+        for file in files:
+            start, length = file.place.offset, file.place.length
+            data = raw[start : start + length]
+            if length != file.entry.size or blake3(data).digest() != file.entry.content:
+                raise Damaged(f"{file.entry.content.hex()} is not what was written")
+            fd, made = self._create(folders.open(file.parent), file)
+            try:
+                if os.write(fd, data) < length:
+                    _write_at(fd, data, 0)
+                set_on_new(fd, self.rules.attributes(file.entry), made)
+            finally:
+                os.close(fd)
+            total += length
+        return len(files), total
+
+    def _create(self, at: int, file: _File) -> tuple[int, tuple[int, int, int]]:
+        mode = file.entry.mode & 0o777
+        if mode & self._umask:
+            mode = 0o600
+        return os.open(file.name, _CREATE, mode, dir_fd=at), (*self._owner, mode)
+
+    def _file(self, at: int, file: _File) -> None:
+        entry = file.entry
+        if entry.link and self._linked(at, file.name, entry):
+            return
+        fd, made = self._create(at, file)
+        try:
+            self._write(fd, entry)
+            set_on_new(fd, self.rules.attributes(entry), made)
+        finally:
+            os.close(fd)
+        if entry.link:
+            self._links[entry.link] = file.parent + b"/" + file.name if file.parent else file.name
+        self.tick(1, 0)
+
+    def _write(self, fd: int, entry: Entry) -> None:
+        offset = 0
+        for length, content in pieces_of(self.catalog, entry):
+            if content is not None:
+                data = self.catalog.blob(content)
+                if len(data) != length:
+                    raise StoreError(f"{content.hex()} has another length than its file says")
+                _write_at(fd, data, offset)
+            offset += length
+            self.tick(0, length)
+        if offset and content is None:  # a hole at the end
+            os.ftruncate(fd, offset)
+
+    def _linked(self, at: int, name: bytes, entry: Entry) -> bool:
+        """Link the file to a member of its group that is there already, in the live tree or in the stage."""
+        for path in self.live_links.get(entry.link, ()):
+            try:
+                with parent_beneath(self.tree_fd, path) as (source, last):
+                    os.link(last, name, src_dir_fd=source, dst_dir_fd=at, follow_symlinks=False)
+                return True
+            except OSError:
+                continue  # it has gone meanwhile, or links are not allowed here: a new file will do
+        if first := self._links.get(entry.link):
+            with parent_beneath(self.stage_fd, first) as (source, last):
+                os.link(last, name, src_dir_fd=source, dst_dir_fd=at, follow_symlinks=False)
+            return True
+        return False
+
+    def _special(self, at: int, name: bytes, entry: Entry) -> None:
+        wished = self.rules.attributes(entry)
+        if entry.kind == SYMLINK:
+            os.symlink(entry.target, name, dir_fd=at)
+        elif entry.kind == FIFO:
+            os.mkfifo(name, 0o600, dir_fd=at)
+        else:
+            raise StoreError(f"a {entry.type} cannot be made")
+        if wished.uid is not None:
+            os.chown(name, wished.uid, wished.gid, dir_fd=at, follow_symlinks=False)
+        if entry.kind == FIFO:
+            os.chmod(name, wished.mode, dir_fd=at)
+        if wished.xattrs:
+            set_xattrs(f"/proc/self/fd/{at}/{os.fsdecode(name)}", wished.xattrs, follow=False)
+        os.utime(name, ns=(wished.mtime_ns, wished.mtime_ns), dir_fd=at, follow_symlinks=False)
+        self.tick(1, 0)
+
+
+class _Folders:
+    """A few folders of the stage, kept open."""
+
+    def __init__(self, stage_fd: int):
+        self._stage_fd = stage_fd
+        self._open: dict[bytes, int] = {}
+
+    def open(self, path: bytes) -> int:
+        fd = self._open.get(path)
+        if fd is None:
+            if len(self._open) >= _OPEN_FOLDERS:
+                os.close(self._open.pop(next(iter(self._open))))
+            fd = self._open[path] = open_beneath(self._stage_fd, path, os.O_RDONLY | os.O_DIRECTORY)
+        return fd
+
+    def close(self) -> None:
+        for fd in self._open.values():
+            os.close(fd)
+
+
+def _umask() -> int:
+    # os.umask can only be read by changing it for every thread of the process.
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    return 0o777
+
+
+def _write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written

@@ -1,0 +1,292 @@
+"""Unpacking archives that strangers send: nothing may reach outside a fresh folder or fill the disk.
+
+`tarfile` only parses here. Names are opened beneath the folder without following links, so that no earlier member can
+lead a later one elsewhere.
+"""
+
+import gzip
+import os
+import tarfile
+import unicodedata
+import zlib
+from typing import BinaryIO, NamedTuple
+
+import zstandard
+
+from .beneath import BadPath, open_beneath, open_root, parent_beneath, split_path
+from .errors import StoreError
+from .journal import empty
+
+_CHUNK = 1 << 20
+_HEADER_BYTES = 1 << 20  # a PAX or long-name header larger than this describes nothing honest
+_HEADER_TYPES = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+)  # fmt: skip
+_KINDS = {tarfile.CHRTYPE: "a character device", tarfile.BLKTYPE: "a block device"}
+_XATTR = "SCHILY.xattr.user."
+_MAX_DEPTH = 160  # what a snapshot keeps
+
+
+class Limits(NamedTuple):
+    """How much an archive may hold. `sparse_bytes` bounds apparent sizes, `bytes` what is really written."""
+
+    bytes: int = 10 << 30
+    entries: int = 1_000_000
+    sparse_bytes: int = 1 << 40
+    case_collisions: bool = False
+
+
+class Imported(NamedTuple):
+    """What came out of an archive."""
+
+    entries: int
+    bytes: int
+
+
+class Refused(StoreError):
+    """The archive asks for something that is not allowed; nothing of it was kept."""
+
+
+def import_archive(
+    fileobj: BinaryIO, folder: str | os.PathLike, limits: Limits | None = None, *, owner: tuple[int, int] | None = None
+) -> Imported:
+    """Unpack a tar, tar.gz or tar.zst into an empty folder; Refused (a StoreError) leaves the folder empty.
+
+    Entries belong to `owner` (uid, gid) or to whoever calls; setuid and setgid are dropped.
+    """
+    root_fd = open_root(folder)
+    try:
+        if os.listdir(root_fd):
+            raise StoreError(f"{os.fspath(folder)} is not empty")
+        try:
+            return _Unpacking(root_fd, limits or Limits(), owner).run(fileobj)
+        except BaseException as error:
+            empty(root_fd)
+            if isinstance(error, (tarfile.TarError, EOFError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile)):
+                raise Refused(f"this is not a whole tar archive: {error}") from error
+            if isinstance(error, (OSError, ValueError, OverflowError)):
+                raise Refused(f"the archive cannot be unpacked: {error}") from error
+            raise
+    finally:
+        os.close(root_fd)
+
+
+class _SmallHeaders(tarfile.TarInfo):
+    """A header that cannot make the parser read a gigabyte into memory."""
+
+    @classmethod
+    def frombuf(cls, buf, encoding, errors):
+        info = super().frombuf(buf, encoding, errors)
+        if info.type in _HEADER_TYPES and info.size > _HEADER_BYTES:
+            raise Refused("the archive has a header of more than a megabyte")
+        if info.size < 0:
+            raise Refused("the archive has a member of negative size")
+        return info
+
+
+class _Bounded:
+    """A stream that ends in an error once more came out of it than the limit allows."""
+
+    def __init__(self, stream: BinaryIO, limit: int):
+        self._stream, self._left = stream, limit
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(min(size, _CHUNK) if size >= 0 else _CHUNK)
+        self._left -= len(data)
+        if self._left < 0:
+            raise Refused("the archive holds more bytes than is allowed")
+        return data
+
+
+class _Unpacking:
+    def __init__(self, root_fd: int, limits: Limits, owner: tuple[int, int] | None):
+        self.root_fd, self.limits, self.owner = root_fd, limits, owner
+        self.entries = self.bytes = self.apparent = 0
+        self._seen: dict[bytes, bool] = {}  # path -> is a folder
+        self._folded: dict[str, bytes] = {}
+        self._folders: list[tuple[bytes, tarfile.TarInfo]] = []
+
+    def run(self, fileobj: BinaryIO) -> Imported:
+        overhead = 4096 * self.limits.entries + (1 << 20)
+        stream = _Bounded(_decompressed(fileobj), self.limits.bytes + overhead)
+        with tarfile.open(
+            fileobj=stream, mode="r|", tarinfo=_SmallHeaders, encoding="utf-8", errors="surrogateescape"
+        ) as archive:
+            for info in archive:
+                self._member(archive, info)
+                archive.members.clear()  # a million of them need no memory
+        for path, info in reversed(self._folders):
+            fd = open_beneath(self.root_fd, path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                self._finish(fd, info)
+            finally:
+                os.close(fd)
+        return Imported(self.entries, self.bytes)
+
+    def _member(self, archive: tarfile.TarFile, info: tarfile.TarInfo) -> None:
+        path = self._path(info)
+        if not path:
+            return  # the folder itself
+        self._count(path, info)
+        self._parents(path)
+        if info.isdir():
+            self._folder(path, info)
+        elif info.issym():
+            self._symlink(path, info)
+        elif info.islnk():
+            self._hard_link(path, info)
+        elif info.isreg():
+            self._file(archive, path, info)
+        elif info.isfifo():
+            with parent_beneath(self.root_fd, path) as (at, name):
+                os.mkfifo(name, 0o600, dir_fd=at)
+                self._give(at, name)
+                os.chmod(name, info.mode & 0o777, dir_fd=at)
+                os.utime(name, ns=(_mtime(info),) * 2, dir_fd=at, follow_symlinks=False)
+        else:
+            raise Refused(f"{info.name!r} is {_KINDS.get(info.type, 'of a kind that is not taken')}")
+
+    def _path(self, info: tarfile.TarInfo) -> bytes:
+        try:
+            parts = split_path(os.fsencode(info.name))
+        except BadPath as error:
+            raise Refused(f"{info.name!r}: {error}") from error
+        if len(parts) > _MAX_DEPTH or any(len(part) > 255 for part in parts):
+            raise Refused(f"{info.name[:80]!r}… is nested too deeply, or has too long a name")
+        return b"/".join(parts)
+
+    def _count(self, path: bytes, info: tarfile.TarInfo) -> None:
+        self.entries += 1
+        if self.entries > self.limits.entries:
+            raise Refused(f"the archive holds more than {self.limits.entries} entries")
+        if info.isreg():
+            data = sum(size for _, size in info.sparse) if info.sparse else info.size
+            self.bytes += data
+            self.apparent += info.size
+            if self.bytes > self.limits.bytes or self.apparent > self.limits.sparse_bytes:
+                raise Refused("the archive holds more bytes than is allowed")
+        if path in self._seen and not (self._seen[path] and info.isdir()):
+            raise Refused(f"{info.name!r} is there twice")
+        self._note(path, info.isdir())
+
+    def _note(self, path: bytes, is_folder: bool) -> None:
+        self._seen[path] = is_folder
+        if not self.limits.case_collisions:
+            folded = unicodedata.normalize("NFC", os.fsdecode(path)).casefold()
+            if self._folded.setdefault(folded, path) != path:
+                raise Refused(f"{os.fsdecode(path)!r} and {os.fsdecode(self._folded[folded])!r} differ only in case")
+
+    def _parents(self, path: bytes) -> None:
+        parts = path.split(b"/")
+        for count in range(1, len(parts)):
+            folder = b"/".join(parts[:count])
+            if self._seen.get(folder) is None:
+                self._note(folder, True)
+                self._make_folder(folder)
+            elif not self._seen[folder]:
+                raise Refused(f"{os.fsdecode(path)!r} lies below something that is not a folder")
+
+    def _make_folder(self, path: bytes) -> None:
+        with parent_beneath(self.root_fd, path) as (at, name):
+            os.mkdir(name, 0o755, dir_fd=at)
+            self._give(at, name)
+
+    def _folder(self, path: bytes, info: tarfile.TarInfo) -> None:
+        with parent_beneath(self.root_fd, path) as (at, name):
+            try:
+                os.mkdir(name, 0o700, dir_fd=at)
+                self._give(at, name)
+            except FileExistsError:
+                pass  # named before as a parent; its own header comes only now
+        self._folders.append((path, info))
+
+    def _symlink(self, path: bytes, info: tarfile.TarInfo) -> None:
+        target = info.linkname
+        steps = [step for step in target.split("/") if step not in ("", ".")]
+        up = next((count for count, step in enumerate(steps) if step != ".."), len(steps))
+        # A step up after a step down could leave through another link, so only leading ones are counted.
+        if not target or target.startswith("/") or up > path.count(b"/") or ".." in steps[up:]:
+            raise Refused(f"{info.name!r} is a link that leads out of the tree")
+        with parent_beneath(self.root_fd, path) as (at, name):
+            os.symlink(os.fsencode(target), name, dir_fd=at)
+            self._give(at, name)
+            os.utime(name, ns=(_mtime(info),) * 2, dir_fd=at, follow_symlinks=False)
+
+    def _hard_link(self, path: bytes, info: tarfile.TarInfo) -> None:
+        try:
+            source = b"/".join(split_path(os.fsencode(info.linkname)))
+        except BadPath as error:
+            raise Refused(f"{info.name!r} is a hard link that leads out of the tree") from error
+        if self._seen.get(source) is not False or source == path:
+            raise Refused(f"{info.name!r} is a hard link to something that has not come before")
+        with parent_beneath(self.root_fd, source) as (old, old_name), parent_beneath(self.root_fd, path) as (at, name):
+            os.link(old_name, name, src_dir_fd=old, dst_dir_fd=at, follow_symlinks=False)
+
+    def _file(self, archive: tarfile.TarFile, path: bytes, info: tarfile.TarInfo) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        fd = open_beneath(self.root_fd, path, flags, 0o600)
+        try:
+            # The runs of data follow each other in the archive; holes are not there, so a terabyte of them is free.
+            archive.fileobj.seek(info.offset_data)
+            for offset, length in info.sparse or [(0, info.size)]:
+                self._copy(archive.fileobj, fd, offset, length)
+            os.ftruncate(fd, info.size)
+            self._finish(fd, info)
+        finally:
+            os.close(fd)
+
+    def _copy(self, source: BinaryIO, fd: int, offset: int, length: int) -> None:
+        end = offset + length
+        while offset < end:
+            data = source.read(min(_CHUNK, end - offset))
+            if not data:
+                raise Refused("the archive ends in the middle of a file")
+            view = memoryview(data)
+            while view:
+                written = os.pwrite(fd, view, offset)
+                view, offset = view[written:], offset + written
+
+    def _finish(self, fd: int, info: tarfile.TarInfo) -> None:
+        if self.owner:
+            os.chown(fd, *self.owner)
+        os.chmod(fd, info.mode & 0o777 | (info.mode & 0o1000 if info.isdir() else 0))
+        for key, value in info.pax_headers.items():
+            if key.startswith(_XATTR):
+                name = key.removeprefix("SCHILY.xattr.")
+                os.setxattr(fd, name, value.encode(errors="surrogateescape"))
+        os.utime(fd, ns=(_mtime(info),) * 2)
+
+    def _give(self, at: int, name: bytes) -> None:
+        if self.owner:
+            os.chown(name, *self.owner, dir_fd=at, follow_symlinks=False)
+
+
+def _mtime(info: tarfile.TarInfo) -> int:
+    whole, _, part = info.pax_headers.get("mtime", str(int(info.mtime))).partition(".")
+    fraction = int((part + "000000000")[:9])
+    return int(whole) * 10**9 + (-fraction if whole.startswith("-") else fraction)
+
+
+def _decompressed(fileobj: BinaryIO) -> BinaryIO:
+    start = fileobj.read(4)
+    stream = _Rejoined(start, fileobj)
+    if start[:2] == b"\x1f\x8b":
+        return gzip.GzipFile(fileobj=stream)
+    if start == b"\x28\xb5\x2f\xfd":
+        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(stream, read_across_frames=True)
+    return stream
+
+
+class _Rejoined:
+    """A stream with the bytes that were read to look at put back in front."""
+
+    def __init__(self, start: bytes, rest: BinaryIO):
+        self._start, self._rest = start, rest
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._start:
+            return self._rest.read(size)
+        if size < 0:
+            size = _CHUNK
+        start, self._start = self._start[:size], self._start[size:]
+        return start or b""

@@ -1,0 +1,209 @@
+"""Checking the store: its structure quickly, or every byte of it; and naming what damage hurts."""
+
+import os
+from collections import defaultdict
+from typing import NamedTuple
+
+from blake3 import blake3
+
+from . import blocks
+from .catalog import Catalog, pack_path
+from .contents import pieces_of
+from .errors import Damaged, StoreError
+from .objects import EMPTY, FILE, FOLDER, Entry, decode_folder
+from .segments import Place
+
+_HEAD_BYTES = 1 << 16
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong: where, what, and the files of which trees it hurts as (tree id, path)."""
+
+    where: str
+    what: str
+    hurts: list[tuple[str, bytes]]
+
+
+class Findings(NamedTuple):
+    """What a check found. `ok` only if there is no problem at all."""
+
+    full: bool
+    packs: int
+    objects: int
+    trees: int
+    bytes: int
+    problems: list[Problem]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+class _Check:
+    def __init__(self, catalog: Catalog, full: bool):
+        catalog.refresh()
+        self.catalog, self.full, self.view = catalog, full, catalog.view
+        self.problems: list[tuple[str, str, set[bytes]]] = []
+        self.places: dict[bytes, Place] = {}
+        self.bad: dict[bytes, int] = {}  # object -> its problem
+        self.meta: set[bytes] = set()
+        self.bytes = 0
+
+    def note(self, where: str, what: str, contents=()) -> None:
+        number = len(self.problems)
+        self.problems.append((where, what, set(contents)))
+        for content in contents:
+            self.bad.setdefault(content, number)
+
+    def run(self) -> Findings:
+        self._segments()
+        by_pack: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+        for content, place in self.places.items():
+            by_pack[place.pack][place.block].append(content)
+        for number, size in self.catalog.packs():
+            self._pack(number, size, by_pack.pop(number, {}))
+        for number, by_block in by_pack.items():
+            self.note(f"pack {number:08d}", "is not in the head", [c for found in by_block.values() for c in found])
+        trees, hurts = self._trees()
+        problems = [Problem(where, what, sorted(hurts.get(n, ()))) for n, (where, what, _) in enumerate(self.problems)]
+        return Findings(self.full, len(self.view.head.packs), len(self.places), trees, self.bytes, problems)
+
+    def _segments(self) -> None:
+        for segment in self.view.segments.values():
+            try:
+                segment.check()
+            except Damaged as error:
+                self.note(f"index/{segment.path.name}", f"{error}; `reindex` makes it anew from the packs")
+            for content, place in segment.items():
+                self.places[content] = place
+
+    # -- packs -----------------------------------------------------------------------------------------------------
+
+    def _pack(self, number: int, size: int, wanted: dict[int, list[bytes]]) -> None:
+        path = pack_path(self.catalog.store, number)
+        try:
+            fd = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            self.note(f"packs/{path.name}", error.strerror, [c for found in wanted.values() for c in found])
+            return
+        try:
+            length = os.fstat(fd).st_size
+            if length < size:
+                self.note(f"packs/{path.name}", f"is {length} bytes long, {size} were committed")
+            at = 0
+            while at < size:
+                at = self._block(fd, path.name, at, size, wanted)
+            for offset, contents in wanted.items():
+                self.note(f"packs/{path.name}", f"has no block at {offset}, which the index names", contents)
+        finally:
+            os.close(fd)
+
+    def _block(self, fd: int, name: str, at: int, size: int, wanted: dict[int, list[bytes]]) -> int:
+        """Check the block at an offset and return where the next one is."""
+        where = f"packs/{name} block at {at}"
+        contents = wanted.pop(at, [])
+        try:
+            head = os.pread(fd, _HEAD_BYTES, at)
+            info = blocks.read_header(head, where)
+            if at + info.length > size:
+                raise Damaged(f"{where} is longer than its pack")
+            need = info.length if self.full or info.kind == blocks.META else info.length - info.stored
+            data = head[:need] if need <= len(head) else os.pread(fd, need, at)
+            self._block_table(data, info, where, contents, at)
+            if need == info.length:
+                self._block_bytes(data, where)
+            self.bytes += need
+            return at + info.length
+        except Damaged as error:
+            self.note(where, _without(where, str(error)), contents)
+            # The index still knows where the next block is.
+            return min(wanted, default=size) if (known := _length(contents, self.places)) is None else at + known
+
+    def _block_table(self, data: bytes, info: blocks.BlockInfo, where: str, contents: list[bytes], at: int) -> None:
+        table = {content: (offset, length) for content, offset, length in blocks.table(data, info)}
+        if info.kind == blocks.META:
+            self.meta.update(content for content in table if content in self.places)
+        for content in contents:
+            place = self.places[content]
+            if table.get(content) != (place.offset, place.length) or place.block_length != info.length:
+                raise Damaged(f"{where} is not what the index says of it")
+
+    def _block_bytes(self, data: bytes, where: str) -> None:
+        info = blocks.check_block(data, where)
+        raw = blocks.payload(data, info, where)
+        for content, offset, length in blocks.table(data, info):
+            if blake3(raw[offset : offset + length]).digest() != content:
+                self.note(where, f"{content.hex()} is not what was written", [content])
+
+    # -- trees -----------------------------------------------------------------------------------------------------
+
+    def _trees(self) -> tuple[int, dict[int, set[tuple[str, bytes]]]]:
+        """Follow every tree to its end; return their count and what each problem hurts."""
+        hurts: dict[int, set[tuple[str, bytes]]] = defaultdict(set)
+        roots = [content for content in self.meta if self._is_root(content)]
+        clean: set[bytes] = set()
+        for root in sorted(roots):
+            for path, content in self._broken(root, b"", root, clean):
+                if content not in self.bad:
+                    self.note("index", f"does not know {content.hex()}, which a tree needs", [content])
+                hurts[self.bad[content]].add((root.hex(), path))
+        for tree in set(self.view.head.trees) - {root.hex() for root in roots}:
+            content = bytes.fromhex(tree)
+            if content not in self.bad:
+                self.note("head", f"names tree {tree}, which cannot be read", [content])
+            hurts[self.bad[content]].add((tree, b""))
+        return len(roots), hurts
+
+    def _is_root(self, content: bytes) -> bool:
+        try:
+            data = self.catalog.blob(content)
+            return data[:2] == b"HT" and decode_folder(data).names == [b""]
+        except (StoreError, OSError):
+            self.bad.setdefault(content, self._unread(content))
+            return False
+
+    def _unread(self, content: bytes) -> int:
+        self.note("index", f"leads to {content.hex()}, which cannot be read", [content])
+        return len(self.problems) - 1
+
+    def _broken(self, root: bytes, path: bytes, folder: bytes, clean: set[bytes]) -> list[tuple[bytes, bytes]]:
+        """Return (path, object) of what is missing or bad in a folder; remember the folders that are whole."""
+        if folder in clean:
+            return []
+        try:
+            if folder in self.bad:
+                return [(path, folder)]
+            entries = list(self.catalog.folder(folder))
+        except (StoreError, OSError):
+            return [(path, folder)]
+        found: list[tuple[bytes, bytes]] = []
+        for entry in entries:
+            at = path + b"/" + entry.name if path and entry.name else path or entry.name
+            if entry.kind == FOLDER and entry.kept:
+                found += self._broken(root, at, entry.content, clean)
+            elif entry.kind == FILE and entry.kept and entry.content != EMPTY:
+                found += [(at, content) for content in self._file(entry)]
+        if not found:
+            clean.add(folder)
+        return found
+
+    def _file(self, entry: Entry) -> list[bytes]:
+        needs = [entry.content]
+        try:
+            needs += [content for _, content in pieces_of(self.catalog, entry) if content]
+        except (StoreError, OSError):
+            return [entry.content]
+        return [content for content in dict.fromkeys(needs) if content in self.bad or content not in self.places]
+
+
+def _length(contents: list[bytes], places: dict[bytes, Place]) -> int | None:
+    return places[contents[0]].block_length if contents else None
+
+
+def _without(where: str, message: str) -> str:
+    return message.removeprefix(where).strip()
+
+
+def check(catalog: Catalog, full: bool) -> Findings:
+    """Check the structure, or with `full` every byte."""
+    return _Check(catalog, full).run()
