@@ -1,0 +1,157 @@
+"""Real Runs for tests: folders, a user, and verbs that block."""
+
+import asyncio
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from workspaces.drivers.base import Limits, Owner, RunSpec, get_driver
+from workspaces.drivers.initclient import InitClient
+
+NOBODY = 65534
+NO_LIMITS = Limits()
+numbers = itertools.count(1)
+
+
+class Running:
+    """One Run of one driver, and what a test does to it."""
+
+    def __init__(self, name: str, ground: Path, *, limits: Limits = NO_LIMITS, env=None):
+        self.name = name
+        self.ground = ground
+        self.tree = ground / f"tree-{next(numbers)}"
+        self.home = ground / f"home-{next(numbers)}"
+        for folder in (self.tree, self.home):
+            folder.mkdir(mode=0o755)
+        self.driver = get_driver(name, ground / "handrail", ground / "run")
+        self.spec = RunSpec(
+            run_id=f"run-{os.getpid()}-{next(numbers)}",
+            workspace_id="1",
+            key="payments fix",
+            workspace=self.tree,
+            home=self.home if name == "sandbox" else None,
+            uid=workload_uid(name),
+            limits=limits,
+            env=env or {},
+        )
+        if name == "folder":
+            os.chown(self.tree, self.spec.uid, -1)
+        self.do.prepare(self.spec)
+        self.owner: Owner = self.do.start(self.spec)
+
+    @property
+    def do(self):
+        """The driver with verbs that block."""
+        return Blocking(self.driver)
+
+    def again(self):
+        """The driver as a new runner process has it: nothing in memory."""
+        return Blocking(get_driver(self.name, self.ground / "handrail", self.ground / "run"))
+
+    def sh(self, command: str, *, env=None) -> tuple[str, int]:
+        """Run a shell command; its output and status (minus a signal)."""
+        with InitClient(self.owner.address.socket) as init:
+            return finish(init, self.begin(init, command, env=env))
+
+    def begin(self, init: InitClient, command: str, *, stdio="pipe", env=None, **fields):
+        environment = dict(self.owner.address.env) | (env or {})
+        argv = ["/bin/sh", "-c", command]
+        return init.start(argv, env=environment, cwd=self.owner.address.cwd, stdio=stdio, **fields)
+
+    def leave(self, command: str) -> int:
+        """Start a program that stays when we are gone; its pid inside."""
+        with InitClient(self.owner.address.socket) as init:
+            started = self.begin(init, command, keep=True)
+            os.close(started.fd)
+            return started.pid
+
+    def commands(self) -> list[str]:
+        return [" ".join(process.argv) for process in self.do.processes(self.owner)]
+
+    def end(self) -> None:
+        for owner in self.do.owners():
+            if owner.run_id == self.spec.run_id:
+                self.do.stop(owner, grace_s=0.0)
+                self.do.clear(owner)
+
+
+class Blocking:
+    def __init__(self, driver):
+        self.driver = driver
+
+    def __getattr__(self, verb):
+        return lambda *args, **fields: asyncio.run(getattr(self.driver, verb)(*args, **fields))
+
+
+def finish(init: InitClient, started) -> tuple[str, int]:
+    """Read a program's output to its end and wait for it."""
+    output = b""
+    try:
+        while chunk := os.read(started.fd, 1 << 16):
+            output += chunk
+    except OSError:
+        pass  # a pty ends with EIO
+    os.close(started.fd)
+    until(lambda: (init.read_exits(), any(pid == started.pid for pid, _ in init.exits))[1])
+    return output.decode(), next(status for pid, status in init.exits if pid == started.pid)
+
+
+def until(holds, seconds: float = 10.0):
+    """Wait until `holds()` is true, and return what it returned."""
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+    return found
+
+
+def workload_uid(name: str) -> int:
+    if os.getuid() != 0:
+        return os.getuid()
+    return 200_000 + next(numbers) if name == "sandbox" else NOBODY
+
+
+@pytest.fixture
+def ground():
+    """A folder that other users can reach, as a folder workspace of theirs must be; HANDRAIL_HOME in it is 0700."""
+    path = Path(tempfile.mkdtemp(prefix="runs-"))
+    path.chmod(0o755)
+    (path / "handrail").mkdir(mode=0o700)
+    (path / "run").mkdir(mode=0o700)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)  # a host that has just ended still takes its socket away
+
+
+@pytest.fixture
+def begin(ground, require):
+    """`begin("sandbox")`: a Run that is up, ended after the test."""
+    made = []
+
+    def start(name: str, **fields) -> Running:
+        probe = Blocking(get_driver(name, ground / "handrail", ground / "run")).probe()
+        if not probe.available:
+            require(name, f"{probe.reason} {probe.what_to_do}")
+        made.append(Running(name, ground, **fields))
+        return made[-1]
+
+    yield start
+    for running in made:
+        running.end()
+
+
+@pytest.fixture
+def limited(begin, require):
+    """`limited("memory", Limits(memory=…))`: a sandbox under a limit that this host can enforce."""
+
+    def start(limit: str, limits: Limits) -> Running:
+        running = begin("sandbox", limits=limits)
+        if limit not in running.owner.limits:
+            require("cgroups", f"no control group for {limit} can be written here")
+        return running
+
+    return start

@@ -1,0 +1,210 @@
+"""The contract between the runner and whatever runs a workspace: one page.
+
+A driver keeps its state in files, so that a runner that starts tomorrow finds everything that yesterday's started: an
+`Owner` record is on disk before the first process exists. Verbs are async, safe to repeat, and raise `DriverError` with
+a message that can be shown to a person. They know nothing of the database.
+"""
+
+import importlib
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+BUILT_IN = {
+    "sandbox": "workspaces.drivers.sandbox.SandboxDriver",
+    "folder": "workspaces.drivers.folder.FolderDriver",
+}
+
+
+class DriverError(Exception):
+    """Something a backend refuses or cannot do; the message is a sentence for a person."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a driver can do anywhere; what this host adds or lacks is in `Probe`."""
+
+    isolation: str  # none | namespace | container | microvm | microvm-emulated
+    freeze: bool  # all programs can be stopped and go on later
+    memory: bool  # a pause can keep the memory of programs
+    network: bool  # the network is cut off, or led through a proxy
+    limits: bool  # memory, CPU and process limits, where the host lets us set them
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What this host can do now. `limits` names those that will hold: of memory, cpus, pids."""
+
+    available: bool
+    reason: str = ""  # why not, in words
+    what_to_do: str = ""  # the way out, in words
+    notes: tuple[str, ...] = ()  # what works less well than it could
+    limits: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """None means the host's own limit."""
+
+    memory: int | None = None  # bytes
+    cpus: float | None = None  # 1.5 = one and a half CPUs
+    pids: int | None = None  # processes and threads
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What to start: one Run of one workspace. `workspace` and `home` are folders of this host that exist."""
+
+    run_id: str
+    workspace_id: str
+    key: str  # the workspace's name; becomes the hostname
+    workspace: Path
+    home: Path | None = None  # None (folder only): the user's own home
+    uid: int = field(default_factory=os.getuid)  # who the workload is on this host; never 0
+    limits: Limits = Limits()
+    env: Mapping[str, str] = field(default_factory=dict)  # for every process of the Run
+    phase: str = "agent"  # setup | agent
+
+
+@dataclass(frozen=True)
+class Address:
+    """How a host process reaches the init of a Run; travels as JSON."""
+
+    socket: str  # path of the init's unix socket
+    oom_file: str | None = None  # a cgroup file whose `oom_kill N` line counts out-of-memory kills
+    env: Mapping[str, str] = field(default_factory=dict)  # what every process of the Run has
+    cwd: str = "/workspace"  # the tree as the workload sees it
+    shell: str = "/bin/sh"  # what runs a command line, as the workload sees it
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who runs a Run: written before anything is started, complete (with pid) before anything runs."""
+
+    driver: str
+    run_id: str
+    workspace_id: str
+    host: str
+    boot_id: str
+    uid: int
+    address: Address
+    tree: str  # host path of the tree
+    pid: int | None = None  # None: written, not yet started
+    start_time: int | None = None  # of that pid, in clock ticks since boot
+    cgroups: tuple[str, ...] = ()
+    limits: frozenset[str] = frozenset()  # those in force
+    stopping: bool = False  # somebody asked for the end: no crash
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self) | {"limits": sorted(self.limits)}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Owner":
+        data = json.loads(text)
+        data["address"] = Address(**data["address"])
+        data["cgroups"] = tuple(data["cgroups"])
+        data["limits"] = frozenset(data["limits"])
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class Process:
+    """A program in a Run. `pid` counts as the workload counts; `open` are paths as the workload sees them."""
+
+    pid: int
+    ppid: int
+    session: int
+    state: str  # one letter, as in ps
+    argv: tuple[str, ...]
+    cwd: str = ""
+    open: tuple[str, ...] = ()
+
+
+class Driver:
+    """One kind of backend. `home` is HANDRAIL_HOME (durable), `runtime` a folder for sockets; both exist."""
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+
+    def __init__(self, home: Path, runtime: Path):
+        self.home = Path(home)
+        self.runtime = Path(runtime)
+
+    async def probe(self) -> Probe:
+        """Can it work on this host? Never raises, and never offers less isolation than it promises."""
+        raise NotImplementedError
+
+    async def prepare(self, spec: RunSpec) -> None:
+        """Make the folders of `spec` usable by its uid. Only before a start: nothing of the workspace may run."""
+        raise NotImplementedError
+
+    async def start(self, spec: RunSpec) -> Owner:
+        """Bring the Run up; when it returns, its init answers. The same run_id again returns the same Run."""
+        raise NotImplementedError
+
+    async def owners(self) -> Sequence[Owner]:
+        """Every record on this host, dead or alive: what a new runner adopts or clears."""
+        raise NotImplementedError
+
+    async def alive(self, owner: Owner) -> bool:
+        """False only when proven gone; DriverError when this host cannot tell."""
+        raise NotImplementedError
+
+    async def end_reason(self, owner: Owner) -> str:
+        """Why a Run that is gone ended, in words: stopped, out of memory, the host restarted, …"""
+        raise NotImplementedError
+
+    async def freeze(self, owner: Owner) -> None:
+        """Return when no program of the Run moves any more; programs that start are refused until `thaw`."""
+        raise NotImplementedError
+
+    async def thaw(self, owner: Owner) -> None:
+        """Let programs go on. One that was stopped before the freeze stays stopped."""
+        raise NotImplementedError
+
+    async def frozen(self, owner: Owner) -> bool:
+        raise NotImplementedError
+
+    async def processes(self, owner: Owner, *, open_files: bool = False) -> Sequence[Process]:
+        """What runs in it, without our init; with `open_files` also the files of the tree that each holds open."""
+        raise NotImplementedError
+
+    async def stop(self, owner: Owner, *, grace_s: float = 5.0) -> None:
+        """End every program (asked, then killed) and the Run itself; the record stays, for `end_reason`."""
+        raise NotImplementedError
+
+    async def clear(self, owner: Owner) -> None:
+        """Forget a Run that is gone: its record, socket and cgroups."""
+        raise NotImplementedError
+
+
+def get_driver(name: str, home: Path, runtime: Path) -> Driver:
+    """The driver of a built-in name (`sandbox`) or a dotted path (`package.module.Class`)."""
+    module, _, attribute = BUILT_IN.get(name, name).rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute)(home, runtime)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DriverError(f"There is no driver named {name!r}.") from error
+
+
+def this_host() -> str:
+    return socket.gethostname()
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks after boot at which `pid` started: with the pid it names one process for good. None: no such pid."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    # A zombie is as gone as it gets: it only waits for its parent.
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])

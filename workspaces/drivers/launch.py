@@ -1,0 +1,75 @@
+"""Becomes the first process of a Run: joins its cgroups, gives up every right, executes.
+
+A program of its own, `python3 -I -S launch.py` with JSON on standard input, so that nothing privileged happens between
+fork and exec of the (threaded) runner. It does nothing before the input has ended: by then the owner record names our
+pid. Started by root it becomes `uid` for good. Folders that this uid could not reach (HANDRAIL_HOME is 0700) are first
+bound below /tmp of a mount namespace of our own, where the sandbox finds them.
+"""
+
+import ctypes
+import json
+import os
+import platform
+import resource
+import sys
+
+CLONE_NEWNS = 0x00020000
+MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+KEYCTL = {"x86_64": 250, "aarch64": 219}
+KEYCTL_JOIN_SESSION_KEYRING = 1
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def check(result, what):
+    if result != 0:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+def mount(source, target, kind, flags, data=None):
+    check(libc.mount(os.fsencode(source), os.fsencode(target), kind, ctypes.c_ulong(flags), data), f"mount {target}")
+
+
+def stage(folders):
+    """Bind each folder (name → path) below /tmp, in a mount namespace that only we and the sandbox see."""
+    check(libc.unshare(CLONE_NEWNS), "a mount namespace of our own")
+    mount("none", "/", None, MS_REC | MS_PRIVATE)
+    # Opened now: not before, they must belong to this namespace; not later, they may lie below the old /tmp.
+    opened = {name: os.open(path, os.O_PATH | os.O_CLOEXEC) for name, path in folders.items()}
+    mount("tmpfs", "/tmp", b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=755")
+    for name, fd in opened.items():
+        os.mkdir(f"/tmp/{name}")
+        mount(f"/proc/self/fd/{fd}", f"/tmp/{name}", None, MS_BIND | MS_REC)
+        os.close(fd)
+
+
+def main():
+    spec = json.loads(sys.stdin.buffer.read() or b"null")
+    if spec is None:
+        raise SystemExit(1)  # whoever started us is gone before anything was written down
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    for cgroup in spec["cgroups"]:
+        with open(cgroup + "/cgroup.procs", "w") as file:
+            file.write(str(os.getpid()))
+    if platform.machine() in KEYCTL:
+        # A session keyring would be inherited through every namespace.
+        libc.syscall(KEYCTL[platform.machine()], KEYCTL_JOIN_SESSION_KEYRING, None)
+    if spec["stage"]:
+        stage(spec["stage"])
+    if os.getuid() == 0:
+        os.setgroups(spec["groups"])
+        os.setresgid(spec["gid"], spec["gid"], spec["gid"])
+        os.setresuid(spec["uid"], spec["uid"], spec["uid"])
+    if os.getuid() == 0 or os.geteuid() != spec["uid"]:
+        raise SystemExit("A workload never runs as root, nor as anybody but its own user.")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.umask(0o022)
+    os.chdir(spec["cwd"])
+    for fd in spec["keep"]:
+        os.set_inheritable(fd, True)
+    os.execve(spec["argv"][0], spec["argv"], spec["env"])
+
+
+if __name__ == "__main__":
+    main()

