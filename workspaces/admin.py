@@ -1,0 +1,83 @@
+"""Retention and environments in the Django admin."""
+
+from django import forms
+from django.contrib import admin
+
+from dashboard.models import Actor, Event
+from workspaces import environments, retention
+from workspaces.models import Environment, RetentionPolicy
+
+NOT_YET = "Not yet in this version: kept as long as the workspace is, whatever stands here."
+RULES = ("snapshot_days", "keep_newest_snapshots", "home_days", "output_days", "unused_workspace_days")
+
+
+class RetentionForm(forms.ModelForm):
+    """What would go is shown first; only a second look, at these very rules, saves them."""
+
+    confirmed = forms.BooleanField(required=False, label="Yes, delete that")
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = RetentionPolicy
+        fields = ("team", *RULES)
+        help_texts = {
+            "snapshot_days": "Days. Empty: for ever. Pinned ones, the newest ones below, the first and the current one "
+            "of each workspace stay in any case.",
+            "keep_newest_snapshots": "So many of each workspace stay however old they are.",
+            "home_days": NOT_YET,
+            "output_days": NOT_YET,
+            "unused_workspace_days": "Days without use until a workspace that is asleep goes to the trash, with a "
+            "snapshot of everything. Empty: never. Folders of people are left alone.",
+        }
+
+    def clean(self):
+        cleaned = super().clean()
+        if self.errors or not cleaned.get("team"):
+            return cleaned
+        policy = RetentionPolicy(team=cleaned["team"], **{name: cleaned[name] for name in RULES})
+        found = retention.preview(policy)
+        # A yes is to the rules that were shown, not to what was typed afterwards.
+        rules = ",".join(str(value) for value in (cleaned["team"].pk, *(cleaned[name] for name in RULES)))
+        if found.deletes and not (cleaned.get("confirmed") and cleaned.get("seen") == rules):
+            self.data = self.data.copy()
+            self.data["seen"] = rules
+            self.data.pop("confirmed", None)
+            self.add_error("confirmed", f"{found} Tick this and save again to confirm.")
+        return cleaned
+
+
+@admin.register(RetentionPolicy)
+class RetentionPolicyAdmin(admin.ModelAdmin):
+    list_display = ["team", "snapshot_days", "keep_newest_snapshots", "unused_workspace_days", "tonight"]
+    form = RetentionForm
+
+    @admin.display(description="tonight")
+    def tonight(self, policy):
+        return str(retention.preview(policy, weigh=False)).replace("Saving this deletes", "Deletes")
+
+    def save_model(self, request, obj, form, change):
+        super().save_model(request, obj, form, change)
+        data = {name: getattr(obj, name) for name in RULES}
+        Event.objects.record(
+            obj.team, actor=Actor.person(request.user), verb="retention.saved", subject=obj.team, data=data
+        )
+
+
+@admin.register(Environment)
+class EnvironmentAdmin(admin.ModelAdmin):
+    """A saved environment is the next version of it: rows that workspaces were made from never change."""
+
+    list_display = ["name", "version", "team", "driver", "repository", "ref"]
+    list_filter = ["team", "driver"]
+    exclude = ["version"]
+
+    def has_delete_permission(self, request, obj=None):
+        return False
+
+    def save_model(self, request, obj, form, change):
+        latest = Environment.objects.filter(team=obj.team, name=obj.name).order_by("-version").first()
+        fields = {name: form.cleaned_data[name] for name in form.cleaned_data if name not in ("team", "name")}
+        made = environments.save(obj.team, obj.name, fields, base=latest, by=Actor.person(request.user))
+        # What the admin tells of afterwards is what was made, not the row that was opened.
+        obj.pk, obj.version = made.pk, made.version
+        obj._state.adding = False

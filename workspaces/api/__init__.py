@@ -1,0 +1,9 @@
+"""Workspaces over REST (contract: api.md). Each operation finds what the caller may see, does one thing and answers."""
+
+from ninja import Router
+
+from workspaces.api import changes, files, host, programs, snapshots, workspaces
+
+router = Router()
+for part in (workspaces, files, programs, snapshots, changes, host):
+    router.add_router("", part.router)

@@ -1,0 +1,125 @@
+"""Commands and checks of a workspace: run one, follow its output, end it."""
+
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.pages import Slice, carry_out, in_threads, must, signed_in
+from dashboard.problems import Problem
+from workspaces import effects, lifecycle
+from workspaces.checks import checks_of
+from workspaces.environments import newest_of
+from workspaces.file_pages import RAW_POLICY
+from workspaces.head import find, look
+from workspaces.models import Command
+from workspaces.runner import client
+
+TAIL = 64 * 1024  # bytes of output on the page; the download has all
+DEFAULT_SECONDS = 3600
+
+
+@signed_in
+@require_safe
+def checks(request, team, key):
+    head = look(request, team, key, "workspace-checks")
+    commands = Command.objects.filter(workspace=head.workspace).select_related("effect")
+    only = request.GET.get("only") == "checks"
+    newest = newest_of(head.workspace.environment)
+    context = {
+        "nav": "workspaces",
+        "head": head,
+        "page": Slice(request, commands.exclude(check_name="") if only else commands, size=50),
+        "checks": checks_of(head.workspace)[head.workspace.pk],
+        "filters": [("?", "All", not only, None), ("?only=checks", "Checks", only, None)],
+        "newest": None if newest == head.workspace.environment else newest,
+        "may_edit": request.caller.can("manage_environments", head.workspace.team_id),
+        "again": request.GET.get("again", ""),
+    }
+    return render(request, "workspaces/checks.html", context)
+
+
+@signed_in
+@require_POST
+def run(request, team, key):
+    workspace = find(request, team, key)
+    must(request.caller, "use_workspace", workspace.team_id)
+    wish: dict = {"cwd": request.POST.get("cwd", "").strip() or "/workspace"}
+    if check := request.POST.get("check"):
+        wish["check"] = check
+    else:
+        # A browser sends each line end of a text field as CR LF.
+        wish["command"] = request.POST.get("command", "").replace("\r\n", "\n")
+    return carry_out(
+        request,
+        lambda: lifecycle.run_command(workspace, wish, by=request.caller.actor),
+        then=lambda command: reverse("command", args=[team, key, command.pk]),
+        otherwise=reverse("workspace-checks", args=[team, key]),
+    )
+
+
+def _command(workspace, pk) -> Command:
+    return get_object_or_404(Command.objects.select_related("effect", "workspace"), pk=pk, workspace=workspace)
+
+
+@signed_in
+@require_safe
+def command(request, team, key, pk):
+    head = look(request, team, key, "workspace-checks")
+    found = _command(head.workspace, pk)
+    context = {"nav": "workspaces", "head": head, "command": found, "is_over": effects.is_over(found.effect)}
+    try:
+        context["output"], context["earlier"] = _tail(found)
+    except Problem as problem:
+        context["refused"] = problem.detail
+    return render(request, "workspaces/command.html", context)
+
+
+def _tail(found: Command) -> tuple[str, int]:
+    """The end of the output, and how many bytes came before it."""
+    if found.started_at is None:
+        return "", 0
+    offset = max(0, found.output_bytes - TAIL)
+    data = client.call("GET", _address(found), offset=offset, timeout=20)
+    if len(data) > TAIL:
+        offset, data = offset + len(data) - TAIL, data[-TAIL:]
+    return data.decode("utf-8", "surrogateescape"), offset
+
+
+def _address(found: Command) -> str:
+    return f"/workspaces/{found.workspace_id}/programs/{found.effect_id}/output"
+
+
+@signed_in
+@require_safe
+def output(request, team, key, pk):
+    """All of the output, as a download."""
+    head = look(request, team, key, "workspace-checks")
+    found = _command(head.workspace, pk)
+    try:
+        data = client.call("GET", _address(found))
+    except Problem as problem:
+        return HttpResponse(problem.detail + "\n", status=problem.status, content_type="text/plain; charset=utf-8")
+    chunks = iter([data])
+    return StreamingHttpResponse(
+        in_threads(chunks) if isinstance(request, ASGIRequest) else chunks,
+        content_type="application/octet-stream",
+        headers={
+            "Content-Disposition": f'attachment; filename="{key}-{str(pk)[:8]}.txt"',
+            "Content-Security-Policy": RAW_POLICY,
+            "X-Content-Type-Options": "nosniff",
+        },
+    )
+
+
+@signed_in
+@require_POST
+def cancel(request, team, key, pk):
+    workspace = find(request, team, key)
+    must(request.caller, "use_workspace", workspace.team_id)
+    return carry_out(
+        request,
+        lambda: lifecycle.cancel_command(_command(workspace, pk), by=request.caller.actor),
+        then=reverse("command", args=[team, key, pk]),
+    )

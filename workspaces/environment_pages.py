@@ -1,0 +1,190 @@
+"""Environments: the list, one of them, and the form whose every save is the next version."""
+
+from django import forms
+from django.contrib import messages
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from dashboard.models import Team
+from dashboard.pages import carry_out, must, signed_in
+from dashboard.problems import Problem
+from workspaces import environments
+from workspaces.forms import CODE, DRIVERS
+from workspaces.head import find
+from workspaces.lifecycle import available_drivers
+from workspaces.models import Environment, Workspace
+
+READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
+MB = 1024**2
+PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
+
+
+class EnvironmentForm(forms.Form):
+    """`fields()` is what environments.save takes."""
+
+    team = forms.ModelChoiceField(None, label="Team", to_field_name="slug", empty_label=None)
+    name = forms.RegexField(
+        r"^[\w][\w .-]{0,79}\Z",
+        label="Name",
+        error_messages={"invalid": "A name has letters, digits, blanks, dots and dashes."},
+        widget=forms.TextInput(attrs=PLAIN),
+    )
+    driver = forms.ChoiceField(label="Where it runs")
+    repository = forms.CharField(
+        label="Git address",
+        required=False,
+        max_length=500,
+        help_text="What a new workspace starts from, unless it names another source.",
+        widget=forms.TextInput(attrs=PLAIN),
+    )
+    ref = forms.CharField(label="Branch or commit", required=False, max_length=200, widget=forms.TextInput(attrs=PLAIN))
+    setup = forms.CharField(
+        label="Set-up script",
+        required=False,
+        strip=False,
+        max_length=100_000,
+        help_text="Runs once with bash in each new workspace. In this version it runs without network.",
+        widget=forms.Textarea(attrs=CODE),
+    )
+    checks = forms.CharField(
+        label="Checks",
+        required=False,
+        strip=False,
+        max_length=100_000,
+        help_text="One a line: name = command, for bash in the workspace. Each gets a button.",
+        widget=forms.Textarea(attrs={**CODE, "rows": 4, "placeholder": "tests = make test"}),
+    )
+    memory_mb = forms.IntegerField(label="Memory in MB", required=False, min_value=64, max_value=1024**2)
+    cpus = forms.FloatField(label="Processors", required=False, min_value=0.1, max_value=1024)
+    pids = forms.IntegerField(label="Processes and threads", required=False, min_value=16, max_value=4_000_000)
+
+    def __init__(self, data=None, *, teams, base=None, initial=None):
+        super().__init__(data, initial=initial)
+        self.fields["team"].queryset = Team.objects.filter(pk__in=[team.pk for team in teams]).order_by("name")
+        known = [*available_drivers(), *([base.driver] if base else [])]
+        self.fields["driver"].choices = [(name, DRIVERS.get(name, name)) for name in dict.fromkeys(known)]
+        if base:
+            # A version's name and team are those of the one before; another name would be another environment.
+            del self.fields["team"], self.fields["name"]
+            self.initial = _initial(base)
+        elif len(teams) == 1:
+            self.fields["team"].widget = forms.HiddenInput()
+            self.initial["team"] = teams[0].slug
+
+    def fields_of_version(self) -> dict:
+        cleaned = self.cleaned_data
+        wanted = {
+            "memory_bytes": cleaned["memory_mb"] and cleaned["memory_mb"] * MB,
+            "cpus": cleaned["cpus"],
+            "pids": cleaned["pids"],
+        }
+        return {
+            "driver": cleaned["driver"],
+            "repository": cleaned["repository"],
+            "ref": cleaned["ref"],
+            "setup": cleaned["setup"].replace("\r\n", "\n"),
+            "checks": environments.read_checks(cleaned["checks"]),
+            "limits": {name: value for name, value in wanted.items() if value is not None},
+        }
+
+
+def _initial(base: Environment) -> dict:
+    memory = base.limits.get("memory_bytes")
+    return {
+        **{name: getattr(base, name) for name in ("driver", "repository", "ref", "setup")},
+        "checks": environments.write_checks(base.checks),
+        "memory_mb": memory and memory // MB,
+        "cpus": base.limits.get("cpus"),
+        "pids": base.limits.get("pids"),
+    }
+
+
+def _teams_to_manage(caller) -> list[Team]:
+    return [t for t in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_environments", t)]
+
+
+@signed_in
+@require_safe
+def index(request):
+    caller = request.caller
+    found = environments.newest(caller.team_ids).order_by("name", "team__name")[:200]
+    context = {"nav": "environments", "environments": found, "may_add": bool(_teams_to_manage(caller))}
+    return render(request, "workspaces/environments.html", context)
+
+
+def _find(request, pk) -> Environment:
+    return get_object_or_404(Environment.objects.visible_to(request.caller).select_related("team"), pk=pk)
+
+
+@signed_in
+@require_safe
+def environment(request, pk):
+    found = _find(request, pk)
+    versions = Environment.objects.filter(team=found.team, name=found.name).order_by("-version")
+    users = Workspace.objects.visible_to(request.caller).kept().filter(environment__in=versions)
+    context = {
+        "nav": "environments",
+        "environment": found,
+        "versions": versions[:30],
+        "newest": versions[0],
+        "users": users.select_related("environment", "team").order_by("key")[:50],
+        "limits": environments.limits_shown(found),
+        "where": DRIVERS.get(found.driver, found.driver),
+        "may_edit": request.caller.can("manage_environments", found.team),
+    }
+    return render(request, "workspaces/environment.html", context)
+
+
+@signed_in
+@READ_OR_WRITE
+def new(request):
+    teams = _teams_to_manage(request.caller)
+    if not teams:
+        must(request.caller, "manage_environments", None)
+    form = EnvironmentForm(request.POST or None, teams=teams)
+    return _save(request, form) or _form_page(request, form)
+
+
+@signed_in
+@READ_OR_WRITE
+def edit(request, pk):
+    base = _find(request, pk)
+    must(request.caller, "manage_environments", base.team)
+    form = EnvironmentForm(request.POST or None, teams=[base.team], base=base)
+    return _save(request, form, base) or _form_page(request, form, base)
+
+
+def _save(request, form, base=None):
+    """To the page of what was saved; None when there is nothing to save, or it was refused in the form."""
+    if request.method != "POST" or not form.is_valid():
+        return None
+    team, name = (base.team, base.name) if base else (form.cleaned_data["team"], form.cleaned_data["name"])
+    try:
+        made = environments.save(team, name, form.fields_of_version(), base=base, by=request.caller.actor)
+    except Problem as problem:
+        form.add_error(None, problem.detail)
+        return None
+    messages.success(request, "Nothing was changed." if made == base else f"Version {made.version} of {name} is saved.")
+    return redirect("environment", made.pk)
+
+
+def _form_page(request, form, base=None):
+    context = {"nav": "environments", "form": form, "base": base}
+    return render(request, "workspaces/environment_edit.html", context)
+
+
+@signed_in
+@require_POST
+def adopt(request, team, key):
+    """A workspace follows the newest version of its environment."""
+    workspace = find(request, team, key)
+    must(request.caller, "manage_environments", workspace.team_id)
+    return carry_out(
+        request,
+        lambda: environments.adopt(workspace, by=request.caller.actor),
+        then=reverse("workspace-checks", args=[team, key]),
+        say=lambda made: (
+            f"{key} follows version {made.version} now: its checks at once, its limits from the next start."
+        ),
+    )

@@ -1,0 +1,185 @@
+"""The top of every page of a workspace: its state in words, what holds it, what stays, what can be done."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.db.models import Count, Exists, F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+from django.http import Http404
+
+from workspaces.lifecycle import ISOLATION
+from workspaces.models import Effect, State, Workspace
+
+ISOLATION_WORDS = {
+    "none": "Runs as you, in your folder. Handrail asks and keeps snapshots; it cannot hold anything back.",
+    "namespace": "Sees only its folder and no network. Shares this machine's kernel.",
+    "container": "Own file system and limits. Shares this machine's kernel.",
+    "microvm": "Its own kernel, behind hardware virtualisation.",
+    "microvm-emulated": "Its own kernel, but emulated: slower, and not a security boundary.",
+}
+STAYS = "Only /workspace stays. What is installed elsewhere comes from the set-up, each time."
+MOVE_WORDS = {
+    "create": "Getting ready",
+    "resume": "Waking up",
+    "pause": "Going to sleep",
+    "stop": "Stopping",
+    "ended": "Clearing up after it ended",
+    "snapshot": "Taking a snapshot",
+    "restore": "Putting files back",
+    "trash": "Moving to the trash",
+}
+STEP_WORDS = {
+    "files": "fetching the files",
+    "setup": "running the set-up",
+    "snapshot": "taking a snapshot",
+    "putting back": "putting files back",
+}
+TABS = [
+    ("workspace", "Timeline"),
+    ("workspace-changes", "Changes"),
+    ("workspace-files", "Files"),
+    ("workspace-terminals", "Terminals"),
+    ("workspace-checks", "Commands"),
+    ("workspace-snapshots", "Snapshots"),
+]
+
+
+def with_what_lists_need(workspaces):
+    """Rows with team, environment, owner, and the counts that their state in words needs."""
+    under_way = Effect.objects.open().filter(workspace=OuterRef("pk"))
+    # Each counted by itself: two joins would multiply commands with actions. Both find their few rows by an index.
+    running = _count(under_way.filter(command__isnull=False), by="workspace")
+    waiting = _count(Workspace.objects.filter(pk=OuterRef("pk"), actions__status="pending"), by="pk")
+    busy = under_way.filter(exclusive=True)
+    return workspaces.select_related(
+        "team", "environment", "created_by_agent__owner", "created_by_user", "head", "baseline", "runner"
+    ).annotate(is_busy=Exists(busy), running=running, waiting=waiting)
+
+
+def _count(rows, *, by: str):
+    return Coalesce(Subquery(rows.order_by().values(by).annotate(n=Count("*")).values("n")), 0)
+
+
+def find(request, team: str, key: str) -> Workspace:
+    """The kept workspace, else the newest one with this key in the trash, of those that the caller sees."""
+    found = with_what_lists_need(Workspace.objects.visible_to(request.caller)).filter(team__slug=team, key=key)
+    workspace = found.filter(purged_at=None).order_by(F("trashed_at").desc(nulls_first=True)).first()
+    if workspace is None:
+        raise Http404("no such workspace")
+    return workspace
+
+
+@dataclass
+class Head:
+    """The head of one workspace's pages, for one caller."""
+
+    workspace: Workspace
+    caller: object
+    tab: str
+
+    @property
+    def state(self) -> str:
+        """The name of its state as pages say it: what is derived, then what is stored."""
+        if self.workspace.trashed_at:
+            return "deleted"
+        if self.workspace.state == State.READY and self.workspace.running:
+            return "working"
+        return self.workspace.state
+
+    @property
+    def reason(self) -> str:
+        workspace = self.workspace
+        if workspace.trashed_at:
+            return "" if workspace.head is None else f"Snapshot {workspace.head.number} keeps everything."
+        return workspace.reason
+
+    @property
+    def isolation(self) -> str:
+        return ISOLATION[self.workspace.environment.driver]
+
+    @property
+    def isolation_words(self) -> str:
+        return ISOLATION_WORDS[self.isolation]
+
+    @property
+    def stays(self) -> str:
+        return "" if self.isolation == "none" else STAYS
+
+    @property
+    def asleep_words(self) -> str:
+        return {
+            State.PAUSED: "Files are kept; programs were ended. Using it wakes it.",
+            State.STOPPED: "Files are kept; programs were ended. Resume brings it up.",
+        }.get(self.workspace.state, "")
+
+    @cached_property
+    def moves(self) -> list:
+        """What is under way: {effect, words, step}."""
+        effects = Effect.objects.open().filter(workspace=self.workspace, exclusive=True).order_by("due_at")
+        return [Move(effect) for effect in effects]
+
+    @property
+    def may_use(self) -> bool:
+        return self.caller.can("use_workspace", self.workspace.team_id)
+
+    @property
+    def may_restore(self) -> bool:
+        return self.caller.can("restore", self.workspace.team_id)
+
+    @property
+    def may_delete(self) -> bool:
+        return self.caller.can("delete_workspace", self.workspace.team_id)
+
+    @property
+    def buttons(self) -> list[tuple[str, str]]:
+        """(name of the address, verb) of what makes sense now."""
+        if self.workspace.trashed_at or not self.may_use:
+            return []
+        return {
+            State.READY: [("workspace-pause", "Pause"), ("workspace-stop", "Stop")],
+            State.PAUSED: [("workspace-resume", "Wake"), ("workspace-stop", "Stop")],
+            State.STOPPED: [("workspace-resume", "Resume")],
+            State.FAILED: [("workspace-retry", "Try again")],
+        }.get(self.workspace.state, [])
+
+    @property
+    def can_snapshot(self) -> bool:
+        settled = self.workspace.state in (State.READY, State.PAUSED, State.STOPPED)
+        return settled and self.may_use and not self.workspace.trashed_at
+
+    @property
+    def tabs(self) -> list[tuple[str, str, bool]]:
+        return [(name, words, name == self.tab) for name, words in TABS]
+
+
+@dataclass
+class Move:
+    """An effect of a workspace, in words."""
+
+    effect: Effect
+
+    @property
+    def kind(self) -> str:
+        return self.effect.kind.rpartition(".")[2]
+
+    @property
+    def words(self) -> str:
+        return MOVE_WORDS.get(self.kind, self.kind.capitalize())
+
+    @property
+    def step(self) -> str:
+        if self.effect.phase == "due":
+            return "waiting for the runner"
+        return STEP_WORDS.get(self.effect.progress.get("step"), "")
+
+    @property
+    def is_over(self) -> bool:
+        return self.effect.phase in ("settled", "uncertain")
+
+    @property
+    def went_well(self) -> bool:
+        return bool(self.effect.outcome and self.effect.outcome.get("ok"))
+
+
+def look(request, team: str, key: str, tab: str) -> Head:
+    return Head(find(request, team, key), request.caller, tab)

@@ -1,0 +1,490 @@
+"""What moves a workspace: create, resume, pause, stop, snapshot, restore, fork, delete; and running a command.
+
+Each function checks whether the move is possible now and asks the runner for it by an Effect; the runner's kinds
+(workspaces/runner/kinds) carry it out and change the state. A move that is under way already is joined, not doubled.
+"""
+
+import hashlib
+import re
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from dashboard import clock
+from dashboard.access import Caller
+from dashboard.models import Actor, Event
+from dashboard.problems import conflict, invalid, not_allowed
+from dashboard.strict_json import canonical
+from workspaces import effects, uploads
+from workspaces.history import find_snapshot
+from workspaces.models import (
+    KEY_PATTERN,
+    Command,
+    Effect,
+    Environment,
+    Snapshot,
+    State,
+    Terminal,
+    Workspace,
+    WorkspaceLabel,
+)
+from workspaces.sources import check_git
+
+KINDS = "workspaces.runner.kinds"
+ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "microvm": "microvm"}
+BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}+-]{0,199}")
+COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
+STATE_WORDS = {
+    State.CREATING: "is being made",
+    State.SETTING_UP: "is getting ready",
+    State.READY: "is ready",
+    State.PAUSED: "is asleep",
+    State.STOPPED: "is stopped",
+    State.FAILED: "is broken",
+}
+
+
+# Create --------------------------------------------------------------------------------------------------------------
+
+
+def create(team, key: str, *, caller: Caller, wish: dict) -> tuple[Workspace, bool]:
+    """A new workspace, or the one that has this key, resumed; True when it is new.
+
+    `wish`: {driver?, environment?, source?, setup?, labels?, description?, fresh?} as on the API. Problem 409 names
+    what differs from the workspace that has the key, or until when a deleted one is in the trash.
+    """
+    if team.stopped_at:
+        raise conflict("Everything is stopped in this team; a person has to lift that first.")
+    source = _checked_source(team, wish.get("source"))
+    with transaction.atomic():
+        type(team).objects.select_for_update().get(pk=team.pk)
+        known = Workspace.objects.kept().select_related("environment").filter(team=team, key=key).first()
+        if known is None:
+            return _create_new(team, key, caller, wish, source), True
+    if not Workspace.objects.visible_to(caller).filter(pk=known.pk).exists():
+        raise conflict("This key is taken in your team, by a workspace that is not yours.")
+    _refuse_differences(known, wish, source)
+    if known.state in (State.PAUSED, State.STOPPED):
+        resume(known, by=caller.actor)
+    elif known.state == State.FAILED:
+        retry(known, by=caller.actor)
+    return known, False
+
+
+def _checked_source(team, source) -> dict:
+    if not source:
+        return {}
+    if len({"git", "upload"} & set(source)) != 1 or ("ref" in source and "git" not in source):
+        raise invalid("A source is {git, ref?}, {upload} or nothing.")
+    if "git" in source:
+        ref = source.get("ref") or ""
+        check_git(source["git"], ref)
+        return {"git": source["git"], "ref": ref}
+    uploads.find(team.pk, source["upload"])
+    return {"upload": source["upload"]}
+
+
+def _create_new(team, key, caller, wish, source) -> Workspace:
+    environment = _environment(team, wish)
+    if not source and environment.repository:
+        source = {"git": environment.repository, "ref": environment.ref}
+    trashed = Workspace.objects.in_trash().filter(team=team, key=key).order_by("-trashed_at").first()
+    if trashed and not wish.get("fresh"):
+        raise conflict(
+            f"{key} was deleted. It is in the trash until {trashed.purge_at:%-d %b %Y}. Bring it back, or start empty.",
+            in_trash_until=trashed.purge_at.isoformat(),
+        )
+    workspace = Workspace.objects.create(
+        team=team,
+        key=key,
+        description=wish.get("description") or "",
+        environment=environment,
+        source=source,
+        labels=wish.get("labels") or {},
+        uid=_next_uid(),
+        created_by_agent=caller.agent,
+        created_by_user=caller.user,
+        last_active_at=clock.now(),
+    )
+    WorkspaceLabel.objects.bulk_create(
+        WorkspaceLabel(workspace=workspace, name=name, value=value) for name, value in workspace.labels.items()
+    )
+    data = {"key": key, "driver": environment.driver, "environment": environment.name, "source": source}
+    record(workspace, caller.actor, "workspace.created", data)
+    effects.submit(f"{KINDS}.create", workspace=workspace, by=caller.actor, exclusive=True)
+    return workspace
+
+
+def _next_uid() -> int:
+    """A host uid that no other workspace has, so that one's programs never own another's files."""
+    highest = Workspace.objects.exclude(uid=None).order_by("-uid").values_list("uid", flat=True).first()
+    return max(highest or 0, 200_000) + 1
+
+
+def _environment(team, wish) -> Environment:
+    """The newest version of the named environment; without a name the default, or one made for this wish."""
+    name, driver, setup = wish.get("environment"), wish.get("driver"), wish.get("setup") or ""
+    if name:
+        found = Environment.objects.filter(team=team, name=name).order_by("-version").first()
+        if found is None:
+            raise invalid(f"There is no environment named {name!r}.")
+        if driver and driver != found.driver:
+            raise invalid(f"The environment {name!r} uses the driver {found.driver}, not {driver}.")
+        if setup:
+            raise invalid("The environment brings its own set-up script.")
+        return found
+    driver = driver or "sandbox"
+    if driver not in available_drivers():
+        raise invalid(f"There is no driver {driver!r} here; there are: {', '.join(available_drivers())}.")
+    name = "default" if (driver, setup) == ("sandbox", "") else _name_of(driver, setup)
+    if name == "default" and (found := Environment.objects.filter(team=team, name=name).order_by("-version").first()):
+        return found
+    return Environment.objects.get_or_create(
+        team=team, name=name, version=1, defaults={"driver": driver, "setup": setup}
+    )[0]
+
+
+def available_drivers() -> list[str]:
+    return ["sandbox"]
+
+
+def _name_of(driver, setup) -> str:
+    return f"{driver}-{hashlib.sha256(setup.encode()).hexdigest()[:10]}" if setup else driver
+
+
+def _refuse_differences(workspace, wish, source):
+    """Never replace silently: another driver, environment, set-up or source under the same key is a conflict."""
+    environment = workspace.environment
+    differ = {}
+    if (wished := wish.get("driver")) and wished != environment.driver:
+        differ["driver"] = [environment.driver, wished]
+    if (wished := wish.get("environment")) and wished != environment.name:
+        differ["environment"] = [environment.name, wished]
+    if (wished := wish.get("setup")) and wished != environment.setup:
+        differ["setup"] = [environment.setup, wished]
+    if source and source != {name: workspace.source.get(name, "") for name in source}:
+        differ["source"] = [workspace.source, source]
+    if differ:
+        raise conflict(
+            f"{workspace.key} exists with another {' and '.join(differ)}.",
+            differs={name: {"is": was, "asked": wished} for name, (was, wished) in differ.items()},
+        )
+
+
+# States --------------------------------------------------------------------------------------------------------------
+
+
+def record(workspace, by: Actor, verb: str, data=None, subject=None) -> Event:
+    return Event.objects.record(
+        workspace.team_id, actor=by, verb=verb, subject=subject or workspace, workspace=workspace, data=data
+    )
+
+
+def touch(workspace):
+    """Activity: commands, terminal bytes, API calls that change something and agents' actions come through here.
+
+    An open page does not. The idle sweep pauses a workspace whose last touch is too long ago.
+    """
+    now = clock.now()
+    stale = Q(last_active_at=None) | Q(last_active_at__lt=now - timedelta(seconds=5))
+    Workspace.objects.filter(stale, pk=workspace.pk).update(last_active_at=now)
+
+
+def _join(workspace, kind: str, *, by: Actor, args=None) -> Effect:
+    """Ask for an exclusive move; one of the same kind that is not over yet is the answer to both."""
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        under_way = Effect.objects.open().filter(workspace=workspace, kind=f"{KINDS}.{kind}").first()
+        touch(workspace)
+        return under_way or effects.submit(f"{KINDS}.{kind}", workspace=workspace, by=by, args=args, exclusive=True)
+
+
+def must_be(workspace, *states, what: str):
+    """Problem 409 in words unless the workspace is kept, in one of these states, and its team not stopped."""
+    workspace.refresh_from_db(fields=["state", "reason", "trashed_at", "purge_at"])
+    if workspace.trashed_at:
+        raise conflict(
+            f"{workspace.key} is in the trash until {workspace.purge_at:%-d %b %Y}.",
+            in_trash_until=workspace.purge_at.isoformat(),
+        )
+    if workspace.state not in states:
+        because = f": {workspace.reason}" if workspace.reason else "."
+        raise conflict(
+            f"{workspace.key} {STATE_WORDS[workspace.state]}, so it cannot be {what} now{because}",
+            state=workspace.state,
+        )
+
+
+def resume(workspace, *, by: Actor) -> Effect | None:
+    """Bring it up; None when it is up already."""
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="resumed")
+    if workspace.team.stopped_at:
+        raise conflict("Everything is stopped in this team; a person has to lift that first.")
+    if workspace.state == State.READY and not _ending(workspace):
+        return None
+    return _join(workspace, "resume", by=by)
+
+
+def _ending(workspace) -> bool:
+    kinds = [f"{KINDS}.{name}" for name in ("pause", "stop", "ended")]
+    return Effect.objects.open().filter(workspace=workspace, kind__in=kinds).exists()
+
+
+def pause(workspace, *, by: Actor) -> Effect | None:
+    """Files are kept, programs end, and use wakes it; None when it is asleep already."""
+    must_be(workspace, State.READY, State.PAUSED, what="paused")
+    return None if workspace.state == State.PAUSED else _join(workspace, "pause", by=by)
+
+
+def stop(workspace, *, by: Actor) -> Effect | None:
+    """Like pause, but only a request wakes it."""
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="stopped")
+    return None if workspace.state == State.STOPPED else _join(workspace, "stop", by=by)
+
+
+def retry(workspace, *, by: Actor) -> Effect:
+    """Make a broken one again from its source; nothing of a half-made tree is kept."""
+    must_be(workspace, State.FAILED, what="tried again")
+    with transaction.atomic():
+        Workspace.objects.filter(pk=workspace.pk, state=State.FAILED).update(state=State.CREATING, reason="")
+        record(workspace, by, "workspace.retried")
+        return _join(workspace, "create", by=by)
+
+
+def wake(workspace, *, by: Actor):
+    """For use: a sleeping one is resumed, a stopped one is not."""
+    must_be(workspace, State.READY, State.PAUSED, what="used")
+    if workspace.state == State.PAUSED or _ending(workspace):
+        _join(workspace, "resume", by=by)
+    touch(workspace)
+
+
+# Snapshots -----------------------------------------------------------------------------------------------------------
+
+
+def snapshot(workspace, *, by: Actor, kind: str = "manual", label: str = "") -> Effect:
+    """A point in time; outcome {"ok": True, "snapshot": number}."""
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="snapshotted")
+    if len(label) > 120:
+        raise invalid("A label has at most 120 characters.")
+    touch(workspace)
+    return effects.submit(
+        f"{KINDS}.snapshot", workspace=workspace, by=by, args={"kind": kind, "label": label}, exclusive=True
+    )
+
+
+def pin(snapshot: Snapshot, pinned: bool, *, by: Actor):
+    """Keep a snapshot whatever retention says, or no longer."""
+    with transaction.atomic():
+        if Snapshot.objects.filter(pk=snapshot.pk, pinned=not pinned).update(pinned=pinned):
+            verb = "snapshot.pinned" if pinned else "snapshot.unpinned"
+            record(snapshot.workspace, by, verb, {"number": snapshot.number}, subject=snapshot)
+    snapshot.pinned = pinned
+
+
+def restore(workspace, number: int, *, by: Actor, paths: list[str] | None = None) -> Effect:
+    """Put the tree (or some paths of it) back; what is there now is saved first.
+
+    The effect's progress names `safety_snapshot` as soon as it is taken; the outcome holds {"ok", "safety_snapshot",
+    "snapshot", "changed", "created", "removed", "entries", "differ"}.
+    """
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="put back")
+    target = find_snapshot(workspace, number)
+    touch(workspace)
+    return effects.submit(
+        f"{KINDS}.restore", workspace=workspace, by=by, args={"number": target.number, "paths": paths}, exclusive=True
+    )
+
+
+def reset(workspace, *, by: Actor) -> Effect:
+    """Back to the snapshot after set-up; can be undone like any restore."""
+    if workspace.baseline is None:
+        raise conflict(f"{workspace.key} has no snapshot after set-up to go back to.")
+    return restore(workspace, workspace.baseline.number, by=by)
+
+
+def check_key(key: str) -> str:
+    """The key, if it is one; Problem 422."""
+    if not re.fullmatch(KEY_PATTERN, key):
+        raise invalid("A name has small letters, digits, dots, dashes; it begins with a letter or digit.")
+    return key
+
+
+def fork(workspace, key: str, *, caller: Caller, number: int | None = None) -> Workspace:
+    """A new workspace with the files of a snapshot (the newest by default), and nothing else of this one."""
+    found = find_snapshot(workspace, number) if number else workspace.head
+    if found is None:
+        raise conflict(f"{workspace.key} has no snapshot to fork from.")
+    with transaction.atomic():
+        type(workspace.team).objects.select_for_update().get(pk=workspace.team_id)
+        if Workspace.objects.kept().filter(team=workspace.team_id, key=key).exists():
+            raise conflict(f"The key {key} is taken.")
+        made = Workspace.objects.create(
+            team=workspace.team,
+            key=key,
+            environment=workspace.environment,
+            runner=workspace.runner,
+            source={"fork": {"workspace": workspace.key, "snapshot": found.number, "id": str(found.pk)}},
+            uid=_next_uid(),
+            created_by_agent=caller.agent,
+            created_by_user=caller.user,
+            last_active_at=clock.now(),
+        )
+        record(made, caller.actor, "workspace.forked", {"key": key, "from": workspace.key, "snapshot": found.number})
+        effects.submit(f"{KINDS}.create", workspace=made, by=caller.actor, exclusive=True)
+    return made
+
+
+def bundle(workspace, *, by: Actor) -> Effect:
+    """A git bundle of what is committed in the workspace; read it with history.read_bundle once the effect is over."""
+    wake(workspace, by=by)
+    return effects.submit(f"{KINDS}.bundle", workspace=workspace, by=by)
+
+
+def push(workspace, branch: str, *, by: Actor) -> Effect:
+    """Push HEAD to a branch of the repository it came from, by the runner, with the host's credentials."""
+    check_push(workspace, branch)
+    wake(workspace, by=by)
+    return effects.submit(f"{KINDS}.push", workspace=workspace, by=by, args={"branch": branch})
+
+
+def check_push(workspace, branch: str):
+    """Problem 409, 422 for a push that makes no sense."""
+    if not workspace.source.get("git"):
+        raise conflict(f"{workspace.key} did not come from a git address, so there is nowhere to push to.")
+    if not BRANCH.fullmatch(branch) or ".." in branch or "@{" in branch or branch.endswith((".lock", "/", ".")):
+        raise invalid("That is no name for a branch.")
+
+
+# Trash ---------------------------------------------------------------------------------------------------------------
+
+
+def trash(workspace, *, by: Actor) -> Effect:
+    """Into the trash, with a snapshot of everything first; the files go when the date comes."""
+    if workspace.trashed_at:
+        raise conflict(f"{workspace.key} is in the trash already.", in_trash_until=workspace.purge_at.isoformat())
+    return _join(workspace, "trash", by=by)
+
+
+def untrash(workspace, *, by: Actor) -> Workspace:
+    """Back out of the trash, stopped. Problem 409 when the key is in use again."""
+    with transaction.atomic():
+        type(workspace.team).objects.select_for_update().get(pk=workspace.team_id)
+        if Workspace.objects.kept().filter(team=workspace.team_id, key=workspace.key).exists():
+            raise conflict(f"Another workspace has the key {workspace.key} now.")
+        state = workspace.state if workspace.state == State.FAILED else State.STOPPED
+        if not Workspace.objects.in_trash().filter(pk=workspace.pk).update(trashed_at=None, purge_at=None, state=state):
+            raise conflict(f"{workspace.key} is not in the trash.")
+        record(workspace, by, "workspace.untrashed")
+    workspace.refresh_from_db()
+    return workspace
+
+
+def purge_date():
+    return clock.now() + timedelta(days=settings.HANDRAIL_TRASH_DAYS)
+
+
+# Commands ------------------------------------------------------------------------------------------------------------
+
+
+def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None = None) -> Command:
+    """Run a program; `wish` as on the API: {command | argv | check, cwd?, env?, timeout_s?}.
+
+    The same idempotency key with the same wish is the same command; with another, Problem 422.
+    """
+    argv, shown = _argv(workspace, wish)
+    body_hash = hashlib.sha256(canonical(wish)).hexdigest()
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        if idempotency_key:
+            known = Command.objects.filter(workspace=workspace, idempotency_key=idempotency_key).first()
+            if known and known.body_hash != body_hash:
+                raise invalid("This Idempotency-Key was used for another command.")
+            if known:
+                return known
+        if workspace.team.stopped_at:
+            raise conflict("Everything is stopped in this team; a person has to lift that first.")
+        wake(workspace, by=by)
+        effect = effects.submit(f"{KINDS}.command", workspace=workspace, by=by)
+        command = Command.objects.create(
+            workspace=workspace,
+            effect=effect,
+            argv=argv,
+            shown=shown,
+            cwd=wish.get("cwd") or "/workspace",
+            env=wish.get("env") or {},
+            check_name=wish.get("check") or "",
+            timeout_s=wish.get("timeout_s") or 3600,
+            idempotency_key=idempotency_key,
+            body_hash=body_hash,
+            by=effect.by,
+        )
+        record(workspace, by, "command.asked", {"command": shown[:500]}, subject=command)
+    return command
+
+
+def _argv(workspace, wish) -> tuple[list[str], str]:
+    if check := wish.get("check"):
+        if check not in workspace.environment.checks:
+            raise invalid(f"The environment has no check named {check!r}.")
+        wish = {"command": workspace.environment.checks[check]}
+    command, argv = wish.get("command"), wish.get("argv")
+    if (command is None) == (argv is None):
+        raise invalid("Give exactly one of command, argv and check.")
+    found = [*argv] if argv is not None else ["bash", "-c", command]
+    texts = [*found, wish.get("cwd") or "", *(wish.get("env") or {}), *(wish.get("env") or {}).values()]
+    if not found or not found[0] or (command is not None and not command.strip()):
+        raise invalid("The command is empty.")
+    if any("\0" in text for text in texts):
+        raise invalid("A command holds no NUL.")
+    if any(len(text.encode("utf-8", "surrogatepass")) > COMMAND_BYTES for text in texts):
+        raise invalid(f"A command has at most {COMMAND_BYTES:,} bytes; write a file and run that.")
+    return found, command if command is not None else " ".join(found)
+
+
+def cancel_command(command: Command, *, by: Actor) -> Command:
+    """Ask the runner to end it; one that is over stays as it is."""
+    with transaction.atomic():
+        if effects.is_over(command.effect):
+            return command
+        if Command.objects.filter(pk=command.pk, cancelled_at=None).update(cancelled_at=clock.now()):
+            record(command.workspace, by, "command.cancelled", subject=command)
+    transaction.on_commit(effects.nudge)
+    return command
+
+
+def cancel_commands(team, *, by: Actor) -> int:
+    """Stop-all: every command of the team that is not over is cancelled; how many."""
+    under_way = Command.objects.filter(workspace__team=team, effect__in=Effect.objects.open())
+    found = list(under_way.select_related("workspace", "effect"))
+    for command in found:
+        cancel_command(command, by=by)
+    return len(found)
+
+
+def open_terminal(workspace, wish: dict, *, by: Actor) -> Terminal:
+    """A pty in the workspace: {argv?, cols?, rows?}; it lives until its program ends."""
+    argv = wish.get("argv") or ["bash", "-l"]
+    if any("\0" in text for text in argv):
+        raise invalid("A command holds no NUL.")
+    with transaction.atomic():
+        wake(workspace, by=by)
+        effect = effects.submit(f"{KINDS}.terminal", workspace=workspace, by=by)
+        terminal = Terminal.objects.create(
+            workspace=workspace,
+            effect=effect,
+            argv=argv,
+            cols=wish.get("cols") or 80,
+            rows=wish.get("rows") or 24,
+            opened_by=effect.by,
+        )
+        record(workspace, by, "terminal.opened", {"argv": argv[:5]}, subject=terminal)
+    return terminal
+
+
+def may(caller: Caller, verb: str, workspace):
+    """Problem 403 unless the caller's role allows the verb; what it may not see was 404 before."""
+    if not caller.can(verb, workspace.team_id):
+        raise not_allowed("Your role does not allow that here.")

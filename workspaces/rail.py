@@ -1,0 +1,78 @@
+"""The timeline of a workspace: snapshots, actions, commands, terminals and moves on one rail, newest first."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dashboard.models import Event
+from workspaces.models import Command
+from workspaces.terminals import name_of
+
+AT_ONCE = 60
+# Events that say something which no snapshot, action or command on the rail says itself.
+TOLD = {
+    "workspace.created": "Created",
+    "workspace.forked": "Forked",
+    "workspace.paused": "Fell asleep",
+    "workspace.stopped": "Stopped",
+    "workspace.resumed": "Woke up",
+    "workspace.restored": "Put back",
+    "workspace.restore_failed": "Could not be put back",
+    "workspace.ended": "Ended by itself",
+    "workspace.resume_failed": "Could not be woken",
+    "workspace.proof_failed": "Woke up with entries that differ",
+    "workspace.failed": "Broke",
+    "workspace.retried": "Tried again",
+    "workspace.trashed": "Moved to the trash",
+    "workspace.untrashed": "Brought back from the trash",
+}
+
+
+@dataclass
+class Mark:
+    """One thing on the rail. `kind`: snapshot, action, command, terminal, event."""
+
+    kind: str
+    at: datetime
+    thing: object
+    words: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}-{self.thing.pk}"
+
+
+@dataclass
+class Rail:
+    marks: list
+    older: str
+
+
+def rail_of(workspace, *, before: str = "", only_files: bool = False) -> Rail:
+    """At most AT_ONCE things before a moment (ISO 8601)."""
+    until = _moment(before)
+    marks = [Mark("snapshot", s.created_at, s) for s in _newest(workspace.snapshots.all(), "created_at", until)]
+    if not only_files:
+        actions = workspace.actions.select_related("agent__owner", "team")
+        marks += [Mark("action", a.created_at, a) for a in _newest(actions, "created_at", until)]
+        commands = Command.objects.filter(workspace=workspace).select_related("effect")
+        marks += [Mark("command", c.created_at, c) for c in _newest(commands, "created_at", until)]
+        opened = workspace.terminals.select_related("effect")
+        marks += [Mark("terminal", t.created_at, t, name_of(t)) for t in _newest(opened, "created_at", until)]
+    events = Event.objects.filter(team=workspace.team_id, workspace_id=workspace.pk, verb__in=TOLD)
+    marks += [Mark("event", e.at, e, TOLD[e.verb]) for e in _newest(events, "at", until)]
+    marks.sort(key=lambda mark: mark.at, reverse=True)
+    shown = marks[:AT_ONCE]
+    return Rail(shown, shown[-1].at.isoformat() if len(marks) > AT_ONCE else "")
+
+
+def _newest(rows, column: str, until):
+    rows = rows.filter(**{f"{column}__lt": until}) if until else rows
+    return rows.order_by(f"-{column}")[: AT_ONCE + 1]
+
+
+def _moment(text: str):
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None

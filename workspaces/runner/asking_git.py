@@ -1,0 +1,102 @@
+"""What git says of a repository in a workspace. Its content, its configuration and its hooks belong to the agent.
+
+So git runs in a sandbox made for this one question: the tree and the agent's home read-only, nothing else of this
+host, no network, as the workspace's own user, for two seconds. Whatever the repository makes git do there reaches
+nothing and is gone with it; objects or folders that it names outside the tree are not there (docs/decisions/0040).
+"""
+
+import asyncio
+import functools
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from workspaces import places
+from workspaces.drivers.base import DriverError
+from workspaces.drivers.sandbox import NOBODY, find_bwrap, find_python, system_binds
+from workspaces.models import Workspace
+
+SECONDS = 2.0
+ANSWER_BYTES = 4 << 20
+HERE = Path(__file__).resolve().parent
+LAUNCH = HERE.parent / "drivers" / "launch.py"
+
+
+@functools.cache
+def _programs():
+    return find_bwrap(), find_python()
+
+
+async def ask(workspace: Workspace, question: dict, *, seconds: float = SECONDS) -> dict:
+    """Put one question of git_questions.py; its answer, or {"error": sentence} whatever the tree holds."""
+    try:
+        launch = await asyncio.to_thread(_launch, workspace, question | {"seconds": seconds * 0.8})
+    except DriverError as error:
+        return {"error": f"git cannot be asked here: {error}"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", str(LAUNCH),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        env={}, start_new_session=True, limit=ANSWER_BYTES,
+    )  # fmt: skip
+    try:
+        answer = await asyncio.wait_for(_answer(process, json.dumps(launch).encode()), seconds)
+        return json.loads(answer)
+    except TimeoutError:
+        return {"error": "git did not answer in time."}
+    except (ValueError, OSError):
+        return {"error": "git gave no answer that makes sense."}
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def _answer(process, launch: bytes) -> bytes:
+    process.stdin.write(launch)
+    await process.stdin.drain()
+    process.stdin.close()
+    answer = b""
+    while len(answer) < ANSWER_BYTES and (chunk := await process.stdout.read(1 << 16)):
+        answer += chunk
+    return answer
+
+
+def _launch(workspace: Workspace, question: dict) -> dict:
+    """What launch.py is told: a sandbox with the tree and the home read-only, and the question's program in it."""
+    bwrap, (python, prefix) = _programs()
+    tree = places.tree_of(workspace)
+    folders = {"tree": tree}
+    home = places.folder_of(workspace.pk) / "home"
+    if home.is_dir() and not workspace.source.get("path"):
+        folders["home"] = home
+    if prefix is not None:
+        folders["python"] = prefix
+    is_root = os.getuid() == 0
+    shown = {name: f"/tmp/{name}" if is_root else str(path) for name, path in folders.items()}
+    binary = str(bwrap.path)
+    if is_root and bwrap.folders:
+        binary = f"/tmp/bwrap/{bwrap.path.relative_to(*bwrap.folders.values())}"
+    arguments = ["--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", *system_binds()]
+    arguments += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/home/agent"]
+    root = workspace.source.get("path") or "/workspace"
+    arguments += ["--ro-bind", shown["tree"], root]
+    if "home" in shown:
+        arguments += ["--ro-bind", shown["home"], "/home/agent"]
+    if prefix is not None:
+        arguments += ["--ro-bind", shown["python"], str(prefix)]
+    arguments += ["--remount-ro", "/", "--chdir", root, "--"]
+    source = (HERE / "git_questions.py").read_text()
+    uid = (workspace.uid or os.stat(tree).st_uid or NOBODY) if is_root else os.getuid()
+    return {
+        "argv": [binary, *arguments, python, "-I", "-S", "-c", source, json.dumps(question | {"root": root})],
+        "env": {},
+        "cwd": "/",
+        "stage": {name: str(path) for name, path in (folders | bwrap.folders).items()} if is_root else {},
+        "keep": [],
+        "cgroups": [],
+        "uid": uid,
+        "gid": uid,
+        "groups": [],
+    }

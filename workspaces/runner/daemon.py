@@ -1,0 +1,341 @@
+"""The runner: one asyncio daemon for each host. It alone touches drivers, workspaces' files and the store's write side.
+
+It claims effects and carries them out, watches what runs, serves live reads over its socket and beats its heart.
+Everything that it must know after a kill -9 is in the database, its ledger, the drivers' records and the programs'
+folders; what it holds in memory can be lost.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import socket
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+from aiohttp import web
+from django.conf import settings
+from django.db import transaction
+from django.utils.module_loading import import_string
+
+from dashboard import clock
+from dashboard.logs import about
+from dashboard.models import Actor
+from dashboard.problems import Problem
+from workspaces import effects, lifecycle, places
+from workspaces.drivers.base import BUILT_IN, DriverError, Owner, boot_id, get_driver
+from workspaces.hosts import spawn
+from workspaces.models import Command, Effect, Phase, Run, Runner, State, Workspace
+from workspaces.runner import server
+from workspaces.runner.job import Job, in_threads
+from workspaces.runner.ledger import Ledger
+from workspaces.store import StoreError
+
+logger = logging.getLogger("handrail.runner")
+LOOK = 0.5  # seconds between two looks for due effects when nobody nudges
+HEARTBEAT = 2.0
+WATCH = 2.0
+SYSTEM = Actor.system("runner")
+
+
+class AlreadyRunning(Exception):
+    """Another runner has this HANDRAIL_HOME."""
+
+
+class Daemon:
+    def __init__(self):
+        self.home = settings.HANDRAIL_HOME
+        self.runtime = places.runtime()
+        self.threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="runner")
+        self.thread = in_threads(self.threads)
+        self.row: Runner | None = None
+        self.ledger: Ledger | None = None
+        self._drivers = {}
+        self._locks = defaultdict(asyncio.Lock)
+        self._jobs: dict = {}  # effect id: task
+        self._cancelled: set = set()  # effects whose program was told to end
+        self._nudged = asyncio.Event()
+
+    # Start and stop
+
+    async def run(self, stopping: asyncio.Event):
+        """Work until `stopping` is set. What runs in workspaces stays up, for the next runner."""
+        lock = self._lock_home()
+        self.ledger = Ledger(self.home / "runner" / "ledger.sqlite3")
+        self.row = await self.thread(self._register)
+        nudges = self._open_nudges()
+        serving = await self._serve()
+        background = [asyncio.create_task(self._forever(name)) for name in ("beat", "watch", "sweep")]
+        try:
+            await self._probe()
+            spawn.keep_spares(1)  # a command then starts in a host process that is up already
+            await self._take_up()
+            background.append(asyncio.create_task(self._forever("claim")))
+            logger.info("runner of %s is ready", self.row.host)
+            await stopping.wait()
+        finally:
+            tasks = [*background, *self._jobs.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await serving.cleanup()
+            asyncio.get_running_loop().remove_reader(nudges)
+            nudges.close()
+            self.ledger.close()
+            self.threads.shutdown(wait=False, cancel_futures=True)
+            os.close(lock)
+
+    def _lock_home(self) -> int:
+        fd = os.open(self.home / "runner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        deadline = time.monotonic() + 5  # a predecessor that was just killed may need a moment to be gone
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return fd
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(fd)
+                    raise AlreadyRunning(f"Another runner works on {self.home}.") from None
+                time.sleep(0.1)
+
+    def _register(self) -> Runner:
+        now = clock.now()
+        values = {"boot_id": boot_id(), "pid": os.getpid(), "heartbeat_at": now, "version": "0.1.0"}
+        return Runner.objects.update_or_create(host=socket.gethostname(), defaults=values)[0]
+
+    def _open_nudges(self) -> socket.socket:
+        path = self.runtime / "nudge"
+        path.unlink(missing_ok=True)
+        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        receiver.setblocking(False)
+        receiver.bind(str(path))
+
+        def heard():
+            try:
+                while receiver.recv(64):
+                    pass
+            except BlockingIOError:
+                pass
+            self._nudged.set()
+
+        asyncio.get_running_loop().add_reader(receiver, heard)
+        return receiver
+
+    async def _serve(self) -> web.AppRunner:
+        path = self.runtime / "runner.sock"
+        path.unlink(missing_ok=True)
+        serving = web.AppRunner(server.application(self), access_log=None, shutdown_timeout=1)
+        await serving.setup()
+        await web.UnixSite(serving, str(path)).start()
+        path.chmod(0o600)
+        return serving
+
+    async def _probe(self):
+        """What this host can do, for pages, doctor and the API."""
+        found = {}
+        for name in BUILT_IN:
+            driver = self.driver(name)
+            probe = await driver.probe()
+            found[name] = {
+                "available": probe.available,
+                "isolation": driver.capabilities.isolation,
+                "reason": probe.reason,
+                "what_to_do": probe.what_to_do,
+                "notes": list(probe.notes),
+                "limits": sorted(probe.limits),
+            }
+        await self.thread(Runner.objects.filter(pk=self.row.pk).update, capabilities=found)
+
+    # What jobs need
+
+    def driver(self, name: str):
+        if name not in self._drivers:
+            self._drivers[name] = get_driver(name, self.home, self.runtime)
+        return self._drivers[name]
+
+    async def owner_of(self, driver, run_id) -> Owner | None:
+        return next((owner for owner in await driver.owners() if owner.run_id == str(run_id)), None)
+
+    def tree_lock(self, workspace_id) -> asyncio.Lock:
+        return self._locks[workspace_id]
+
+    # Effects
+
+    async def _forever(self, name: str):
+        """Keep one of the loops going; what goes wrong in one round is logged, and the next one tries again."""
+        pause = {"beat": HEARTBEAT, "watch": WATCH, "sweep": 5.0, "claim": 0.0}[name]
+        while True:
+            try:
+                await getattr(self, f"_{name}")()
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                logger.exception("the runner's %s loop stumbled", name)
+                await asyncio.sleep(1)
+            await asyncio.sleep(pause)
+
+    async def _claim(self):
+        self._nudged.clear()
+        for due in await self.thread(lambda: list(effects.claimable(self.row)[:50])):
+            claimed = await self.thread(effects.claim, due, self.row)
+            if claimed:
+                self._begin(claimed, recovering=False)
+        await self.thread(self._cancel_asked)
+        try:
+            await asyncio.wait_for(self._nudged.wait(), LOOK)
+        except TimeoutError:
+            pass
+
+    def _begin(self, effect: Effect, *, recovering: bool):
+        task = asyncio.create_task(self._work(effect, recovering))
+        self._jobs[effect.pk] = task
+        task.add_done_callback(lambda _: self._over(effect.pk))
+
+    def _over(self, effect_id):
+        self._jobs.pop(effect_id, None)
+        self._cancelled.discard(effect_id)
+        self._nudged.set()
+
+    async def _work(self, effect: Effect, recovering: bool):
+        with about(effect=effect.pk):
+            try:
+                kind = import_string(effect.kind)
+                job = Job(self, effect)
+                outcome = await self._carry_out(kind, job, recovering)
+                await self.thread(self._settle, kind, job, outcome)
+            except effects.Lost:
+                logger.warning("effect %s belongs to a later epoch", effect.kind)
+            except Exception as error:
+                # Nobody else would end it, and an open exclusive effect blocks its workspace.
+                logger.exception("effect %s could not be settled", effect.kind)
+                reason = f"The runner could not write down how it ended ({error!r:.200})."
+                await self.thread(effects.declare_uncertain, effect, reason)
+
+    async def _carry_out(self, kind, job: Job, recovering: bool) -> dict:
+        effect = job.effect
+        known = await self.thread(self.ledger.get, effect.pk)
+        if not recovering:
+            if known and known[1] != "claimed":
+                reason = "This host has carried it out already; the database was put back to before that."
+                return {"ok": False, "uncertain": True, "reason": reason}
+            await self.thread(self.ledger.write, effect.pk, effect.epoch, "claimed")
+        try:
+            return await (kind.recover(job) if recovering else kind.perform(job))
+        except (effects.Lost, asyncio.CancelledError):
+            raise
+        except Problem as problem:
+            return {"ok": False, "reason": problem.detail}
+        except (DriverError, StoreError) as error:
+            return {"ok": False, "reason": str(error)}
+        except OSError as error:
+            logger.exception("effect %s", effect.kind)
+            return {"ok": False, "reason": f"The system said: {error}."}
+        except Exception as error:
+            logger.exception("effect %s", effect.kind)
+            unknown = effect.phase == Phase.STARTED
+            return {"ok": False, "uncertain": unknown, "reason": f"Something broke in the runner ({error!r:.200})."}
+
+    def _settle(self, kind, job: Job, outcome: dict):
+        with transaction.atomic():
+            kind.finish(job, outcome)
+            if outcome.get("uncertain"):
+                effects.declare_uncertain(job.effect, outcome["reason"])
+            else:
+                effects.settle(job.effect, outcome)
+        self.ledger.write(job.effect.pk, job.effect.epoch, "settled")
+
+    def _cancel_asked(self):
+        """Cancelled commands whose program runs: tell its host."""
+        asked = Command.objects.filter(cancelled_at__isnull=False, effect__phase=Phase.STARTED, effect__runner=self.row)
+        for command in asked.exclude(effect__in=self._cancelled).select_related("effect"):
+            folder = places.program_of(command.workspace_id, command.effect_id)
+            if (folder / "claim").exists():  # else there is nobody to tell yet
+                self._cancelled.add(command.effect_id)
+                asyncio.run_coroutine_threadsafe(server.cancel_program(folder), self._loop)
+
+    # After a crash, and while it runs
+
+    async def _take_up(self):
+        """Whatever the last runner had under way: certainly not begun → due again; else each kind says what is true."""
+        self._loop = asyncio.get_running_loop()
+        under_way = await self.thread(
+            lambda: list(Effect.objects.in_flight().filter(runner=self.row).select_related("workspace"))
+        )
+        for effect in under_way:
+            known = await self.thread(self.ledger.get, effect.pk)
+            if effect.phase == Phase.CLAIMED and (known is None or known[1] == "claimed"):
+                await self.thread(effects.give_back, effect)
+            else:
+                taken = await self.thread(effects.take_over, effect)
+                self._begin(taken, recovering=True)
+
+    async def _beat(self):
+        (self.runtime / "heartbeat").mkdir(exist_ok=True, mode=0o700)
+        (self.runtime / "heartbeat" / "runner").touch()
+        await self.thread(self._beat_in_database)
+
+    def _beat_in_database(self):
+        Runner.objects.filter(pk=self.row.pk).update(heartbeat_at=clock.now(), pid=os.getpid())
+        effects.extend(self.row)
+
+    async def _watch(self):
+        """Runs that died by themselves: leave a snapshot, and say why."""
+        runs = await self.thread(
+            lambda: list(
+                Run.objects.filter(ended_at=None, runner=self.row, ready_at__isnull=False).select_related(
+                    "workspace", "workspace__environment", "workspace__team"
+                )
+            )
+        )
+        for run in runs:
+            driver = self.driver(run.workspace.environment.driver)
+            owner = await self.owner_of(driver, run.pk)
+            try:
+                dead = owner is None or not await driver.alive(owner)
+            except DriverError:
+                continue  # this host cannot tell: unreachable is not gone
+            if dead:
+                await self.thread(self._ask_end, run)
+
+    def _ask_end(self, run):
+        effects.submit(
+            f"{lifecycle.KINDS}.ended", workspace=run.workspace, by=SYSTEM, exclusive=True, dedupe=f"ended:{run.pk}"
+        )
+
+    async def _sweep(self):
+        await self.thread(self._sweep_in_database)
+
+    def _sweep_in_database(self):
+        for path in settings.HANDRAIL_SWEEPS:
+            import_string(path)()
+        self._pause_idle()
+
+    def _pause_idle(self):
+        now = clock.now()
+        ready = Workspace.objects.kept().filter(state=State.READY, runner=self.row)
+        for workspace in ready.select_related("environment", "team"):
+            if workspace.source.get("path"):
+                continue  # the user's own folder has nothing to put to sleep
+            idle = workspace.environment.idle_seconds or settings.HANDRAIL_IDLE_SECONDS
+            awake = workspace.awake_until and workspace.awake_until > now
+            quiet = workspace.last_active_at is None or now - workspace.last_active_at > timedelta(seconds=idle)
+            if not quiet or awake:
+                continue
+            under_way = Effect.objects.open().filter(workspace=workspace)
+            # A terminal is open for as long as nobody closes it: only what it prints counts.
+            terminals = under_way.filter(kind=f"{lifecycle.KINDS}.terminal").values_list("pk", flat=True)
+            if any(_printed_within(places.program_of(workspace.pk, pk), idle) for pk in terminals):
+                lifecycle.touch(workspace)
+            elif not under_way.exclude(pk__in=terminals).exists():
+                lifecycle.pause(workspace, by=Actor.system("idle"))
+
+
+def _printed_within(folder: Path, seconds: float) -> bool:
+    """Has the program of this folder printed anything in the last seconds?"""
+    try:
+        return time.time() - (folder / "index").stat().st_mtime < seconds
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,21 @@
+"""What the runner can be asked to carry out: `Effect.kind` is the dotted path of one of these."""
+
+from workspaces.runner.kinds.ends import Ended, Pause, Purge, Stop, Trash
+from workspaces.runner.kinds.leaving import MakeBundle, Push
+from workspaces.runner.kinds.points import RestorePoint, TakePoint
+from workspaces.runner.kinds.running import RunCommand, RunTerminal
+from workspaces.runner.kinds.starts import Create, Resume
+
+create = Create()
+resume = Resume()
+pause = Pause()
+stop = Stop()
+ended = Ended()
+trash = Trash()
+purge = Purge()
+snapshot = TakePoint()
+restore = RestorePoint()
+command = RunCommand()
+terminal = RunTerminal()
+bundle = MakeBundle()
+push = Push()

@@ -1,0 +1,123 @@
+"""Snapshots on request, and the way back to one."""
+
+from django.db import transaction
+
+from workspaces import folders, history, lifecycle
+from workspaces.models import Run, Snapshot, State, Workspace
+from workspaces.runner import files, snapshots
+from workspaces.runner.job import Kind
+from workspaces.runner.kinds.starts import _prove
+from workspaces.store import StoreError, recover
+
+HOLDERS = 20  # processes named that still hold an old file open
+
+
+class TakePoint(Kind):
+    """Snapshot the live tree."""
+
+    async def perform(self, job):
+        await job.refresh()
+        await job.started()
+        try:
+            async with job.lock():
+                await job.thread(recover, snapshots.journal_of(job.workspace))
+                taken = await job.snapshot(job.args["kind"], job.args.get("label", ""))
+        except StoreError as error:
+            return {"ok": False, "reason": f"The snapshot could not be kept: {error}"}
+        return {"ok": True, "snapshot": taken.number}
+
+    async def recover(self, job):
+        """A snapshot that was committed before the crash is the one that was asked for."""
+        await job.refresh()
+        made = await job.thread(self._made_since, job)
+        return {"ok": True, "snapshot": made.number} if made else await self.perform(job)
+
+    def _made_since(self, job):
+        since = job.effect.started_at or job.effect.created_at
+        rows = Snapshot.objects.filter(workspace=job.workspace, kind=job.args["kind"], created_at__gte=since)
+        return rows.filter(label=job.args.get("label", "")).order_by("number").first()
+
+
+class RestorePoint(Kind):
+    """Freeze, save what is there, put the snapshot's files in place, prove it, and thaw."""
+
+    async def perform(self, job):
+        workspace = await job.refresh()
+        await job.started()
+        owner = await job.owner() if workspace.state == State.READY else None
+        can_freeze = owner is not None and job.driver.capabilities.freeze
+        async with job.lock():
+            # Frozen before the safety snapshot, so that nothing written in between is lost.
+            if can_freeze:
+                await job.driver.freeze(owner)
+            try:
+                outcome = await self._put_back(job)
+                if owner is not None and outcome["ok"]:
+                    outcome["holders"] = await _holders(job, owner)
+            finally:
+                if can_freeze:
+                    await job.driver.thaw(owner)
+        return outcome
+
+    async def recover(self, job):
+        """The journal makes the tree the old one or the new one; then it is put back once more, from a true state."""
+        await job.refresh()
+        await job.thread(recover, snapshots.journal_of(job.workspace))
+        return await self.perform(job)
+
+    async def _put_back(self, job):
+        workspace = job.workspace
+        paths = [files.inside(path) for path in job.args["paths"]] if job.args.get("paths") else None
+        try:
+            target = await job.thread(history.find_snapshot, workspace, job.args["number"])
+            safety = await job.snapshot("safety", f"before going back to {target.number}")
+            await job.progress(step="putting back", safety_snapshot=safety.number)
+            store = snapshots.store_of(workspace)
+            done = await job.thread(
+                store.restore,
+                target.tree_hex,
+                snapshots.live_tree(workspace),
+                journal=snapshots.journal_of(workspace),
+                paths=paths,
+                keep=folders.HOOK_FILES if workspace.source.get("path") else (),
+            )
+            back = await job.snapshot("restored", f"back at {target.number}" + (" (some paths)" if paths else ""))
+            proof = await job.thread(self._proof, workspace, target, back, paths)
+        except StoreError as error:
+            return {"ok": False, "reason": f"Nothing was put back: {error}"}
+        return {
+            "ok": True,
+            "snapshot": target.number,
+            "safety_snapshot": safety.number,
+            "created": done.created,
+            "changed": done.changed,
+            "removed": done.removed,
+            "proof": proof,
+        }
+
+    def _proof(self, workspace, target, back, paths):
+        workspace.head = back if paths else target
+        proof = _prove(workspace)
+        workspace.head = back
+        return proof
+
+    def finish(self, job, outcome):
+        if not outcome["ok"]:
+            lifecycle.record(job.workspace, job.by, "workspace.restore_failed", {"reason": outcome["reason"][:1000]})
+            return
+        with transaction.atomic():
+            Workspace.objects.filter(pk=job.workspace.pk).update(
+                proof=outcome["proof"], disk_generation=job.workspace.disk_generation + 1
+            )
+            Run.objects.filter(workspace=job.workspace, ended_at=None).update(
+                proof_entries=outcome["proof"]["entries"], proof_differ=outcome["proof"]["differ"]
+            )
+            names = ("snapshot", "safety_snapshot", "created", "changed", "removed")
+            data = {name: outcome[name] for name in names} | {"differ": outcome["proof"]["differ"]}
+            lifecycle.record(job.workspace, job.by, "workspace.restored", data)
+
+
+async def _holders(job, owner) -> list[dict]:
+    """Programs that hold files of the tree open: what was replaced under them they see as it was."""
+    running = await job.driver.processes(owner, open_files=True)
+    return [{"pid": p.pid, "argv": list(p.argv)[:3], "open": list(p.open)[:5]} for p in running if p.open][:HOLDERS]

@@ -1,0 +1,79 @@
+"""Programs under their host processes, from the runner's side: start at most once, follow, and find again."""
+
+import base64
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+from django.conf import settings
+
+from dashboard.failpoints import failpoint
+from workspaces import places
+from workspaces.drivers.base import DriverError
+from workspaces.hosts import client
+from workspaces.hosts.folder import HostSpec
+from workspaces.hosts.recording import Reader
+
+TAIL = 4096  # bytes of output that travel in an outcome
+
+
+def folder(job) -> Path:
+    return places.program_of(job.workspace.pk, job.effect.pk)
+
+
+async def run(job, argv, *, cwd, env, timeout_s, owner=None, **pty) -> dict:
+    """Start (at most once) and wait for the end; see Job.run_program.
+
+    `owner`: another run than the open one; `pty`: {pty, cols, rows} for a terminal.
+    """
+    owner = owner or await job.owner()
+    if owner is None:
+        raise DriverError("The workspace is not up.")
+    spec = HostSpec(
+        argv=tuple(argv),
+        address=owner.address,
+        cwd=None if cwd == "/workspace" else cwd,
+        env=env,
+        timeout_s=timeout_s,
+        cap_bytes=settings.HANDRAIL_OUTPUT_BYTES,
+        **pty,
+    )
+    await job.started()
+    await client.start(folder(job), spec)
+    failpoint("K7")
+    return await _follow(job)
+
+
+async def find(job) -> dict | None:
+    """After a crash: how it ended (waits for one that runs on), or None: it certainly never began, and may begin."""
+    status = await client.settle(folder(job))
+    if status.state == "never_started" and status.exit is None:
+        await job.thread(shutil.rmtree, folder(job))  # with the claim that kept a late host from starting it
+        return None
+    return await _follow(job)
+
+
+async def _follow(job) -> dict:
+    status = await client.wait(folder(job))
+    if status.state == "lost":
+        status = await client.settle(folder(job))
+    failpoint("K8")
+    end = status.exit
+    if end.reason == "not_started":
+        return {"ok": False, "reason": end.words()}
+    told = asdict(end) | {"words": end.words(), "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode()}
+    if end.reason == "lost":
+        return told | {"ok": False, "uncertain": True, "reason": f"{end.words()}. It is not run again by itself."}
+    return told | {"ok": True}
+
+
+def tail(where: Path, total: int, size: int = TAIL) -> bytes:
+    """The last bytes of what a program printed, which was `total` bytes."""
+    reader = Reader(where, max(0, total - size))
+    try:
+        found = b""
+        while (part := reader.next(1 << 16)) is not None:
+            found = (found + getattr(part, "data", b""))[-size:]
+        return found
+    finally:
+        reader.close()

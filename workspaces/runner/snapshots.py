@@ -1,0 +1,149 @@
+"""Snapshots as the runner takes them: the store, the row, the manifest and the event. Blocking; for threads."""
+
+import hashlib
+from pathlib import Path
+
+from django.db import transaction
+
+from dashboard import clock
+from dashboard.models import Actor
+from dashboard.strict_json import canonical
+from workspaces import lifecycle, places
+from workspaces.history import named
+from workspaces.models import Command, Manifest, Run, Snapshot, Workspace
+from workspaces.store import LocalTree, Store
+
+MANIFEST_FORMAT = 1
+
+
+def store_of(workspace) -> Store:
+    """The team's store, made at first use."""
+    path = places.store_of(workspace.team_id)
+    if path.exists():
+        return Store.open(path)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Store.create(path)
+
+
+def live_tree(workspace) -> LocalTree:
+    return LocalTree(places.tree_of(workspace), cache=places.folder_of(workspace.pk) / "scan")
+
+
+def journal_of(workspace) -> Path:
+    return places.folder_of(workspace.pk) / "journal"
+
+
+def scan(workspace, progress=None):
+    """The live tree as the store has it now: a snapshot that no row names (what a live diff compares)."""
+    return store_of(workspace).snapshot(live_tree(workspace), progress=progress)
+
+
+def take(workspace, *, kind: str, by: Actor, label: str = "", progress=None) -> Snapshot:
+    """Snapshot the live tree and make it the workspace's head: packs and trees first, then the row."""
+    kept = scan(workspace, progress)
+    git = _git_state(places.tree_of(workspace))
+    with transaction.atomic():
+        row = Workspace.objects.select_for_update().select_related("environment", "head").get(pk=workspace.pk)
+        snapshot = Snapshot.objects.create(
+            workspace=row,
+            number=row.next_snapshot,
+            tree=bytes.fromhex(kept.tree),
+            parent=row.head,
+            kind=kind,
+            label=label,
+            entries=kept.entries,
+            bytes=kept.bytes,
+            added_bytes=kept.added_bytes,
+            skipped=[named("path", entry.path) | {"reason": entry.reason} for entry in kept.skipped[:1000]],
+            by={"type": by.type, "id": by.id, "label": by.label},
+            created_at=clock.now(),
+        )
+        row.head = snapshot
+        row.next_snapshot += 1
+        if kind == "setup" and row.baseline_id is None:
+            row.baseline = snapshot
+        row.save(update_fields=["head", "next_snapshot", "baseline"])
+        body = manifest_of(row, snapshot, git)
+        Manifest.objects.create(snapshot=snapshot, body=body, sha256=hashlib.sha256(canonical(body)).hexdigest())
+        data = {"number": snapshot.number, "kind": kind, "label": label, "entries": kept.entries, "tree": kept.tree}
+        lifecycle.record(row, by, "snapshot.taken", data, subject=snapshot)
+    workspace.head, workspace.baseline, workspace.next_snapshot = row.head, row.baseline, row.next_snapshot
+    return snapshot
+
+
+def manifest_of(workspace, snapshot, git: dict | None) -> dict:
+    """The provenance record of a snapshot."""
+    environment = workspace.environment
+    checks = Command.objects.filter(workspace=workspace, ended_at__isnull=False).exclude(check_name="")
+    last_checks = {
+        check.check_name: {"exit_status": check.exit_status, "at": _time(check.ended_at)}
+        for check in checks.order_by("ended_at")
+    }
+    return {
+        "format": MANIFEST_FORMAT,
+        "workspace": workspace.key,
+        "snapshot": snapshot.number,
+        "parent": snapshot.parent.number if snapshot.parent else None,
+        "kind": snapshot.kind,
+        "at": _time(snapshot.created_at),
+        "tree": snapshot.tree_hex,
+        "entries": snapshot.entries,
+        "bytes": snapshot.bytes,
+        "skipped": len(snapshot.skipped),
+        "environment": {"name": environment.name, "version": environment.version, "driver": environment.driver},
+        "image": environment.image or None,
+        "setup_sha256": hashlib.sha256(environment.setup.encode()).hexdigest() if environment.setup else None,
+        "repository": workspace.source.get("git"),
+        "ref": workspace.source.get("ref") or None,
+        "source_sha": workspace.source.get("sha"),
+        "git": git,
+        "checks": last_checks,
+        "memory": None,
+        "disk_generation": workspace.disk_generation,
+    }
+
+
+def _time(moment) -> str:
+    return moment.isoformat(timespec="milliseconds")
+
+
+def _git_state(tree: Path) -> dict | None:
+    """Branch and commit of a repository at the root, read from its files: nothing of its configuration is run."""
+    git = tree / ".git"
+    try:
+        if git.is_symlink() or not git.is_dir():
+            return None
+        head = _small(git / "HEAD")
+        if not head.startswith("ref: refs/heads/"):
+            return {"branch": None, "sha": head[:64]}
+        branch = head.removeprefix("ref: refs/heads/")
+        return {"branch": branch, "sha": _ref(git, branch)}
+    except (OSError, ValueError):
+        return None
+
+
+def _small(path: Path) -> str:
+    if path.is_symlink() or not path.is_file():
+        raise ValueError(path)
+    with open(path, "rb") as file:
+        return file.read(4096).decode("utf-8", "replace").strip()
+
+
+def _ref(git: Path, branch: str) -> str | None:
+    parts = branch.split("/")
+    if ".." in parts:
+        return None
+    try:
+        return _small(git.joinpath("refs/heads", *parts))[:64]
+    except (OSError, ValueError):
+        pass  # packed, or not born yet
+    packed = git / "packed-refs"
+    if packed.is_file() and not packed.is_symlink() and packed.stat().st_size < 16 * 1024 * 1024:
+        for line in packed.read_text("utf-8", "replace").splitlines():
+            if line.endswith(f" refs/heads/{branch}"):
+                return line.split(" ", 1)[0]
+    return None
+
+
+def open_run(workspace) -> Run | None:
+    return Run.objects.filter(workspace=workspace, ended_at=None).first()

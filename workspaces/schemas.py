@@ -1,0 +1,259 @@
+"""What the API takes and gives for workspaces (shapes: api.md)."""
+
+from datetime import datetime
+from typing import Annotated
+
+from ninja import Schema
+from pydantic import ConfigDict, Field, StringConstraints
+
+from workspaces.lifecycle import ISOLATION
+from workspaces.models import KEY_PATTERN, Effect
+
+Key = Annotated[str, StringConstraints(pattern=rf"^{KEY_PATTERN}$", max_length=64)]
+LabelName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^:\s]+$")]
+LabelValue = Annotated[str, StringConstraints(max_length=200)]
+
+
+class Strict(Schema):
+    """A body: unknown fields are refused, so that a misspelt one is not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Source(Strict):
+    git: str | None = Field(None, max_length=500)
+    ref: str | None = Field(None, max_length=200)
+    upload: str | None = Field(None, max_length=64)
+
+
+class NewWorkspace(Strict):
+    key: Key
+    description: str | None = Field(None, max_length=500)
+    driver: str | None = Field(None, max_length=32)
+    environment: str | None = Field(None, max_length=80)
+    source: Source | None = None
+    setup: str | None = Field(None, max_length=100_000)
+    labels: dict[LabelName, LabelValue] | None = Field(None, max_length=50)
+    fresh: bool = False
+
+
+class Fork(Strict):
+    key: Key
+    snapshot: int | None = Field(None, ge=1, le=2**31 - 1)
+
+
+class NewCommand(Strict):
+    command: str | None = None
+    argv: list[str] | None = Field(None, min_length=1, max_length=1000)
+    check: str | None = Field(None, max_length=80)
+    cwd: str | None = Field(None, max_length=4096)
+    env: dict[str, str] | None = Field(None, max_length=200)
+    timeout_s: int | None = Field(None, ge=1, le=7 * 24 * 3600)
+
+
+class NewTerminal(Strict):
+    argv: list[str] | None = Field(None, min_length=1, max_length=100)
+    cols: int | None = Field(None, ge=1, le=1000)
+    rows: int | None = Field(None, ge=1, le=1000)
+
+
+class NewSnapshot(Strict):
+    label: str | None = Field(None, max_length=120)
+
+
+class NewPush(Strict):
+    branch: str = Field(min_length=1, max_length=200)
+
+
+class NewRestore(Strict):
+    paths: list[str] | None = Field(None, min_length=1, max_length=10_000)
+
+
+class WorkspaceOut(Schema):
+    key: str
+    team: str
+    description: str
+    driver: str
+    isolation: str
+    environment: str
+    environment_version: int
+    source: dict
+    state: str
+    reason: str
+    busy: str | None = Field(description="the kind of the exclusive effect in flight")
+    labels: dict[str, str]
+    created_at: datetime
+    last_active_at: datetime | None
+    head_snapshot: int | None
+    baseline_snapshot: int | None
+    entries: int | None
+    bytes: int | None
+    proof: dict
+    in_trash_until: datetime | None
+    url: str
+
+
+class UploadOut(Schema):
+    id: str
+    bytes: int
+
+
+class WorkspacePage(Schema):
+    workspaces: list[WorkspaceOut]
+    cursor: str | None
+
+
+class SnapshotOut(Schema):
+    number: int
+    tree: str
+    kind: str
+    label: str
+    entries: int
+    bytes: int
+    added_bytes: int
+    skipped: int
+    pinned: bool
+    created_at: datetime
+
+
+class SnapshotPage(Schema):
+    snapshots: list[SnapshotOut]
+    cursor: str | None
+
+
+class RestoreOut(Schema):
+    effect: str
+    safety_snapshot: int | None
+    snapshot: int
+    state: str
+    outcome: dict | None
+
+
+class PushOut(Schema):
+    effect: str
+    state: str
+    outcome: dict | None
+
+
+class AskedOut(Schema):
+    """An agent's wish that a person must allow first: follow it at /actions/{id}."""
+
+    action: dict
+
+
+class CommandOut(Schema):
+    id: str
+    state: str = Field(description="due, claimed, started, settled or uncertain")
+    command: str
+    cwd: str
+    check: str | None
+    exit_status: int | None
+    signal: int | None
+    reason: str
+    output_bytes: int
+    truncated: bool
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class TerminalOut(Schema):
+    id: str
+    state: str = Field(description="due, claimed, started, settled or uncertain")
+    offset: int = Field(description="where its output begins")
+    argv: list[str]
+    cols: int
+    rows: int
+    exit_status: int | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class ChangesOut(Schema):
+    changes: list[dict]
+
+
+class FolderOut(Schema):
+    path: str
+    entries: list[dict]
+
+
+def workspace_out(workspace, busy: str | None) -> dict:
+    head, environment = workspace.head, workspace.environment
+    return {
+        "key": workspace.key,
+        "team": workspace.team.slug,
+        "description": workspace.description,
+        "driver": environment.driver,
+        "isolation": ISOLATION.get(environment.driver, "none"),
+        "environment": environment.name,
+        "environment_version": environment.version,
+        "source": {name: value for name, value in workspace.source.items() if name != "fork"},
+        "state": workspace.state,
+        "reason": workspace.reason,
+        "busy": busy,
+        "labels": workspace.labels,
+        "created_at": workspace.created_at,
+        "last_active_at": workspace.last_active_at,
+        "head_snapshot": head.number if head else None,
+        "baseline_snapshot": workspace.baseline.number if workspace.baseline else None,
+        "entries": head.entries if head else None,
+        "bytes": head.bytes if head else None,
+        "proof": workspace.proof,
+        "in_trash_until": workspace.purge_at if workspace.trashed_at else None,
+        "url": f"/w/{workspace.team.slug}/{workspace.key}/",
+    }
+
+
+def snapshot_out(snapshot) -> dict:
+    return {
+        "number": snapshot.number,
+        "tree": snapshot.tree_hex,
+        "kind": snapshot.kind,
+        "label": snapshot.label,
+        "entries": snapshot.entries,
+        "bytes": snapshot.bytes,
+        "added_bytes": snapshot.added_bytes,
+        "skipped": len(snapshot.skipped),
+        "pinned": snapshot.pinned,
+        "created_at": snapshot.created_at,
+    }
+
+
+def command_out(command) -> dict:
+    outcome = command.effect.outcome or {}
+    return {
+        "id": str(command.pk),
+        "state": command.effect.phase,
+        "command": command.shown,
+        "cwd": command.cwd,
+        "check": command.check_name or None,
+        "exit_status": command.exit_status,
+        "signal": command.signal,
+        "reason": outcome.get("words") or outcome.get("reason", ""),
+        "output_bytes": command.output_bytes,
+        "truncated": command.truncated,
+        "created_at": command.created_at,
+        "started_at": command.started_at,
+        "ended_at": command.ended_at,
+    }
+
+
+def terminal_out(terminal) -> dict:
+    names = ("argv", "cols", "rows", "exit_status", "created_at", "ended_at")
+    return {
+        "id": str(terminal.pk),
+        "state": terminal.effect.phase,
+        "offset": terminal.first_offset,
+        **{name: getattr(terminal, name) for name in names},
+    }
+
+
+def restore_out(effect: Effect) -> dict:
+    return {
+        "effect": str(effect.pk),
+        "safety_snapshot": effect.progress.get("safety_snapshot"),
+        "snapshot": effect.args["number"],
+        "state": effect.phase,
+        "outcome": effect.outcome,
+    }
