@@ -1,0 +1,311 @@
+"""Actions over HTTP: ask, look, wait, decide, collect, report."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from ninja import Header, Query, Router, Schema, Status
+from pydantic import ConfigDict, Field, StringConstraints
+
+from approvals import calls, gate
+from approvals.calls import Call
+from approvals.evidence import evidence_of
+from approvals.models import Action, Tier
+from approvals.models import Status as ActionStatus
+from approvals.moves import policy_label
+from approvals.reading import content, current, with_all
+from dashboard.contract import PROBLEMS, AsyncBearer
+from dashboard.strict_json import canonical
+from dashboard.waiting import place_for, wait_for
+
+router = Router(tags=["actions"])
+PAGE = 50
+
+Text = Annotated[str, StringConstraints(max_length=200)]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Wait = Annotated[float, Query(ge=0, le=60, description="seconds to wait until it is decided")]
+
+
+class Strict(Schema):
+    """A misspelt field is an error, not a surprise."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Ask(Strict):
+    tool: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    arguments: dict[str, Any]
+    workspace: Annotated[str, StringConstraints(max_length=64)] | None = None
+    cwd: Annotated[str, StringConstraints(max_length=4096)] | None = None
+    mode: Literal["gate", "broker"] = "gate"
+    reasoning: Annotated[str, StringConstraints(max_length=20_000)] = ""
+    expires_in_s: Annotated[int, Field(ge=1, le=gate.LONGEST_WAIT)] | None = None
+    call_id: Text = ""
+    session: Text = ""
+
+
+class Answer(Strict):
+    verdict: Literal["approve", "deny", "edit"]
+    digest: Digest
+    arguments: dict[str, Any] | None = None
+    comment: Annotated[str, StringConstraints(max_length=4000)] = ""
+
+
+class Collect(Strict):
+    digest: Digest
+
+
+class Outcome(Strict):
+    status: Literal["succeeded", "failed"]
+    note: Annotated[str, StringConstraints(max_length=gate.NOTE)] = ""
+
+
+class DecisionOut(Schema):
+    verdict: str = Field(description="approve, deny or edit")
+    by: str
+    comment: str
+    edited: bool = Field(description="whether what is approved differs from what was asked")
+    decided_at: datetime
+
+
+class Row(Schema):
+    """An action without its arguments, as lists have it."""
+
+    id: UUID
+    number: int
+    title: str
+    status: str
+    tier: str
+    undo: str = Field(description="yes, partly or no")
+    reasons: list[str]
+    rule: str
+    digest: str = Field(description="SHA-256 of the RFC 8785 bytes of {arguments, cwd, tool, workspace}")
+    revision: int
+    mode: str
+    tool: str
+    workspace: str | None
+    agent: str
+    votes: int
+    quorum: int
+    created_at: datetime
+    expires_at: datetime
+    consume_by: datetime | None
+    decision: DecisionOut | None
+    result: dict[str, Any] | None
+    snapshot_before: int | None
+    url: str = Field(description="the card, for people")
+
+
+class Whole(Row):
+    arguments: dict[str, Any] = Field(description="those that count: edited or not")
+    cwd: str | None
+    commands: list[dict[str, Any]]
+    reasoning: str
+    session: str
+    call_id: str
+
+
+class Rows(Schema):
+    actions: list[Row]
+    cursor: str | None
+
+
+def row(action: Action) -> dict:
+    revision = current(action)
+    return {
+        "id": action.pk,
+        "number": action.number,
+        "title": action.title,
+        "status": action.status,
+        "tier": action.tier,
+        "undo": action.undo,
+        "reasons": revision.reasons,
+        "rule": revision.rule,
+        "digest": action.digest,
+        "revision": action.revision,
+        "mode": action.mode,
+        "tool": action.tool,
+        "workspace": action.workspace.key if action.workspace else None,
+        "agent": str(action.agent),
+        "votes": sum(d.verdict == "approve" and d.revision_id == revision.pk for d in action.decisions.all()),
+        "quorum": action.quorum,
+        "created_at": action.created_at,
+        "expires_at": action.expires_at,
+        "consume_by": action.consume_by,
+        "decision": decision_of(action),
+        "result": action.result,
+        "snapshot_before": action.snapshot_before.number if action.snapshot_before else None,
+        "url": f"{settings.HANDRAIL_PUBLIC_URL}/actions/{action.pk}/",
+    }
+
+
+def whole(action: Action) -> dict:
+    call = content(action)
+    return row(action) | {
+        "arguments": call["arguments"],
+        "cwd": call["cwd"],
+        "commands": current(action).commands,
+        "reasoning": action.reasoning,
+        "session": action.session,
+        "call_id": action.call_id,
+    }
+
+
+def decision_of(action: Action) -> dict | None:
+    """What decided it, a person or the policy; None while nothing did."""
+    if action.decided_at is None:
+        return None
+    final = next((d for d in action.decisions.all() if d.final), None)
+    edited = action.revision > 1
+    if final:
+        by, verdict, comment = final.user.get_username(), final.verdict, final.comment
+    else:
+        by, verdict, comment = policy_label(action), "deny" if action.tier == Tier.FORBIDDEN else "approve", ""
+    return {"verdict": verdict, "by": by, "comment": comment, "edited": edited, "decided_at": action.decided_at}
+
+
+def _answer(action: Action, caller) -> dict:
+    """The action as its agent or a person sees it; that the agent has heard its end is noted."""
+    if (
+        not caller.is_person
+        and action.ended_at
+        and (not action.agent_seen_at or action.agent_seen_at < action.ended_at)
+    ):
+        gate.heard(action)
+    return whole(action)
+
+
+@router.post("/actions", response={200: Whole, 201: Whole} | PROBLEMS)
+def ask(
+    request,
+    body: Ask,
+    idempotency_key: Annotated[str | None, Header(max_length=200, min_length=1)] = None,
+):
+    """Ask for an action. The same Idempotency-Key again answers with the action as it is now."""
+    caller = request.auth
+    call = Call(
+        tool=body.tool,
+        arguments=body.arguments,
+        cwd=body.cwd,
+        workspace=calls.find_workspace(body.workspace, caller),
+        mode=body.mode,
+        session=body.session,
+        call_id=body.call_id,
+        reasoning=body.reasoning,
+        expires_in_s=body.expires_in_s,
+        idempotency_key=idempotency_key,
+        body_hash=calls.sha256(canonical(body.dict(exclude_unset=True))),
+    )
+    action, is_new = gate.submit(call, caller=caller)
+    return Status(201 if is_new else 200, _answer(gate.find(action.pk, caller=caller), caller))
+
+
+@router.get("/actions", response={200: Rows} | PROBLEMS)
+def list_actions(
+    request,
+    status: ActionStatus | None = None,
+    tier: Tier | None = None,
+    workspace: Text | None = None,
+    cursor: Annotated[str | None, Query(pattern=r"^[0-9]{1,9}$")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
+):
+    """What the caller may see, newest first."""
+    gate.sweep(request.auth.team_ids)
+    found = Action.objects.visible_to(request.auth).order_by("-number")
+    if status:
+        found = found.filter(status=status)
+    if tier:
+        found = found.filter(tier=tier)
+    if workspace:
+        found = found.filter(workspace__key=workspace)
+    if cursor:
+        found = found.filter(number__lt=int(cursor))
+    found = list(with_all(found, bodies=False)[: limit + 1])
+    more = found[limit - 1].number if len(found) > limit else None
+    return Status(200, {"actions": [row(action) for action in found[:limit]], "cursor": more and str(more)})
+
+
+@router.get("/actions/{action_id}", response={200: Whole} | PROBLEMS, auth=AsyncBearer())
+async def get_action(request, action_id: UUID, wait: Wait = 0):
+    """The action as it is now; with `wait` as soon as there is something to do: decided, or for the broker over."""
+    caller = request.auth
+
+    def look():
+        return gate.find(action_id, caller=caller)
+
+    with place_for(caller):
+        action = await wait_for(look, gate.is_answered, team_ids=caller.team_ids, subject=str(action_id), timeout=wait)
+    return Status(200, await sync_to_async(_answer)(action, caller))
+
+
+class FindingOut(Schema):
+    """What one sub-command would do."""
+
+    line: int
+    text: str
+    says: list[str]
+    names: list[dict[str, str]] = Field(description="{path}, and {path_b64} where it is not UTF-8")
+    commits: list[dict[str, str]]
+    files: list[dict[str, Any]]
+    more: int
+
+
+class EvidenceOut(Schema):
+    digest: str
+    says: str
+    diff: dict[str, Any] | None
+    findings: list[FindingOut]
+
+
+@router.get("/actions/{action_id}/evidence", response={200: EvidenceOut} | PROBLEMS)
+def get_evidence(request, action_id: UUID):
+    """What it would do, as far as that can be known now; takes up to two seconds."""
+    action = gate.find(action_id, caller=request.auth)
+    return Status(200, evidence_of(action, current(action)).as_json() | {"digest": action.digest})
+
+
+@router.post("/actions/{action_id}/decision", response={200: Whole} | PROBLEMS)
+def decide(request, action_id: UUID, body: Answer):
+    """Approve, deny or edit what the digest names. A vote short of the quorum answers with `pending`."""
+    caller = request.auth
+    action = gate.find(action_id, caller=caller)
+    gate.decide(
+        action,
+        body.verdict,
+        caller=caller,
+        digest=body.digest,
+        arguments=body.arguments,
+        comment=body.comment,
+    )
+    return Status(200, whole(gate.find(action_id, caller=caller)))
+
+
+@router.post("/actions/{action_id}/consume", response={200: Whole} | PROBLEMS, auth=AsyncBearer())
+async def consume(request, action_id: UUID, body: Collect):
+    """Use the approval, once; then run exactly `arguments`. 409 codes: already_consumed, not_approved, expired,
+    digest_mismatch, revoked."""
+    caller = request.auth
+    await gate.consume(action_id, digest=body.digest, caller=caller)
+
+    def look():
+        return whole(gate.find(action_id, caller=caller))
+
+    return Status(200, await sync_to_async(look)())
+
+
+@router.post("/actions/{action_id}/outcome", response={200: Whole} | PROBLEMS)
+def report(request, action_id: UUID, body: Outcome):
+    """How it ended: by its agent while it runs, by a reviewer when it is unclear."""
+    caller = request.auth
+    gate.outcome(gate.find(action_id, caller=caller), body.status, caller=caller, note=body.note)
+    return Status(200, whole(gate.find(action_id, caller=caller)))
+
+
+@router.post("/actions/{action_id}/cancel", response={200: Whole} | PROBLEMS)
+def cancel(request, action_id: UUID):
+    """Take back what waits, or an approval that was not used."""
+    caller = request.auth
+    gate.cancel(gate.find(action_id, caller=caller), caller=caller)
+    return Status(200, whole(gate.find(action_id, caller=caller)))

@@ -1,0 +1,141 @@
+"""The Connect page: what to copy, a token, a test action, and a line that turns green when the agent was heard."""
+
+import json
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db.models import F
+from django.http import Http404
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from approvals import gate
+from approvals.calls import Call
+from approvals.models import Action
+from dashboard.access import Caller
+from dashboard.invite import agent_of, token_for
+from dashboard.models import Agent, Team
+from dashboard.pages import as_uuid, carry_out, must, signed_in
+
+TABS = [("claude-code", "Claude Code"), ("http", "Anything over HTTP")]
+MATCHER = "Bash|Edit|MultiEdit|Write|NotebookEdit|WebFetch|mcp__.*"
+TEST_TOOL = "HandrailTest"
+
+
+@signed_in
+@require_safe
+def connect(request):
+    caller = request.caller
+    tab = request.GET.get("tab", TABS[0][0])
+    if tab not in dict(TABS):
+        raise Http404("no such tab")
+    found = Agent.objects.visible_to(caller).select_related("owner", "team")
+    agents = list(found.order_by(F("last_seen_at").desc(nulls_last=True), "name")[:50])
+    return render(
+        request,
+        "approvals/connect.html",
+        {
+            "nav": "connect",
+            "tab": tab,
+            "tabs": [
+                *((f"?tab={name}", words, name == tab) for name, words in TABS),
+                (reverse("connect-phone"), "My phone", False),
+            ],
+            "address": settings.HANDRAIL_PUBLIC_URL,
+            "settings_json": json.dumps(claude_code_settings(), indent=2),
+            "teams": [t for t in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", t)],
+            "agents": agents,
+            "heard": [agent for agent in agents if agent.last_seen_at],
+            "new_token": request.session.pop("new_token", None),
+            **_http_lines(),
+            "over_plain_http": settings.HANDRAIL_PUBLIC_URL.startswith("http://")
+            and "127.0.0.1" not in settings.HANDRAIL_PUBLIC_URL,
+        },
+    )
+
+
+def _http_lines() -> dict:
+    """The three calls of an agent that asks over HTTP, for a shell."""
+    api = f"{settings.HANDRAIL_PUBLIC_URL}/api/v1/actions"
+    token = '-H "Authorization: Bearer $HANDRAIL_TOKEN"'
+    body = json.dumps({"tool": "Bash", "arguments": {"command": "git push"}, "mode": "gate"})
+    return {
+        "http_ask": f"curl {token} -H 'Content-Type: application/json' \\\n  -d '{body}' \\\n  {api}",
+        "http_wait": f"curl {token} '{api}/ID?wait=25'",
+        "http_consume": f"curl {token} -H 'Content-Type: application/json' \\\n"
+        f'  -d \'{{"digest": "DIGEST"}}\' \\\n  {api}/ID/consume',
+    }
+
+
+def claude_code_settings() -> dict:
+    """For .claude/settings.json: never open on failure, and as patient as the hook is."""
+    hook = {
+        "type": "http",
+        "url": f"{settings.HANDRAIL_PUBLIC_URL}/hooks/claude-code",
+        "headers": {"Authorization": "Bearer $HANDRAIL_TOKEN"},
+        "allowedEnvVars": ["HANDRAIL_TOKEN"],
+        "timeout": 86400,
+        "onFailure": "block",
+    }
+    told = {**hook, "timeout": 30, "onFailure": "continue"}
+    return {
+        "hooks": {
+            "PreToolUse": [{"matcher": MATCHER, "hooks": [{**hook, "statusMessage": "Waiting for a person"}]}],
+            "PostToolUse": [{"matcher": MATCHER, "hooks": [told]}],
+            "SessionStart": [{"hooks": [told]}],
+            "Stop": [{"hooks": [told]}],
+        }
+    }
+
+
+@signed_in
+@require_POST
+def make(request):
+    """A token for a named agent of the person; it is shown once, on the next page."""
+    team = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
+    must(request.caller, "manage_agents", team)
+    back = _back(request)
+    try:
+        agent = agent_of(team, request.POST.get("name", ""))
+    except ValidationError as error:
+        messages.error(request, error.messages[0])
+        return redirect(back)
+    if agent.owner is None:
+        Agent.objects.filter(pk=agent.pk, owner=None).update(owner=request.user)
+    plain = token_for(team, by=f"{request.user.get_username()} on the Connect page", agent=agent)
+    request.session["new_token"] = {"agent": agent.name, "plain": plain}
+    return redirect(back)
+
+
+def _back(request) -> str:
+    tab = request.POST.get("tab", "")
+    return f"{reverse('connect')}?tab={tab}" if tab in dict(TABS) else reverse("connect")
+
+
+@signed_in
+@require_POST
+def test(request):
+    """Ask for something as the agent would: a card that runs nothing, whatever the answer."""
+    agents = Agent.objects.visible_to(request.caller).select_related("team")
+    agent = get_object_or_404(agents, pk=as_uuid(request.POST.get("agent", "")))
+    must(request.caller, "manage_agents", agent.team)
+    as_agent = Caller(roles={agent.team_id: "agent"}, agent=agent)
+    call = Call(
+        tool=TEST_TOOL,
+        arguments={"message": "A test from the Connect page. Approve or deny it: nothing runs."},
+        reasoning=f"{request.user.get_username()} pressed “Send a test action”.",
+        expires_in_s=600,
+    )
+
+    def submit() -> Action:
+        return gate.submit(call, caller=as_agent)[0]
+
+    return carry_out(
+        request,
+        submit,
+        then=lambda action: reverse("action", args=[action.pk]),
+        otherwise=reverse("connect"),
+        say="This is how a question looks. Nothing runs, whatever you answer.",
+    )

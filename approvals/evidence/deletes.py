@@ -1,0 +1,132 @@
+"""What would be deleted: how much, and whether git could bring it back."""
+
+import json
+
+from django.template.defaultfilters import filesizeformat
+
+from approvals.calls import beneath
+from workspaces.runner import client
+
+from .findings import UNKNOWN, Finding
+from .words import after, is_known, parse
+
+PROGRAMS = ("rm", "rmdir", "unlink", "shred")
+
+
+def is_delete(step: dict) -> bool:
+    return step.get("what") == "delete" or is_clean(step)
+
+
+def is_clean(step: dict) -> bool:
+    git = after(step["words"], ("git",))
+    return git is not None and "clean" in git[1]
+
+
+def delete(place, step: dict) -> Finding:
+    """Of `rm` and its like exactly what is named; of other programs at most what is below what they name."""
+    if is_clean(step):
+        return clean(place, step)
+    found = after(step["words"], PROGRAMS)
+    if found is None:
+        return _weighed(place, step, step["targets"], at=place.root, most=True)
+    operands = parse(found[1], ("-n", "--iterations") if found[0] == "shred" else ()).operands
+    return _weighed(place, step, operands, at=step.get("cwd"), most=False)
+
+
+def _weighed(place, step: dict, operands: list[str], *, at: str | None, most: bool) -> Finding:
+    finding = Finding(step["line"], step["text"], [])
+    known = [operand for operand in operands if is_known(operand)]
+    if not at or not known:
+        finding.says.append(f"Deletes files. Which ones: {UNKNOWN.lower()}")
+        return finding
+    paths = {operand: beneath(operand, at, place.root) for operand in known}
+    patterns = [path for path in paths.values() if path is not None]
+    if patterns:
+        answer = place.ask("weight", {"patterns": patterns})
+        say_weight(finding, answer, "Deletes at most" if most else "Deletes")
+    if outside := [operand for operand, path in paths.items() if path is None]:
+        finding.says.append(f"Outside the workspace, not looked at: {', '.join(outside[:5])}.")
+    if len(known) < len(operands):
+        finding.says.append("Deletes more that is not known before it runs.")
+    return finding
+
+
+def whole(place, text: str) -> Finding:
+    """The workspace itself, into the trash."""
+    finding = Finding(1, text, [])
+    say_weight(finding, place.ask("weight", {"patterns": [""]}), "Moves")
+    finding.names = []
+    finding.says.append("A last snapshot keeps it until the trash is emptied.")
+    return finding
+
+
+def clean(place, step: dict) -> Finding:
+    """`git clean` with these flags, as git itself lists it."""
+    finding = Finding(step["line"], step["text"], [])
+    parsed = parse(after(step["words"], ("git",))[1], ("-C", "-c", "-e", "--exclude"))
+    where, *paths = parsed.operands
+    folder = beneath((parsed.values("-C") or ["."])[-1], step.get("cwd") or "/", place.root)
+    if (
+        where != "clean"
+        or folder is None
+        or parsed.has("-c", "--git-dir", "--work-tree")
+        or not all(map(is_known, paths))
+    ):
+        finding.says.append(UNKNOWN)
+    elif parsed.has("-n", "--dry-run"):
+        finding.says.append("Deletes nothing: it only lists.")
+    else:
+        flags = "".join(flag for flag in "dxX" if parsed.has(f"-{flag}"))
+        answer = place.ask("git-clean", {"folder": folder, "flags": flags, "paths": paths})
+        say_weight(finding, answer, "Deletes at most" if parsed.has("-e", "--exclude") else "Deletes")
+    return finding
+
+
+def say_weight(finding: Finding, told: dict, verb: str):
+    """Sentences of a weighing.Weight as JSON."""
+    if "error" in told:
+        finding.says.append(f"Deletes files. How many is not known: {told['error']}")
+        return
+    finding.names, finding.more = told["paths"], max(0, told["matches"] - len(told["paths"]))
+    if told["matches"]:
+        least = "" if told["complete"] else "at least "
+        folders = f" and {_count(told['folders'], 'folder')}" if told["folders"] else ""
+        size = filesizeformat(told["bytes"]).replace("\xa0", " ")
+        finding.says.append(f"{verb} {least}{_count(told['files'], 'file')}{folders}, {size}.")
+        finding.says += _by_git(told)
+    else:
+        finding.says.append("Nothing of that is there now.")
+        return
+    if told["missing"]:
+        finding.says.append(f"Not there now: {', '.join(told['missing'][:5])}.")
+
+
+def _by_git(told: dict) -> list[str]:
+    said, mine = [], told["tracked"] + told["untracked"]
+    if told["untracked"] and told["tracked"]:
+        said.append(f"{told['tracked']:,} tracked by git, {told['untracked']:,} not.")
+    elif told["tracked"]:
+        said.append("All tracked by git." if mine > 1 else "Tracked by git.")
+    elif told["untracked"]:
+        said.append("None of them tracked by git." if mine > 1 else "Not tracked by git.")
+    if told["unknown"]:
+        said.append(f"Whether git tracks {_count(told['unknown'], 'file')} cannot be read here.")
+    if told["history"]:
+        said.append(f"{_count(told['history'], 'file')} of a repository's own: its history goes as well.")
+    return said
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+class Place:
+    """A workspace's live tree, asked through the runner for as long as there is time."""
+
+    def __init__(self, workspace, root: str, patience):
+        self.workspace, self.root, self.patience = workspace, root, patience
+
+    def ask(self, what: str, question: dict) -> dict:
+        """The runner's answer; Problem when it is away or says no."""
+        body = json.dumps(question).encode()
+        return client.ask("POST", f"/workspaces/{self.workspace.pk}/{what}", body=body, timeout=self.patience.left)

@@ -1,0 +1,200 @@
+"""Questions put to a person, and their one answer (approvals/gate.py alone moves them)."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from dashboard.models import Agent, Team
+from workspaces.models import Effect, Environment, OfTeamQuerySet, Snapshot, Workspace
+
+
+class Tier(models.TextChoices):
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+    FORBIDDEN = "forbidden"
+
+
+class Status(models.TextChoices):
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    UNCERTAIN = "uncertain"
+
+
+class Policy(models.Model):
+    """One version of a team's rules (or of one environment's)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="policies")
+    environment = models.ForeignKey(Environment, models.CASCADE, null=True, blank=True, related_name="policies")
+    number = models.PositiveIntegerField()
+    text = models.TextField()
+    sha256 = models.CharField(max_length=64)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    active = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = OfTeamQuerySet.as_manager()
+
+    class Meta:
+        verbose_name_plural = "policies"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["team", "environment", "number"], name="policy_number_once", nulls_distinct=False
+            ),
+            models.UniqueConstraint(
+                fields=["team"], condition=Q(active=True, environment=None), name="policy_one_active_team"
+            ),
+            models.UniqueConstraint(
+                fields=["team", "environment"],
+                condition=Q(active=True, environment__isnull=False),
+                name="policy_one_active_environment",
+            ),
+        ]
+
+    def __str__(self):
+        return f"policy {self.number}"
+
+
+class ActionQuerySet(models.QuerySet):
+    def visible_to(self, who):
+        actions = self.filter(team_id__in=who.team_ids)
+        return actions if who.is_person else actions.filter(agent_id=who.agent.pk)
+
+    def pending(self):
+        return self.filter(status=Status.PENDING)
+
+
+class Action(models.Model):
+    """What an agent asks to do. The bytes that count are in its current revision."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="actions")
+    number = models.PositiveIntegerField()  # shown as A-41
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="actions")
+    workspace = models.ForeignKey(Workspace, models.CASCADE, null=True, blank=True, related_name="actions")
+    mode = models.CharField(max_length=8, choices=[("gate", "gate"), ("broker", "broker")])
+    tool = models.CharField(max_length=200)
+    title = models.CharField(max_length=300)  # written by the server
+    session = models.CharField(max_length=200, blank=True)
+    call_id = models.CharField(max_length=200, blank=True)
+    call_hash = models.CharField(max_length=64)
+    idempotency_key = models.CharField(max_length=200, null=True, blank=True)
+    body_hash = models.CharField(max_length=64, blank=True)
+    reasoning = models.TextField(blank=True)  # the agent's own words
+    status = models.CharField(max_length=12, choices=Status, default=Status.PENDING)
+    tier = models.CharField(max_length=12, choices=Tier)
+    undo = models.CharField(max_length=8, choices=[("yes", "yes"), ("partly", "partly"), ("no", "no")])
+    revision = models.PositiveIntegerField(default=1)  # number of the current one
+    digest = models.CharField(max_length=64)  # of the current revision, SHA-256 hex
+    policy = models.ForeignKey(Policy, models.PROTECT, null=True, blank=True, related_name="+")
+    quorum = models.PositiveSmallIntegerField(default=1)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    decided_at = models.DateTimeField(null=True, blank=True)
+    consume_by = models.DateTimeField(null=True, blank=True)
+    consumed_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    snapshot_before = models.ForeignKey(Snapshot, models.SET_NULL, null=True, blank=True, related_name="+")
+    effect = models.OneToOneField(Effect, models.SET_NULL, null=True, blank=True, related_name="action")
+    result = models.JSONField(null=True, blank=True)  # {note, exit_status, output_bytes, …}
+    agent_seen_at = models.DateTimeField(null=True, blank=True)  # when the agent last heard how it stands
+
+    objects = ActionQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "number"], name="action_number_once"),
+            models.UniqueConstraint(fields=["agent", "idempotency_key"], name="action_idempotency_once"),
+            models.UniqueConstraint(
+                fields=["agent", "session", "call_hash"],
+                condition=Q(status="pending") | Q(status="approved", consumed_at=None),
+                name="action_one_live_call",
+            ),
+            models.CheckConstraint(condition=Q(status__in=Status.values), name="action_status_known"),
+            models.CheckConstraint(condition=Q(tier__in=Tier.values), name="action_tier_known"),
+        ]
+        indexes = [
+            models.Index(fields=["team", "status", "expires_at"], name="action_by_status"),
+            models.Index(fields=["team", "created_at"], name="action_by_time"),
+            models.Index(fields=["workspace", "created_at"], name="action_by_workspace"),
+            models.Index(fields=["workspace"], condition=Q(status="pending"), name="action_that_waits"),
+        ]
+
+    def __str__(self):
+        return f"A-{self.number}"
+
+
+class Revision(models.Model):
+    """The canonical bytes of tool, arguments, cwd and workspace: stored, shown, hashed and run."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    action = models.ForeignKey(Action, models.CASCADE, related_name="revisions")
+    number = models.PositiveIntegerField()
+    canonical = models.BinaryField()
+    digest = models.CharField(max_length=64)
+    tier = models.CharField(max_length=12, choices=Tier)
+    undo = models.CharField(max_length=8, default="no")
+    reasons = models.JSONField(default=list)  # sentences
+    rule = models.CharField(max_length=500, blank=True)
+    commands = models.JSONField(default=list)  # one for each sub-command, as the policy saw it
+    by = models.JSONField(default=dict)  # who wrote these bytes: the agent, or the person who edited
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["action", "number"], name="revision_number_once")]
+
+    def __str__(self):
+        return f"{self.action_id} revision {self.number}"
+
+
+class Decision(models.Model):
+    """One person's answer to one revision; `final` marks the one that decided the action."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    action = models.ForeignKey(Action, models.CASCADE, related_name="decisions")
+    revision = models.ForeignKey(Revision, models.CASCADE, related_name="decisions")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    verdict = models.CharField(max_length=8, choices=[("approve", "approve"), ("deny", "deny"), ("edit", "edit")])
+    comment = models.TextField(blank=True)
+    at = models.DateTimeField()
+    assertion = models.JSONField(null=True, blank=True)  # a passkey's, once there are passkeys
+    final = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["revision", "user"], name="decision_one_each"),
+            models.UniqueConstraint(fields=["action"], condition=Q(final=True), name="decision_one_final"),
+        ]
+
+    def __str__(self):
+        return f"{self.verdict} by {self.user}"
+
+
+class Grant(models.Model):
+    """A time-boxed, counted, revocable permission: rules that hold for a while."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="grants")
+    agent = models.ForeignKey(Agent, models.CASCADE, null=True, blank=True, related_name="grants")
+    workspace = models.ForeignKey(Workspace, models.CASCADE, null=True, blank=True, related_name="grants")
+    rules = models.JSONField(default=list)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    uses_left = models.PositiveIntegerField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = OfTeamQuerySet.as_manager()
+
+    def __str__(self):
+        return f"grant of {self.by}"

@@ -1,0 +1,193 @@
+"""One simple command to its effects: redirects, variables, wrappers, then what the program does with its words."""
+
+import re
+from dataclasses import dataclass, field, replace
+
+from . import effects
+from .programs import program_effects
+from .programs.registry import HARMLESS_FLAGS
+from .script import SAFE_VARIABLES, Reader
+from .shell import MAX_COMMAND, Unreadable, parse
+from .words import Word
+
+STRIPPED = ("time", "nice", "nohup", "stdbuf", "command", "builtin", "timeout", "xargs")
+FILTERS = ("grep", "egrep", "head", "tail", "sort", "uniq")
+LISTED = Word("./*", glob=True)  # a file name that a lister will pass on
+MAX_DEPTH = 6
+# Variables that programs or the shell itself obey; others are settings of the project.
+OBEYED = re.compile(
+    r"(?:LD|DYLD|GIT|SSH|BASH|PERL|RUBY|JAVA|XDG|GPG|AWS|KUBE|DOCKER|LESS|MAN)\w*|PATH|ENV|IFS|PS4|HOME|SHELL\w*|CDPATH"
+    r"|PROMPT_COMMAND|NODE_OPTIONS|PYTHONSTARTUP|PYTHONINSPECT|\w*PAGER|\w*EDITOR|VISUAL|\w*BROWSER|\w*_PROXY|TMPDIR"
+    r"|CC|CXX|LD|AR|MAKEFLAGS|RUSTC\w*|CARGO\w*|GO\w*|npm_\w*|NPM_\w*|PIP_\w*|UV_\w*|PYTEST_ADDOPTS|PYTEST_PLUGINS|\w*_WRAPPER"
+)
+
+
+@dataclass
+class Found:
+    """The effects of one simple command; `words` are what rules are compared with, `also` what bans look at too."""
+
+    effects: list
+    words: list
+    also: list = field(default_factory=list)
+
+
+class Judge(effects.FileJudge):
+    """Adds to the judgement of files what needs the whole engine: commands inside commands."""
+
+    def __init__(self, world, simple, depth=0):
+        super().__init__(world, simple)
+        self.depth = depth
+        self.also = []
+
+    def inner(self, words):
+        """Return the effects of a command that another one starts."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            return [effects.unknown("starts programs through too many others")]
+        words, found = _unwrap(words, self.simple)
+        return found + program_effects(words, self.simple, self)
+
+    def nested(self, text):
+        """Return the effects of shell text that a command runs."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH or len(text) > MAX_COMMAND:
+            return [effects.unknown("starts shells through too many others")]
+        try:
+            commands = Reader(text, self.world, self.simple.cwds).read(parse(text))
+        except Unreadable as error:
+            return [effects.unknown(f"runs text of which {error}")]
+        found = []
+        for simple in commands:
+            inside = effects_of(simple, self.world, self.depth)
+            found += inside.effects
+            self.also += [[word.text for word in inside.words], *inside.also]
+        return found
+
+
+def effects_of(simple, world, depth=0):
+    """Return what one simple command does, as Found."""
+    judge = Judge(world, simple, depth)
+    found = [effects.unclear(sentence) for sentence in simple.unclear]
+    if simple.words and not world.place(world.cwd, shell=True).inside:
+        found.append(effects.unclear(f"runs in {world.cwd}, outside the workspace"))
+    for redirect in simple.redirects:
+        found += _around(_redirect(redirect, judge))
+    if not simple.words:
+        return Found(found, [])
+    for name, value in simple.assigns:
+        found += _variable(name, value)
+    words, more = _unwrap(simple.words, simple)
+    found += more
+    if simple.form == "call":
+        found += program_effects(words, simple, judge)
+    return Found(found, words, judge.also)
+
+
+def _around(found):
+    """What redirects read is no part of the words that a rule covers, so a rule cannot spell it out."""
+    return [
+        replace(e, kind="unclear") if e.kind in ("read", "network", "unknown") and e.tier != "low" else e for e in found
+    ]
+
+
+def _redirect(redirect, judge):
+    op, words = redirect.op, redirect.words
+    if op in ("<<", "<<-", "<<<"):
+        foreign = any(word.foreign for word in words)
+        return [effects.unknown("holds a variable whose value is not known before it runs")] if foreign else []
+    if len(words) != 1:
+        return [effects.unknown("redirects to more than one file")]
+    word = words[0]
+    if op in (">&", "<&") and re.fullmatch(r"\d*-?", word.text) and word.literal:
+        return []
+    if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
+        host = word.text.split("/")[3] if word.text.count("/") > 3 else ""
+        return [effects.contacts(host)]
+    if word.glob:
+        return [effects.unknown("redirects to a name with a wildcard")]
+    if op == "<":
+        return judge.reads(word)
+    if op in (">", ">>", ">|", "&>", "&>>", "<>", ">&", "&>|"):
+        return judge.writes(word)
+    return [effects.unknown(f"redirects with {op}")]
+
+
+def _variable(name, value):
+    plain = value is not None and value.literal
+    if name in SAFE_VARIABLES and plain and re.fullmatch(r"[\w.@+-]*(?:/[\w+-]+)?", value.text):
+        return []
+    tier = "medium" if plain and re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and not OBEYED.fullmatch(name) else "high"
+    return [effects.Effect("unclear", f"sets {name}, which can change what the program does", tier, "yes")]
+
+
+def _unwrap(words, simple):
+    """Take off the closed list of wrappers that only start what follows."""
+    for _ in range(MAX_DEPTH):
+        name = words[0].text
+        if name not in STRIPPED or not words[0].literal:
+            return words, []
+        rest = _after_wrapper(name, words[1:])
+        if not rest:
+            return words, []
+        if name == "xargs":
+            return _fed([*rest, LISTED], simple)
+        words = rest
+    return words, [effects.unknown("starts programs through too many others")]
+
+
+def _fed(words, simple):
+    """The command behind xargs: its further words come from a pipe, and must be names of files in the workspace."""
+    lister = _lister(simple.fed_by)
+    if lister is None:
+        return words, [effects.unclear("takes its arguments from text that is not a list of files")]
+    if lister != "find" and words[0].text not in HARMLESS_FLAGS:
+        return words, [effects.unclear(f"passes {words[0].text[:40]} names that may turn into options")]
+    return words, []
+
+
+def _lister(simple):
+    """Return the program whose file names reach a pipe, or None when they are something else."""
+    for _ in range(MAX_DEPTH):
+        texts = [word.text for word in _unwrap(simple.words, simple)[0]] if simple and simple.words else []
+        if not texts:
+            return None
+        if texts[0] == "find":
+            starts = [text for text in texts[1:] if not text.startswith(("-", "(", "!"))][:1]
+            return None if "-printf" in texts else "find" if starts and starts[0].startswith((".", "/")) else "ls"
+        listing = {"-l", "--files-with-matches", "-rl", "-lr", "--files", "--name-only"} & set(texts)
+        if texts[:2] == ["git", "ls-files"] or (
+            texts[0] in ("git", "rg", "grep") and listing and "--format" not in " ".join(texts)
+        ):
+            return "git"
+        if texts[0] in ("fd", "fdfind", "ls"):
+            return "ls"
+        if texts[0] not in FILTERS or any(not t.startswith("-") for t in texts[2:]):
+            return None
+        simple = simple.fed_by
+    return None
+
+
+def _after_wrapper(name, rest):
+    """Return the words that the wrapper starts, or None when it is used in another way."""
+    texts = [word.text for word in rest]
+    if name == "timeout":
+        while len(texts) > 1 and texts[0] in ("-k", "-s", "--kill-after", "--signal"):
+            texts, rest = texts[2:], rest[2:]
+        while texts and re.fullmatch(r"--preserve-status|--foreground|-v|(?:--kill-after|--signal)=\w+", texts[0]):
+            texts, rest = texts[1:], rest[1:]
+        return rest[1:] if texts and re.fullmatch(r"[0-9.]+[smhd]?", texts[0]) else None
+    if name == "nice":
+        if len(texts) > 1 and texts[0] == "-n" and re.fullmatch(r"-?\d+", texts[1]):
+            return rest[2:]
+        if texts and re.fullmatch(r"-n?-?\d+|--adjustment=-?\d+", texts[0]):
+            return rest[1:]
+    if name == "stdbuf":
+        while texts and re.fullmatch(r"-[ioe][0L]|--(?:input|output|error)=[0L]", texts[0]):
+            texts, rest = texts[1:], rest[1:]
+    if name == "xargs":
+        while texts and re.fullmatch(r"-0|-r|-0r|-r0|--null|--no-run-if-empty|-[nP]\d*", texts[0]):
+            taken = 2 if texts[0] in ("-n", "-P") else 1
+            texts, rest = texts[taken:], rest[taken:]
+    if name == "time" and texts[:1] == ["-p"]:
+        return rest[1:]
+    return None if texts and texts[0].startswith("-") else rest

@@ -1,0 +1,176 @@
+"""Policies: rules in lists by tier over a mode, read from TOML, and refused when their own tests fail."""
+
+import tomllib
+from dataclasses import dataclass, field
+
+from .rules import parse_rule, too_broad
+from .verdict import ALLOWING, TIERS, PolicyError
+
+MODES = {
+    "irreversible": "Ask before what cannot be undone",
+    "commands": "Ask also before commands",
+    "everything": "Ask before everything",
+}
+MAX_POLICY = 200_000
+MAX_RULES = 1_000
+
+
+@dataclass
+class Policy:
+    """A mode and the rules of each tier. `ignored` holds {rule text: why} of rules that grant nothing."""
+
+    mode: str = "irreversible"
+    rules: dict = field(default_factory=dict)
+    tests: list = field(default_factory=list)
+    text: str = ""
+    ignored: dict = field(default_factory=dict)
+
+    @classmethod
+    def of_rules(cls, texts):
+        """Return the policy under which these rules allow and nothing else does; bad ones are ignored, not fatal."""
+        policy = cls(mode="everything", rules={"low": []})
+        for text in texts:
+            try:
+                rule = parse_rule(text)
+                reason = too_broad(rule)
+            except PolicyError as error:
+                policy.ignored[str(text)] = str(error)
+                continue
+            if reason:
+                policy.ignored[rule.text] = reason
+            else:
+                policy.rules["low"].append(rule)
+        return policy
+
+    def tier(self, name):
+        return self.rules.get(name, [])
+
+
+def default_policy(mode="irreversible"):
+    """Return the text of the policy that a new team starts with, in one of the three modes."""
+    if mode not in MODES:
+        raise PolicyError(f"There is no mode {mode!r}; choose one of {', '.join(MODES)}.")
+    return _TEXTS["head"].format(mode=mode, words=MODES[mode]) + _TEXTS["lists"] + _TEXTS[mode]
+
+
+def load_policy(text):
+    """Read a policy and run its tests; PolicyError says in a sentence what is wrong."""
+    from .classify import run_test  # the tests need the whole engine, which needs Policy
+
+    if not isinstance(text, str):
+        raise PolicyError("A policy is text.")
+    if len(text) > MAX_POLICY:
+        raise PolicyError(f"A policy is at most {MAX_POLICY:,} characters long.")
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise PolicyError(f"The policy is not valid TOML: {error}.") from None
+    strange = sorted(set(data) - {"mode", "tests", *TIERS})
+    if strange:
+        raise PolicyError(f"The policy holds {strange[0]!r}; it may hold mode, {', '.join(TIERS)} and tests.")
+    mode = data.get("mode", "irreversible")
+    if mode not in MODES:
+        raise PolicyError(f"There is no mode {mode!r}; choose one of {', '.join(MODES)}.")
+    policy = Policy(mode=mode, rules=_rules(data), tests=_tests(data.get("tests", [])), text=text)
+    for number, test in enumerate(policy.tests, 1):
+        failure = run_test(policy, test)
+        if failure:
+            raise PolicyError(f"Test {number} of the policy fails: {failure}")
+    return policy
+
+
+def _rules(data):
+    rules = {}
+    for tier in TIERS:
+        texts = data.get(tier, [])
+        if not isinstance(texts, list):
+            raise PolicyError(f"{tier} must be a list of rules.")
+        rules[tier] = [parse_rule(text) for text in texts]
+        if tier in ALLOWING:
+            for rule in rules[tier]:
+                reason = too_broad(rule)
+                if reason:
+                    raise PolicyError(reason)
+    if sum(map(len, rules.values())) > MAX_RULES:
+        raise PolicyError(f"A policy holds at most {MAX_RULES:,} rules.")
+    return rules
+
+
+def _tests(tests):
+    if not isinstance(tests, list):
+        raise PolicyError("tests must be written as [[tests]] entries.")
+    for number, test in enumerate(tests, 1):
+        good = isinstance(test, dict) and isinstance(test.get("tool"), str) and isinstance(test.get("input"), dict)
+        if not good or test.get("tier") not in TIERS:
+            raise PolicyError(f"Test {number} needs tool, input and tier (one of {', '.join(TIERS)}).")
+    return tests
+
+
+_TEXTS = {
+    "head": """\
+# {words}.
+# Lists by tier; deny beats ask beats allow. What no rule names, the mode decides.
+mode = "{mode}"
+
+""",
+    "lists": """\
+forbidden = [
+]
+critical = [
+]
+high = [
+]
+medium = [
+]
+low = [
+]
+
+[[tests]]
+tool = "Bash"
+input = {command = "rm -rf /"}
+tier = "forbidden"
+
+[[tests]]
+tool = "Bash"
+input = {command = "git push --force origin main"}
+tier = "critical"
+
+[[tests]]
+tool = "Bash"
+input = {command = "curl -s https://example.com"}
+tier = "high"
+""",
+    "irreversible": """
+[[tests]]
+tool = "Read"
+input = {file_path = "README.md"}
+tier = "low"
+
+[[tests]]
+tool = "Write"
+input = {file_path = "src/app.py", content = "x"}
+tier = "medium"
+
+[[tests]]
+tool = "Bash"
+input = {command = "pytest -q"}
+tier = "medium"
+""",
+    "commands": """
+[[tests]]
+tool = "Bash"
+input = {command = "pytest -q"}
+tier = "high"
+
+[[tests]]
+tool = "Write"
+input = {file_path = "src/app.py", content = "x"}
+tier = "medium"
+""",
+    "everything": """
+[[tests]]
+tool = "Read"
+input = {file_path = "README.md"}
+tier = "high"
+""",
+}

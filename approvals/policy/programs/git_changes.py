@@ -1,0 +1,165 @@
+"""git: changes of the repository and the working tree, and what leaves the machine."""
+
+import re
+
+from .. import effects
+from .grammar import read_arguments
+from .registry import judged_arguments, parse_table
+
+# Local changes: a snapshot of the workspace undoes them. Files that they name are judged as edits.
+LOCAL = parse_table(
+    """
+    add|stage : -A -u -p -v -n -N --all --update --verbose --dry-run --intent-to-add --patch --renormalize
+        --ignore-errors --refresh -f=! --force=! : rev*
+    commit : -a -q -v -s -m=message -F=in --all --quiet --verbose --signoff --message=message --file=in --amend
+        --no-edit --allow-empty --allow-empty-message --author=text --date=text --fixup=text --squash=text --only
+        --include --reset-author --dry-run --short --no-status --cleanup=text -o -i --trailer=text --no-gpg-sign
+        -n=! --no-verify=! : rev*
+    switch : -c=text -d -q -C=text --create=text --detach --quiet --guess --no-guess --track -f=! --force=!
+        --discard-changes=! : rev*
+    checkout : -b=text -q --quiet --detach --track --no-track --guess --ours --theirs -p --progress --no-progress
+        -f=! --force=! -B=! : rev*
+    restore : -S -W -q -s=text --staged --worktree --quiet --source=text --ours --theirs -p : out*
+    rm : -r -q --cached --dry-run -n --quiet --ignore-unmatch -f=! --force=! : gone*
+    mv : -v -n -k --verbose --dry-run : out*
+    merge : --no-ff --ff --ff-only --squash --no-commit --commit --no-edit -m=message -q --quiet --abort --continue
+        --stat --no-stat -X=text --quit --no-verify=! : rev*
+    rebase : --abort --continue --skip --onto=text --autostash --no-autostash --autosquash -q --quiet --keep-empty
+        --rebase-merges --quit --show-current-patch -f=! --force-rebase=! --root=! : rev*
+    cherry-pick|revert : -x -n -e --no-edit --no-commit --abort --continue --skip --quit -m=num --mainline=num : rev*
+    reset : --soft --mixed -q --quiet -N --keep --merge -p --hard=! : rev*
+    clean : -n --dry-run -q -e=text -f=! -d=! -x=! -X=! --force=! : rev*
+    branch : -r -q -v -u=text -t --set-upstream-to=text --unset-upstream --track --no-track --quiet -d=! -D=!
+        --delete=! -m=! -M=! --move=! -f=! --force=! -c=! -C=! --copy=! : rev*
+    tag : -a -s -m=message -F=in --annotate --message=message -d=! --delete=! -f=! --force=! : rev*
+    init : -q --quiet -b=text --initial-branch=text : out?
+    stash : -u -a -q -k -p -m=message --message=message --include-untracked --all --quiet --keep-index --no-keep-index
+        --index --staged --stat : text? rev*
+    notes : -m=message -f=! : text*
+    worktree : -b=text --detach --force=! -f=! : text? out? rev?
+    gc|prune|repack|maintenance : -q --quiet --auto -a -d --aggressive : text*
+    bisect : : bisect text*
+    """,
+    "reads",
+    "git",
+)
+PUSH = parse_table(
+    "push : -u -q -v -n --set-upstream --quiet --verbose --tags --follow-tags --porcelain --progress --no-progress"
+    " --dry-run --atomic -f=! --force=! --force-with-lease=! --force-if-includes=! --mirror=! --delete=! -d=! --prune=!"
+    " --all=! --no-verify=! -o=text : text*",
+    "reads",
+    "git",
+)["push"]
+FETCH = parse_table(
+    """
+    fetch : -p -q -v -t --prune --all --quiet --verbose --tags --no-tags --depth=num --unshallow --dry-run --progress
+        -j=num --shallow-since=text : text*
+    pull : -q -v --quiet --verbose --rebase --no-rebase --ff-only --ff --no-ff --autostash --no-edit --prune --tags
+        --depth=num : text*
+    clone : -q -v --quiet --verbose --depth=num -b=text --branch=text --single-branch --no-tags --progress : text out?
+    ls-remote : -q -t -h --heads --tags --refs --symref --exit-code --get-url --sort=text --quiet --branches : text*
+    """,
+    "reads",
+    "git",
+)
+MAIN_BRANCHES = {"main", "master", "trunk", "production", "release", "stable", "develop"}
+UNNAMED_FILES = {"apply": "the patch", "am": "the patch", "read-tree": "the tree", "checkout-index": "the index"}
+
+
+def effects_of_change(verb, words, judge):
+    """Return the effects of a subcommand that is not a reading form."""
+    if verb == "push":
+        return _push(words, judge)
+    if verb in FETCH:
+        return _fetch(verb, words, judge)
+    if verb in LOCAL:
+        return _local(verb, words, judge)
+    if verb in UNNAMED_FILES:
+        return [effects.Effect("write", f"writes the files that {UNNAMED_FILES[verb]} names", "high", "yes")]
+    if verb == "config":
+        return [effects.Effect("write", "changes git's settings, which can start programs", "high", "yes")]
+    return [effects.unknown(f"uses git {verb[:40]} in a form that Handrail does not know")]
+
+
+def _local(verb, words, judge):
+    arguments, problems = read_arguments(LOCAL[verb], words)
+    found = judged_arguments(arguments, problems, "git", judge)
+    loud = sorted({a.option for a in arguments if a.kind == "loud"})
+    operands = [a.word for a in arguments if not a.option]
+    found += _restored_paths(verb, words, operands, judge)
+    first = operands[0].text if operands else ""
+    if verb == "bisect" and first not in ("start", "good", "bad", "reset", "skip", "old", "new"):
+        found.append(effects.starts(f"runs git bisect {first[:20]}"))
+    if verb == "stash" and first in ("drop", "clear"):
+        loud.append(first)
+    if verb == "worktree" and first not in ("add", "list"):
+        loud.append(first)
+    done = " ".join([f"git {verb}", *loud])
+    return [*found, effects.local(f"changes the repository with {done}", spelled=(verb, *loud))]
+
+
+def _restored_paths(verb, words, operands, judge):
+    """`git checkout -- path` writes the path, and so does `git checkout .`."""
+    if verb != "checkout":
+        return []
+    cut = next((i for i, word in enumerate(words) if word.text == "--"), None)
+    paths = words[cut + 1 :] if cut is not None else [word for word in operands if word.text == "."]
+    return [effect for path in paths for effect in judge.writes(path)]
+
+
+def _push(words, judge):
+    arguments, problems = read_arguments(PUSH, words)
+    found = judged_arguments(arguments, problems, "git", judge)
+    if any(not word.literal for word in words):
+        found.append(effects.unclear("pushes what is not known before it runs"))
+    operands = [a.word.text for a in arguments if not a.option and a.kind == "text"]
+    loud = [a.option for a in arguments if a.kind == "loud"] + [ref for ref in operands[1:] if ref[:1] in ("+", ":")]
+    names = [_branch(ref) for ref in operands[1:]]
+    where = ", ".join(names) or "the current branch"
+    remote = operands[0] if operands else "its remote"
+    found += _address(operands[:1])
+    if not loud:
+        return [*found, effects.pushes(f"pushes to {where} on {remote}", ("push",), [*names, *operands[:1]])]
+    deletes = {"-d", "--delete"} & set(loud) or any(ref.startswith(":") for ref in loud)
+    main = not names or any(name in MAIN_BRANCHES for name in names)
+    says = f"{'deletes' if deletes else 'overwrites'} {where} on {remote}"
+    if set(loud) == {"--no-verify"}:
+        says, main = f"pushes to {where} on {remote} without the project's checks", False
+    tier = "critical" if main else "high"
+    return [*found, effects.pushes(says, ("push", *loud), [*names, *operands[:1]], tier)]
+
+
+def _branch(ref):
+    return ref.lstrip("+").rsplit(":", 1)[-1].removeprefix("refs/heads/") or ref.lstrip("+:")
+
+
+def _fetch(verb, words, judge):
+    arguments, problems = read_arguments(FETCH[verb], words)
+    found = judged_arguments(arguments, problems, "git", judge)
+    if any(not word.literal for word in words):
+        found.append(effects.unclear("names an address that is not known before it runs"))
+    operands = [a.word.text for a in arguments if not a.option]
+    named = _address(operands[:1])
+    found += named
+    if verb in ("pull", "clone"):
+        found.append(effects.local("brings in commits from elsewhere", spelled=(verb,)))
+    if not named:
+        remote = operands[0] if operands else "its remote"
+        found.append(effects.Effect("network", f"contacts {remote}", "high", "yes", spelled=(verb,)))
+    return found
+
+
+def _address(operands):
+    """A remote by name stays as it is set up; an address names its host; other transports start programs."""
+    for text in operands:
+        if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*|\.{1,2}(?:/[\w./-]*)?", text):
+            return []
+        if text.startswith(("https://", "http://")):
+            return [effects.contacts(text)]
+        match = re.fullmatch(
+            r"(?:ssh://)?(?:[\w][\w.-]*@)?([A-Za-z0-9][A-Za-z0-9.-]*)(?::\d+/|[:/](?![:/]))[^:]*", text
+        )
+        if match and "://" not in text.removeprefix("ssh://"):
+            return [effects.Effect("network", f"contacts {match[1]}", "high", "no", target=match[1].lower())]
+        return [effects.starts(f"uses the address {text[:60]}, which can start a program")]
+    return []

@@ -1,0 +1,300 @@
+"""Package managers, compilers and runtimes: a project's own tests and builds, and whatever else they start."""
+
+import re
+
+from .. import effects
+from ..words import Word, names
+from .grammar import parse_table, read_arguments
+from .registry import HANDLERS, argument_effects, by_grammar, handles, kind
+from .tables import BUILDS
+
+# Scripts by such names build or check; others may publish or deploy, so a rule has to name them.
+CALM_SCRIPT = re.compile(
+    r"(?:tests?|check|lint|format|fmt|build|compile|typecheck|types|tsc|coverage|unit|e2e|integration|spec|verify|validate"
+    r"|clean|docs?|dev|bench|storybook|prettier|eslint|style|ci|all|watch|dist|help|mypy|ruff)(?:[:_.-][\w:.-]+)?"
+)
+LOUD_PART = re.compile(r"deploy|publish|release|push|upload|prod|migrate|destroy|drop|install")
+NPM_READS = {"ls", "list", "ll", "la", "root", "prefix", "bin", "explain", "why", "--version", "-v", "help", "fund"}
+NPM_ASKS = {"view", "info", "show", "outdated", "audit", "search", "ping", "whoami", "doctor"}
+NPM_INSTALLS = names("install i add ci update upgrade up rebuild dedupe prune uninstall remove rm link")
+NPM_REMOTE = names("publish unpublish deprecate dist-tag owner access token login logout adduser team star")
+NPM_FLAGS = names("--silent -s --if-present --workspaces -ws --quiet -q -r --recursive --json -l --long --all -a")
+INSTALLER_READS = ("list", "freeze", "show", "check", "--version", "-V", "help", "tree", "--help", "env")
+MODULES = {
+    "pytest": "pytest", "unittest": "unittest", "mypy": "mypy", "ruff": "ruff", "black": "black", "isort": "isort",
+    "flake8": "flake8", "pylint": "pylint", "coverage": "coverage", "tox": "tox", "nox": "nox", "py_compile": "mypy",
+    "compileall": "mypy",
+}  # fmt: skip
+MANAGE = names(
+    """
+    test check makemigrations migrate showmigrations collectstatic diffsettings makemessages compilemessages
+    sqlmigrate
+    """
+)
+TABLE = parse_table(
+    """
+    cargo : --release --all --workspace -p=text --package=text --lib --bin=text --bins --test=text --tests --examples
+        --all-targets --all-features --features=text -F=text --no-default-features -v -q --quiet --verbose --locked
+        --offline --frozen -j=num --target=text --no-run --no-fail-fast --color=text --exclude=text --no-deps --doc
+        --check --fix --allow-dirty --message-format=text --depth=num --edges=text -e=text -i=text --open-off
+        --keep-going --example=text --bench=text -D=text -W=text -A=text --nocapture --test-threads=num --ignored
+        --exact --skip=text --include-ignored --show-output : text*
+    go : -v -race -short -json -x -a -n -cover -failfast -m -u -s -w -l -d -benchmem -run=text -count=num -bench=text
+        -timeout=text -tags=text -o=out -coverprofile=out -p=num -parallel=num -f=text -skip=text -mod=text
+        -trimpath -cpu=text -covermode=text -shuffle=text -vet=text : package*
+    """,
+    "single-dash",
+)
+GRADLE = re.compile(
+    r"(?:build|test|check|assemble|clean|compile\w*|lint\w*|verify|package|spotless\w*|dependencies|tasks|help)"
+)
+
+
+@kind("tests")
+def tests(word, name, judge):
+    path = word.text.split("::")[0]
+    if word.opaque:
+        return [effects.unknown("runs tests that are not known before it runs")]
+    return [e for e in judge.reads(Word(path, glob=word.glob)) if e.tier != "low"] if path else []
+
+
+@kind("package")
+def package(word, name, judge):
+    return [e for e in judge.reads(Word(word.text.replace("...", "x"))) if e.tier != "low"]
+
+
+@kind("target")
+def target(word, name, judge):
+    """A make target; a variable set on the command line can become a command in the makefile."""
+    if "=" in word.text or word.opaque or not re.fullmatch(r"[\w./:@%+-]+", word.text):
+        return [effects.unknown("sets a variable of the makefile")]
+    return script_effects(word.text, name)
+
+
+@kind("coverage")
+def coverage_report(word, name, judge):
+    plain = re.fullmatch(r"term(?:-missing)?(?::skip-covered)?|xml|html|json|lcov|annotate|", word.text)
+    return [] if plain else [effects.unknown("writes its report elsewhere")]
+
+
+def script_effects(script, name):
+    if CALM_SCRIPT.fullmatch(script) and not LOUD_PART.search(script):
+        return [effects.builds(f"runs {name} {script}, which runs the project's own code")]
+    return [effects.starts(f"runs {name} {script[:60]}, which can do anything the project says", script)]
+
+
+@handles("npm", "pnpm", "yarn", "bun")
+def npm(name, words, simple, judge):
+    own, passed = _at_dashes(words)
+    flags = [w for w in own if w.text.startswith("-") and w.text not in NPM_READS]
+    verbs = [w.text for w in own if not w.text.startswith("-") or w.text in NPM_READS]
+    found = [
+        effects.unknown(f"uses {w.text[:40]}, which can run another package") for w in flags if w.text not in NPM_FLAGS
+    ]
+    found += [e for word in passed for e in _passed(word, judge)]
+    verb = verbs[0] if verbs else ("install" if name == "yarn" else "help")
+    return found + _npm_verb(name, verb, verbs[1:])
+
+
+def _at_dashes(words):
+    cut = next((i for i, word in enumerate(words) if word.text == "--"), len(words))
+    return words[:cut], words[cut + 1 :]
+
+
+def _passed(word, judge):
+    """What goes on to the script: text, but no path that leads out."""
+    text = word.text.split("=", 1)[-1]
+    if word.opaque:
+        return [effects.unknown("passes on what is not known before it runs")]
+    return [e for e in judge.reads(Word(text)) if e.tier != "low"] if text.startswith(("/", "~", "..")) else []
+
+
+def _npm_verb(name, verb, rest):
+    if verb in ("run", "run-script", "rum"):
+        return script_effects(rest[0], f"{name} run") if rest else []
+    if verb in ("test", "t", "tst", "build", "lint", "start"):
+        return [effects.builds(f"runs {name} {verb}, which runs the project's own code")]
+    if verb in NPM_READS or (verb in ("config", "pkg") and rest[:1] in (["get"], ["list"], ["ls"])):
+        return []
+    if verb in NPM_ASKS:
+        return [effects.Effect("network", f"asks the package registry ({name} {verb})", "high", "yes", spelled=(verb,))]
+    if verb in NPM_INSTALLS:
+        return [effects.installs(f"installs packages with {name} {verb}", (verb,), rest)]
+    if verb in NPM_REMOTE:
+        says = "publishes a package" if verb == "publish" else "changes the package registry"
+        return [effects.remote(f"{says} with {name} {verb}", (verb,))]
+    if name == "yarn" and CALM_SCRIPT.fullmatch(verb):
+        return script_effects(verb, name)
+    return [effects.starts(f"starts a program through {name} {verb[:40]}", verb)]
+
+
+@handles(
+    "pip",
+    "pip3",
+    "uv",
+    "poetry",
+    "pipenv",
+    "conda",
+    "gem",
+    "bundle",
+    "composer",
+    "brew",
+    "apt",
+    "apt-get",
+    "dnf",
+    "yum",
+    "apk",
+    "pacman",
+    "nix",
+)
+def installer(name, words, simple, judge):
+    texts = [word.text for word in words]
+    if name == "uv" and texts[:1] == ["pip"]:
+        texts = texts[1:]
+    verb = next((text for text in texts if not text.startswith("-")), texts[0] if texts else "help")
+    if verb in INSTALLER_READS and not _odd_flags(texts):
+        return []
+    if verb in ("run", "exec") and name in ("uv", "poetry", "pipenv", "bundle") and len(texts) > 1 and texts[0] == verb:
+        if texts[1].startswith("-"):
+            return [effects.starts(f"runs a program through {name}")]
+        judge.also.append(texts[1:])
+        through = effects.Effect("start", f"runs {texts[1][:40]} through {name}", "low", spelled=(verb, texts[1]))
+        return [through, *judge.inner(words[1:])]
+    if verb in ("publish", "upload", "push", "login", "config"):
+        return [effects.remote(f"changes something with {name} {verb}", (verb,))]
+    flags = [text for text in texts if text.startswith("-")]
+    packages = [text for text in texts if text not in flags and text != verb]
+    says = f"installs packages with {name} {verb}" if verb in ("install", "add", "sync") else ""
+    return [effects.installs(says or f"changes packages with {name} {verb[:40]}", (verb, *flags), packages)]
+
+
+def _odd_flags(texts):
+    known = (
+        "--format=json",
+        "-v",
+        "--verbose",
+        "--version",
+        "-V",
+        "--help",
+        "--format",
+        "-q",
+        "--all",
+        "--local",
+        "-l",
+    )
+    return any(text.startswith("-") and text not in known for text in texts)
+
+
+@handles("cargo")
+def cargo(name, words, simple, judge):
+    return _compiler(
+        "cargo",
+        words,
+        judge,
+        ("build", "test", "check", "clippy", "fmt", "doc", "bench", "nextest", "b", "t", "c"),
+        ("tree", "metadata", "--version", "version", "-V", "--list"),
+    )
+
+
+@handles("go")
+def go(name, words, simple, judge):
+    return _compiler("go", words, judge, ("build", "test", "vet", "fmt"), ("list", "version", "doc", "env"))
+
+
+def _compiler(name, words, judge, building, reading):
+    verb = words[0].text if words else "help"
+    own = words[1:] if name == "go" else [word for word in words[1:] if word.text != "--"]
+    arguments, problems = read_arguments(TABLE[name], own)
+    found = [effects.unknown(says) for says, word in problems]
+    for argument in arguments:
+        found += argument_effects(argument, name, judge)
+    if verb in building:
+        return [*found, effects.builds(f"runs {name} {verb}, which runs the project's own code")]
+    if verb in reading or verb == "help":
+        sets = verb == "env" and any(word.text.startswith("-") or "=" in word.text for word in own)
+        return [*found, effects.unknown("changes the settings of go")] if sets else found
+    if verb in ("install", "add", "get", "update", "mod", "fetch", "remove", "uninstall"):
+        return [*found, effects.installs(f"changes packages with {name} {verb}", (verb,))]
+    if verb in ("publish", "login", "yank", "owner"):
+        return [*found, effects.remote(f"changes the package registry with {name} {verb}", (verb,))]
+    return [*found, effects.starts(f"starts a program through {name} {verb[:40]}", verb)]
+
+
+@handles(
+    "gradle",
+    "mvn",
+    "gradlew",
+    "mvnw",
+    "dotnet",
+    "rake",
+    "just",
+    "task",
+    "bazel",
+    "cmake",
+    "ctest",
+    "meson",
+    "swift",
+    "mix",
+    "sbt",
+)
+def gradle(name, words, simple, judge):
+    texts = [word.text for word in words]
+    if texts and all(
+        GRADLE.fullmatch(text) or text in ("-q", "--info", "--quiet", "--version", "-v", "--no-daemon", "--offline")
+        for text in texts
+    ):
+        return [effects.builds(f"runs {name} {texts[0]}, which runs the project's own code")]
+    return [effects.starts(f"runs {name} with words that are not known to be harmless", texts[0] if texts else "")]
+
+
+@handles("python", "python2", "python3")
+def python(name, words, simple, judge):
+    texts = [word.text for word in words]
+    while texts[:1] and texts[0] in ("-u", "-B", "-q", "-s", "-I", "-E"):
+        texts, words = texts[1:], words[1:]
+    if texts in (["--version"], ["-V"], ["-VV"]):
+        return []
+    if texts[:1] == ["-m"] and len(texts) > 1:
+        return _module(name, texts[1], words[2:], simple, judge)
+    if texts[:1] in (["manage.py"], ["./manage.py"]) and len(texts) > 1 and texts[1] in MANAGE:
+        return [
+            effects.builds(f"runs manage.py {texts[1]}, which runs the project's own code", texts[1]),
+            *_paths_inside(words[2:], judge),
+        ]
+    script = next((text for text in texts if not text.startswith("-")), None)
+    if texts[:1] == ["-c"] or script is None:
+        return [effects.starts(f"runs program text through {name}")]
+    return [effects.starts(f"runs {script[:80]}, which can do anything", script)]
+
+
+def _module(name, module, words, simple, judge):
+    if module == "json.tool":
+        grammar = parse_table(
+            "json.tool : --indent=num --sort-keys --no-ensure-ascii --compact --tab --json-lines : in? out?", "reads"
+        )
+        return by_grammar(grammar["json.tool"], module, words, simple, judge)
+    if module == "pip":
+        return HANDLERS["pip"]("pip", words, simple, judge)
+    if module in MODULES:
+        return by_grammar(BUILDS[MODULES[module]], MODULES[module], words, simple, judge)
+    if module == "venv":
+        return [e for word in words if not word.text.startswith("-") for e in judge.writes(word)]
+    return [effects.starts(f"runs the module {module[:60]}", module)]
+
+
+def _paths_inside(words, judge):
+    return [e for word in words if not word.text.startswith("-") for e in judge.reads(word) if e.tier != "low"]
+
+
+@handles("node", "deno")
+def node(name, words, simple, judge):
+    texts = [word.text for word in words]
+    if texts in (["--version"], ["-v"]):
+        return []
+    if name == "node" and texts[:1] in (["--check"], ["-c"]) and len(texts) == 2:
+        return judge.reads(words[1])
+    if name == "node" and texts[:1] == ["--test"]:
+        return [effects.builds("runs node --test, which runs the project's own code"), *_paths_inside(words[1:], judge)]
+    script = next((text for text in texts if not text.startswith("-")), None)
+    plain = script is not None and texts[0] == script
+    return [effects.starts(f"runs {(script or 'program text')[:80]}, which can do anything", script if plain else "")]

@@ -1,0 +1,211 @@
+"""Finds what is known of a program and turns its words into effects."""
+
+import re
+
+from .. import effects
+from ..places import glob_may_hit_secret
+from .grammar import Grammar, parse_table, read_arguments
+from .tables import BUILDS, READS, WRITES
+
+HANDLERS = {}
+KINDS = {}
+TEXT_ONLY = {"echo", ":", "true", "false", "printf", "test", "[", "[["}
+# Programs without any option that writes or starts something: a stray flag from a wildcard does no harm there.
+HARMLESS_FLAGS = TEXT_ONLY | {
+    "ls", "cat", "grep", "egrep", "fgrep", "wc", "head", "tail", "stat", "du", "basename", "dirname", "cut", "md5sum",
+    "sha256sum", "realpath", "readlink", "nl", "tac", "rev", "cksum", "file",
+}  # fmt: skip
+OWN_TOOLS = re.compile(r"(?:\./)?(?:\.?venv/bin|node_modules/\.bin)/([\w.-]+)")
+SETTINGS = {
+    "git": (".git/config", ".gitconfig", ".gitattributes", "HEAD"),
+    "npm": (".npmrc",),
+    "pnpm": (".npmrc", ".pnpmfile.cjs"),
+    "yarn": (".yarnrc", ".yarnrc.yml"),
+    "cargo": (".cargo/config.toml", ".cargo/config"),
+    "curl": (".curlrc",),
+    "wget": (".wgetrc",),
+    "sqlite3": (".sqliterc",),
+}
+PROGRAM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_.:\[{(!+@-][A-Za-z0-9_./+\[\]:@-]*|/[A-Za-z0-9_./+-]+")
+
+
+def handles(*names):
+    """Register a handler: (name, words after it, Simple, Judge) → effects."""
+
+    def register(function):
+        HANDLERS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def kind(name):
+    """Register what an argument of this kind means: (word, program name, Judge) → effects."""
+
+    def register(function):
+        KINDS[name] = function
+        return function
+
+    return register
+
+
+def program_effects(words, simple, judge):
+    """Return what a program does with these words; the first one names it."""
+    first = words[0]
+    if not first.literal or not first.plain or first.splits:
+        return [effects.starts("starts a program whose name is not known before it runs")]
+    name = first.text
+    if not PLAIN_NAME.fullmatch(name):
+        return [effects.unknown(f"starts {name[:40]!r}, which is not a plain program name")]
+    if "/" in name:
+        if not name.startswith(PROGRAM_FOLDERS) or ".." in name:
+            return [*_foreign(words[1:]), *_own_program(name, words, simple, judge)]
+        name = name.rsplit("/", 1)[-1]
+    found = _wildcard_flags(name, words[1:]) + _own_settings(name, judge)
+    if name not in ("test", "[", "[["):
+        found += _foreign(words[1:])
+    if name in HANDLERS:
+        return found + HANDLERS[name](name, words[1:], simple, judge)
+    grammar = READS.get(name) or BUILDS.get(name) or WRITES.get(name)
+    if grammar is None:
+        return [*found, effects.unknown(f"runs {name}, which Handrail does not know")]
+    return found + by_grammar(grammar, name, words[1:], simple, judge)
+
+
+def _own_program(name, words, simple, judge):
+    """A program file of the workspace, or of somewhere else."""
+    place = judge.places(words[0])[0]
+    own = OWN_TOOLS.fullmatch(name)
+    if own and not simple.moved and (own[1] in BUILDS or own[1] in ("python", "python3", "pip")):
+        inner = program_effects([type(words[0])(own[1]), *words[1:]], simple, judge)
+        return [*inner, effects.builds(f"runs {name}, which the project installed")]
+    if name in ("./gradlew", "./mvnw", "./node_modules/.bin/jest", "./node_modules/.bin/tsc") and not simple.moved:
+        return HANDLERS["gradle"](name, words[1:], simple, judge)
+    found = [effects.starts(f"runs {place.label(judge.world.root)}, which can do anything", name)]
+    if simple.moved and not name.startswith("/"):
+        found.append(effects.unclear(f"runs {name} of another folder"))
+    return found
+
+
+def _wildcard_flags(name, words):
+    """A wildcard, or text not known yet, may turn into an option."""
+    if name in HARMLESS_FLAGS:
+        return []
+    for before, word in zip([None, *words], words, strict=False):
+        if word.text == "--" and word.literal:
+            return []
+        # Behind an option it may be that option's value; the table knows, and asks where it is not.
+        value = before is not None and before.text.startswith("-") and not word.splits
+        loose = (word.glob and word.text[:1] in "*?[") or (word.splits and word.opaque)
+        loose = loose or (word.text[:1] == "\ufffc" and not value)
+        if loose and not word.pipe:
+            return [effects.unknown(f"passes {name} names that may turn into options")]
+    return []
+
+
+def _own_settings(name, judge):
+    """Settings that a program finds in the workspace can make it run something; a fresh one is not to be trusted."""
+    fresh = judge.world.fresh(SETTINGS.get(name, ()))
+    return [effects.unclear(f"runs {name} under {fresh}, which can change what it does")] if fresh else []
+
+
+def _foreign(words):
+    if any(word.foreign for word in words):
+        return [effects.unclear("uses a variable whose value is not known before it runs")]
+    return []
+
+
+def by_grammar(grammar, name, words, simple, judge):
+    """Return the effects of words that follow a table's line."""
+    arguments, problems = read_arguments(grammar, words)
+    judge.rewrites = rewrites(name, {word.text for word in words})
+    found = judged_arguments(arguments, problems, name, judge)
+    if grammar.nature == "builds":
+        found.append(effects.builds(f"runs {name}, which runs the project's own code"))
+    return found
+
+
+def rewrites(name, texts):
+    """True where a formatter changes the files that it is given."""
+    if texts & {"--fix", "--write", "-w", "-i", "--in-place"}:
+        return True
+    formats = name in ("black", "isort", "rustfmt") or (name == "ruff" and "format" in texts)
+    return formats and not texts & {"--check", "--diff", "--check-only", "-c"}
+
+
+def judged_arguments(arguments, problems, name, judge):
+    """Return the effects of arguments in their roles, and one for each that is not understood."""
+    found = [effects.unknown(sentence) for sentence, _ in problems]
+    for argument in arguments:
+        found += argument_effects(argument, name, judge)
+    return found
+
+
+def argument_effects(argument, name, judge):
+    role, word = argument.kind, argument.word
+    if role in ("in", "dir"):
+        return judge.reads(word, folder=role == "dir")
+    if role == "out":
+        return judge.writes(word)
+    if role in ("gone", "moved"):
+        return judge.writes(word, "deletes" if role == "gone" else "moves")
+    if role in KINDS:
+        return KINDS[role](word, name, judge)
+    if word.opaque and word.splits and name not in TEXT_ONLY:
+        return [effects.unknown("has an argument that is not known before it runs")]
+    return []
+
+
+@kind("num")
+def number(word, name, judge):
+    if re.fullmatch(r"[+-]?[\d.]*[A-Za-z%]*", word.text):
+        return []
+    return [effects.unknown(f"has {word.text[:40]} where {name} takes a number")]
+
+
+@kind("glob")
+def glob(word, name, judge):
+    if glob_may_hit_secret(word.text.lstrip("!")) and not word.text.startswith("!"):
+        return [effects.unknown(f"searches {word.text[:40]}, where secrets are kept")]
+    return []
+
+
+@kind("format")
+def date_format(word, name, judge):
+    return [] if word.text.startswith("+") else [effects.harmful("sets the clock", spelled=word.text)]
+
+
+@kind("mode")
+def mode(word, name, judge):
+    if re.search(r"[st]|^[0-7]?[2-7][0-7]{3}$", word.text):
+        return [effects.harmful("gives a file the rights of its owner (setuid)", spelled=word.text)]
+    return []
+
+
+@kind("edit")
+def edited(word, name, judge):
+    """A file or folder that a formatter or linter reads, and rewrites where it is told to (see `builds_by_table`)."""
+    return judge.writes(word) if judge.rewrites else judge.reads(word)
+
+
+@kind("ruff")
+def ruff_verb(word, name, judge):
+    return [] if word.text in ("check", "format", "rule", "version") else [effects.unknown("uses ruff in another way")]
+
+
+@kind("link")
+def link(word, name, judge):
+    """What a link points to can be written through it, so both of its ends are judged as edits."""
+    return judge.writes(word, "links")
+
+
+def sub_table(text):
+    """Parse lines such as `git log : … : …`; keys are the words after the program's name."""
+    table = {}
+    for line_name, grammar in parse_table(text, "reads").items():
+        table[line_name] = grammar
+    return table
+
+
+__all__ = ["HANDLERS", "Grammar", "by_grammar", "handles", "kind", "parse_table", "program_effects", "sub_table"]

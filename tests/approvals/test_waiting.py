@@ -1,0 +1,141 @@
+"""Long polls: answered when something happens, cheap while nothing does, and not without end."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+from django.db import connection, connections
+from django.test import AsyncClient
+
+from approvals import gate
+from approvals.calls import Call
+from approvals.models import Action
+from dashboard.waiting import _open as open_polls
+
+from .conftest import ACTIONS, LIST, PUSH
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def polls(token, paths):
+    """Get all of them at once, as so many agents; (status, JSON, seconds) each."""
+
+    async def one(client, path):
+        begun = time.monotonic()
+        answer = await client.get(path, headers={"Authorization": f"Bearer {token}"})
+        return answer.status_code, json.loads(answer.content), time.monotonic() - begun
+
+    async def all_of_them():
+        client = AsyncClient()
+        return await asyncio.gather(*(one(client, path) for path in paths))
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.fixture
+def later():
+    """`later(seconds, function)`: in a thread with a connection of its own."""
+    started = []
+
+    def start(seconds, function):
+        def run():
+            time.sleep(seconds)
+            function()
+            connections.close_all()
+
+        started.append(threading.Thread(target=run))
+        started[-1].start()
+
+    yield start
+    for thread in started:
+        thread.join()
+
+
+def test_a_poll_hears_the_answer(ask, decide, bob, agent_token, later):
+    action = ask(PUSH)
+    later(0.5, lambda: decide(action, by=bob))
+    [(status, seen, seconds)] = polls(agent_token, [f"{ACTIONS}/{action.pk}?wait=30"])
+    assert (status, seen["status"], seconds < 20) == (200, "approved", True)
+
+
+def test_a_poll_ends_when_its_time_is_up(ask, agent_token):
+    [(status, seen, seconds)] = polls(agent_token, [f"{ACTIONS}/{ask(PUSH).pk}?wait=0.5"])
+    assert (status, seen["status"], seconds >= 0.5) == (200, "pending", True)
+
+
+def test_what_is_decided_already_is_answered_at_once(ask, agent_token):
+    [(status, seen, seconds)] = polls(agent_token, [f"{ACTIONS}/{ask(LIST).pk}?wait=60"])
+    assert (status, seen["status"], seconds < 20) == (200, "approved", True)
+
+
+def test_a_poll_hears_that_its_action_expired(caller, agent_token, later):
+    action, _ = gate.submit(Call(tool="Bash", arguments=PUSH, expires_in_s=1), caller=caller)
+    later(1.2, gate.sweep)
+    [(_, seen, seconds)] = polls(agent_token, [f"{ACTIONS}/{action.pk}?wait=30"])
+    assert (seen["status"], seconds < 20) == ("expired", True)
+
+
+def test_many_wait_and_each_hears_of_its_own(ask, decide, bob, agent_token, later):
+    actions = [ask(PUSH) for _ in range(40)]
+
+    def answer_all():
+        for action in actions[::2]:
+            decide(action, by=bob)
+
+    later(0.5, answer_all)
+    answers = polls(agent_token, [f"{ACTIONS}/{action.pk}?wait=8" for action in actions])
+    assert [seen["status"] for _, seen, _ in answers] == ["approved", "pending"] * 20
+    assert open_polls == {}
+
+
+def test_a_token_does_not_wait_without_end(ask, agent_token, settings):
+    settings.HANDRAIL_POLL_LIMIT = 3
+    action = ask(PUSH)
+    answers = polls(agent_token, [f"{ACTIONS}/{action.pk}?wait=2"] * 5)
+    assert sorted(status for status, *_ in answers) == [200, 200, 200, 429, 429]
+    assert polls(agent_token, [f"{ACTIONS}/{action.pk}"])[0][0] == 200
+
+
+def test_events_are_waited_for(ask, agent_token, later):
+    seen = polls(agent_token, ["/api/v1/events"])[0][1]
+    later(0.5, lambda: ask(PUSH))
+    [(status, page, seconds)] = polls(agent_token, [f"/api/v1/events?after={seen['cursor']}&wait=30"])
+    assert (status, page["events"][0]["verb"], seconds < 20) == (200, "action.submitted", True)
+
+
+def test_a_no_that_comes_just_as_the_agent_is_told_to_wait_stays_unheard(ask, decide, caller, bob):
+    action = ask(PUSH, session="s")
+    read = gate.find(action.pk, caller=caller)
+    decide(action, "deny", by=bob)
+    gate.heard(read)
+    assert Action.objects.get().agent_seen_at is None
+    assert ask(PUSH, session="s").pk == action.pk
+
+
+def test_who_waits_holds_no_connection(ask, agent_token):
+    """Three hundred that wait must not be three hundred open databases."""
+    if connection.vendor != "sqlite":
+        return
+    from pathlib import Path
+
+    database = str(connection.settings_dict["NAME"])
+
+    def held():
+        links = (Path(link) for link in Path("/proc/self/fd").iterdir())
+        return sum(link.is_symlink() and str(link.resolve()) == database for link in links)
+
+    before, during = held(), []
+
+    async def wait_and_count():
+        client = AsyncClient()
+        asked = [asyncio.ensure_future(client.get(f"{ACTIONS}/{pk}?wait=3", headers=bearer)) for pk in pks]
+        await asyncio.sleep(2)
+        during.append(held())
+        await asyncio.gather(*asked)
+
+    bearer = {"Authorization": f"Bearer {agent_token}"}
+    pks = [ask(PUSH).pk for _ in range(10)]
+    asyncio.run(wait_and_count())
+    assert during[0] <= before + 3
