@@ -1,0 +1,120 @@
+"""The one NinjaAPI: who calls, how bodies are read, how errors are answered. The apps bring the routers."""
+
+import logging
+
+from django.core.exceptions import RequestDataTooBig
+from django.db import OperationalError
+from django.http import Http404
+from ninja import NinjaAPI, Schema, Status
+from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
+from pydantic import Field
+
+from dashboard.contract import PROBLEMS, Bearer, StrictParser
+from dashboard.models import Team
+from dashboard.problems import Problem, problem_response
+
+logger = logging.getLogger("handrail.api")
+
+
+class ProblemAPI(NinjaAPI):
+    """What is refused is documented as what it is sent as: application/problem+json."""
+
+    def get_openapi_schema(self, **where):
+        schema = super().get_openapi_schema(**where)
+        for operations in schema["paths"].values():
+            for operation in operations.values():
+                for status, response in operation["responses"].items():
+                    if int(status) >= 400 and "application/json" in response.get("content", {}):
+                        response["content"] = {"application/problem+json": response["content"]["application/json"]}
+        return schema
+
+
+api = ProblemAPI(
+    title="Handrail",
+    version="1",
+    description="The review desk for coding agents. Errors are application/problem+json.",
+    urls_namespace="api",
+    parser=StrictParser(),
+    auth=Bearer(),
+)
+
+
+@api.exception_handler(Problem)
+def on_problem(request, problem):
+    return problem_response(problem)
+
+
+@api.exception_handler(Http404)
+def on_404(request, error):
+    return problem_response(Problem(404, "There is no such thing, or it is not yours to see."))
+
+
+@api.exception_handler(AuthenticationError)
+def on_unauthenticated(request, error):
+    response = problem_response(Problem(401, "The Authorization header holds no valid token: Bearer hr_…"))
+    response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+@api.exception_handler(AuthorizationError)
+def on_unauthorized(request, error):
+    return problem_response(Problem(403, "This token may not do that."))
+
+
+@api.exception_handler(ValidationError)
+def on_invalid(request, error):
+    fields = [{"where": ".".join(str(part) for part in e["loc"][1:]), "what": e["msg"]} for e in error.errors]
+    first = fields[0] if fields else {"where": "body", "what": "not acceptable"}
+    return problem_response(Problem(422, f"{first['where']}: {first['what']}.", errors=fields))
+
+
+@api.exception_handler(HttpError)
+def on_http_error(request, error):
+    # ninja answers 400 for whatever the parser raises; the parser's own problem says more.
+    cause = error.__cause__
+    return problem_response(cause if isinstance(cause, Problem) else Problem(error.status_code, str(error)))
+
+
+@api.exception_handler(RequestDataTooBig)
+def on_too_big(request, error):
+    return problem_response(Problem(413, "The body is too large."))
+
+
+@api.exception_handler(OperationalError)
+def on_database_trouble(request, error):
+    """The transaction was taken back as a whole, so whatever it is, trying again is safe."""
+    if any(words in str(error) for words in ("disk is full", "No space left")):
+        return problem_response(Problem(507, "The disk is full; nothing was changed. Make room and ask again."))
+    logger.exception("the database failed in %s %s", request.method, request.path)
+    return problem_response(Problem(503, "The database does not answer now; nothing was changed. Ask again."))
+
+
+@api.exception_handler(Exception)
+def on_anything_else(request, error):
+    logger.exception("unhandled in %s %s", request.method, request.path)
+    return problem_response(Problem(500, f"Something broke here; the log has it under request {request.id}."))
+
+
+class Me(Schema):
+    type: str = Field(description="person or agent")
+    name: str
+    teams: dict[str, str] = Field(description="team slug: role")
+
+
+@api.get("/me", response={200: Me} | PROBLEMS, tags=["me"])
+def me(request):
+    """Whom this token speaks for."""
+    caller = request.auth
+    slugs = dict(Team.objects.visible_to(caller).values_list("pk", "slug"))
+    told = {
+        "type": caller.actor.type,
+        "name": caller.user.get_username() if caller.is_person else caller.agent.name,
+        "teams": {slugs[team_id]: role for team_id, role in caller.roles.items()},
+    }
+    return Status(200, told)
+
+
+# By dotted path: the site knows its apps by name only.
+api.add_router("", "dashboard.events_api.router")
+api.add_router("", "workspaces.api.router")
+api.add_router("", "approvals.api.router")

@@ -1,0 +1,44 @@
+import asyncio
+import sys
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from dashboard import doctor, through
+from dashboard.models import Actor, Agent, Team, Token
+from dashboard.tokens import make_token, sha256
+from workspaces import lifecycle
+from workspaces.models import Workspace
+
+
+class Command(BaseCommand):
+    help = "Say what works, what does not, and what to do. Exit status 1 when something that is needed fails."
+    requires_system_checks = []
+
+    def add_arguments(self, parser):
+        parser.add_argument("--url", help="try sockets, a held hook, an upload and streaming through this address")
+
+    def handle(self, url, **options):
+        findings = self._through(url) if url else doctor.examine(deep=True)
+        for found in findings:
+            mark = "ok  " if found.ok else "FAIL" if found.needed else "note"
+            self.stdout.write(f"{mark}  {found.part}: {found.words}")
+            if found.what_to_do:
+                self.stdout.write(f"      {found.what_to_do}")
+        if any(found.needed and not found.ok for found in findings):
+            sys.exit(1)
+
+    def _through(self, url):
+        """As an agent of its own, whose token and workspace go afterwards."""
+        team = Team.objects.order_by("created_at").first()
+        if team is None:
+            raise CommandError("There is no team yet. Start Handrail with `make up` first.")
+        agent = Agent.objects.get_or_create(team=team, name="doctor")[0]
+        token = make_token(team, agent=agent)
+        self.stdout.write(f"This takes about {settings.HANDRAIL_HOLD_SECONDS} seconds: a hook is held that long.")
+        try:
+            return asyncio.run(through.examine(url, token, settings.HANDRAIL_HOLD_SECONDS))
+        finally:
+            Token.objects.filter(sha256=sha256(token)).delete()
+            for workspace in Workspace.objects.kept().filter(created_by_agent=agent):
+                lifecycle.trash(workspace, by=Actor.system("doctor"))

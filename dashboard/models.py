@@ -1,0 +1,240 @@
+"""Teams, the people and agents in them, their tokens, and the event log."""
+
+import uuid
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import F, Q
+
+from dashboard import clock
+from dashboard.chain import GENESIS, chain_hash
+from dashboard.logs import log_event
+
+
+class Role(models.TextChoices):
+    VIEWER = "viewer"
+    REVIEWER = "reviewer"
+    LEAD = "lead"
+    ADMIN = "admin"
+
+
+class TeamQuerySet(models.QuerySet):
+    def visible_to(self, who):
+        """The teams of a Caller (dashboard.access)."""
+        return self.filter(pk__in=who.team_ids)
+
+
+class Team(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    slug = models.SlugField(max_length=64, unique=True)
+    name = models.CharField(max_length=120)
+    event_seq = models.BigIntegerField(default=0, editable=False)
+    event_head = models.CharField(max_length=64, default=GENESIS, editable=False)
+    stopped_at = models.DateTimeField(null=True, blank=True)
+    stopped_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = TeamQuerySet.as_manager()
+
+    def __str__(self):
+        return self.name
+
+
+class Membership(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=16, choices=Role)
+    # When this person last opened the Desk: "since I was here last" starts here.
+    desk_seen_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "user"], name="membership_once"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="membership_role_known"),
+        ]
+
+    def __str__(self):
+        return f"{self.user} in {self.team}: {self.role}"
+
+
+class AgentQuerySet(models.QuerySet):
+    def visible_to(self, who):
+        return self.filter(team_id__in=who.team_ids)
+
+
+class Agent(models.Model):
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="agents")
+    name = models.CharField(max_length=80)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="agents")
+    paused_at = models.DateTimeField(null=True, blank=True)
+    last_seen_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = AgentQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "name"], name="agent_name_once")]
+
+    def __str__(self):
+        return f"{self.owner}'s {self.name}" if self.owner else self.name
+
+
+class TokenQuerySet(models.QuerySet):
+    def live(self):
+        return self.filter(revoked_at=None).filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
+
+    def visible_to(self, who):
+        return self.filter(team_id__in=who.team_ids)
+
+
+class Token(models.Model):
+    """A bearer token of an agent or of a person in one team; only its SHA-256 is kept (dashboard.tokens makes them)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="tokens")
+    agent = models.ForeignKey(Agent, models.CASCADE, null=True, blank=True, related_name="tokens")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="handrail_tokens"
+    )
+    prefix = models.CharField(max_length=16, unique=True)
+    sha256 = models.CharField(max_length=64, unique=True)
+    scopes = models.JSONField(default=list, blank=True)
+    workspace = models.ForeignKey(
+        "workspaces.Workspace", models.CASCADE, null=True, blank=True, related_name="+", db_constraint=True
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TokenQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(agent=None, user__isnull=False) | Q(agent__isnull=False, user=None), name="token_of_one"
+            )
+        ]
+
+    def __str__(self):
+        return f"{self.prefix}… of {self.agent or self.user}"
+
+
+class SignInLink(models.Model):
+    """A one-time way in for one person; opening it uses nothing up, only the button on its page does."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="sign_in_links")
+    sha256 = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self):
+        return f"sign-in link of {self.user}"
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who did it, as the log keeps it: a copy, because names outlive rows."""
+
+    type: str  # person, agent, system
+    id: str
+    label: str
+
+    @classmethod
+    def person(cls, user):
+        return cls("person", str(user.pk), user.get_username())
+
+    @classmethod
+    def agent(cls, agent):
+        return cls("agent", str(agent.pk), str(agent))
+
+    @classmethod
+    def system(cls, label):
+        return cls("system", label, label)
+
+
+class EventQuerySet(models.QuerySet):
+    def visible_to(self, who):
+        events = self.filter(team_id__in=who.team_ids)
+        # An agent hears of the workspaces it works in and of its own asking, and of nothing else.
+        return events if who.is_person else events.filter(who.event_filter())
+
+    def record(self, team, *, actor: Actor, verb: str, subject, workspace=None, data=None) -> "Event":
+        """Append one event in the caller's transaction; `subject` is a model instance, `data` plain JSON."""
+        team_id = getattr(team, "pk", team)
+        subject_type = subject._meta.model_name
+        with transaction.atomic(using=self.db):
+            # The update locks the team's row, so numbers have no gaps and the chain no forks.
+            Team.objects.filter(pk=team_id).update(event_seq=F("event_seq") + 1)
+            seq, head = Team.objects.values_list("event_seq", "event_head").get(pk=team_id)
+            event = Event(
+                team_id=team_id,
+                seq=seq,
+                at=clock.now(),
+                actor_type=actor.type,
+                actor_id=actor.id,
+                actor_label=actor.label[:200],
+                verb=verb,
+                subject_type=subject_type,
+                subject_id=str(subject.pk),
+                workspace_id=getattr(workspace, "pk", workspace),
+                data=data or {},
+                prev=head,
+            )
+            event.hash = chain_hash(event.as_export())
+            event.save(force_insert=True)
+            Team.objects.filter(pk=team_id).update(event_head=event.hash)
+        log_event(event)
+        return event
+
+
+class Event(models.Model):
+    """One row of the append-only log: the audit trail, the outbox and the live feed at once."""
+
+    id = models.BigAutoField(primary_key=True)
+    team = models.ForeignKey(Team, models.PROTECT, related_name="events")
+    seq = models.BigIntegerField()
+    at = models.DateTimeField()
+    actor_type = models.CharField(max_length=16)
+    actor_id = models.CharField(max_length=64)
+    actor_label = models.CharField(max_length=200)
+    verb = models.CharField(max_length=64)
+    subject_type = models.CharField(max_length=32)
+    subject_id = models.CharField(max_length=64)
+    workspace_id = models.UUIDField(null=True, blank=True)
+    data = models.JSONField(default=dict)
+    prev = models.CharField(max_length=64)
+    hash = models.CharField(max_length=64)
+
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["team", "seq"]
+        constraints = [models.UniqueConstraint(fields=["team", "seq"], name="event_seq_once")]
+        indexes = [
+            models.Index(fields=["team", "subject_type", "subject_id", "seq"], name="event_by_subject"),
+            models.Index(fields=["team", "workspace_id", "seq"], name="event_by_workspace"),
+        ]
+
+    def __str__(self):
+        return f"{self.seq} {self.verb}"
+
+    def as_export(self) -> dict:
+        """The event as it is exported and hashed (see dashboard.chain)."""
+        exported = {
+            "team": str(self.team_id),
+            "seq": self.seq,
+            "at": self.at.isoformat(timespec="milliseconds"),
+            "actor": {"type": self.actor_type, "id": self.actor_id, "label": self.actor_label},
+            "verb": self.verb,
+            "subject": {"type": self.subject_type, "id": self.subject_id},
+            "workspace": str(self.workspace_id) if self.workspace_id else None,
+            "data": self.data,
+            "prev": self.prev,
+        }
+        return exported | {"hash": self.hash} if self.hash else exported

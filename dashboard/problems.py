@@ -1,0 +1,61 @@
+"""One exception for whatever is refused, with a sentence to show: on the API a problem, on a page a notice."""
+
+import json
+
+from django.http import HttpResponse
+
+TITLES = {
+    400: "Bad request",
+    401: "No valid token",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    413: "Too large",
+    415: "Unsupported media type",
+    422: "Not acceptable",
+    429: "Too many",
+    500: "Something broke",
+    503: "Not available",
+    507: "Out of space",
+}
+
+
+class Problem(Exception):
+    """Refused: `status` as in HTTP, `detail` a sentence for a person, `extra` what else helps (JSON)."""
+
+    def __init__(self, status: int, detail: str, **extra):
+        super().__init__(detail)
+        self.status, self.detail, self.extra = status, detail, extra
+
+
+def not_found(what: str) -> Problem:
+    return Problem(404, f"There is no such {what}.")
+
+
+def conflict(detail: str, **extra) -> Problem:
+    return Problem(409, detail, **extra)
+
+
+def invalid(detail: str, **extra) -> Problem:
+    return Problem(422, detail, **extra)
+
+
+def not_allowed(detail: str) -> Problem:
+    return Problem(403, detail)
+
+
+def unavailable(detail: str, **extra) -> Problem:
+    return Problem(503, detail, **extra)
+
+
+def problem_response(problem: Problem) -> HttpResponse:
+    """RFC 9457."""
+    body = {
+        "type": "about:blank",
+        "title": TITLES.get(problem.status, "Refused"),
+        "status": problem.status,
+        "detail": problem.detail,
+        **problem.extra,
+    }
+    return HttpResponse(json.dumps(body), status=problem.status, content_type="application/problem+json")

@@ -1,0 +1,256 @@
+"""All settings. Each environment variable is read here, once, and nowhere else (a test holds README's table to it)."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import dj_database_url
+from csp.constants import NONCE, NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+
+from dashboard.keys import make_private, read_or_make
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def env(name: str, default: str = "") -> str:
+    return os.environ.get(name, default).strip()
+
+
+def env_int(name: str, default: int, *, least: int = 0) -> int:
+    raw = env(name)
+    if not raw:
+        return default
+    if not raw.isdecimal() or int(raw) < least:
+        raise ImproperlyConfigured(f"{name} must be a whole number of at least {least}, not {raw!r}.")
+    return int(raw)
+
+
+# Where everything lives. One folder for all data; sockets in a short runtime folder (a socket's path has 107 bytes).
+HANDRAIL_HOME = Path(env("HANDRAIL_HOME") or BASE_DIR / "var").resolve()
+make_private(HANDRAIL_HOME)
+_home_tag = hashlib.sha256(str(HANDRAIL_HOME).encode()).hexdigest()[:12]
+HANDRAIL_RUNTIME = Path(env("HANDRAIL_RUNTIME") or Path(tempfile.gettempdir()) / f"handrail-{os.geteuid()}-{_home_tag}")
+HANDRAIL_HOST = env("HANDRAIL_HOST", "127.0.0.1")
+HANDRAIL_PORT = env_int("HANDRAIL_PORT", 8000, least=1)
+HANDRAIL_PUBLIC_URL = (env("HANDRAIL_PUBLIC_URL") or f"http://{HANDRAIL_HOST}:{HANDRAIL_PORT}").rstrip("/")
+_public = urlsplit(HANDRAIL_PUBLIC_URL)
+if _public.scheme not in ("http", "https") or not _public.hostname:
+    raise ImproperlyConfigured(f"HANDRAIL_PUBLIC_URL must be an http(s) address, not {HANDRAIL_PUBLIC_URL!r}.")
+_over_tls = _public.scheme == "https"
+
+# Folders under which local repositories may be cloned, and whether private addresses may be.
+HANDRAIL_LOCAL_SOURCES = [Path(p).resolve() for p in env("HANDRAIL_LOCAL_SOURCES").split(":") if p]
+HANDRAIL_PRIVATE_SOURCES = env("HANDRAIL_PRIVATE_SOURCES") == "1"
+# How long a hook is held before the agent hears "not yet"; below any proxy's limit. Seconds.
+HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 100, least=1)
+HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
+HANDRAIL_CONSUME_SECONDS = env_int("HANDRAIL_CONSUME_SECONDS", 24 * 3600, least=5)
+HANDRAIL_SETUP_SECONDS = env_int("HANDRAIL_SETUP_SECONDS", 15 * 60, least=1)
+HANDRAIL_IDLE_SECONDS = env_int("HANDRAIL_IDLE_SECONDS", 5 * 60, least=5)
+HANDRAIL_TRASH_DAYS = env_int("HANDRAIL_TRASH_DAYS", 30, least=1)
+HANDRAIL_OUTPUT_BYTES = env_int("HANDRAIL_OUTPUT_BYTES", 64 * 1024 * 1024, least=4096)
+HANDRAIL_BODY_BYTES = env_int("HANDRAIL_BODY_BYTES", 1024 * 1024, least=4096)
+HANDRAIL_FILE_BYTES = env_int("HANDRAIL_FILE_BYTES", 256 * 1024 * 1024, least=4096)
+HANDRAIL_UPLOAD_BYTES = env_int("HANDRAIL_UPLOAD_BYTES", 1024 * 1024 * 1024, least=4096)
+HANDRAIL_UNPACKED_BYTES = env_int("HANDRAIL_UNPACKED_BYTES", 10 * 1024 * 1024 * 1024, least=4096)
+HANDRAIL_UNPACKED_ENTRIES = env_int("HANDRAIL_UNPACKED_ENTRIES", 1_000_000, least=1)
+# For `manage.py push`, which calls the API as anybody would.
+HANDRAIL_TOKEN = env("HANDRAIL_TOKEN")
+HANDRAIL_PENDING_LIMIT = env_int("HANDRAIL_PENDING_LIMIT", 500, least=1)
+HANDRAIL_POLL_LIMIT = env_int("HANDRAIL_POLL_LIMIT", 400, least=1)
+HANDRAIL_LOG_LEVEL = env("HANDRAIL_LOG_LEVEL", "INFO").upper()
+# Only tests set this: names the point at which a process sends itself SIGKILL (see dashboard/failpoints.py).
+HANDRAIL_FAILPOINT = env("HANDRAIL_FAILPOINT")
+if env("HANDRAIL_DEBUG") not in ("", "0", "1"):
+    raise ImproperlyConfigured("HANDRAIL_DEBUG must be 0 or 1.")
+DEBUG = env("HANDRAIL_DEBUG") == "1"
+
+KEYS_DIR = HANDRAIL_HOME / "keys"
+SECRET_KEY = read_or_make(KEYS_DIR / "secret_key")
+
+ALLOWED_HOSTS = sorted({_public.hostname, "localhost", "127.0.0.1", "[::1]", "handrail.internal"})
+CSRF_TRUSTED_ORIGINS = [HANDRAIL_PUBLIC_URL]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _over_tls
+# Cookies know no ports: the name keeps two Handrails on one machine apart, and __Host- pins ours to this origin.
+SESSION_COOKIE_NAME = "__Host-handrail" if _over_tls else f"handrail-{HANDRAIL_PORT}"
+CSRF_COOKIE_NAME = "__Host-handrail-csrf" if _over_tls else f"handrail-csrf-{HANDRAIL_PORT}"
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+SESSION_SAVE_EVERY_REQUEST = False
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _over_tls else None
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+INSTALLED_APPS = [
+    "daphne",
+    "dashboard",
+    "workspaces",
+    "approvals",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "channels",
+    "allauth",
+    "allauth.account",
+    "csp",
+    "ninja",
+    "django_q",
+]
+MIDDLEWARE = [
+    "dashboard.middleware.request_id",
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "dashboard.middleware.StaticFiles",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "dashboard.middleware.time_zone",
+]
+ROOT_URLCONF = "dashboard.urls"
+ASGI_APPLICATION = "dashboard.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.debug",
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "dashboard.context.page",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": dj_database_url.parse(env("DATABASE_URL") or f"sqlite:///{HANDRAIL_HOME / 'handrail.sqlite3'}")}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["OPTIONS"] = {
+        # DEFERRED fails at once when a read turns into a write beside another writer; no timeout cures that.
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 30,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
+    }
+    # A file, not memory: web, runner and queue are processes of their own, in the tests as well.
+    DATABASES["default"]["TEST"] = {"NAME": str(HANDRAIL_HOME / "test.sqlite3")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env("REDIS_URL")
+CHANNEL_LAYERS = {
+    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+    if REDIS_URL
+    else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+}
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    # django-q2 writes its cluster's state here; another process reads it.
+    "q": {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": HANDRAIL_HOME / "cache" / "q"},
+}
+
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+ACCOUNT_ADAPTER = "dashboard.accounts.ClosedSignup"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
+EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "manifest-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
+
+Q_CLUSTER = {
+    "name": "handrail",
+    "orm": "default",
+    # The retry clock starts when a task is prefetched: retry > timeout x (queue_limit / workers + 1) holds here.
+    "workers": 1,
+    "queue_limit": 1,
+    "bulk": 1,
+    "timeout": 600,
+    "retry": 1500,
+    "ack_failures": True,
+    "max_attempts": 1,
+    "save_limit": 1000,
+    "poll": 1,
+    "guard_cycle": 1,
+    "catch_up": False,
+    "cache": "q",
+}
+
+# What the runner's sweep calls every few seconds, by dotted path: workspaces may not know approvals.
+HANDRAIL_SWEEPS = ["approvals.tasks.sweep", "workspaces.uploads.sweep"]
+
+# What an agent's wish goes through first where a person must allow it, by dotted path for the same reason.
+HANDRAIL_ASK = "approvals.verbs.ask"
+
+STATIC_URL = "/static/"
+STATIC_ROOT = HANDRAIL_HOME / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+WHITENOISE_MANIFEST_STRICT = False
+DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * HANDRAIL_BODY_BYTES
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = True
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"context": {"()": "dashboard.logs.Context"}},
+    "formatters": {"line": {"format": "%(levelname)s %(name)s%(context)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["context"]}},
+    "root": {"handlers": ["stderr"], "level": HANDRAIL_LOG_LEVEL},
+    "loggers": {
+        "django.server": {"level": "WARNING"},
+        "daphne": {"level": "WARNING"},
+        "daphne.http_protocol": {"level": "WARNING"},
+        "aiohttp.access": {"level": "WARNING"},
+        "django-q": {"level": "WARNING"},  # a line for each task, heartbeats included, would drown the rest
+    },
+}

@@ -1,0 +1,47 @@
+"""The site map on one screen."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+from dashboard import accounts, consumers, health, people, phone, views
+from dashboard.api import api
+from workspaces.consumers import TerminalSocket
+
+urlpatterns = [
+    path("", views.desk, name="desk"),
+    path("", include("approvals.urls")),
+    path("", include("workspaces.urls")),
+    path("log/", views.log, name="log"),
+    path("log/export/", views.log_export, name="log-export"),
+    path("live", views.live, name="live"),
+    path("status/", health.status, name="status"),
+    path("team/", people.team, name="team"),
+    path("team/invite/", people.invite_people, name="people-invite"),
+    path("team/<uuid:pk>/role/", people.change_role, name="person-role"),
+    path("team/<uuid:pk>/remove/", people.remove_person, name="person-remove"),
+    path("team/<uuid:pk>/link/", people.new_link, name="person-link"),
+    path("connect/phone/", phone.phone, name="connect-phone"),
+    path("agents/", people.agents, name="agents"),
+    path("agents/add/", people.add_agent, name="agent-add"),
+    path("agents/<uuid:pk>/pause/", people.pause_agent, name="agent-pause"),
+    path("agents/<uuid:pk>/unpause/", people.unpause_agent, name="agent-unpause"),
+    path("agents/<uuid:pk>/token/", people.make_token, name="agent-token"),
+    path("tokens/<uuid:pk>/revoke/", people.revoke_token, name="token-revoke"),
+    path("me/", views.me, name="me"),
+    path("me/theme/", views.theme, name="theme"),
+    path("more/", views.more, name="more"),
+    path("sign-in/<str:secret>/", accounts.sign_in, name="sign-in"),
+    path("accounts/", include("allauth.urls")),
+    path("admin/", admin.site.urls),
+    path("api/v1/", api.urls),
+    path("hooks/", include("approvals.hooks.urls")),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+]
+
+websocket_urlpatterns = [
+    path("ws/live", consumers.Live.as_asgi()),
+    path("ws/terminals/<str:id>", TerminalSocket.as_asgi()),
+]
+
+handler404 = "dashboard.pages.no_such_page"

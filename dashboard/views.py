@@ -1,0 +1,265 @@
+"""The Desk, the log, and the small pages around them."""
+
+import json
+from datetime import timedelta
+
+from django.contrib import messages
+from django.core.handlers.asgi import ASGIRequest
+from django.db.models import Count, Max, Min, Q
+from django.http import Http404, JsonResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.timezone import is_naive, make_aware
+from django.views.decorators.http import require_POST, require_safe
+
+from approvals.card import cards_of, for_rows
+from approvals.models import Action, Status, Tier
+from approvals.views import quiet_words
+from dashboard import clock
+from dashboard.live import cursor_of
+from dashboard.models import Agent, Event, Membership, Team
+from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in, without
+from dashboard.proof import prove
+from workspaces import history
+from workspaces.checks import checks_of, in_words
+from workspaces.models import Effect, Phase, Run, Snapshot, State, Workspace
+
+ON_DESK = 5  # cards that the Desk shows; the rest is on Waiting
+VISIT = timedelta(minutes=30)  # a pause this long makes the next look at the Desk a new visit
+WORKS_NOW = timedelta(minutes=30)
+QUIET = timedelta(minutes=5)
+
+
+@signed_in
+@require_safe
+def desk(request):
+    caller, now = request.caller, clock.now()
+    since = _since_last_visit(request, now)
+    actions = Action.objects.visible_to(caller)
+    waiting = cards_of(for_rows(actions.pending()).order_by("created_at")[:ON_DESK], caller, now)
+    agents = list(Agent.objects.visible_to(caller).select_related("owner").order_by("-last_seen_at", "name")[:20])
+    return render(
+        request,
+        "dashboard/desk.html",
+        {
+            "nav": "desk",
+            "waiting": waiting,
+            "wrong": _went_wrong(caller, since, now),
+            "since": since,
+            "counts": _counts(actions, since),
+            "changed": _changed(caller, since),
+            "works_now": [a for a in agents if a.last_seen_at and a.last_seen_at > now - WORKS_NOW],
+            "quiet_before": now - QUIET,
+            "first_run": not agents,
+            "quiet": "" if waiting else quiet_words(caller),
+        },
+    )
+
+
+def _since_last_visit(request, now):
+    """When the visit before this one ended; a day ago on a first visit. Notes this one."""
+    memberships = Membership.objects.filter(user=request.user)
+    seen = memberships.aggregate(seen=Max("desk_seen_at"))["seen"]
+    kept = request.session.get("desk_since")
+    if not seen or not kept or now - seen > VISIT:
+        kept = (seen or now - timedelta(days=1)).isoformat()
+        request.session["desk_since"] = kept
+    if not seen or now - seen > timedelta(minutes=1):
+        memberships.update(desk_seen_at=now)
+    return parse_datetime(kept)
+
+
+def _went_wrong(caller, since, now) -> dict:
+    """What a person has to look at: unclear until settled, failed and broken, proofs that did not hold."""
+    wrong = Q(status=Status.UNCERTAIN) | Q(status=Status.FAILED, ended_at__gte=since)
+    actions = for_rows(Action.objects.visible_to(caller).filter(wrong)).order_by("-created_at")[:10]
+    workspaces = Workspace.objects.visible_to(caller).kept()
+    found = {
+        "actions": cards_of(actions, caller, now),
+        "workspaces": list(workspaces.filter(state=State.FAILED).select_related("team")[:10]),
+        "effects": list(
+            Effect.objects.filter(workspace__in=workspaces, phase=Phase.UNCERTAIN, action=None, settled_at__gte=since)
+            .select_related("workspace__team")
+            .order_by("-settled_at")[:10]
+        ),
+        "proofs": list(
+            Run.objects.filter(workspace__in=workspaces, ended_at=None, proof_differ__gt=0).select_related(
+                "workspace__team"
+            )[:10]
+        ),
+    }
+    return found | {"any": any(found.values())}
+
+
+def _counts(actions, since) -> dict:
+    quiet = [Tier.LOW, Tier.MEDIUM]
+    return actions.filter(created_at__gte=since).aggregate(
+        allowed=Count("pk", filter=Q(tier__in=quiet)),
+        asked=Count("pk", filter=~Q(tier__in=[*quiet, Tier.FORBIDDEN])),
+        denied=Count("pk", filter=Q(status=Status.DENIED)),
+        expired=Count("pk", filter=Q(status=Status.EXPIRED)),
+    )
+
+
+def _changed(caller, since) -> list[dict]:
+    """Workspaces with new snapshots: {workspace, from, to, at, additions, deletions, checks}.
+
+    `from` is the snapshot before the first of them; `checks` is (words, tone) of how the environment's checks stand.
+    """
+    workspaces = Workspace.objects.visible_to(caller).kept()
+    spans = (
+        Snapshot.objects.filter(workspace__in=workspaces, created_at__gte=since)
+        .values("workspace")
+        .annotate(first=Min("number"), last=Max("number"), latest=Max("created_at"))
+        .order_by("-latest")[:8]
+    )
+    ends = {s["workspace"]: (max(1, s["first"] - 1), s["last"], s["latest"]) for s in spans}
+    found = Workspace.objects.select_related("team", "environment").in_bulk(ends)
+    wanted = Q()
+    for pk, (first, last, _) in ends.items():
+        wanted |= Q(workspace=pk, number__in=[first, last])
+    rows = Snapshot.objects.filter(wanted).only("workspace_id", "number", "tree") if ends else []
+    trees = {(row.workspace_id, row.number): row.tree_hex for row in rows}
+    checks = checks_of(*found.values())
+    return [_since_then(found[pk], *end, trees, in_words(checks.get(pk, []))) for pk, end in ends.items()]
+
+
+def _since_then(workspace, first, last, at, trees, checks) -> dict:
+    old, new = trees.get((workspace.pk, first)), trees.get((workspace.pk, last))
+    lines = history.counts(workspace.team_id, old, new) if old and new else None
+    additions, deletions = lines or (0, 0)
+    span = {"workspace": workspace, "from": first, "to": last, "at": at, "checks": checks}
+    return span | {"additions": additions, "deletions": deletions}
+
+
+@signed_in
+@require_safe
+def live(request):
+    """Where the feed stands, for pages without a socket."""
+    return JsonResponse({"upto": cursor_of(request.caller)}, headers={"Cache-Control": "no-store"})
+
+
+@signed_in
+@require_safe
+def log(request):
+    caller = request.caller
+    teams = [team for team in Team.objects.visible_to(caller) if caller.can("read_log", team)]
+    events = _filtered(request, Event.objects.filter(team__in=teams).select_related("team"))
+    page = Slice(request, events, by="at", size=100)
+    names = dict(Workspace.objects.filter(pk__in={e.workspace_id for e in page}).values_list("pk", "key"))
+    return render(
+        request,
+        "dashboard/log.html",
+        {
+            "nav": "log",
+            "page": page,
+            "rows": [(event, names.get(event.workspace_id, ""), _more(event.data)) for event in page],
+            "proofs": [prove(team) for team in teams],
+            "filters": asked(request, *FILTERS),
+            "verbs": Event.objects.filter(team__in=teams).order_by("verb").values_list("verb", flat=True).distinct(),
+            "query": without(request),
+        },
+    )
+
+
+def _more(data: dict) -> str:
+    """What an event says besides its verb, on one line."""
+    if title := data.get("title"):
+        return str(title)
+    return ", ".join(f"{name}: {value}" for name, value in data.items() if value not in (None, "", {}, []))[:300]
+
+
+FILTERS = ("verb", "actor", "workspace", "subject", "since", "until")
+
+
+def _filtered(request, events):
+    """The events that the filters of the address leave; what makes no sense leaves none."""
+    named = asked(request, *FILTERS)
+    if named["verb"]:
+        events = events.filter(verb=named["verb"])
+    if named["actor"]:
+        events = events.filter(Q(actor_label__icontains=named["actor"]) | Q(actor_id=named["actor"]))
+    if named["workspace"]:
+        keys = Workspace.objects.visible_to(request.caller).filter(key=named["workspace"])
+        events = events.filter(workspace_id__in=list(keys.values_list("pk", flat=True)))
+    if named["subject"]:
+        events = events.filter(subject_id=_subject_id(request.caller, named["subject"]))
+    for name, lookup, end in (("since", "at__gte", 0), ("until", "at__lt", 1)):
+        if named[name]:
+            moment = _moment(named[name], end)
+            events = events.filter(**{lookup: moment}) if moment else events.none()
+    return events
+
+
+def _subject_id(caller, text: str) -> str:
+    """An id as it is; A-41 means that action."""
+    number = text.upper().removeprefix("A-")
+    if text.upper().startswith("A-") and number.isdecimal():
+        found = Action.objects.visible_to(caller).filter(number=number[:9]).values_list("pk", flat=True).first()
+        return str(found or "")
+    return text
+
+
+def _moment(text: str, days: int):
+    """The beginning of a date in the viewer's zone, `days` later; or an exact moment."""
+    try:
+        if day := parse_date(text):
+            text = f"{day + timedelta(days=days)}T00:00"
+        moment = parse_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return make_aware(moment) if moment and is_naive(moment) else moment
+
+
+@signed_in
+@require_safe
+def log_export(request):
+    """One team's events as JSON lines, oldest first: what `approvals.audit verify` checks."""
+    caller = request.caller
+    team = _one_team(request)
+    must(caller, "read_log", team)
+    events = _filtered(request, Event.objects.filter(team=team)).order_by("seq")
+    lines = (json.dumps(event.as_export(), ensure_ascii=False) + "\n" for event in events.iterator(chunk_size=500))
+    return StreamingHttpResponse(
+        in_threads(lines) if isinstance(request, ASGIRequest) else lines,
+        content_type="application/jsonl; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="handrail-{team.slug}-log.jsonl"'},
+    )
+
+
+def _one_team(request) -> Team:
+    """The team named in the address, or the caller's only one."""
+    teams = Team.objects.visible_to(request.caller)
+    if slug := request.GET.get("team") or request.POST.get("team"):
+        teams = teams.filter(slug=slug)
+    found = teams.order_by("created_at").first()
+    if found is None:
+        raise Http404("no such team")
+    return found
+
+
+@signed_in
+@require_safe
+def me(request):
+    memberships = Membership.objects.filter(user=request.user).select_related("team").order_by("team__name")
+    return render(request, "dashboard/me.html", {"nav": "me", "memberships": memberships})
+
+
+@signed_in
+@require_POST
+def theme(request):
+    chosen = request.POST.get("theme", "")
+    response = redirect(came_from(request, "/me/"))
+    if chosen in ("light", "dark"):
+        response.set_cookie("handrail-theme", chosen, max_age=365 * 24 * 3600, samesite="Lax")
+    elif chosen == "":
+        response.delete_cookie("handrail-theme", samesite="Lax")
+    else:
+        messages.error(request, "There are two themes, light and dark.")
+    return response
+
+
+@signed_in
+@require_safe
+def more(request):
+    return render(request, "dashboard/more.html", {"nav": "more"})

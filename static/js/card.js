@@ -1,0 +1,146 @@
+// Deciding: a second step in place of the bar, no taps on what has just moved, and long texts read to their end.
+// Without this file the links lead to pages of their own and the buttons are plain forms.
+//
+//   [data-steps]              the bar; holds [data-step-main] and <template data-step-for="approve">
+//   a[data-step="approve"]    opens that template in place of [data-step-main]
+//   [data-step-back]          goes back
+//   [data-decide]             accepts taps only 400 ms after it came or after the card changed
+//   [data-needs-reading]      off until each [data-must-read] of its [data-card] was opened to its end
+
+const PAUSE = 400;
+
+function rest(scope) {
+  const buttons = scope.querySelectorAll("[data-decide]");
+  for (const button of buttons) {
+    button.dataset.resting = String(Number(button.dataset.resting || 0) + 1);
+    button.setAttribute("aria-disabled", "true");
+  }
+  setTimeout(() => {
+    for (const button of buttons) {
+      button.dataset.resting = String(Number(button.dataset.resting) - 1);
+      if (button.dataset.resting !== "0") continue;
+      delete button.dataset.resting;
+      if (!button.hasAttribute("data-unread") && !document.body.hasAttribute("data-offline")) button.removeAttribute("aria-disabled");
+    }
+  }, PAUSE);
+}
+
+function openStep(link) {
+  const bar = link.closest("[data-steps]");
+  const template = bar?.querySelector(`template[data-step-for="${link.dataset.step}"]`);
+  if (!template) return false;
+  const step = document.createElement("div");
+  step.className = "bar-step";
+  step.dataset.openStep = link.dataset.step;
+  step.append(template.content.cloneNode(true));
+  bar.querySelector("[data-step-main]").hidden = true;
+  bar.append(step);
+  rest(step);
+  (step.querySelector("[autofocus], textarea") ?? step.querySelector("[data-decide], button"))?.focus({ preventScroll: true });
+  return true;
+}
+
+function closeStep(bar) {
+  const step = bar.querySelector("[data-open-step]");
+  if (!step) return;
+  const name = step.dataset.openStep;
+  step.remove();
+  bar.querySelector("[data-step-main]").hidden = false;
+  rest(bar);
+  bar.querySelector(`[data-step="${name}"]`)?.focus({ preventScroll: true });
+}
+
+function cardOf(element) {
+  return element.closest("[data-card]") ?? document;
+}
+
+function judgeReading(card) {
+  const unread = card.querySelector("[data-must-read]:not([data-was-read])") !== null;
+  for (const button of card.querySelectorAll("[data-needs-reading]")) {
+    button.toggleAttribute("data-unread", unread);
+    if (unread) button.setAttribute("aria-disabled", "true");
+    else if (!button.dataset.resting) button.removeAttribute("aria-disabled");
+    const words = card.querySelector("[data-reading-words]");
+    if (words) words.hidden = !unread;
+  }
+}
+
+const ends = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    const fold = target.closest("[data-must-read]");
+    if (!isIntersecting || !fold?.open) continue;
+    fold.setAttribute("data-was-read", "");
+    ends.unobserve(target);
+    judgeReading(cardOf(fold));
+  }
+});
+
+function prepareFolds(root) {
+  for (const fold of root.querySelectorAll("details[data-must-read]:not([data-prepared])")) {
+    fold.setAttribute("data-prepared", "");
+    fold.open = false;
+    const end = document.createElement("span");
+    end.className = "fold-end";
+    fold.append(end);
+    ends.observe(end);
+    judgeReading(cardOf(fold));
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const off = event.target.closest('[aria-disabled="true"]');
+  if (off) {
+    event.preventDefault();
+    event.stopPropagation();
+    return;
+  }
+  const link = event.target.closest("a[data-step]");
+  if (link && !event.metaKey && !event.ctrlKey && !event.shiftKey && openStep(link)) event.preventDefault();
+  const back = event.target.closest("[data-step-back]");
+  if (back) {
+    event.preventDefault();
+    closeStep(back.closest("[data-steps]"));
+  }
+  const reason = event.target.closest("[data-reason]");
+  if (reason) {
+    const field = reason.closest("form").querySelector("textarea");
+    field.value = reason.dataset.reason;
+    field.focus();
+  }
+}, true);
+
+document.addEventListener("submit", (event) => {
+  // Enter in a field is a tap as well; and one answer is enough.
+  const { submitter, target } = event;
+  if (submitter?.getAttribute("aria-disabled") === "true" || target.hasAttribute("data-sent")) {
+    event.preventDefault();
+    event.stopPropagation();
+  } else if (submitter?.hasAttribute("data-decide")) {
+    target.setAttribute("data-sent", "");
+  }
+}, true);
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const bar = document.querySelector("[data-steps]:has([data-open-step])");
+  if (bar) closeStep(bar);
+});
+
+function changed(event) {
+  const scope = event.target instanceof Element ? event.target : document;
+  prepareFolds(scope);
+  const card = cardOf(scope);
+  judgeReading(card);
+  rest(card);
+}
+
+document.addEventListener("changed", changed);
+document.addEventListener("htmx:afterSwap", changed);
+document.body.addEventListener("reach", ({ detail }) => {
+  for (const button of document.querySelectorAll("[data-decide]")) if (!detail.reached) button.setAttribute("aria-disabled", "true");
+  if (detail.reached) rest(document);
+});
+// A page that comes back from the browser's cache was not sent again.
+addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((form) => form.removeAttribute("data-sent")));
+prepareFolds(document);
+rest(document);

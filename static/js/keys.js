@@ -1,0 +1,43 @@
+// Single keys on a desktop. They rest in fields and terminals, and when switched off (<body data-keys="off">).
+
+const PAGES = { d: "/", w: "/waiting/", s: "/workspaces/" };
+const ITEMS = "a.row-title, .card-title a";
+let goUntil = 0;
+
+function resting(event) {
+  if (document.body.dataset.keys === "off" || event.defaultPrevented || event.isComposing) return true;
+  if (event.ctrlKey || event.metaKey || event.altKey) return true;
+  return event.target.closest("input, textarea, select, [contenteditable], .xterm, [data-terminal], dialog[open]") !== null;
+}
+
+function move(step) {
+  const items = [...document.querySelectorAll(ITEMS)].filter((item) => item.offsetParent !== null);
+  if (!items.length) return;
+  const at = items.indexOf(document.activeElement);
+  const next = at < 0 ? (step > 0 ? 0 : items.length - 1) : Math.max(0, Math.min(items.length - 1, at + step));
+  items[next].focus();
+  items[next].closest(".row, .card")?.scrollIntoView({ block: "nearest" });
+}
+
+function press(key) {
+  // In the card that has the focus, else in the only one of the page.
+  const near = document.activeElement?.closest("[data-card], .row")?.querySelector(`[data-key="${key}"]`);
+  const all = [...document.querySelectorAll(`[data-key="${key}"]`)].filter((element) => element.offsetParent !== null);
+  const target = near ?? (all.length === 1 ? all[0] : null);
+  target?.click();
+  return target !== null;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (resting(event)) return;
+  const { key } = event;
+  const going = performance.now() < goUntil;
+  goUntil = 0;
+  if (going && Object.hasOwn(PAGES, key)) location.assign(PAGES[key]);
+  else if (key === "g") goUntil = performance.now() + 1500;
+  else if (key === "j" || key === "k") move(key === "j" ? 1 : -1);
+  else if (key === "/") document.querySelector("input[type=search]")?.focus();
+  else if (key === "?") document.getElementById("keys-help")?.showModal();
+  else if (!"adect".includes(key) || !press(key)) return;
+  event.preventDefault();
+});

@@ -1,0 +1,93 @@
+// The feed: a socket says only "there is more, up to N"; whoever shows something asks for it again.
+// Dispatches `live` {upto} on <body>, so hx-trigger="live from:body" and refresh.js both hear it.
+
+const ASK = 20_000; // the socket is a hint: the page asks by itself as well
+const POLL = 5_000; // without a socket
+const MAX_PAUSE = 15_000;
+const SIGNED_OUT = 4401;
+
+const body = document.body;
+const line = document.getElementById("live-line");
+let cursor = Number(body.dataset.cursor);
+let socket = null;
+let pause = 500;
+let failures = 0;
+let asking = false;
+let lastHeard = new Date();
+
+function heard(upto) {
+  failures = 0;
+  lastHeard = new Date();
+  show("");
+  if (!Number.isFinite(upto) || upto === cursor) return;
+  cursor = upto;
+  body.dataset.cursor = String(upto);
+  body.dispatchEvent(new CustomEvent("live", { detail: { upto } }));
+}
+
+function missed() {
+  failures += 1;
+  if (failures < 2 && navigator.onLine) return;
+  const at = lastHeard.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  show(navigator.onLine ? `Handrail does not answer. Last checked ${at}.` : `You are offline. This page may be out of date. Last checked ${at}.`);
+}
+
+function show(text) {
+  body.toggleAttribute("data-offline", text !== "");
+  if (!line || line.textContent === text) return;
+  line.textContent = text;
+  line.hidden = text === "";
+  body.dispatchEvent(new CustomEvent("reach", { detail: { reached: text === "" } }));
+}
+
+async function ask() {
+  if (asking) return;
+  asking = true;
+  try {
+    const response = await fetch(`/live?after=${cursor}`, { headers: { Accept: "application/json" }, redirect: "error", signal: AbortSignal.timeout(15_000) });
+    if (!response.ok) throw new Error(String(response.status));
+    heard((await response.json()).upto);
+  } catch {
+    missed();
+  } finally {
+    asking = false;
+  }
+}
+
+function connect() {
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  socket = new WebSocket(`${scheme}//${location.host}/ws/live?after=${cursor}`);
+  socket.onopen = () => {
+    pause = 500;
+    ask();
+  };
+  socket.onmessage = (event) => {
+    if (typeof event.data === "string") heard(JSON.parse(event.data).upto);
+  };
+  socket.onclose = ({ code }) => {
+    socket = null;
+    if (code === SIGNED_OUT) {
+      body.setAttribute("data-signed-out", "");
+      return show("You are signed out. Load the page again to sign in.");
+    }
+    ask();
+    // Spread out, so that a restarted server does not meet all pages at once.
+    setTimeout(connect, pause * (0.75 + Math.random() / 2));
+    pause = Math.min(pause * 2, MAX_PAUSE);
+  };
+}
+
+if (Number.isFinite(cursor)) {
+  let waited = 0;
+  setInterval(() => {
+    if (body.hasAttribute("data-signed-out")) return;
+    waited += POLL;
+    if (socket?.readyState === WebSocket.OPEN && waited < ASK) return;
+    waited = 0;
+    ask();
+  }, POLL);
+  addEventListener("online", ask);
+  addEventListener("offline", missed);
+  document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && ask());
+  connect();
+}

@@ -1,0 +1,176 @@
+// The line to a terminal (frames: workspaces/consumers.py). It breaks and comes back at its offset: nothing that was
+// printed is lost or doubled, and nothing that was typed either.
+
+const ACK_BYTES = 32 * 1024;
+const MAX_PAUSE = 5_000;
+const TYPED_BYTES = 256 * 1024; // typed and not yet there; more is not taken
+const CHUNK = 16 * 1024; // of a paste
+const BLIND_MS = 5_000; // keys typed without a line for longer than this go nowhere: nobody sees what they do
+const CLOSED = { 4401: "You are signed out. Load the page again to sign in.", 4404: "You may not see this terminal any more.", 4400: "This page and Handrail do not understand each other. Load it again." };
+
+const utf8 = new TextEncoder();
+
+// `on`: {output(bytes, offset, parsed), size(cols, rows), gap(from, to), state(tone, words), may(), typed(), ended(words)};
+// output calls `parsed` when the bytes are on the screen.
+export class Line {
+  constructor(id, readOnly, on) {
+    this.readOnly = readOnly;
+    this.live = false;
+    this.liveFrom = Infinity;
+    this.over = false;
+    this.on = on;
+    this.id = id;
+    this.name = crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+    this.received = 0; // bytes handed to the emulator
+    this.drawn = 0; // and parsed by it
+    this.acked = 0;
+    this.arrived = 0; // typed bytes that the host has
+    this.typed = []; // and those after them
+    this.waiting = 0; // bytes in `typed`
+    this.pause = 250;
+    this.lostAt = 0;
+    this.connect();
+    addEventListener("online", () => this.again());
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.again());
+  }
+
+  connect() {
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    const query = new URLSearchParams({ offset: this.received, typist: this.name, typed: this.arrived });
+    const socket = new WebSocket(`${scheme}//${location.host}/ws/terminals/${this.id}?${query}`);
+    socket.binaryType = "arraybuffer";
+    socket.onmessage = ({ data }) => socket === this.socket && (typeof data === "string" ? this.told(JSON.parse(data)) : this.output(new Uint8Array(data)));
+    socket.onclose = ({ code }) => socket === this.socket && this.lost(code);
+    this.socket = socket;
+  }
+
+  again() {
+    if (this.timer && !this.over) {
+      clearTimeout(this.timer);
+      this.timer = null;
+      this.connect();
+    }
+  }
+
+  lost(code) {
+    if (this.live) this.lostAt = performance.now();
+    this.live = false;
+    this.socket = null;
+    if (this.over) return;
+    if (CLOSED[code]) {
+      this.over = true;
+      return this.on.state("red", CLOSED[code]);
+    }
+    this.on.state("amber", "Reconnecting");
+    // Spread out, so that a restarted server does not meet all pages at once.
+    this.timer = setTimeout(() => this.again(), this.pause * (0.75 + Math.random() / 2));
+    this.pause = Math.min(this.pause * 2, MAX_PAUSE);
+  }
+
+  told(frame) {
+    if (frame.type === "ready") this.ready(frame);
+    else if (frame.type === "size") this.on.size(frame.cols, frame.rows);
+    else if (frame.type === "typed") {
+      this.hasArrived(frame.count);
+      this.on.typed();
+    }
+    else if (frame.type === "may") this.may(frame.read_only);
+    else if (frame.type === "gap") {
+      this.on.gap(frame.from, frame.to);
+      this.received = frame.to;
+      this.drawn = Math.max(this.drawn, frame.to);
+    } else if (frame.type === "exit") {
+      this.over = true;
+      this.live = false;
+      this.socket.close();
+      this.on.ended(frame.words);
+    }
+  }
+
+  ready({ read_only, live_from, typed }) {
+    this.pause = 250;
+    this.live = true;
+    this.readOnly = read_only;
+    this.liveFrom = live_from;
+    this.acked = this.drawn;
+    this.sayState();
+    if (read_only) this.forget();
+    this.hasArrived(typed);
+    for (const bytes of this.typed) this.socket.send(bytes);
+    this.on.may();
+  }
+
+  may(readOnly) {
+    this.readOnly = readOnly;
+    if (readOnly) this.forget();
+    else this.socket.close(); // to take a seat among those who type
+    this.sayState();
+    this.on.may();
+  }
+
+  sayState() {
+    this.on.state("calm", this.readOnly ? "Connected, read only" : "Connected");
+  }
+
+  // What a program asked before we watched was answered by somebody else, or is long past: a piece is old or live.
+  output(bytes) {
+    const split = Math.min(Math.max(this.liveFrom - this.received, 0), bytes.length);
+    for (const piece of [bytes.subarray(0, split), bytes.subarray(split)]) {
+      if (!piece.length) continue;
+      const offset = this.received;
+      this.received += piece.length;
+      this.on.output(piece, offset, () => this.parsed(offset + piece.length));
+    }
+  }
+
+  parsed(offset) {
+    this.drawn = Math.max(this.drawn, offset);
+    if (!this.live || (this.drawn - this.acked < ACK_BYTES && this.drawn < this.received)) return;
+    this.acked = this.drawn;
+    this.say({ type: "ack", offset: this.drawn });
+  }
+
+  say(frame) {
+    if (this.live) this.socket.send(JSON.stringify(frame));
+  }
+
+  // False when it goes nowhere.
+  type(data) {
+    const bytes = typeof data === "string" ? utf8.encode(data) : data;
+    if (this.readOnly || this.over || this.waiting + bytes.length > TYPED_BYTES) return false;
+    if (!this.live && performance.now() - this.lostAt > BLIND_MS) return false;
+    for (let at = 0; at < bytes.length; at += CHUNK) {
+      const chunk = bytes.subarray(at, at + CHUNK);
+      this.typed.push(chunk);
+      this.waiting += chunk.length;
+      if (this.live) this.socket.send(chunk);
+    }
+    return true;
+  }
+
+  hasArrived(count) {
+    let fresh = count - this.arrived;
+    this.arrived = count;
+    while (fresh > 0 && this.typed.length) {
+      const [first] = this.typed;
+      const part = Math.min(fresh, first.length);
+      if (part === first.length) this.typed.shift();
+      else this.typed[0] = first.subarray(part);
+      this.waiting -= part;
+      fresh -= part;
+    }
+  }
+
+  forget() {
+    this.typed = [];
+    this.waiting = 0;
+  }
+
+  reply(data) {
+    if (!this.readOnly) this.say({ type: "reply", data });
+  }
+
+  resize({ cols, rows }) {
+    if (!this.readOnly) this.say({ type: "resize", cols, rows });
+  }
+}

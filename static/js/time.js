@@ -1,0 +1,54 @@
+// Times in the viewer's zone: the server writes them in the zone of the cookie, this keeps them current.
+// <time datetime> is relative; with data-clock it is by the clock. The exact time is the title, and a tap swaps the two.
+
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const secure = location.protocol === "https:" ? "; Secure" : "";
+if (zone) document.cookie = `handrail-zone=${zone}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
+
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const dated = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
+// The same words as the filter `ago` in dashboard/templatetags/handrail.py.
+export function ago(moment, now = new Date()) {
+  const seconds = (now - moment) / 1000;
+  const span = Math.abs(seconds);
+  if (span < 45) return seconds >= 0 ? "just now" : "in less than a minute";
+  for (const [unit, length, limit] of [["min", 60, 60], ["h", 3600, 36], ["days", 86400, 45]]) {
+    const count = Math.round(span / length);
+    if (count >= limit) continue;
+    const name = unit === "days" && count === 1 ? "day" : unit;
+    return seconds >= 0 ? `${count} ${name} ago` : `in ${count} ${name}`;
+  }
+  return dated.format(moment);
+}
+
+export function clock(moment, now = new Date()) {
+  if (moment.toDateString() === now.toDateString()) return hour.format(moment);
+  const date = moment.getFullYear() === now.getFullYear() ? day : dated;
+  return `${date.format(moment)} ${hour.format(moment)}`;
+}
+
+function write(time) {
+  const moment = new Date(time.dateTime);
+  if (Number.isNaN(moment.getTime())) return;
+  time.title = exact.format(moment);
+  const text = time.hasAttribute("data-exact") ? time.title : time.hasAttribute("data-clock") ? clock(moment) : ago(moment);
+  if (time.textContent !== text) time.textContent = text;
+}
+
+function writeAll(root = document) {
+  for (const time of root.querySelectorAll("time[datetime]")) write(time);
+}
+
+document.addEventListener("click", ({ target }) => {
+  const time = target instanceof Element ? target.closest("time[datetime]") : null;
+  if (!time || time.closest("a, button, summary, label")) return;
+  time.toggleAttribute("data-exact");
+  write(time);
+});
+document.addEventListener("changed", ({ target }) => writeAll(target));
+document.addEventListener("htmx:afterSwap", () => writeAll());
+setInterval(writeAll, 20_000, document);
+writeAll();
