@@ -1,0 +1,206 @@
+"""The ground that all tests stand on: a home of their own, a cast with fixed roles, and the whole product on demand."""
+
+import os
+import tempfile
+
+# Before anything of Django loads: settings make folders and keys where these say.
+_home = tempfile.TemporaryDirectory(prefix="handrail-tests-")
+os.environ["HANDRAIL_HOME"] = _home.name
+os.environ["HANDRAIL_RUNTIME"] = os.path.join(_home.name, "run")
+os.mkdir(os.path.join(_home.name, "staticfiles"))  # WhiteNoise warns of a folder that is not there
+os.environ["HANDRAIL_DEBUG"] = "1"  # pages find static files without collecting them; Django's DEBUG is off in tests
+os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
+for name in (
+    "HANDRAIL_PUBLIC_URL",
+    "HANDRAIL_HOST",
+    "HANDRAIL_PORT",
+    "HANDRAIL_FAILPOINT",
+    "DATABASE_URL",
+    "REDIS_URL",
+):
+    os.environ.pop(name, None)
+if os.environ.get("HANDRAIL_TEST_DATABASE_URL"):
+    os.environ["DATABASE_URL"] = os.environ["HANDRAIL_TEST_DATABASE_URL"]
+
+import django
+
+django.setup()
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test import Client, TransactionTestCase
+
+from dashboard import triggers
+from dashboard.models import Agent, Membership, Role, Team
+from dashboard.tokens import make_token
+from tests.product import Product
+
+REQUIRED = {name for name in os.environ.get("HANDRAIL_TEST_REQUIRE", "").split(",") if name}
+_flush = TransactionTestCase._fixture_teardown
+
+
+def _flush_without_triggers(test):
+    """Django empties the tables after a test with real transactions; events refuse that, as they should."""
+    triggers.remove(connection)
+    _flush(test)
+    triggers.install(connection)
+
+
+TransactionTestCase._fixture_teardown = _flush_without_triggers
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "product: runs the whole product as processes (set for whatever uses tests.product)"
+    )
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        uses = {"product", "new_product"} & set(getattr(item, "fixturenames", ()))
+        if uses or hasattr(getattr(item, "module", None), "Product"):
+            item.add_marker("product")
+
+
+@pytest.fixture(scope="session")
+def require():
+    """`require("browser", reason)`: skip for a stated lack, or fail where HANDRAIL_TEST_REQUIRE says it must be there.
+
+    Call it only when the thing is missing.
+    """
+
+    def missing(name: str, reason: str):
+        if name in REQUIRED:
+            pytest.fail(f"{name} is required here, and {reason}", pytrace=False)
+        pytest.skip(f"{name}: {reason}")
+
+    return missing
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker):
+    """On PostgreSQL the threads of async views leave connections open, and the test database could not be dropped."""
+    yield
+    if connection.vendor == "postgresql":
+        with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                [connection.settings_dict["NAME"]],
+            )
+
+
+# The cast. Alice, Lena, Bob and Vera belong to the first team, Mallory to the other one.
+
+
+@pytest.fixture
+def team(db):
+    return Team.objects.create(slug="payments", name="Payments")
+
+
+@pytest.fixture
+def other_team(db):
+    return Team.objects.create(slug="other", name="Other")
+
+
+def _person(name: str, team, role):
+    user = get_user_model().objects.create_user(username=name, email=f"{name}@example.org")
+    Membership.objects.create(team=team, user=user, role=role)
+    return user
+
+
+@pytest.fixture
+def alice(team):
+    return _person("alice", team, Role.ADMIN)
+
+
+@pytest.fixture
+def lena(team):
+    return _person("lena", team, Role.LEAD)
+
+
+@pytest.fixture
+def bob(team):
+    return _person("bob", team, Role.REVIEWER)
+
+
+@pytest.fixture
+def vera(team):
+    return _person("vera", team, Role.VIEWER)
+
+
+@pytest.fixture
+def mallory(other_team):
+    """Everything in the other team, nothing in the first."""
+    return _person("mallory", other_team, Role.ADMIN)
+
+
+@pytest.fixture
+def agent(team):
+    return Agent.objects.create(team=team, name="claude")
+
+
+@pytest.fixture
+def other_agent(other_team):
+    return Agent.objects.create(team=other_team, name="claude")
+
+
+@pytest.fixture
+def agent_token(agent):
+    return make_token(agent.team, agent=agent)
+
+
+@pytest.fixture
+def other_agent_token(other_agent):
+    return make_token(other_agent.team, agent=other_agent)
+
+
+@pytest.fixture
+def token_of():
+    """`token_of(person)`: a token of the person in their one team."""
+    return lambda user: make_token(user.memberships.get().team, user=user)
+
+
+@pytest.fixture
+def api():
+    """`api(token)`: a client whose calls carry the token; `api(token).get("/api/v1/me")`."""
+    return lambda token: Client(headers={"Authorization": f"Bearer {token}"})
+
+
+@pytest.fixture
+def browser_of():
+    """`browser_of(person)`: a client that is signed in."""
+
+    def signed_in(user):
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return signed_in
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory):
+    """The whole product, one for the session: `make up` as people run it, on a free port, with a home of its own."""
+    sources = tmp_path_factory.mktemp("sources")
+    running = Product(tmp_path_factory.mktemp("product"), HANDRAIL_LOCAL_SOURCES=str(sources))
+    running.sources = sources  # the folder under which local repositories may be cloned
+    try:
+        running.start()
+        yield running
+    finally:
+        running.clean_up()
+
+
+@pytest.fixture
+def new_product(tmp_path):
+    """`new_product(**environment)`: one more, not started yet, for a test that stops, kills or breaks it."""
+    made = []
+
+    def make(**environment) -> Product:
+        made.append(Product(tmp_path / f"home-{len(made)}", **environment))
+        return made[-1]
+
+    yield make
+    for product in made:
+        product.clean_up()

@@ -1,0 +1,50 @@
+"""schemathesis reads the OpenAPI document and tries what it allows and what not: no 5xx, nothing undocumented."""
+
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+EXAMPLES = os.environ.get("HANDRAIL_TEST_EXAMPLES", "4")  # for each operation, beside the cases made from its schema
+
+# Real things in the addresses, so that most calls go deep; and nobody waits.
+CONFIG = """
+[parameters]
+"path.key" = "{key}"
+"path.id" = "{command}"
+"path.action_id" = "{action}"
+"path.n" = "1"
+"query.wait" = 0
+"query.follow" = false
+"""
+
+
+@pytest.mark.parametrize("who", ["agent", "reviewer"])
+def test_no_answer_is_a_surprise(everybody, tmp_path, who):
+    agent, caller = everybody["strangers agent"], everybody[f"strangers {who}"]
+    key = agent.workspace()
+    command = agent.post(f"/workspaces/{key}/commands", {"command": "true"}, 201).json["id"]
+    push = {"tool": "Bash", "arguments": {"command": f"git push origin {uuid.uuid4().hex}"}}
+    action = agent.post("/actions", push, 201).json["id"]
+    config = tmp_path / "schemathesis.toml"
+    config.write_text(CONFIG.format(key=key, command=command, action=action))
+    done = subprocess.run(
+        [
+            os.path.join(os.path.dirname(sys.executable), "schemathesis"),
+            *("--config-file", str(config), "run", f"{agent.product.url}/api/v1/openapi.json"),
+            *("-H", f"Authorization: Bearer {caller.token}"),
+            *("--phases", "examples,coverage,fuzzing", "--checks", CHECKS),
+            *("--exclude-method", "DELETE", "--max-examples", EXAMPLES, "--seed", "1"),
+            *("--continue-on-failure", "--no-shrink", "--request-timeout", "30", "--warnings", "off"),
+        ],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

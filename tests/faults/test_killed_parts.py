@@ -1,0 +1,64 @@
+"""kill -9 of web, runner, queue, supervisor, host process and sandbox at any moment, with commands under way."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from tests.faults.desk import new_tag
+
+AT_ONCE = 3  # commands under way
+
+
+@pytest.mark.parametrize("part", ["web", "runner", "queue", "supervisor"])
+def test_a_killed_part_loses_nothing_and_the_pages_are_true_again(desk, chance, seed, one_round, part):
+    waiting, tags = desk.ask(new_tag()), [new_tag() for _ in range(AT_ONCE)]
+    actions = [desk.ask(tag, seconds=round(chance.uniform(0, 2), 1)) for tag in tags]
+    for action in actions:
+        assert desk.decide(action, "approve").status == 200
+    time.sleep(chance.uniform(0, 2))
+    desk.kill(part)
+    desk.tells(lambda: desk.action(waiting["id"])["status"] == "pending")
+    desk.tells(lambda: f"/actions/{waiting['id']}" in desk.page("/waiting/"))
+    for tag, action in zip(tags, actions, strict=True):
+        assert desk.over(action["id"])["status"] == "succeeded"
+        assert desk.runs_of(tag) == 1
+    assert desk.decide(waiting, "deny").status == 200
+    desk.check(seed)
+
+
+def test_a_killed_host_process_is_told_as_unclear_and_nothing_runs_again(desk, seed, one_round):
+    tag = new_tag()
+    action = desk.ask(tag, seconds=30)
+    desk.decide(action, "approve")
+    host = desk.host_of(action["id"])
+    desk.tells(lambda: desk.runs_of(tag) == 1, within=30)
+    os.kill(host, signal.SIGKILL)
+    desk.tells(lambda: desk.action(action["id"])["status"] == "uncertain", within=30)
+    ended = desk.action(action["id"])
+    assert "not run again" in ended["result"]["note"]
+    assert desk.runs_of(tag) == 1
+    settled = {"status": "failed", "note": "Its host was killed."}
+    assert desk.insist("POST", f"/actions/{action['id']}/outcome", desk.person, settled).status == 200
+    desk.check(seed)
+
+
+def test_a_killed_sandbox_ends_its_programs_and_the_workspace_comes_back(desk):
+    tag = new_tag()
+    action = desk.ask(tag, seconds=30)
+    desk.decide(action, "approve")
+    desk.tells(lambda: desk.runs_of(tag) == 1, within=30)
+    [record] = desk.product.home.glob("runs/*/owner.json")
+    os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
+    assert desk.over(action["id"])["status"] in ("failed", "uncertain")
+    assert desk.runs_of(tag) == 1
+    desk.tells(lambda: desk.insist("GET", "/workspaces/bench", desk.agent).json["state"] != "ready", within=30)
+    again = new_tag()
+    desk.insist("POST", "/workspaces/bench/resume", desk.agent, {})
+    assert desk.settled()["state"] == "ready"
+    action = desk.ask(again)
+    desk.decide(action, "approve")
+    assert desk.over(action["id"])["status"] == "succeeded"
+    assert (desk.runs_of(tag), desk.runs_of(again)) == (1, 1)

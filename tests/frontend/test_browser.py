@@ -1,0 +1,180 @@
+"""The parts in a real browser, under the strict policy: deciding, reading, refreshing, themes and widths."""
+
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from mimetypes import guess_type
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.http import HttpResponse
+from django.template import engines
+from django.template.loader import render_to_string
+from django.urls import path as at
+from django.utils import timezone
+from playwright.sync_api import sync_playwright
+
+from dashboard.styleguide import HOSTILE, sample
+from dashboard.templatetags.handrail import FIRST, REST
+
+POLICY = (
+    "default-src 'none'; script-src 'self' 'nonce-n'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+ROWS = """{{% extends "base.html" %}}{{% block title %}}Rows{{% endblock %}}{{% block main %}}<h1>Rows</h1>
+<ul class="rows" id="rows" data-live-list>{}</ul>{{% endblock %}}"""
+
+# All pages of the navigation, whichever exist in this release.
+urlpatterns = [at(place.path.lstrip("/"), lambda request: HttpResponse()) for place in FIRST + REST]
+
+
+class Site:
+    """One page of rows that a test changes, and the style guide; `upto` is where the feed stands."""
+
+    def __init__(self):
+        self.rows, self.upto = ["first", "second"], 1
+
+    def answer(self, path: str, query: str) -> tuple[bytes, str]:
+        if path == "/live":
+            return f'{{"upto": {self.upto}}}'.encode(), "application/json"
+        if path.startswith(settings.STATIC_URL):
+            found = finders.find(path.removeprefix(settings.STATIC_URL))
+            return Path(found).read_bytes(), guess_type(found)[0] or "application/octet-stream"
+        context = {"csp_nonce": "n", "cursor": self.upto, "csrf_token": "t", "nav": "desk", "theme": query}
+        if path == "/rows":
+            rows = "".join(f'<li class="row" id="r-{row.split()[0]}"><div>{row}</div></li>' for row in self.rows)
+            return engines["django"].from_string(ROWS.format(rows)).render(context).encode(), "text/html"
+        return render_to_string("styleguide.html", sample() | context | {"now": timezone.now()}).encode(), "text/html"
+
+
+@pytest.fixture
+def site(settings):
+    settings.ROOT_URLCONF = __name__
+    pages = Site()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            path, _, query = self.path.partition("?")
+            if path.startswith("/ws/"):
+                self.send_error(404)
+                return
+            body, kind = pages.answer(path, query)
+            self.send_response(200)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8" if kind.startswith("text/") else kind)
+            self.send_header("Content-Security-Policy", POLICY)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    pages.address = f"http://127.0.0.1:{server.server_port}"
+    yield pages
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def chromium(require):
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        require("browser", "there is no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium):
+    page = chromium.new_page(viewport={"width": 390, "height": 844})
+    page.complaints = []
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("console", lambda said: page.complaints.append(said.text) if "Security Policy" in said.text else None)
+    yield page
+    page.close()
+
+
+def ready(page, address: str):
+    page.goto(address)
+    page.wait_for_selector("[data-resting]", state="detached")
+
+
+def test_the_second_step_takes_taps_only_after_a_pause(site, page):
+    ready(page, f"{site.address}/styleguide/")
+    page.click("#sg-bar [data-step=approve]")
+    yes = page.locator("#sg-bar .bar-step button.primary")
+    assert yes.inner_text() == "Approve exactly this"
+    assert yes.get_attribute("aria-disabled") == "true"
+    page.wait_for_selector("#sg-bar .bar-step [aria-disabled]", state="detached")
+    page.keyboard.press("Escape")
+    assert page.locator("#sg-bar [data-step-main]").is_visible()
+    assert page.complaints == []
+
+
+def test_a_long_text_is_read_to_its_end_before_approve_is_on(site, page):
+    ready(page, f"{site.address}/styleguide/")
+    approve = page.locator("#sg-bar2 [data-step=approve]")
+    assert approve.get_attribute("aria-disabled") == "true"
+    page.click("#sg-card-2 .code-fold summary")
+    page.wait_for_timeout(300)
+    assert approve.get_attribute("aria-disabled") == "true"
+    page.locator("#sg-card-2 .fold-end").scroll_into_view_if_needed()
+    page.wait_for_selector("#sg-bar2 [data-step=approve][aria-disabled]", state="detached")
+
+
+def test_what_the_page_shows_decodes_back_to_the_exact_bytes(site, page):
+    ready(page, f"{site.address}/styleguide/")
+    found = page.evaluate(
+        """async () => {
+            const { exactBytes } = await import("/static/js/copy.js");
+            const blocks = [...document.querySelectorAll(".code")].filter((b) => b.textContent.includes("60 ways"));
+            return [...exactBytes(blocks[0].querySelector(".exact"))];
+        }"""
+    )
+    assert bytes(found) == HOSTILE
+
+
+def test_new_rows_at_the_end_come_in_and_others_wait_behind_a_button(site, page):
+    ready(page, f"{site.address}/rows")
+
+    def rows():
+        return page.locator("#rows > li").all_inner_texts()
+
+    site.rows, site.upto = ["first", "second changed", "third"], 2
+    page.wait_for_selector("#r-third", timeout=10_000)
+    assert rows() == ["first", "second changed", "third"]
+
+    site.rows, site.upto = ["zeroth", "second changed", "third"], 3
+    page.wait_for_selector("#rows-new", timeout=10_000)
+    assert page.inner_text("#rows-new") == "1 new"
+    assert rows() == ["first", "second changed", "third"]
+    assert page.locator("#r-first").get_attribute("data-gone") == ""
+    page.click("#rows-new")
+    assert rows() == ["zeroth", "second changed", "third"]
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_nothing_is_wider_than_the_screen_and_the_policy_holds(site, page, width, theme):
+    page.set_viewport_size({"width": width, "height": 844})
+    ready(page, f"{site.address}/styleguide/?{theme}")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == theme
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_serious_axe_violation(site, page, theme):
+    ready(page, f"{site.address}/styleguide/?{theme}")
+    found = Axe().run(page).response["violations"]
+    serious = [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in ("serious", "critical")]
+    assert serious == []

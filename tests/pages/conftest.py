@@ -1,0 +1,114 @@
+"""Rows as pages show them: actions asked for at the gate, workspaces without a runner."""
+
+import hashlib
+from datetime import timedelta
+
+import pytest
+
+from approvals import gate
+from approvals.calls import Call
+from dashboard import clock
+from dashboard.access import caller_by_token, caller_of
+from dashboard.tokens import find_token
+from workspaces.models import Command, Effect, Environment, Manifest, Phase, Snapshot, State, Workspace
+
+PUSH = {"command": "git push origin main"}  # high: cannot be undone
+FORCE = {"command": "git push --force origin main"}  # critical: two people
+LIST = {"command": "ls"}  # low: runs without asking
+
+
+@pytest.fixture
+def ask(agent_token):
+    """`ask(PUSH)`: the agent asks at the gate; returns the action."""
+
+    def submit(arguments=PUSH, *, tool="Bash", token=None, **more):
+        caller = caller_by_token(find_token(token or agent_token))
+        return gate.submit(Call(tool=tool, arguments=arguments, **more), caller=caller)[0]
+
+    return submit
+
+
+@pytest.fixture
+def decide():
+    """`decide(action, "deny", by=bob)`: an answer given elsewhere."""
+
+    def answer(action, verdict="approve", *, by, **more):
+        caller = caller_of(by)
+        return gate.decide(
+            gate.find(action.pk, caller=caller), caller=caller, verdict=verdict, digest=action.digest, **more
+        )
+
+    return answer
+
+
+@pytest.fixture
+def workspace(team, agent):
+    """One that is ready, with two snapshots; nothing runs in it."""
+    return make_workspace(team, agent, "repo-task-1")
+
+
+def make_workspace(team, agent, key, state=State.READY, **fields):
+    environment = Environment.objects.get_or_create(team=team, name="default", version=1)[0]
+    made = Workspace.objects.create(
+        team=team,
+        key=key,
+        environment=environment,
+        state=state,
+        created_by_agent=agent,
+        last_active_at=clock.now(),
+        uid=300_000 + Workspace.objects.count(),
+        **fields,
+    )
+    for number in (1, 2):
+        made.head = Snapshot.objects.create(
+            workspace=made,
+            number=number,
+            tree=hashlib.sha256(f"{made.pk}{number}".encode()).digest(),
+            parent=made.head,
+            kind="setup" if number == 1 else "manual",
+            label="" if number == 1 else "before lunch",
+            entries=12,
+            bytes=3456,
+            added_bytes=100,
+            created_at=clock.now() - timedelta(hours=3 - number),
+        )
+        body = {"repository": "https://git.example.org/x", "git": {"branch": f"b{number}", "sha": "ab" * 20}}
+        Manifest.objects.create(snapshot=made.head, body=body, sha256="0" * 64)
+        if number == 1:
+            made.baseline = made.head
+    made.next_snapshot = 3
+    made.save()
+    return made
+
+
+def make_command(workspace, shown="make test", phase=Phase.SETTLED, exit_status=0, **fields):
+    outcome = {"ok": True} if phase == Phase.SETTLED else None
+    effect = Effect.objects.create(
+        workspace=workspace, kind="workspaces.runner.kinds.command", phase=phase, due_at=clock.now(), outcome=outcome
+    )
+    return Command.objects.create(
+        workspace=workspace,
+        effect=effect,
+        argv=["bash", "-c", shown],
+        shown=shown,
+        exit_status=exit_status if phase == Phase.SETTLED else None,
+        by={"type": "person", "id": "1", "label": "alice"},
+        **fields,
+    )
+
+
+@pytest.fixture
+def command(workspace):
+    return make_command(workspace)
+
+
+@pytest.fixture
+def read():
+    """`read(client, address)`: the text of a page that answers 200."""
+
+    def get(client, address, status=200):
+        response = client.get(address)
+        assert response.status_code == status, (address, response.status_code)
+        return response.content.decode()
+
+    return get

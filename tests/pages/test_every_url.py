@@ -1,0 +1,202 @@
+"""Every address of the site, with every role, a stranger and nobody: a new route is covered unasked."""
+
+import re
+import uuid
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from dashboard.models import Event, Membership, SignInLink, Token
+from dashboard.tokens import make_sign_in_link, make_token
+from workspaces.models import Effect
+
+from .conftest import FORCE
+
+# Addresses that have their own way of saying who may: tokens, links, Django's admin, allauth's pages.
+OTHER_DOORS = ("admin/", "api/v1/", "hooks/", "accounts/", "sign-in/", "healthz", "readyz")
+# What a viewer may change: what is only their own.
+OWN = {"theme", "connect-phone"}
+SECRET = "only-for-payments"
+
+
+def routes(patterns=None, prefix=""):
+    """(route, name) of each address of ours."""
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        route = prefix + str(pattern.pattern)
+        if route.startswith(OTHER_DOORS):
+            continue
+        if isinstance(pattern, URLResolver):
+            yield from routes(pattern.url_patterns, route)
+        elif isinstance(pattern, URLPattern):
+            yield route, pattern.name
+
+
+ROUTES = sorted(routes())
+
+
+@pytest.fixture
+def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, agent_token):
+    """One of everything that an address can name: {converter's name: value} for a route."""
+    ask(FORCE, workspace=workspace, reasoning=SECRET)
+    token = Token.objects.filter(agent=agent).first()
+    effect = Effect.objects.create(
+        workspace=workspace,
+        kind="workspaces.runner.kinds.restore",
+        phase="settled",
+        exclusive=True,
+        due_at=workspace.created_at,
+        outcome={"ok": False, "reason": SECRET},
+    )
+    action = agent.actions.get()
+    about = {
+        "actions/": action.pk,
+        "agents/": agent.pk,
+        "tokens/": token.pk,
+        "team/": Membership.objects.get(user=vera).pk,
+        "environments/": workspace.environment_id,
+        "workspaces/trash/": workspace.pk,
+        "moves/": effect.pk,
+        "commands/": command.pk,
+    }
+
+    def arguments(route):
+        named = {"team": team.slug, "key": workspace.key, "number": 1}
+        for converter, name in re.findall(r"<(\w+):(\w+)>", route):
+            if converter == "uuid":
+                named[name] = next((pk for part, pk in about.items() if f"{part}<uuid" in route), uuid.uuid4())
+        wanted = set(re.findall(r"<\w+:(\w+)>", route))
+        return {name: value for name, value in named.items() if name in wanted}
+
+    return arguments
+
+
+def state():
+    """What must not change under hands that may not: every row that counts."""
+    tables = ["dashboard_event", "approvals_action", "approvals_decision", "workspaces_effect", "dashboard_token"]
+    tables += ["dashboard_membership", "workspaces_workspace", "approvals_policy", "dashboard_agent", "dashboard_team"]
+    found = {}
+    with connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"SELECT * FROM {table} ORDER BY id")  # noqa: S608 (names from above)
+            # When somebody was last seen is no change.
+            names = [c[0] for c in cursor.description]
+            skip = {i for i, name in enumerate(names) if name in ("desk_seen_at", "last_used_at", "last_seen_at")}
+            found[table] = [tuple(v for i, v in enumerate(row) if i not in skip) for row in cursor.fetchall()]
+    return found
+
+
+def test_there_are_routes_to_walk():
+    assert len(ROUTES) > 40
+    assert {"desk", "waiting", "action", "workspace", "log"} <= {name for _, name in ROUTES}
+
+
+def test_nobody_comes_in_without_signing_in(site, client):
+    for route, name in ROUTES:
+        address = reverse(name, kwargs=site(route))
+        for response in (client.get(address), client.post(address)):
+            assert response.status_code == 302, (address, response.status_code)
+            assert response.headers["Location"] == f"/accounts/login/?next={address}"
+
+
+def test_a_stranger_finds_nothing_and_changes_nothing(site, browser_of, mallory):
+    client, before = browser_of(mallory), state()
+    for route, name in ROUTES:
+        kwargs = site(route)
+        address = reverse(name, kwargs=kwargs)
+        for method in ("get", "post"):
+            response = getattr(client, method)(address)
+            body = b"" if response.streaming else response.content
+            assert SECRET.encode() not in body, (method, address)
+            assert b"repo-task-1" not in body, (method, address)
+            if kwargs:
+                assert response.status_code in (404, 405), (method, address, response.status_code)
+            else:
+                assert response.status_code < 500, (method, address, response.status_code)
+    after = state()
+    # The stranger's own team got its first policy by looking at the policy read, and nothing else happened.
+    assert after["dashboard_event"][: len(before["dashboard_event"])] == before["dashboard_event"]
+    for table in before.keys() - {"dashboard_event", "approvals_policy", "dashboard_team"}:
+        assert after[table] == before[table], table
+    assert not Event.objects.filter(actor_label="mallory").exists()
+
+
+@pytest.mark.parametrize("person", ["vera", "bob", "lena", "alice"])
+def test_every_role_gets_an_answer_everywhere(site, browser_of, person, request):
+    client = browser_of(request.getfixturevalue(person))
+    for route, name in ROUTES:
+        address = reverse(name, kwargs=site(route))
+        response = client.get(address)
+        assert response.status_code in (200, 302, 403, 404, 405, 409, 503), (person, address, response.status_code)
+        if response.status_code == 302:
+            assert not response.headers["Location"].startswith("/accounts/login/"), address
+
+
+def test_a_viewer_changes_nothing(site, browser_of, vera):
+    client = browser_of(vera)
+    client.get("/policy/")  # makes the team's first policy, where it has none
+    before = state()
+    for route, name in ROUTES:
+        if name in OWN:
+            continue
+        address = reverse(name, kwargs=site(route))
+        response = client.post(address, {"team": "payments", "digest": "0" * 64, "agent": "x", "command": "ls"})
+        # 404: something that the form should have named; 405: a page that only shows.
+        assert response.status_code in (403, 404, 405), (address, response.status_code)
+        assert state() == before, address
+
+
+def test_what_changes_something_takes_a_post(site, browser_of, alice):
+    """A GET of any address, by the one who may do everything, changes nothing."""
+    client = browser_of(alice)
+    client.get("/policy/")
+    before = state()
+    for route, name in ROUTES:
+        client.get(reverse(name, kwargs=site(route)))
+        assert state() == before, route
+
+
+def test_forms_of_other_sites_are_refused(site, alice):
+    from django.test import Client
+
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    for route, name in ROUTES:
+        response = client.post(reverse(name, kwargs=site(route)))
+        assert response.status_code in (403, 405), (route, response.status_code)
+
+
+def test_a_one_time_link_is_not_used_up_by_looking(alice, client):
+    secret = make_sign_in_link(alice)
+    client.get(reverse("sign-in", args=[secret]))
+    assert SignInLink.objects.get(user=alice).used_at is None
+
+
+def test_a_token_opens_no_page(site, alice, team, client):
+    token = make_token(team, user=alice)
+    response = client.get("/", headers={"Authorization": f"Bearer {token}"})
+    assert response.status_code == 302
+
+
+def test_pages_bring_no_inline_code(site, browser_of, alice):
+    client = browser_of(alice)
+    for route, name in ROUTES:
+        response = client.get(reverse(name, kwargs=site(route)))
+        if response.streaming or "text/html" not in response.headers.get("Content-Type", ""):
+            continue
+        text = response.content.decode()
+        assert not re.search(r"<[^>]+\son\w+\s*=", text), route
+        assert not re.search(r"<[^>]+\sstyle\s*=", text), route
+        assert "<style" not in text, route
+        for tag in re.findall(r"<script[^>]*>", text):
+            assert re.search(r" src=.* nonce=", tag), (route, tag)
+
+
+def test_what_every_page_needs_costs_few_queries(site, browser_of, alice):
+    client = browser_of(alice)
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        client.get("/more/")
+    assert len(queries) <= 9

@@ -1,0 +1,93 @@
+"""The socket of open pages: only for members, it says where the feed stands, and ends with the session."""
+
+import json
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.test import Client, TransactionTestCase
+
+from approvals import gate
+from approvals.calls import Call
+from dashboard import consumers
+from dashboard.access import Caller
+from dashboard.asgi import application
+from dashboard.models import Agent, Membership, Team
+
+ORIGIN = [(b"origin", b"http://127.0.0.1:8000"), (b"host", b"127.0.0.1:8000")]
+
+
+class Sockets(TransactionTestCase):
+    def setUp(self):
+        self.team = Team.objects.create(slug="payments", name="Payments")
+        self.bob = get_user_model().objects.create_user("bob")
+        Membership.objects.create(team=self.team, user=self.bob, role="reviewer")
+        self.agent = Agent.objects.create(team=self.team, name="claude")
+        self.client = Client()
+        self.client.force_login(self.bob)
+
+    def socket(self, cookie=True, headers=ORIGIN):
+        session = self.client.cookies[settings.SESSION_COOKIE_NAME].value if cookie else "none"
+        headers = [*headers, (b"cookie", f"{settings.SESSION_COOKIE_NAME}={session}".encode())]
+        return WebsocketCommunicator(application, "/ws/live?after=0", headers=headers)
+
+    def ask(self):
+        call = Call(tool="Bash", arguments={"command": "git push origin main"})
+        return gate.submit(call, caller=Caller(roles={self.team.pk: "agent"}, agent=self.agent))[0]
+
+    async def test_a_new_card_is_heard_within_a_second(self):
+        socket = self.socket()
+        assert (await socket.connect())[0] is True
+        first = json.loads(await socket.receive_from())
+        assert first == {"upto": 0}
+        await sync_to_async(self.ask)()
+        heard = json.loads(await socket.receive_from(timeout=1))
+        assert heard["upto"] > 0
+        await socket.disconnect()
+
+    async def test_nobody_is_refused_before_anything_is_said(self):
+        socket = self.socket(cookie=False)
+        assert await socket.connect() == (False, 4401)
+
+    async def test_another_origin_is_refused(self):
+        socket = self.socket(headers=[(b"origin", b"https://evil.example.org"), (b"host", b"127.0.0.1:8000")])
+        assert (await socket.connect())[0] is False
+
+    async def test_somebody_without_a_team_is_refused(self):
+        await Membership.objects.all().adelete()
+        assert await self.socket().connect() == (False, 4401)
+
+    async def _ends(self, change):
+        consumers.RECHECK, consumers.LOOK, before = 0, 0.1, (consumers.RECHECK, consumers.LOOK)
+        try:
+            socket = self.socket()
+            await socket.connect()
+            await socket.receive_from()
+            await change()
+            assert await socket.receive_output(timeout=3) == {"type": "websocket.close", "code": 4401}
+        finally:
+            consumers.RECHECK, consumers.LOOK = before
+
+    async def test_it_ends_with_the_membership(self):
+        await self._ends(Membership.objects.all().adelete)
+
+    async def test_it_ends_with_the_session(self):
+        await self._ends(sync_to_async(self.client.logout))
+
+    async def test_it_ends_when_the_account_is_closed(self):
+        await self._ends(lambda: get_user_model().objects.filter(pk=self.bob.pk).aupdate(is_active=False))
+
+    async def test_what_a_page_says_changes_nothing(self):
+        socket = self.socket()
+        await socket.connect()
+        await socket.receive_from()
+        await socket.send_to(text_data='{"upto": 99}')
+        await socket.send_to(bytes_data=b"\xff")
+        await sync_to_async(self.ask)()
+        assert json.loads(await socket.receive_from(timeout=1))["upto"] > 0
+        await socket.disconnect()
+
+
+pytestmark = pytest.mark.django_db(transaction=True)

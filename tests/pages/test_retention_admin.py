@@ -1,0 +1,143 @@
+"""Retention in the Django admin: what would go is shown before it is saved, and only these very rules are confirmed."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from dashboard import clock
+from dashboard.models import Event
+from workspaces import retention
+from workspaces.models import Effect, RetentionPolicy, Snapshot, State, Workspace
+
+from .conftest import make_workspace
+
+CHANGE = "/admin/workspaces/retentionpolicy/"
+
+
+@pytest.fixture
+def operator(db, browser_of):
+    return browser_of(get_user_model().objects.create_superuser("root"))
+
+
+@pytest.fixture
+def policy(team):
+    return RetentionPolicy.objects.create(team=team, snapshot_days=None)
+
+
+@pytest.fixture
+def old(workspace):
+    """Ten snapshots of a hundred days ago, of which one is pinned, between the first and the current one."""
+    long_ago = clock.now() - timedelta(days=100)
+    Snapshot.objects.filter(workspace=workspace).update(created_at=long_ago)
+    for number in range(3, 13):
+        Snapshot.objects.create(
+            workspace=workspace,
+            number=number,
+            tree=bytes([number]) * 32,
+            kind="action",
+            entries=1,
+            bytes=1,
+            added_bytes=1,
+            pinned=number == 5,
+            created_at=long_ago,
+        )
+    return workspace
+
+
+def save(client, policy, **fields):
+    """The form as a browser would send it; what was on the last page's hidden field comes along when given."""
+    data = {"team": policy.team_id, "snapshot_days": "", "keep_newest_snapshots": "0", "home_days": "30"}
+    data |= {"output_days": "90", "unused_workspace_days": "", "seen": ""} | fields
+    return client.post(f"{CHANGE}{policy.pk}/change/", data)
+
+
+def seen(response) -> str:
+    return response.content.decode().split('name="seen" value="', 1)[1].split('"', 1)[0]
+
+
+def test_what_would_go_is_shown_first_and_nothing_is_saved(operator, policy, old):
+    response = save(operator, policy, snapshot_days="90")
+    assert response.status_code == 200
+    text = response.content.decode()
+    assert "Saving this deletes 9 snapshots of 1 workspace tonight. 1 pinned one stays." in text
+    policy.refresh_from_db()
+    assert policy.snapshot_days is None
+    assert Snapshot.objects.count() == 12
+
+
+def test_a_yes_saves_and_the_sweep_takes_just_that(operator, policy, old):
+    rules = seen(save(operator, policy, snapshot_days="90"))
+    assert save(operator, policy, snapshot_days="90", confirmed="on", seen=rules).status_code == 302
+    policy.refresh_from_db()
+    assert policy.snapshot_days == 90
+    assert Event.objects.get(verb="retention.saved").data["snapshot_days"] == 90
+    retention.sweep()
+    assert list(Snapshot.objects.order_by("number").values_list("number", flat=True)) == [1, 2, 5]
+
+
+def test_a_yes_to_other_rules_is_none(operator, policy, old):
+    rules = seen(save(operator, policy, snapshot_days="90"))
+    response = save(operator, policy, snapshot_days="10", confirmed="on", seen=rules)
+    assert response.status_code == 200
+    assert "Tick this and save again" in response.content.decode()
+    assert save(operator, policy, snapshot_days="10", confirmed="on").status_code == 200
+    policy.refresh_from_db()
+    assert policy.snapshot_days is None
+
+
+def test_rules_that_delete_nothing_need_no_yes(operator, policy, old):
+    assert save(operator, policy, snapshot_days="365").status_code == 302
+    policy.refresh_from_db()
+    assert policy.snapshot_days == 365
+
+
+def test_the_newest_stay_however_old(operator, policy, old):
+    policy.snapshot_days, policy.keep_newest_snapshots = 90, 4
+    found = retention.preview(policy)
+    assert (found.snapshots, found.workspaces, found.pinned) == (5, 1, 1)
+
+
+def test_what_nobody_uses_goes_to_the_trash_and_nothing_else(operator, policy, team, agent):
+    long_ago = clock.now() - timedelta(days=40)
+    places = {state: make_workspace(team, agent, f"w-{state}", state=state) for state in State.values}
+    recent = make_workspace(team, agent, "recent", state=State.STOPPED)
+    Workspace.objects.exclude(pk=recent.pk).update(last_active_at=long_ago)
+    busy = make_workspace(team, agent, "busy", state=State.STOPPED)
+    Workspace.objects.filter(pk=busy.pk).update(last_active_at=long_ago)
+    Effect.objects.create(workspace=busy, kind="workspaces.runner.kinds.resume", due_at=clock.now())
+    response = save(operator, policy, unused_workspace_days="30")
+    assert "3 workspaces that nobody uses will go to the trash." in response.content.decode()
+    save(operator, policy, unused_workspace_days="30", confirmed="on", seen=seen(response))
+    for _ in range(2):
+        retention.sweep()
+    asked = Effect.objects.filter(kind="workspaces.runner.kinds.trash").values_list("workspace", flat=True)
+    assert set(asked) == {places[state].pk for state in (State.PAUSED, State.STOPPED, State.FAILED)}
+    assert len(asked) == 3
+
+
+def test_the_list_says_what_goes_tonight(operator, policy, old):
+    RetentionPolicy.objects.update(snapshot_days=90, keep_newest_snapshots=0)
+    assert "Deletes 9 snapshots of 1 workspace tonight." in operator.get(CHANGE).content.decode()
+
+
+def test_what_is_not_kept_to_yet_says_so(operator, policy):
+    text = operator.get(f"{CHANGE}{policy.pk}/change/").content.decode()
+    assert text.count("Not yet in this version") == 2
+
+
+def test_the_admin_begins_with_retention(operator, policy):
+    text = operator.get("/admin/").content.decode()
+    assert text.index("Retention policies") < min(text.index("Environments"), text.index("Teams"), text.index("Tokens"))
+
+
+def test_an_environment_saved_in_the_admin_is_the_next_version_and_in_the_log(operator, workspace):
+    was = workspace.environment
+    form = {"team": was.team_id, "name": "default", "driver": "sandbox", "checks": '{"tests": "make test"}'}
+    form |= {"egress": "{}", "limits": "{}", "minimum_isolation": "namespace", "idle_seconds": "0"}
+    assert operator.post(f"/admin/workspaces/environment/{was.pk}/change/", form).status_code == 302
+    workspace.refresh_from_db()
+    assert workspace.environment == was
+    assert [e.data["version"] for e in Event.objects.filter(verb="environment.saved")] == [2]
+    was.refresh_from_db()
+    assert (was.version, was.checks) == (1, {})

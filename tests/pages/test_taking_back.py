@@ -1,0 +1,139 @@
+"""Parts of a change are taken back, forked, and leave, through the pages of the live product."""
+
+import html
+import re
+import subprocess
+from http.cookiejar import CookieJar
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, ProxyHandler, Request, build_opener
+
+import pytest
+
+
+class Browser:
+    """Pages and forms without JavaScript: cookies, hidden fields, redirects."""
+
+    def __init__(self, product, role):
+        self.product = product
+        self.opener = build_opener(HTTPCookieProcessor(CookieJar()), ProxyHandler({}))
+        self.post(product.sign_in_url(f"{role}-of-parts", role).removeprefix(product.url), {})
+
+    def get(self, path) -> str:
+        with self.opener.open(self.product.url + path, timeout=60) as answer:
+            return answer.read().decode()
+
+    def post(self, path, fields, at=None) -> str:
+        page = self.get(at or path)
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page).group(1)
+        body = urlencode({"csrfmiddlewaretoken": token, **fields}).encode()
+        headers = {"Referer": self.product.url + path}
+        with self.opener.open(Request(self.product.url + path, body, headers), timeout=120) as answer:
+            return answer.read().decode()
+
+
+@pytest.fixture(scope="module")
+def lead(product):
+    return Browser(product, "lead")
+
+
+@pytest.fixture(scope="module")
+def viewer(product):
+    return Browser(product, "viewer")
+
+
+@pytest.fixture
+def workspace(product):
+    """A workspace whose file differs from snapshot 2 in two places; its key and the lead's token."""
+    token = product.person_token("lead-of-parts", "lead")
+    key = f"parts-{product.post('/api/v1/uploads', token, b'x').json['id'][:8]}"
+    product.post("/api/v1/workspaces", token, {"key": key})
+    while product.get(f"/api/v1/workspaces/{key}?wait=5", token).json["busy"]:
+        pass
+    old = "".join(f"line {number}\n" for number in range(1, 41))
+    product.call("PUT", f"/api/v1/workspaces/{key}/files/text", token, old.encode())
+    product.call("PUT", f"/api/v1/workspaces/{key}/files/other", token, b"other\n")
+    product.post(f"/api/v1/workspaces/{key}/snapshots", token)
+    new = old.replace("line 3\n", "line three\n").replace("line 30\n", "line thirty\nline more\n")
+    product.call("PUT", f"/api/v1/workspaces/{key}/files/text", token, new.encode())
+    product.call("DELETE", f"/api/v1/workspaces/{key}/files/other", token)
+    return key, token
+
+
+def read(product, workspace, name) -> str:
+    key, token = workspace
+    return product.get(f"/api/v1/workspaces/{key}/files/{name}", token).text
+
+
+def parts(page) -> list[dict]:
+    """The hidden fields of each form that puts a part back, each once."""
+    forms = re.findall(r'<form class="inline-form".*?</form>', page, re.S)
+    found = [dict(re.findall(r'name="(from|path|index|seen)" value="([^"]*)"', form)) for form in forms]
+    return list({fields["index"]: fields for fields in found}.values())
+
+
+def test_one_part_goes_back_and_the_other_stays(product, lead, workspace):
+    at = f"/w/main/{workspace[0]}/changes/?from=2&to=live"
+    found = parts(lead.get(at))
+    assert len(found) == 2
+    lead.post(f"/w/main/{workspace[0]}/changes/back/part/", found[0], at=at)
+    text = read(product, workspace, "text")
+    assert "line 3\n" in text
+    assert "line thirty\nline more\n" in text
+    lead.post(f"/w/main/{workspace[0]}/changes/back/part/", parts(lead.get(at))[0], at=at)
+    assert read(product, workspace, "text") == "".join(f"line {number}\n" for number in range(1, 41))
+
+
+def test_a_file_that_changed_meanwhile_is_left_alone(product, lead, workspace):
+    key, token = workspace
+    at = f"/w/main/{key}/changes/?from=2&to=live"
+    found = parts(lead.get(at))
+    product.call("PUT", f"/api/v1/workspaces/{key}/files/text", token, b"something else\n")
+    said = lead.post(f"/w/main/{key}/changes/back/part/", found[0], at=at)
+    assert "has changed since you looked" in html.unescape(said)
+    assert read(product, workspace, "text") == "something else\n"
+
+
+def test_one_file_comes_back_and_the_other_stays(product, lead, workspace):
+    key, token = workspace
+    at = f"/w/main/{key}/changes/?from=2&to=live"
+    lead.post(f"/w/main/{key}/changes/back/", {"from": "2", "path": "other"}, at=at)
+    while product.get(f"/api/v1/workspaces/{key}?wait=5", token).json["busy"]:
+        pass
+    assert read(product, workspace, "other") == "other\n"
+    assert "line three" in read(product, workspace, "text")
+
+
+def test_a_viewer_sees_the_change_and_no_button(viewer, workspace):
+    page = viewer.get(f"/w/main/{workspace[0]}/changes/?from=2&to=live")
+    assert "line three" in page
+    assert parts(page) == []
+    assert "/changes/back/" not in page
+
+
+def test_a_fork_from_the_snapshots_page(product, lead, workspace):
+    key, token = workspace
+    page = lead.post(f"/w/main/{key}/snapshots/2/fork/", {"key": f"{key}-fork"})
+    assert f"{key}-fork" in page
+    while product.get(f"/api/v1/workspaces/{key}-fork?wait=5", token).json["busy"]:
+        pass
+    assert read(product, (f"{key}-fork", token), "other") == "other\n"
+    assert "is taken" in html.unescape(lead.post(f"/w/main/{key}/snapshots/2/fork/", {"key": f"{key}-fork"}))
+    assert "A name has small letters" in html.unescape(
+        lead.post(f"/w/main/{key}/snapshots/2/fork/", {"key": "No Name"})
+    )
+
+
+def test_a_push_from_the_changes_page(product, lead, tmp_path):
+    path = product.sources / f"repo-{tmp_path.name}"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(path)], check=True)
+    commit = ["git", "-c", "user.name=T", "-c", "user.email=t@e", "commit", "-q", "--allow-empty", "-m", "one"]
+    subprocess.run(commit, cwd=path, check=True)
+    token, key = product.person_token("lead-of-parts", "lead"), f"push-{tmp_path.name.replace('_', '-').lower()}"[:60]
+    product.post("/api/v1/workspaces", token, {"key": key, "source": {"git": str(path)}})
+    while product.get(f"/api/v1/workspaces/{key}?wait=5", token).json["busy"]:
+        pass
+    product.call("PUT", f"/api/v1/workspaces/{key}/files/new", token, b"new\n")
+    at = f"/w/main/{key}/changes/?from=1&to=live"
+    assert "Pushed" in lead.post(f"/w/main/{key}/push/", {"branch": "from-page"}, at=at)
+    branches = subprocess.run(["git", "branch"], cwd=path, capture_output=True, text=True, check=True).stdout
+    assert "from-page" in branches

@@ -1,0 +1,300 @@
+"""The loop as people see it: a real Chromium, the whole product, a phone and a desktop."""
+
+import json
+import shutil
+import subprocess
+import time
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+
+from tests.product import Product
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
+SIZES = {"phone": {"width": 390, "height": 844}, "desktop": {"width": 1280, "height": 900}}
+HERE = "/w/main/{key}/"
+
+
+@pytest.fixture(scope="module")
+def chromium(require):
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        require("browser", "there is no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory):
+    """One of their own: in the product that other tests share, a hundred cards wait before the one that comes."""
+    sources = tmp_path_factory.mktemp("sources")
+    running = Product(tmp_path_factory.mktemp("browser"), HANDRAIL_LOCAL_SOURCES=str(sources))
+    running.sources = sources
+    try:
+        running.start()
+        yield running
+    finally:
+        running.clean_up()
+
+
+@pytest.fixture(params=["phone", "desktop"])
+def size(request):
+    return request.param
+
+
+@pytest.fixture
+def person(chromium, product, size):
+    """`person("rita", "reviewer")`: a page of somebody who came in by a one-time link."""
+    contexts = []
+
+    def come_in(name, role="reviewer", scheme="light", **options):
+        context = chromium.new_context(viewport=SIZES[size], color_scheme=scheme, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.complaints = []
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("console", lambda said: page.complaints.append(said.text) if "Security Policy" in said.text else None)
+        page.goto(product.sign_in_url(name, role))
+        page.locator("main button").click()
+        expect(page).to_have_url(f"{product.url}/")
+        return page
+
+    yield come_in
+    for context in contexts:
+        for page in context.pages:
+            assert getattr(page, "complaints", []) == []
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def token(product):
+    return product.agent_token("browser-agent")
+
+
+@pytest.fixture
+def ask(product, token):
+    """`ask("git push …")`: an agent asks over the API; the action's JSON."""
+
+    def submit(command, **more):
+        body = {"tool": "Bash", "arguments": {"command": command}, "mode": "gate", **more}
+        answer = product.post("/api/v1/actions", token, body)
+        assert answer.status == 201, answer.text
+        return answer.json
+
+    return submit
+
+
+@pytest.fixture(scope="module")
+def workspace(product, token):
+    """A workspace made from a small repository, with a change since its set-up; its key."""
+    source = product.sources / "shop"
+    source.mkdir()
+    (source / "cart.py").write_text("def total(items):\n    return sum(items)\n")
+    git = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "cart"]):
+        subprocess.run([*git, *words], cwd=source, check=True)
+    made = product.post("/api/v1/workspaces", token, {"key": "shop", "source": {"git": str(source)}})
+    assert made.status == 201, made.text
+    settled = {"busy": "?"}
+    while settled["busy"]:
+        settled = product.get("/api/v1/workspaces/shop?wait=20", token).json
+    assert settled["state"] == "ready", settled
+    return "shop"
+
+
+def settle(page):
+    """Until buttons take taps: 400 ms after the page came."""
+    page.wait_for_selector("[data-resting]", state="detached")
+
+
+def card(product, action) -> str:
+    return f"{product.url}/actions/{action['id']}/"
+
+
+def status(product, token, action) -> dict:
+    return product.get(f"/api/v1/actions/{action['id']}", token).json
+
+
+def test_a_card_arrives_without_a_reload_and_is_approved_in_two_taps(product, token, person, ask):
+    page = person("rita")
+    page.goto(f"{product.url}/waiting/")
+    page.wait_for_load_state("networkidle")
+    action = ask(f"git push origin live-{time.time()}")
+    expect(page.locator(f"#action-{action['id']}, #waiting-rows-new")).to_be_visible(timeout=3000)
+    page.goto(card(product, action))
+    settle(page)
+    page.get_by_role("button", name="Approve…").click()
+    page.get_by_role("button", name="Approve exactly this").click()
+    expect(page.locator(".notice")).to_contain_text("Approved: Push to")
+    decided = status(product, token, action)
+    assert (decided["status"], decided["decision"]["by"]) == ("approved", "rita")
+
+
+def test_a_no_with_its_reason_changes_the_card_of_others_in_place(product, token, person, ask):
+    rita, rolf = person("rita"), person("rolf")
+    action = ask(f"git push origin no-{time.time()}")
+    for page in (rita, rolf):
+        page.goto(card(product, action))
+        settle(page)
+    rolf.get_by_role("button", name="Deny…").click()
+    rolf.get_by_label("Tell the agent").fill("half a thought")
+    rita.get_by_role("button", name="Deny…").click()
+    rita.get_by_label("Tell the agent").fill("Use the staging branch.")
+    rita.get_by_role("button", name="Deny", exact=True).click()
+    expect(rolf.locator("#card")).to_contain_text("rita said no", timeout=3000)
+    expect(rolf.locator("#bar textarea")).to_have_count(0)
+    decision = status(product, token, action)["decision"]
+    assert (decision["verdict"], decision["comment"]) == ("deny", "Use the staging branch.")
+
+
+def test_an_edit_is_seen_as_a_difference_and_told(product, token, person, ask):
+    page = person("rita")
+    action = ask("git push origin main")
+    page.goto(card(product, action))
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("Command").fill("git push origin staging")
+    page.get_by_role("button", name="Show the difference").click()
+    expect(page.locator("tr.added .line")).to_have_text("git push origin staging")
+    page.get_by_role("button", name="Approve this instead").click()
+    expect(page.locator(".notice")).to_contain_text("Changed and approved")
+    decided = status(product, token, action)
+    assert decided["arguments"] == {"command": "git push origin staging"}
+    assert (decided["status"], decided["decision"]["edited"]) == ("approved", True)
+
+
+def test_a_long_command_is_read_to_its_end_first(product, token, person, ask):
+    page = person("rita")
+    lines = "\n".join(f"echo {number}" for number in range(400))
+    action = ask(f"git push origin main\n{lines}\necho end-{time.time()}")
+    page.goto(card(product, action))
+    page.wait_for_timeout(800)
+    approve = page.get_by_role("button", name="Approve…")
+    expect(approve).to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_text("Read to the end to approve.")).to_be_visible()
+    page.locator("details[data-must-read] > summary").click()
+    page.locator("details[data-must-read] .fold-end").scroll_into_view_if_needed()
+    expect(approve).not_to_have_attribute("aria-disabled", "true")
+
+
+def test_all_of_it_works_without_javascript(product, token, person, ask):
+    page = person("rita", java_script_enabled=False)
+    action = ask(f"git push origin plain-{time.time()}")
+    page.goto(card(product, action))
+    page.get_by_role("button", name="Approve…").click()
+    page.get_by_role("button", name="Approve exactly this").click()
+    expect(page.locator(".notice")).to_contain_text("Approved: ")
+    assert status(product, token, action)["status"] == "approved"
+
+
+def test_a_brokered_write_is_seen_before_approved_run_and_rolled_back(product, token, person, workspace):
+    lead = person("lena", "lead")
+    write = {"file_path": "/workspace/.github/workflows/ci.yml", "content": f"on: push\n# {time.time()}\n"}
+    body = {"workspace": workspace, "tool": "Write", "arguments": write, "mode": "broker"}
+    answer = product.post("/api/v1/actions", token, body)
+    assert answer.status == 201, answer.text
+    action = answer.json
+    lead.goto(card(product, action))
+    expect(lead.locator("tr.added .line").first).to_have_text("on: push")
+    if action["status"] == "pending":
+        settle(lead)
+        lead.locator("#bar .main").first.click()
+        if lead.get_by_role("button", name="Approve exactly this").count():
+            lead.get_by_role("button", name="Approve exactly this").click()
+    for _ in range(60):
+        if status(product, token, action)["status"] == "succeeded":
+            break
+        time.sleep(0.25)
+    lead.goto(card(product, action))
+    expect(lead.locator("#card")).to_contain_text("Done")
+    lead.get_by_role("link", name="Roll back to before this").click()
+    lead.get_by_role("button", name="Put back").click()
+    expect(lead.locator("#move")).to_contain_text("0 of", timeout=20_000)
+    assert product.get(f"/api/v1/workspaces/{workspace}/files/.github/workflows/ci.yml", token).status == 404
+
+
+def test_changes_files_restore_and_undo(product, token, person, workspace):
+    lead = person("lena", "lead")
+    here = product.url + HERE.format(key=workspace)
+    stamp = f"# {time.time()}"
+    lead.goto(f"{here}checks/")
+    lead.get_by_label("Command, for bash").fill(f"echo '{stamp}' >> cart.py; echo said")
+    lead.get_by_role("button", name="Run", exact=True).click()
+    expect(lead.locator("#command")).to_contain_text("Done", timeout=20_000)
+    expect(lead.locator("#command pre")).to_contain_text("said")
+    lead.goto(f"{here}changes/")
+    # One of two: unified on a phone, side by side on a desktop.
+    added = lead.locator("tr.added .line, td.line.added").filter(has_text=stamp, visible=True)
+    expect(added).to_have_count(1)
+    lead.goto(f"{here}files/?path=cart.py")
+    expect(lead.locator("ol.numbered")).to_contain_text(stamp)
+    lead.goto(f"{here}files/?path=cart.py&at=1")
+    expect(lead.locator("ol.numbered")).not_to_contain_text(stamp)
+    lead.goto(f"{here}snapshots/1/restore/")
+    lead.get_by_role("button", name="Put back").click()
+    expect(lead.locator("#move")).to_contain_text("Back at snapshot 1. 0 of", timeout=20_000)
+    assert stamp.encode() not in product.get(f"/api/v1/workspaces/{workspace}/files/cart.py", token).body
+    lead.get_by_role("button", name="Undo: return to").click()
+    expect(lead.locator("#move")).to_contain_text("Back at snapshot", timeout=20_000)
+    assert stamp.encode() in product.get(f"/api/v1/workspaces/{workspace}/files/cart.py", token).body
+
+
+def test_a_patch_is_what_git_applies(product, token, person, workspace, tmp_path):
+    lead = person("lena", "lead")
+    here = product.url + HERE.format(key=workspace)
+    product.call("PUT", f"/api/v1/workspaces/{workspace}/files/note.txt", token, b"a note\n")
+    lead.goto(f"{here}changes/?from=1&to=live")
+    with lead.expect_download() as download:
+        lead.get_by_role("link", name="Download as a patch").click()
+    patch = tmp_path / "p.patch"
+    download.value.save_as(patch)
+    assert b"+a note" in patch.read_bytes()
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    subprocess.run(["git", "apply", "--include=note.txt", str(patch)], cwd=tmp_path, check=True)
+    assert (tmp_path / "note.txt").read_text() == "a note\n"
+
+
+def test_agents_files_come_as_downloads_that_do_nothing(product, token, person, workspace):
+    lead = person("lena", "lead")
+    html = b"<script>alert(document.domain)</script>"
+    product.call("PUT", f"/api/v1/workspaces/{workspace}/files/evil.html", token, html)
+    response = lead.request.get(product.url + HERE.format(key=workspace) + "files/raw/?path=evil.html")
+    assert response.body() == html
+    assert response.headers["content-disposition"].startswith("attachment")
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in response.headers["content-security-policy"]
+
+
+def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, token, person, ask, workspace, size):
+    # Colours are settled in tokens, whose contrast the style guide's tests hold in both themes at both sizes.
+    lead = person("anna", "admin", scheme="light" if size == "phone" else "dark")
+    pending = ask("git push --force origin main", workspace=workspace, reasoning="done")
+    here = HERE.format(key=workspace)
+    addresses = ["/", "/waiting/", "/actions/", "/log/", "/team/", "/agents/", "/connect/", "/connect/?tab=http"]
+    addresses += ["/policy/?try=git+push", "/policy/edit/", "/stop/", "/me/", "/more/", "/status/", "/workspaces/"]
+    addresses += ["/workspaces/new/", "/workspaces/trash/", here, f"{here}changes/", f"{here}files/", f"{here}checks/"]
+    addresses += [
+        f"{here}files/?path=cart.py",
+        f"{here}snapshots/",
+        f"{here}snapshots/1/",
+        f"{here}snapshots/1/restore/",
+    ]
+    addresses += [f"{here}delete/"]
+    addresses += [f"/actions/{pending['id']}/{part}" for part in ("", "approve/", "deny/", "edit/", "changes/")]
+    faults = {}
+    for address in addresses:
+        lead.goto(product.url + address)
+        lead.wait_for_timeout(100)
+        found = [
+            f"{rule['id']}: {[node['html'][:160] for node in rule['nodes'][:3]]}"
+            for rule in Axe().run(lead).response["violations"]
+            if rule["impact"] in ("serious", "critical")
+        ]
+        wide = lead.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if wide > 0:
+            found.append(f"{wide} px too wide")
+        if found:
+            faults[address] = found
+    assert faults == {}, json.dumps(faults, indent=1)

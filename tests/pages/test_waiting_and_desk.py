@@ -1,0 +1,140 @@
+"""What waits: on the Desk, on Waiting, oldest or soonest first, in a constant number of queries."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from approvals.models import Action
+from dashboard import clock
+from dashboard.models import Agent, Membership
+from workspaces.models import State
+
+from .conftest import FORCE, LIST, PUSH, make_workspace
+
+
+def queries_of(client, address) -> int:
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(address).status_code == 200
+    return len(queries)
+
+
+def test_the_desk_shows_what_waits_with_its_bytes(ask, bob, browser_of, read, workspace):
+    action = ask(PUSH, workspace=workspace)
+    text = read(browser_of(bob), "/")
+    assert f'href="/actions/{action.pk}/"' in text
+    assert "git push origin main" in text
+    assert "Cannot be undone" in text
+    assert "data-waiting-count>1<" in text
+
+
+def test_the_desk_shows_five_cards_and_the_way_to_all(ask, bob, browser_of, read):
+    for number in range(6):
+        ask({"command": f"git push origin b{number}"})
+    text = read(browser_of(bob), "/")
+    assert text.count('id="action-') == 5
+    assert "All that waits" in text
+    assert "git push origin b5" not in text
+
+
+def test_a_quiet_desk_says_so(agent, ask, bob, browser_of, read):
+    ask(LIST)
+    Agent.objects.update(last_seen_at=clock.now())
+    text = read(browser_of(bob), "/")
+    assert "Nothing is waiting. One agent is working; 1 action ran today without asking." in text
+
+
+def test_the_first_desk_leads_to_connect(bob, browser_of, read):
+    text = read(browser_of(bob), "/")
+    assert "No agent is connected yet." in text
+    assert 'href="/connect/"' in text
+
+
+def test_what_went_wrong_is_on_the_desk(ask, agent, team, bob, browser_of, read):
+    unclear = ask(LIST)
+    Action.objects.filter(pk=unclear.pk).update(status="uncertain")
+    make_workspace(team, agent, "broken-one", State.FAILED, reason="The set-up ended with 3.")
+    text = read(browser_of(bob), "/")
+    assert "What went wrong" in text
+    assert "broken-one is broken" in text
+    assert "The set-up ended with 3." in text
+    assert f'id="action-{unclear.pk}"' in text
+
+
+def test_since_you_were_here_counts_from_the_last_visit(ask, decide, bob, browser_of, read):
+    Membership.objects.filter(user=bob).update(desk_seen_at=clock.now() - timedelta(hours=2))
+    old = ask({"command": "git push origin old"})
+    Action.objects.filter(pk=old.pk).update(created_at=clock.now() - timedelta(hours=3))
+    decide(ask(PUSH), "deny", by=bob)
+    ask(LIST)
+    text = read(browser_of(bob), "/")
+    assert "<b>1</b> ran without asking" in text
+    assert "<b>1</b> asked" in text
+    assert "<b>1</b> denied" in text
+
+
+def test_a_reload_is_the_same_visit(ask, bob, browser_of, read):
+    client = browser_of(bob)
+    ask(LIST)
+    first = read(client, "/")
+    assert "<b>1</b> ran without asking" in first
+    assert "<b>1</b> ran without asking" in read(client, "/")
+
+
+def test_waiting_shows_mine_first_then_what_expires_soonest(team, agent, ask, bob, browser_of, read):
+    from dashboard.tokens import make_token
+
+    late = ask({"command": "git push origin late"}, expires_in_s=3000)
+    soon = ask({"command": "git push origin soon"}, expires_in_s=1000)
+    own = Agent.objects.create(team=team, name="mine", owner=bob)
+    mine = ask({"command": "git push origin mine"}, token=make_token(team, agent=own), expires_in_s=5000)
+    text = read(browser_of(bob), "/waiting/")
+    places = [text.index(f'id="action-{action.pk}"') for action in (mine, soon, late)]
+    assert places == sorted(places)
+
+
+def test_waiting_narrows_by_tier_and_says_when_nothing_fits(ask, bob, browser_of, read):
+    push, force = ask(PUSH), ask(FORCE)
+    client = browser_of(bob)
+    text = read(client, "/waiting/?tier=critical")
+    assert f'id="action-{force.pk}"' in text
+    assert f'id="action-{push.pk}"' not in text
+    assert "Nothing that waits fits these filters." in read(client, "/waiting/?agent=nobody")
+
+
+def test_what_has_expired_waits_no_more(ask, bob, browser_of, read):
+    action = ask(PUSH)
+    Action.objects.filter(pk=action.pk).update(expires_at=clock.now() - timedelta(seconds=1))
+    text = read(browser_of(bob), "/waiting/")
+    assert f'id="action-{action.pk}"' not in text
+
+
+def test_another_team_sees_nothing(ask, mallory, browser_of, read):
+    action = ask(PUSH)
+    for address in ("/", "/waiting/", "/actions/", "/log/"):
+        text = read(browser_of(mallory), address)
+        assert str(action.pk) not in text
+        assert "git push" not in text
+
+
+@pytest.mark.parametrize("address", ["/", "/waiting/", "/actions/", "/log/", "/agents/", "/team/", "/connect/"])
+def test_three_rows_cost_what_one_row_costs(address, ask, bob, browser_of, workspace):
+    client = browser_of(bob)
+    ask({"command": "git push origin b0"}, workspace=workspace)
+    client.get(address)
+    one = queries_of(client, address)
+    for number in (1, 2):
+        ask({"command": f"git push origin b{number}"}, workspace=workspace)
+    assert queries_of(client, address) == one
+
+
+@pytest.mark.parametrize("address", ["/workspaces/", "/", "/w/payments/first/", "/w/payments/first/snapshots/"])
+def test_three_workspaces_cost_what_one_costs(address, team, agent, alice, browser_of):
+    client = browser_of(alice)
+    make_workspace(team, agent, "first")
+    client.get(address)
+    one = queries_of(client, address)
+    make_workspace(team, agent, "second", State.PAUSED)
+    make_workspace(team, agent, "third", State.READY)
+    assert queries_of(client, address) == one

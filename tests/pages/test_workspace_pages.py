@@ -1,0 +1,254 @@
+"""Workspaces on pages without a runner: the list, one of them, its trash, and who may move it."""
+
+import pytest
+
+from dashboard import clock
+from workspaces.models import Command, Effect, Environment, State, Workspace
+
+from .conftest import PUSH, make_command, make_workspace
+
+HERE = "/w/payments/repo-task-1/"
+
+
+def test_the_list_says_states_in_words(team, agent, alice, browser_of, read):
+    make_workspace(team, agent, "sleeper", State.PAUSED)
+    make_workspace(team, agent, "broken", State.FAILED, reason="The set-up ended with 3.")
+    make_command(make_workspace(team, agent, "worker"), phase="started")
+    text = read(browser_of(alice), "/workspaces/")
+    for words in ("Asleep", "Broken", "Working", "The set-up ended with 3."):
+        assert words in text
+    assert "sleeper" not in read(browser_of(alice), "/workspaces/?state=awake")
+
+
+def test_a_list_with_nothing_says_what_to_do(alice, vera, browser_of, read):
+    assert 'href="/workspaces/new/"' in read(browser_of(alice), "/workspaces/")
+    text = read(browser_of(vera), "/workspaces/")
+    assert "There is none yet." in text
+    assert "/workspaces/new/" not in text
+
+
+def test_lists_are_cut_and_go_on(team, agent, alice, browser_of, read):
+    for number in range(53):
+        make_workspace(team, agent, f"w{number:02}")
+    client = browser_of(alice)
+    first = read(client, "/workspaces/")
+    assert first.count('id="workspace-') == 50
+    older = first.split('rel="next"')[0].rsplit('href="', 1)[1].split('"')[0].replace("&amp;", "&")
+    assert read(client, f"/workspaces/{older}").count('id="workspace-') == 3
+
+
+def test_a_place_in_a_list_that_makes_no_sense_is_the_beginning(workspace, alice, browser_of, read):
+    for before in ("x", "2026-01-01~", "2026-01-01T00:00:00~1", "~", "2026-01-01T00:00:00+00:00~zzz"):
+        assert "repo-task-1" in read(browser_of(alice), f"/workspaces/?before={before}")
+
+
+def test_a_new_one_is_made_by_its_form(team, lena, browser_of):
+    fields = {"team": "payments", "key": "task-1", "setup": "true\r\ntrue\r\n", "driver": "sandbox"}
+    response = browser_of(lena).post("/workspaces/new/", fields)
+    assert response.headers["Location"] == "/w/payments/task-1/"
+    made = Workspace.objects.get(key="task-1")
+    assert (made.state, made.created_by_user, made.environment.setup) == (State.CREATING, lena, "true\ntrue\n")
+    assert Effect.objects.get(workspace=made).kind == "workspaces.runner.kinds.create"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"key": "No Spaces"}, "A name has small letters"),
+        ({"key": ""}, "This field is required."),
+        ({"key": "x", "git": "ext::sh -c id"}, 'role="alert"'),
+        ({"key": "x", "git": "--upload-pack=x"}, 'role="alert"'),
+        ({"key": "x", "git": "/etc"}, 'role="alert"'),
+        ({"key": "x", "driver": "rocket"}, "Select a valid choice"),
+    ],
+)
+def test_a_form_that_makes_no_sense_says_why(team, lena, browser_of, fields, words):
+    response = browser_of(lena).post("/workspaces/new/", {"team": "payments"} | fields)
+    assert response.status_code == 200
+    assert words in response.content.decode()
+    assert not Workspace.objects.exists()
+
+
+def test_the_same_name_with_another_source_is_refused_in_words(workspace, lena, browser_of, settings, tmp_path):
+    settings.HANDRAIL_LOCAL_SOURCES = [tmp_path]
+    (tmp_path / "repo").mkdir()
+    fields = {"team": "payments", "key": workspace.key, "git": str(tmp_path / "repo")}
+    text = browser_of(lena).post("/workspaces/new/", fields).content.decode()
+    assert "repo-task-1 exists with another source." in text
+
+
+def test_a_deleted_name_offers_the_trash(workspace, lena, browser_of, read):
+    Workspace.objects.update(trashed_at=clock.now(), purge_at=clock.now(), state=State.STOPPED)
+    client = browser_of(lena)
+    text = client.post("/workspaces/new/", {"team": "payments", "key": workspace.key}).content.decode()
+    assert "It is in the trash until" in text
+    assert "Start empty although" in text
+    assert "repo-task-1" in read(client, "/workspaces/trash/")
+    client.post(f"/workspaces/trash/{workspace.pk}/back/")
+    workspace.refresh_from_db()
+    assert (workspace.trashed_at, workspace.state) == (None, State.STOPPED)
+
+
+def test_a_viewer_makes_nothing(vera, browser_of):
+    assert browser_of(vera).get("/workspaces/new/").status_code == 403
+    assert browser_of(vera).post("/workspaces/new/", {"team": "payments", "key": "x"}).status_code == 403
+
+
+def test_the_timeline_has_everything_on_one_rail(ask, workspace, command, alice, browser_of, read):
+    action = ask(PUSH, workspace=workspace)
+    text = read(browser_of(alice), HERE)
+    places = [text.index(part) for part in (f'id="action-{action.pk}"', f'id="command-{command.pk}"', "before lunch")]
+    assert places == sorted(places)
+    only = read(browser_of(alice), f"{HERE}?only=files")
+    assert "before lunch" in only
+    assert f'id="action-{action.pk}"' not in only
+
+
+def test_the_head_says_what_holds_it_and_what_stays(workspace, alice, browser_of, read):
+    text = read(browser_of(alice), HERE)
+    assert "Sees only its folder and no network. Shares this machine&#x27;s kernel." in text
+    assert "Only /workspace stays." in text
+
+
+def test_a_proof_that_does_not_hold_is_an_alarm(workspace, alice, browser_of, read):
+    Workspace.objects.update(proof={"at": "2026-11-21T09:14:00+00:00", "snapshot": 2, "entries": 83915, "differ": 3})
+    text = read(browser_of(alice), HERE)
+    assert "3 of 83,915 entries differ from snapshot 2. Nothing was replaced." in text
+    Workspace.objects.update(proof={"at": "2026-11-21T09:14:00+00:00", "snapshot": 2, "entries": 83915, "differ": 0})
+    assert "0 of 83,915 entries differ from snapshot 2." in read(browser_of(alice), HERE)
+
+
+@pytest.mark.parametrize(("verb", "kind"), [("pause", "pause"), ("stop", "stop"), ("snapshots/take", "snapshot")])
+def test_a_button_asks_the_runner_once(workspace, lena, browser_of, verb, kind):
+    client = browser_of(lena)
+    assert client.post(f"{HERE}{verb}/").status_code == 302
+    effect = Effect.objects.get()
+    assert (effect.kind, effect.by["label"]) == (f"workspaces.runner.kinds.{kind}", "lena")
+    if kind != "snapshot":
+        client.post(f"{HERE}{verb}/")
+        assert Effect.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["pause", "resume", "stop", "retry", "reset", "delete", "snapshots/take", "snapshots/1/restore", "checks/run"],
+)
+def test_a_reviewer_moves_no_workspace(workspace, bob, browser_of, verb):
+    assert browser_of(bob).post(f"{HERE}{verb}/", {"command": "ls"}).status_code == 403
+    assert not Effect.objects.exists()
+
+
+def test_a_move_that_makes_no_sense_is_a_notice(workspace, lena, browser_of):
+    response = browser_of(lena).post(f"{HERE}retry/", follow=True)
+    assert "repo-task-1 is ready, so it cannot be tried again now." in response.content.decode()
+
+
+def test_the_page_before_a_restore_says_what_it_does_not_undo(workspace, lena, browser_of, read):
+    text = read(browser_of(lena), f"{HERE}snapshots/1/restore/")
+    assert "back to snapshot 1?" in text
+    assert "What is there now is saved first" in text
+    assert "Not undone by it: what has left the workspace" in text
+    assert not Effect.objects.exists()
+
+
+def test_a_restore_is_asked_for_and_its_end_offers_the_way_back(workspace, lena, browser_of, read):
+    client = browser_of(lena)
+    response = client.post(f"{HERE}snapshots/1/restore/")
+    effect = Effect.objects.get()
+    assert response.headers["Location"] == f"{HERE}moves/{effect.pk}/"
+    assert "Putting files back" in read(client, response.headers["Location"])
+    outcome = {"ok": True, "snapshot": 1, "safety_snapshot": 2, "created": 1, "changed": 2, "removed": 0}
+    outcome["proof"] = {"entries": 12, "differ": 0}
+    Effect.objects.update(phase="settled", outcome=outcome)
+    text = read(client, response.headers["Location"])
+    assert "Back at snapshot 1. 0 of 12 entries differ." in text
+    assert "Undo: return to 2" in text
+    assert f'action="{HERE}snapshots/2/restore/"' in text
+
+
+def test_a_snapshot_shows_its_manifest_and_what_is_different_now(workspace, alice, browser_of, read):
+    text = read(browser_of(alice), f"{HERE}snapshots/1/")
+    assert "https://git.example.org/x" in text
+    assert "branch: b2" in text
+    assert browser_of(alice).get(f"{HERE}snapshots/9/").status_code == 404
+
+
+def test_pages_of_files_say_that_the_runner_is_away(workspace, alice, browser_of, read):
+    assert "The runner does not answer" in read(browser_of(alice), f"{HERE}files/")
+
+
+def test_deleting_asks_first_and_goes_to_the_trash(workspace, lena, browser_of, read):
+    client = browser_of(lena)
+    assert "Goes to the trash until" in read(client, f"{HERE}delete/")
+    assert not Effect.objects.exists()
+    client.post(f"{HERE}delete/")
+    assert Effect.objects.get().kind == "workspaces.runner.kinds.trash"
+
+
+def test_one_in_the_trash_is_still_read_and_not_moved(workspace, lena, browser_of, read):
+    Workspace.objects.update(trashed_at=clock.now(), purge_at=clock.now(), state=State.STOPPED)
+    client = browser_of(lena)
+    text = read(client, HERE)
+    assert "In the trash until" in text
+    assert "Bring it back" in text
+    response = client.post(f"{HERE}resume/", follow=True)
+    assert "is in the trash" in response.content.decode()
+    assert not Effect.objects.exists()
+
+
+# Commands ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_is_run_by_its_form(workspace, lena, browser_of, read):
+    client = browser_of(lena)
+    response = client.post(f"{HERE}checks/run/", {"command": "make\r\nmake test"})
+    made = Command.objects.get()
+    assert (made.shown, made.by["label"]) == ("make\nmake test", "lena")
+    assert response.headers["Location"] == f"{HERE}commands/{made.pk}/"
+    assert "Waiting for the runner" in read(client, response.headers["Location"])
+
+
+def test_a_check_is_run_by_its_button(workspace, lena, browser_of, read):
+    Environment.objects.update(checks={"tests": "pytest -q"})
+    client = browser_of(lena)
+    assert "never run" in read(client, f"{HERE}checks/")
+    client.post(f"{HERE}checks/run/", {"check": "tests"})
+    assert (Command.objects.get().shown, Command.objects.get().check_name) == ("pytest -q", "tests")
+
+
+def test_an_empty_command_is_refused_in_words(workspace, lena, browser_of):
+    response = browser_of(lena).post(f"{HERE}checks/run/", {"command": "  "}, follow=True)
+    assert "The command is empty." in response.content.decode()
+    assert not Command.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("phase", "fields", "words"),
+    [
+        ("settled", {"exit_status": 0}, "Done"),
+        ("settled", {"exit_status": 3}, "Failed with status 3"),
+        ("settled", {"exit_status": None, "signal": 9}, "Ended by signal 9"),
+        ("started", {}, "Running"),
+        ("uncertain", {}, "Unclear"),
+    ],
+)
+def test_a_command_says_how_it_ended(workspace, alice, browser_of, read, phase, fields, words):
+    command = make_command(workspace, phase=phase, **fields)
+    assert words in read(browser_of(alice), f"{HERE}commands/{command.pk}/")
+    assert words in read(browser_of(alice), f"{HERE}checks/")
+
+
+def test_a_command_is_ended_by_a_person_once(workspace, lena, browser_of):
+    command = make_command(workspace, phase="started")
+    client = browser_of(lena)
+    client.post(f"{HERE}commands/{command.pk}/cancel/")
+    command.refresh_from_db()
+    at = command.cancelled_at
+    client.post(f"{HERE}commands/{command.pk}/cancel/")
+    command.refresh_from_db()
+    assert (at is not None, command.cancelled_at) == (True, at)
+
+
+def test_a_command_of_another_workspace_is_not_found(team, agent, workspace, alice, browser_of):
+    other = make_command(make_workspace(team, agent, "other-one"))
+    assert browser_of(alice).get(f"{HERE}commands/{other.pk}/").status_code == 404

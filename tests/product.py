@@ -1,0 +1,198 @@
+"""The product as a process: started, asked, signalled and read as an operator would."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from workspaces.drivers.base import Owner, boot_id, start_time
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Answer:
+    """An HTTP answer, whatever its status."""
+
+    def __init__(self, status: int, headers, body: bytes):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Product:
+    """One Handrail in a folder and on a port of its own. `log` is all that it has printed."""
+
+    def __init__(self, home: Path, **environment):
+        self.home = home
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        # Not under the test's folder: a socket's path has 107 bytes.
+        self._runtime = tempfile.TemporaryDirectory(prefix="hr-", dir="/tmp", ignore_cleanup_errors=True)
+        self.runtime = Path(self._runtime.name)
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("HANDRAIL_", "DJANGO_")) and name not in ("DATABASE_URL", "REDIS_URL")
+        }
+        self.environment |= {
+            "HANDRAIL_HOME": str(home),
+            "HANDRAIL_RUNTIME": self._runtime.name,
+            "HANDRAIL_PORT": str(self.port),
+        }
+        self.environment |= environment
+        self.user: int | None = None
+        self.process: subprocess.Popen | None = None
+        self._log_file = Path(self._runtime.name, "log")
+
+    @property
+    def log(self) -> str:
+        return self._log_file.read_text(errors="replace") if self._log_file.exists() else ""
+
+    def become(self, uid: int):
+        """Run as this user, in a home that is this user's; only for root, and before the start."""
+        self.user, self.home = uid, self.runtime / "home"
+        self.environment |= {"HANDRAIL_HOME": str(self.home), "HOME": self._runtime.name}
+        os.chown(self.runtime, uid, uid)
+
+    @property
+    def _as_user(self) -> dict:
+        return {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
+
+    def start(self, *, until: str = "/readyz", within: float = 90):
+        """Start `manage.py up` and wait until the address answers 200."""
+        with self._log_file.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up"],
+                cwd=CHECKOUT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                **self._as_user,
+            )
+        self.wait_for(until, within=within)
+
+    def wait_for(self, path: str, *, within: float):
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"it ended with {self.process.returncode} before {path} answered:\n{self.log}")
+            try:
+                if self.get(path, timeout=5).status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError(f"{path} did not answer 200 within {within} s:\n{self.log[-5000:]}")
+
+    def stop(self, number: int = signal.SIGTERM, *, within: float = 15) -> int | None:
+        """Send the signal and wait; the exit status. Does nothing when it does not run."""
+        if self.process is None or self.process.poll() is not None:
+            return None
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"it did not stop within {within} s:\n{self.log[-5000:]}") from None
+
+    def clean_up(self):
+        """Stop it for good: with the workspaces, which a stop alone leaves up."""
+        self.stop()
+        for record in self.home.glob("runs/*/owner.json"):
+            owner = Owner.from_json(record.read_text())
+            if owner.boot_id == boot_id() and owner.pid and start_time(owner.pid) == owner.start_time:
+                os.kill(owner.pid, signal.SIGKILL)
+        self._runtime.cleanup()
+
+    def manage(self, *args: str, **run) -> subprocess.CompletedProcess:
+        """`python manage.py …` beside it, with its environment."""
+        return subprocess.run(
+            [sys.executable, "manage.py", *args],
+            cwd=CHECKOUT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            **self._as_user,
+            **run,
+        )
+
+    def _printed_by(self, *args: str) -> str:
+        done = self.manage(*args)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def agent_token(self, name: str = "claude", team: str = "main") -> str:
+        return self._printed_by("create_token", "--team", team, "--agent", name)
+
+    def person_token(self, name: str, role: str = "reviewer", team: str = "main") -> str:
+        return self._printed_by("create_token", "--team", team, "--user", name, "--role", role)
+
+    def sign_in_url(self, name: str, role: str = "reviewer", team: str = "main") -> str:
+        """A one-time URL for the person, who is made first when missing."""
+        self.person_token(name, role, team)
+        return self._printed_by("sign_in_url", name)
+
+    def first_sign_in_url(self) -> str:
+        """As printed at the start."""
+        return re.search(r"http://\S+/sign-in/\S+", self.log).group()
+
+    def call(self, method: str, path: str, token: str = "", body=None, *, timeout: float = 60, headers=()) -> Answer:
+        """One HTTP request; `body` is bytes, or JSON to be."""
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=dict(headers))
+        if token:
+            request.add_header("Authorization", f"Bearer {token}")
+        if data is not None and not request.has_header("Content-type"):
+            request.add_header("Content-Type", "application/json")
+        try:
+            with _opener.open(request, timeout=timeout) as answer:
+                return Answer(answer.status, answer.headers, answer.read())
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return Answer(refused.code, refused.headers, refused.read())
+
+    def get(self, path: str, token: str = "", **options) -> Answer:
+        return self.call("GET", path, token, **options)
+
+    def post(self, path: str, token: str = "", body=None, **options) -> Answer:
+        return self.call("POST", path, token, {} if body is None else body, **options)
+
+    def part_pid(self, name: str) -> int:
+        """The process id of web, runner or queue."""
+        words = {"web": "daphne", "runner": "runner", "queue": "qcluster"}[name]
+        for child in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
+            if words in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
+                return int(child)
+        raise AssertionError(f"{name} does not run")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args):
+        return None
+
+
+_opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))

@@ -1,0 +1,103 @@
+"""create_token and sign_in_url, as people type them."""
+
+import io
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import CommandError, call_command
+
+from dashboard.models import Agent, Event, Membership, Team, Token
+from dashboard.tokens import find_token
+
+
+def run(capsys, *args) -> str:
+    """What the command printed."""
+    call_command(*args)
+    return capsys.readouterr().out
+
+
+def test_a_token_of_an_agent_makes_what_is_missing_and_prints_nothing_else(db, capsys):
+    printed = run(capsys, "create_token", "--team", "payments", "--agent", "claude")
+    token = find_token(printed.removesuffix("\n"))
+    assert (token.agent.name, token.team.slug, token.user) == ("claude", "payments", None)
+    event = Event.objects.get(team=token.team)
+    assert (event.verb, event.data) == (
+        "token.created",
+        {"prefix": token.prefix, "of": "claude", "type": "agent"},
+    )
+
+
+def test_the_same_command_again_makes_another_token_and_nothing_else(db, capsys):
+    first, second = (run(capsys, "create_token", "--team", "payments", "--agent", "claude") for _ in range(2))
+    assert first != second
+    assert (Team.objects.count(), Agent.objects.count(), Token.objects.count()) == (1, 1, 2)
+
+
+def test_a_token_of_a_person_makes_the_person_with_a_role_and_no_password(db, capsys):
+    token = find_token(run(capsys, "create_token", "--team", "payments", "--user", "mia", "--role", "lead").strip())
+    assert (token.user.username, token.user.has_usable_password(), token.user.is_staff) == ("mia", False, False)
+    assert Membership.objects.get(user=token.user).role == "lead"
+
+
+def test_the_role_is_what_was_said_last(bob, capsys):
+    run(capsys, "create_token", "--team", "payments", "--user", "bob", "--role", "viewer")
+    assert bob.memberships.get().role == "viewer"
+    run(capsys, "create_token", "--team", "payments", "--user", "bob")
+    assert bob.memberships.get().role == "viewer"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--team", "no slug", "--agent", "claude"], "is no name for a team"),
+        (["--team", "", "--agent", "claude"], "is no name for a team"),
+        (["--team", "payments", "--agent", " "], "is no name for an agent"),
+        (["--team", "payments", "--agent", "x" * 81], "is no name for an agent"),
+        (["--team", "payments", "--user", "mia"], "a role is needed"),
+        (["--team", "payments", "--user", "m i a", "--role", "lead"], "is no name for a user"),
+        (["--team", "payments", "--agent", "claude", "--role", "lead"], "--role is for people"),
+        (["--team", "payments", "--user", "mia", "--role", "king"], "invalid choice"),
+        (["--team", "payments"], "required"),
+        (["--agent", "claude"], "required"),
+    ],
+)
+def test_bad_input_is_refused_in_words_and_changes_nothing(db, args, words):
+    with pytest.raises(CommandError, match=words):
+        call_command("create_token", *args)
+    assert (Team.objects.count(), Agent.objects.count(), Token.objects.count()) == (0, 0, 0)
+    assert get_user_model().objects.count() == 0
+
+
+def test_a_closed_account_gets_no_token_and_no_link(alice):
+    alice.is_active = False
+    alice.save()
+    with pytest.raises(CommandError, match="closed"):
+        call_command("create_token", "--team", "payments", "--user", "alice", "--role", "admin")
+    with pytest.raises(CommandError, match="closed"):
+        call_command("sign_in_url", "alice")
+    assert Token.objects.count() == 0
+
+
+def test_a_sign_in_url_is_printed_and_works_once(alice, client, capsys):
+    url = run(capsys, "sign_in_url", "alice").removesuffix("\n")
+    assert url.startswith("http://127.0.0.1:8000/sign-in/")
+    assert client.post(url.removeprefix("http://127.0.0.1:8000")).status_code == 302
+    assert client.post(url.removeprefix("http://127.0.0.1:8000")).status_code == 410
+
+
+def test_a_sign_in_url_has_a_qr_code_on_a_terminal(alice, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    call_command("sign_in_url", "alice")
+    url, *code = terminal.getvalue().splitlines()
+    assert url.startswith("http://127.0.0.1:8000/sign-in/")
+    assert any("█" in line or "▄" in line or "▀" in line for line in code)
+
+
+def test_a_sign_in_url_for_nobody_says_how_to_make_somebody(db):
+    with pytest.raises(CommandError, match=r"nobody called eve.*--user eve"):
+        call_command("sign_in_url", "eve")

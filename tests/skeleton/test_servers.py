@@ -1,0 +1,110 @@
+"""The same product on PostgreSQL, and with Redis as a hint."""
+
+import os
+import uuid
+
+import pytest
+
+WISH = {"tool": "Bash", "arguments": {"command": "git push origin main"}, "mode": "gate"}
+
+
+@pytest.fixture
+def new_database(require):
+    """`new_database()`: the DATABASE_URL of a PostgreSQL database that is empty; it goes after the test."""
+    url = os.environ.get("HANDRAIL_TEST_POSTGRES_URL")
+    if not url:
+        require("postgres", "HANDRAIL_TEST_POSTGRES_URL names no server")
+    import psycopg
+
+    base = url.rpartition("/")[0]
+    made = []
+
+    def run(statement: str):
+        with psycopg.connect(f"{base}/postgres", autocommit=True) as server:
+            server.execute(statement)
+
+    def make() -> str:
+        made.append(f"handrail_{uuid.uuid4().hex}")
+        run(f"CREATE DATABASE {made[-1]}")
+        return f"{base}/{made[-1]}"
+
+    yield make
+    for name in made:
+        run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_it_runs_on_postgresql_and_comes_back_from_a_backup(new_database, new_product, tmp_path):
+    product = new_product(DATABASE_URL=new_database())
+    product.start()
+    agent, reviewer = product.agent_token(), product.person_token("bob")
+    action = product.post("/api/v1/actions", agent, WISH).json
+    decided = {"verdict": "approve", "digest": action["digest"]}
+    assert product.post(f"/api/v1/actions/{action['id']}/decision", reviewer, decided).status == 200
+    done = product.manage("backup", str(tmp_path / "backup"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "backup" / "database.dump").exists()
+
+    second = new_product(DATABASE_URL=new_database())
+    done = second.manage("restore", str(tmp_path / "backup"))
+    assert done.returncode == 0, done.stderr
+    second.start()
+    assert second.get(f"/api/v1/actions/{action['id']}", agent).json["status"] == "cancelled"
+
+    done = second.manage("restore", str(tmp_path / "backup"))
+    assert done.returncode == 1
+    assert "empty" in done.stderr
+
+
+def test_a_backup_of_one_kind_of_database_is_not_put_back_into_the_other(new_database, new_product, tmp_path):
+    on_sqlite = new_product()
+    assert on_sqlite.manage("migrate").returncode == 0
+    assert on_sqlite.manage("backup", str(tmp_path / "backup")).returncode == 0
+    done = new_product(DATABASE_URL=new_database()).manage("restore", str(tmp_path / "backup"))
+    assert done.returncode == 1
+    assert "This backup is of a sqlite database and DATABASE_URL names postgresql." in done.stderr
+
+
+def test_events_cannot_be_changed_on_postgresql_either(new_database, new_product):
+    import psycopg
+
+    url = new_database()
+    product = new_product(DATABASE_URL=url)
+    assert product.manage("migrate").returncode == 0
+    product.agent_token()
+    for statement in (
+        "UPDATE dashboard_event SET verb = 'x'",
+        "DELETE FROM dashboard_event",
+        "TRUNCATE dashboard_event",
+    ):
+        with psycopg.connect(url) as opened, pytest.raises(psycopg.errors.RaiseException, match="append-only"):
+            opened.execute(statement)
+
+
+def test_a_database_server_that_is_away_is_said_in_words(new_product):
+    product = new_product(DATABASE_URL="postgres://nobody@127.0.0.1:1/nothing")
+    done = product.manage("doctor")
+    assert done.returncode == 1
+    assert "FAIL  database: PostgreSQL does not answer" in done.stdout
+    started = product.manage("up")
+    assert started.returncode == 1
+    assert "The database does not answer" in started.stderr
+    assert "Traceback" not in started.stderr
+
+
+def test_redis_carries_hints_between_processes(require, new_product):
+    url = os.environ.get("HANDRAIL_TEST_REDIS_URL")
+    if not url:
+        require("redis", "HANDRAIL_TEST_REDIS_URL names no server")
+    code = (
+        "import asyncio\n"
+        "from channels.layers import get_channel_layer\n"
+        "async def main():\n"
+        "    layer = get_channel_layer()\n"
+        "    name = await layer.new_channel()\n"
+        "    await layer.group_add('team', name)\n"
+        "    await layer.group_send('team', {'type': 'more', 'upto': 7})\n"
+        "    print(type(layer).__name__, (await asyncio.wait_for(layer.receive(name), 10))['upto'])\n"
+        "asyncio.run(main())\n"
+    )
+    done = new_product(REDIS_URL=url).manage("shell", "-c", code)
+    assert done.stdout.splitlines()[-1] == "RedisPubSubChannelLayer 7", done.stderr

@@ -1,0 +1,170 @@
+"""The supervisor with small programs in the place of the parts: restart, hang, stop, and nobody left behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dashboard import warden
+from dashboard.supervisor import Part, Supervisor
+
+CHILD = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+
+
+async def silent(part):
+    """A part that shows once that it lives, and never again."""
+    if not part.ready.is_set():
+        part.heard()
+
+
+async def lively(part):
+    part.heard()
+
+
+def program(code: str, *, patience: float = 30, ask=lively, name: str = "web") -> Part:
+    return Part(name, [sys.executable, "-c", code], patience, ask)
+
+
+def members_of(group: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it ended meanwhile
+            if int(fields[2]) == group and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def supervise(parts, after, tmp_path, *, within: float = 20):
+    """Run a supervisor until the coroutine `after(supervisor)` has ended, then stop it; how many seconds that took."""
+
+    async def scene():
+        lock = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+        supervisor = Supervisor(parts, lock)
+        running = asyncio.create_task(supervisor.run(lambda: None))
+        await asyncio.wait_for(after(supervisor), within)
+        began = time.monotonic()
+        supervisor.stop()
+        await asyncio.wait_for(running, 15)
+        os.close(lock)
+        return time.monotonic() - began
+
+    return asyncio.run(scene())
+
+
+async def until(holds, seconds: float = 15):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to that in time"
+        await asyncio.sleep(0.05)
+
+
+def test_a_part_that_ends_is_started_again_after_a_pause_that_grows(tmp_path, capfd):
+    starts = tmp_path / "starts"
+    part = program(f"open({str(starts)!r}, 'a').write('x')")
+    supervise([part], lambda _: until(lambda: starts.exists() and len(starts.read_text()) == 3), tmp_path)
+    said = capfd.readouterr().err
+    assert "web ended; it starts again in 0.5 s" in said
+    assert "web ended; it starts again in 1 s" in said
+
+
+def test_a_part_that_hangs_is_killed_with_its_whole_group_and_started_again(tmp_path, capfd):
+    part = program(CHILD + "time.sleep(60)", patience=1.5, ask=silent)
+    groups = []
+
+    async def after(supervisor):
+        await until(lambda: part.process is not None)
+        groups.append(part.process.pid)
+        await until(lambda: part.process.pid != groups[0])
+
+    supervise([part], after, tmp_path)
+    assert members_of(groups[0]) == []
+    assert "web gave no sign of life for 1.5 s and is killed" in capfd.readouterr().err
+
+
+def test_what_a_part_leaves_behind_ends_with_it(tmp_path):
+    part = program(CHILD + "time.sleep(60)")
+    groups = []
+
+    async def after(supervisor):
+        await until(lambda: part.process and len(members_of(part.process.pid)) == 2)
+        groups.append(part.process.pid)
+        os.kill(groups[0], signal.SIGKILL)
+        await until(lambda: members_of(groups[0]) == [])
+
+    supervise([part], after, tmp_path)
+
+
+def test_a_part_that_does_not_want_to_stop_is_killed_within_ten_seconds(tmp_path, capfd):
+    ready = tmp_path / "ready"
+    stubborn = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(ready)!r}, 'w'); time.sleep(60)"
+    part = program(stubborn)
+    took = supervise([part], lambda _: until(ready.exists), tmp_path)
+    assert 7.5 < took < 10
+    assert "web does not stop and is killed" in capfd.readouterr().err
+    assert members_of(part.process.pid) == []
+
+
+@pytest.mark.parametrize(("again_after", "least", "most"), [(1.5, 1.5, 5), (0.1, 7.5, 10)])
+def test_asked_again_a_while_later_it_waits_no_longer(tmp_path, again_after, least, most):
+    ready = tmp_path / "ready"
+    stubborn = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(ready)!r}, 'w'); time.sleep(60)"
+
+    async def after(supervisor):
+        await until(ready.exists)
+        asyncio.get_running_loop().call_later(again_after, supervisor.stop)
+
+    assert least < supervise([program(stubborn)], after, tmp_path) < most
+
+
+def test_lines_of_a_part_carry_its_name_however_long_they_are(tmp_path, capfd):
+    part = program("print('hello'); print('x' * 50_000); print('caf\\udce9'.encode('utf-8', 'surrogateescape'))")
+    supervise([part], lambda _: until(lambda: part.process is not None and part.has_ended()), tmp_path)
+    lines = capfd.readouterr().err.splitlines()
+    assert "web    | hello" in lines
+    assert sum(line.removeprefix("web    | ").count("x") for line in lines if "xxx" in line) >= 50_000
+
+
+def test_a_killed_warden_is_replaced(tmp_path, capfd):
+    part = program("import time; time.sleep(60)")
+
+    async def after(supervisor):
+        await until(lambda: supervisor.warden is not None)
+        first = supervisor.warden.pid
+        supervisor.warden.kill()
+        await until(lambda: supervisor.warden.pid != first)
+
+    supervise([part], after, tmp_path)
+    assert "the warden was killed; another one takes over" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_warden_ends_the_groups_that_a_killed_supervisor_left_and_no_others(number):
+    sleeper = [sys.executable, "-c", CHILD + "time.sleep(60)"]
+    left, ended, own_session = (
+        subprocess.Popen(sleeper, process_group=0),
+        subprocess.Popen(sleeper, process_group=0),
+        subprocess.Popen(sleeper, start_new_session=True),
+    )
+    try:
+        watching = subprocess.Popen([sys.executable, "-I", "-S", warden.__file__], stdin=subprocess.PIPE)
+        time.sleep(0.3)
+        watching.send_signal(number)  # Ctrl-C and friends are for the supervisor
+        watching.stdin.write(f"+{left.pid}\n+{ended.pid}\n-{ended.pid}\n".encode())
+        watching.stdin.close()  # as the kernel does for the dead
+        assert watching.wait(10) == 0
+        assert left.wait(10) == -signal.SIGKILL
+        assert members_of(left.pid) == []
+        assert (ended.poll(), own_session.poll()) == (None, None)
+    finally:
+        for process in (left, ended, own_session):
+            os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
+            process.wait()

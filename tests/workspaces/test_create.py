@@ -1,0 +1,186 @@
+"""Making a workspace: from nothing, from git, under a key that somebody uses already."""
+
+import pytest
+
+
+def test_an_empty_one_is_ready_with_a_first_snapshot(desk):
+    made = desk.create()
+    assert (made["state"], made["isolation"], made["head_snapshot"], made["reason"]) == ("ready", "namespace", 1, "")
+    listed = desk.get(f"/workspaces/{made['key']}/files/").json
+    assert listed["entries"] == []
+
+
+def test_a_local_repository_at_a_branch(desk, repository):
+    path, _, second = repository
+    made = desk.create(source={"git": str(path), "ref": "feature"})
+    assert made["source"] == {"git": str(path), "ref": "feature", "sha": second}
+    assert desk.run(made["key"], "git rev-parse HEAD; git branch --show-current").split() == [
+        second.encode(),
+        b"feature",
+    ]
+    assert desk.get(f"/workspaces/{made['key']}/files/calc.py").body == b"def add(a, b):\n    return b + a\n"
+
+
+def test_a_local_repository_at_a_commit(desk, repository):
+    path, first, _ = repository
+    made = desk.create(source={"git": str(path), "ref": first})
+    assert desk.run(made["key"], "git rev-parse HEAD").strip() == first.encode()
+
+
+def test_nothing_differs_from_the_first_snapshot_before_anybody_worked(desk, repository):
+    made = desk.create(source={"git": str(repository[0])})
+    assert desk.get(f"/workspaces/{made['key']}/diff?from=1&to=live").json == {"changes": []}
+
+
+def test_the_setup_script_runs_in_the_workspace_before_the_first_snapshot(desk):
+    made = desk.create(setup="id -u > who\necho made > by-setup\n")
+    assert made["state"] == "ready"
+    assert desk.get(f"/workspaces/{made['key']}/files/by-setup?snapshot=1").body == b"made\n"
+    assert desk.get(f"/workspaces/{made['key']}/files/who").body == b"1000\n"
+
+
+def test_a_setup_script_that_fails_says_so_in_words(desk):
+    made = desk.create(setup="echo about to fail\nfalse\n")
+    assert made["state"] == "failed"
+    assert "exit 1" in made["reason"]
+    assert "about to fail" in made["reason"]
+    assert "without network" in made["reason"]
+
+
+def test_a_failed_one_can_be_tried_again(desk):
+    made = desk.create(setup="test -e /workspace/never")
+    assert made["state"] == "failed"
+    desk.post(f"/workspaces/{made['key']}/retry", expect=202)
+    assert desk.settled(made["key"])["state"] == "failed"
+
+
+def test_a_repository_that_does_not_exist(desk, product):
+    (product.sources / "no-repository").mkdir(exist_ok=True)
+    made = desk.create(source={"git": str(product.sources / "no-repository")})
+    assert made["state"] == "failed"
+    assert "git said" in made["reason"]
+
+
+def test_a_ref_that_does_not_exist(desk, repository):
+    made = desk.create(source={"git": str(repository[0]), "ref": "nowhere"})
+    assert made["state"] == "failed"
+    assert "no branch, tag or commit 'nowhere'" in made["reason"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ext::sh -c touch% /tmp/pwned",
+        "--upload-pack=touch /tmp/pwned",
+        "/etc",
+        "file:///etc",
+        "../..",
+        "http://127.0.0.1:1/x.git",
+        "http://[::1]/x.git",
+        "http://169.254.169.254/x.git",
+        "http://[::ffff:127.0.0.1]/x.git",
+        "https://user:secret@example.org/x.git",
+        "git@localhost:x.git",
+        " https://example.org/x.git",
+        "fd::17",
+        "",
+    ],
+)
+def test_addresses_that_are_refused(desk, address):
+    desk.post("/workspaces", {"key": "refused", "source": {"git": address}}, expect=422)
+    desk.get("/workspaces/refused", expect=404)
+
+
+def test_a_ref_that_is_an_option_is_refused(desk, repository):
+    desk.post("/workspaces", {"key": "refused-ref", "source": {"git": str(repository[0]), "ref": "-x"}}, expect=422)
+
+
+def test_the_same_key_again_is_the_same_workspace(desk):
+    made = desk.create()
+    desk.run(made["key"], "echo kept > file")
+    desk.post(f"/workspaces/{made['key']}/pause", expect=202)
+    assert desk.settled(made["key"])["state"] == "paused"
+    again = desk.create(made["key"], expect=200)
+    assert (again["state"], again["created_at"]) == ("ready", made["created_at"])
+    assert again["proof"]["differ"] == 0
+    assert desk.get(f"/workspaces/{made['key']}/files/file").body == b"kept\n"
+
+
+def test_the_same_key_with_another_source_is_a_conflict_that_names_the_difference(desk, repository):
+    made = desk.create()
+    told = desk.post("/workspaces", {"key": made["key"], "source": {"git": str(repository[0])}}, expect=409).json
+    assert list(told["differs"]) == ["source"]
+    assert desk.post("/workspaces", {"key": made["key"], "driver": "docker"}, expect=409).json["differs"] == {
+        "driver": {"is": "sandbox", "asked": "docker"}
+    }
+
+
+def test_a_deleted_key_is_in_the_trash_unless_a_fresh_one_is_asked_for(desk, lead_token):
+    made = desk.create()
+    desk.run(made["key"], "echo old > file")
+    lead = type(desk)(desk.product, lead_token)
+    lead.call("DELETE", f"/workspaces/{made['key']}", expect=202)
+    for _ in range(100):
+        answer = desk.product.get(f"/api/v1/workspaces/{made['key']}", desk.token)
+        if answer.status == 404:
+            break
+    told = desk.post("/workspaces", {"key": made["key"]}, expect=409).json
+    assert told["in_trash_until"]
+    lead.post(f"/workspaces/{made['key']}/untrash", expect=202)
+    assert desk.get(f"/workspaces/{made['key']}").json["state"] == "stopped"
+    assert desk.get(f"/workspaces/{made['key']}/files/file").body == b"old\n"
+    lead.call("DELETE", f"/workspaces/{made['key']}", expect=202)
+    for _ in range(100):
+        if desk.product.get(f"/api/v1/workspaces/{made['key']}", desk.token).status == 404:
+            break
+    fresh = desk.create(made["key"], fresh=True)
+    assert fresh["head_snapshot"] == 1
+    assert desk.get(f"/workspaces/{made['key']}/files/").json["entries"] == []
+
+
+@pytest.mark.parametrize("key", ["", "UPPER", "-x", ".x", "a/b", "a b", "x" * 65, "é"])
+def test_keys_that_are_none(desk, key):
+    desk.post("/workspaces", {"key": key}, expect=422)
+
+
+def test_unknown_fields_and_drivers_are_refused(desk):
+    desk.post("/workspaces", {"key": "odd", "drvier": "sandbox"}, expect=422)
+    desk.post("/workspaces", {"key": "odd", "driver": "cloud"}, expect=422)
+    desk.post("/workspaces", {"key": "odd", "environment": "none-such"}, expect=422)
+    desk.get("/workspaces/odd", expect=404)
+
+
+def test_labels_filter_the_list(desk):
+    made = desk.create(labels={"ticket": "T-8421"})
+    found = desk.get("/workspaces?label=ticket:T-8421").json["workspaces"]
+    assert [workspace["key"] for workspace in found] == [made["key"]]
+    assert desk.get("/workspaces?label=ticket:other").json["workspaces"] == []
+
+
+def test_another_agent_sees_nothing_of_it(desk, product):
+    made = desk.create()
+    other = type(desk)(product, product.agent_token("another"))
+    other.get(f"/workspaces/{made['key']}", expect=404)
+    assert made["key"] not in [w["key"] for w in other.get("/workspaces").json["workspaces"]]
+    other.post("/workspaces", {"key": made["key"]}, expect=409)
+
+
+def test_an_agent_deletes_nothing_by_itself(desk, lead_token):
+    made = desk.create()
+    asked = desk.call("DELETE", f"/workspaces/{made['key']}", expect=202).json["action"]
+    assert (asked["status"], asked["tier"]) == ("pending", "high")
+    assert desk.call("DELETE", f"/workspaces/{made['key']}", expect=202).json["action"]["id"] == asked["id"]
+    assert desk.get(f"/workspaces/{made['key']}").json["state"] == "ready"
+    lead = type(desk)(desk.product, lead_token)
+    lead.post(f"/actions/{asked['id']}/decision", {"verdict": "approve", "digest": asked["digest"]}, expect=200)
+    for _ in range(100):
+        ended = desk.get(f"/actions/{asked['id']}?wait=2").json
+        if ended["status"] not in ("pending", "approved", "running"):
+            break
+    assert ended["status"] == "succeeded"
+    desk.get(f"/workspaces/{made['key']}", expect=404)
+
+
+def test_nobody_names_our_own_verbs_as_a_tool(desk):
+    wish = {"tool": "Handrail.Delete", "arguments": {}, "mode": "gate"}
+    desk.post("/actions", wish, expect=422)

@@ -1,0 +1,159 @@
+"""Snapshots, differences, and the way back and forth."""
+
+import subprocess
+import time
+
+import pytest
+import zstandard
+
+
+@pytest.fixture
+def key(desk):
+    key = desk.create()["key"]
+    desk.run(key, "mkdir d; echo one > a; echo two > d/b; ln -s a link; chmod 600 a")
+    return key
+
+
+def _files(desk, key):
+    return desk.run(key, r"find . -printf '%P %y %m %l ' -type f -exec md5sum {} \; -o -printf '\n' | sort")
+
+
+def test_by_hand_with_a_label(desk, key):
+    taken = desk.post(f"/workspaces/{key}/snapshots", {"label": "before lunch"}).json
+    assert (taken["number"], taken["kind"], taken["label"], taken["entries"]) == (2, "manual", "before lunch", 4)
+    assert len(taken["tree"]) == 64
+    listed = desk.get(f"/workspaces/{key}/snapshots").json["snapshots"]
+    assert [snapshot["number"] for snapshot in listed] == [2, 1]
+    assert desk.get(f"/workspaces/{key}/files/d/b?snapshot=2").body == b"two\n"
+
+
+def test_the_manifest_names_what_it_was_made_from(desk, repository):
+    path, first, _ = repository
+    key = desk.create(source={"git": str(path)}, setup="true")["key"]
+    manifest = desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
+    assert manifest["repository"] == str(path)
+    assert (manifest["source_sha"], manifest["git"]) == (first, {"branch": "main", "sha": first})
+    assert len(manifest["setup_sha256"]) == 64
+    assert manifest["tree"] == desk.get(f"/workspaces/{key}/snapshots/1").json["tree"]
+
+
+def test_nothing_changed_stores_nothing(desk, key):
+    desk.post(f"/workspaces/{key}/snapshots")
+    again = desk.post(f"/workspaces/{key}/snapshots").json
+    assert again["added_bytes"] == 0
+
+
+def test_the_difference_of_two_points(desk, key):
+    desk.post(f"/workspaces/{key}/snapshots")
+    desk.run(key, "echo more >> a; rm d/b; echo new > c; chmod 755 a; mv link renamed")
+    changes = {c["path"]: c for c in desk.get(f"/workspaces/{key}/diff?from=2&to=live").json["changes"]}
+    assert changes["a"]["kind"] == "modified"
+    assert (changes["a"]["additions"], changes["a"]["deletions"], changes["a"]["new_mode"]) == (1, 0, "100755")
+    assert changes["d/b"]["kind"] == "removed"
+    assert (changes["c"]["kind"], changes["c"]["additions"], changes["c"]["old_mode"]) == ("added", 1, None)
+    assert desk.get(f"/workspaces/{key}/diff?from=2&to=2").json == {"changes": []}
+
+
+def test_the_patch_applies(desk, repository, tmp_path):
+    path, *_ = repository
+    key = desk.create(source={"git": str(path)})["key"]
+    desk.run(
+        key,
+        "printf 'def sub(a, b):\\n    return a - b\\n' >> calc.py; mkdir new; echo n > new/file; printf '\\0\\1' > bin",
+    )
+    patch = desk.get(f"/workspaces/{key}/patch?from=1&to=live").body
+    as_diff = desk.get(f"/workspaces/{key}/diff?from=1&to=live", headers={"Accept": "text/x-diff"}).body
+    assert patch == as_diff
+    subprocess.run(["git", "clone", "-q", str(path), str(tmp_path / "c")], check=True)
+    subprocess.run(["git", "apply", "-"], input=patch, cwd=tmp_path / "c", check=True)
+    assert (tmp_path / "c/new/file").read_text() == "n\n"
+    assert (tmp_path / "c/bin").read_bytes() == b"\0\1"
+    assert "def sub" in (tmp_path / "c/calc.py").read_text()
+
+
+def test_restore_brings_everything_back_and_can_be_undone(desk, key):
+    desk.post(f"/workspaces/{key}/snapshots")
+    before = _files(desk, key)
+    desk.run(key, "rm -rf d a; echo other > a; mkdir x; echo y > x/y; chmod 777 a")
+    changed = _files(desk, key)
+    told = desk.post(f"/workspaces/{key}/snapshots/2/restore", expect=202).json
+    assert told["safety_snapshot"] == 3
+    assert desk.settled(key)["proof"]["differ"] == 0
+    assert _files(desk, key) == before
+    desk.post(f"/workspaces/{key}/snapshots/3/restore", expect=202)
+    desk.settled(key)
+    assert _files(desk, key) == changed
+
+
+def test_restore_of_one_path_leaves_the_rest(desk, key):
+    desk.post(f"/workspaces/{key}/snapshots")
+    desk.run(key, "echo 1 > a; echo 2 > d/b")
+    desk.post(f"/workspaces/{key}/snapshots/2/restore", {"paths": ["d/b"]}, expect=202)
+    desk.settled(key)
+    assert desk.get(f"/workspaces/{key}/files/a").body == b"1\n"
+    assert desk.get(f"/workspaces/{key}/files/d/b").body == b"two\n"
+
+
+def test_a_program_that_writes_meanwhile_is_frozen(desk, key):
+    desk.post(f"/workspaces/{key}/snapshots")
+    wish = {"command": "while true; do date +%N > ticking; done"}
+    writer = desk.post(f"/workspaces/{key}/commands", wish).json["id"]
+    time.sleep(0.5)
+    told = desk.post(f"/workspaces/{key}/snapshots/2/restore", expect=202).json
+    workspace = desk.settled(key)
+    assert workspace["proof"]["differ"] == 0
+    desk.get(f"/workspaces/{key}/files/ticking?snapshot={told['safety_snapshot']}", expect=200)
+    desk.post(f"/commands/{writer}/cancel", expect=202)
+    desk.finished(writer)
+
+
+def test_reset_returns_to_the_snapshot_after_setup(desk):
+    key = desk.create(setup="echo fresh > file")["key"]
+    desk.run(key, "echo stale > file; touch extra")
+    told = desk.post(f"/workspaces/{key}/reset", expect=202).json
+    assert told["snapshot"] == 1
+    desk.settled(key)
+    assert desk.get(f"/workspaces/{key}/files/file").body == b"fresh\n"
+    desk.get(f"/workspaces/{key}/files/extra", expect=404)
+
+
+def test_a_fork_has_the_files_and_a_life_of_its_own(desk, key):
+    desk.post(f"/workspaces/{key}/snapshots")
+    fork = f"{key}-fork"
+    desk.post(f"/workspaces/{key}/fork", {"key": fork}, expect=201)
+    assert desk.settled(fork)["state"] == "ready"
+    assert desk.get(f"/workspaces/{fork}/files/d/b").body == b"two\n"
+    desk.run(fork, "rm a; ls -ln d/b | cut -d' ' -f3")
+    assert desk.get(f"/workspaces/{key}/files/a").body == b"one\n"
+    desk.post(f"/workspaces/{key}/fork", {"key": fork}, expect=409)
+
+
+def test_an_archive_holds_the_files(desk, key, tmp_path):
+    desk.post(f"/workspaces/{key}/snapshots")
+    archive = tmp_path / "a.tar.zst"
+    archive.write_bytes(desk.get(f"/workspaces/{key}/snapshots/2/archive").body)
+    with archive.open("rb") as packed:
+        tar = zstandard.ZstdDecompressor().stream_reader(packed).read()
+    listed = subprocess.run(["tar", "-t"], input=tar, capture_output=True, check=True).stdout.decode().split()
+    assert {name.removeprefix("./").rstrip("/") for name in listed} >= {"a", "d", "d/b", "link"}
+
+
+def test_a_stopped_one_is_browsed_and_compared_all_the_same(desk, key):
+    desk.post(f"/workspaces/{key}/stop", expect=202)
+    assert desk.settled(key)["state"] == "stopped"
+    assert desk.get(f"/workspaces/{key}/files/d/b?snapshot=2").body == b"two\n"
+    assert desk.get(f"/workspaces/{key}/files/d/b").body == b"two\n"
+    assert desk.get(f"/workspaces/{key}/diff?from=2&to=live").json == {"changes": []}
+
+
+def test_numbers_that_are_none(desk, key):
+    for number in ("99", "0", "x", "-1", "1e3", "99999999999999999999"):
+        desk.get(f"/workspaces/{key}/snapshots/{number}", expect=404)
+        desk.post(f"/workspaces/{key}/snapshots/{number}/restore", expect=404)
+    desk.get(f"/workspaces/{key}/diff?from=99&to=live", expect=404)
+    desk.get(f"/workspaces/{key}/diff?from=abc&to=live", expect=422)
+
+
+def test_a_pin_is_kept_and_taken_off(desk, key):
+    assert desk.post(f"/workspaces/{key}/snapshots/1/pin", expect=202).json["pinned"] is True
+    assert desk.call("DELETE", f"/workspaces/{key}/snapshots/1/pin", expect=202).json["pinned"] is False
