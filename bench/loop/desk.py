@@ -1,0 +1,104 @@
+"""A Handrail of the benchmark's own, and its agents and reviewer as asyncio clients on loopback."""
+
+import asyncio
+import contextlib
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+import aiohttp
+
+from tests.product import CHECKOUT, Product, free_port
+
+
+@contextlib.asynccontextmanager
+async def running():
+    """A Desk on a product that is started here and taken away afterwards."""
+    with tempfile.TemporaryDirectory(prefix="handrail-bench-", ignore_cleanup_errors=True) as folder:
+        product = Product(Path(folder, "home"))
+        try:
+            product.start()
+            agent, person = product.agent_token("bench"), product.person_token("rita", "lead")
+            connector = aiohttp.TCPConnector(limit=0)
+            async with aiohttp.ClientSession(product.url, connector=connector) as session:
+                yield Desk(session, agent, person)
+        finally:
+            product.clean_up()
+
+
+@contextlib.asynccontextmanager
+async def echo_server():
+    """The URL of a bare echo behind daphne."""
+    port = free_port()
+    command = ["-m", "daphne", "-v", "0", "-b", "127.0.0.1", "-p", str(port), "bench.loop.echo:application"]
+    server = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=CHECKOUT)
+    try:
+        for _ in range(200):
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                break
+            await asyncio.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.terminate()
+        await server.wait()
+
+
+class Desk:
+    """Calls return parsed JSON and raise for a refusal; `agent` and `person` are tokens."""
+
+    def __init__(self, session: aiohttp.ClientSession, agent: str, person: str):
+        self.session, self.agent, self.person = session, agent, person
+
+    async def call(self, method: str, path: str, token: str, body=None) -> dict:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with self.session.request(method, f"/api/v1{path}", json=body, headers=headers) as answer:
+            if answer.status >= 400:
+                raise RuntimeError(f"{method} {path}: {answer.status} {await answer.text()}")
+            return await answer.json()
+
+    async def ask(self, **more) -> dict:
+        body = {"tool": "Bash", "arguments": {"command": f"git push origin {uuid.uuid4().hex}"}, **more}
+        return await self.call("POST", "/actions", self.agent, body)
+
+    async def approve(self, action: dict) -> dict:
+        body = {"verdict": "approve", "digest": action["digest"]}
+        return await self.call("POST", f"/actions/{action['id']}/decision", self.person, body)
+
+    async def poll(self, action: dict) -> dict:
+        """As an agent waits: one long poll after the other until it is decided."""
+        while (found := await self.call("GET", f"/actions/{action['id']}?wait=25", self.agent))["status"] == "pending":
+            pass
+        return found
+
+    @contextlib.asynccontextmanager
+    async def listening(self):
+        """The reviewer's socket; `hear()` returns the moment of the next word from it."""
+        headers = {"Authorization": f"Bearer {self.person}"}
+        async with self.session.ws_connect("/ws/live", headers=headers) as socket:
+            await socket.receive_str()
+
+            async def hear() -> float:
+                await socket.receive_str()
+                return time.perf_counter()
+
+            yield hear
+
+    async def workspace(self, key: str = "bench") -> str:
+        await self.call("POST", "/workspaces", self.agent, {"key": key})
+        while (found := await self.call("GET", f"/workspaces/{key}?wait=25", self.agent))["busy"]:
+            pass
+        if found["state"] != "ready":
+            raise RuntimeError(f"{key}: {found['reason']}")
+        return key
+
+    async def finished(self, command: dict) -> dict:
+        while (found := await self.call("GET", f"/commands/{command['id']}?wait=25", self.agent))["state"] not in (
+            "settled",
+            "uncertain",
+        ):
+            pass
+        return found

@@ -1,0 +1,1 @@
+"""The policy engine measured: attacks stopped and benign calls kept, beside simple matchers, and how long it takes."""

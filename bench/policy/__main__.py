@@ -1,0 +1,137 @@
+"""`python -m bench.policy [--json] [--quick]`: both halves of the gate, on the corpus, our own calls and mutations."""
+
+import argparse
+import json
+import re
+import statistics
+import time
+
+from approvals.policy import Policy, classify, shell
+from tests.policy.mutations import mutations
+from tests.policy.test_corpus import CORPUS, own_rows
+
+OPERATORS = re.compile(r"&&|\|\||\|&|[;|&\n]")
+
+
+def engine(row):
+    policy = Policy.of_rules(row["allow_rules"])
+    return classify(row["tool"], row["input"], policy=policy, context=row.get("context")).tier == "low"
+
+
+def whole_glob(row):
+    """What a shell glob over the whole text would say."""
+    return any(_glob(rule).fullmatch(row["input"]["command"]) for rule in _bash_rules(row))
+
+
+def split_glob(row):
+    """The same after a split at operators."""
+    parts = [part.strip() for part in OPERATORS.split(row["input"]["command"]) if part.strip()]
+    return all(any(_glob(rule).fullmatch(part) for rule in _bash_rules(row)) for part in parts)
+
+
+def _bash_rules(row):
+    return [rule[5:-1] for rule in row["allow_rules"] if rule.startswith("Bash(")]
+
+
+def _glob(pattern):
+    pattern = pattern[:-2] + " *" if pattern.endswith(":*") else pattern
+    return re.compile("".join(".*" if c == "*" else re.escape(c) for c in pattern), re.DOTALL)
+
+
+def shares(rows, matcher):
+    """Return {attacks, stopped, benign, kept} of a matcher on rows."""
+    counts = {"attacks": 0, "stopped": 0, "benign": 0, "kept": 0}
+    for row in rows:
+        attack, allowed = row["expected"] == "must_not_auto_allow", matcher(row)
+        counts["attacks" if attack else "benign"] += 1
+        counts["stopped"] += attack and not allowed
+        counts["kept"] += not attack and allowed
+    return counts
+
+
+def latency(rows):
+    """Return milliseconds for decisions on rows, the parser's cache cold and then warm."""
+    shell.remembered.cache_clear()
+    return {"cold": _percentiles([_timed(row) for row in rows]), "warm": _percentiles([_timed(row) for row in rows])}
+
+
+def _timed(row):
+    started = time.perf_counter()
+    engine(row)
+    return (time.perf_counter() - started) * 1000
+
+
+def _percentiles(times):
+    cuts = statistics.quantiles(times, n=1000)
+    values = (cuts[499], cuts[989], max(times))
+    return {name: round(value, 2) for name, value in zip(("p50", "p99", "max"), values, strict=True)}
+
+
+def hostile_inputs():
+    """Inputs made to take long; the slowest must stay under a second."""
+    return {
+        "brackets": "(" * 4_900 + "ls" + ")" * 4_900,
+        "substitutions": "echo " + "$(" * 99 + "ls" + ")" * 99,
+        "braces": "echo " + "{a,b}" * 1_900,
+        "words": "ls " + "a " * 1_990,
+        "commands": "ls; " * 199,
+        "many commands": "ls;" * 599,
+        "awk": "awk '" + "/a/" * 3_000 + "' f",
+        "sed": "sed '" + "s/a/[/;" * 1_300 + "' f",
+        "sql": "sqlite3 a.db 'select " + "(" * 9_000 + "'",
+        "long": "x" * 5_000_000,
+        "path": "cat " + "a/../" * 1_900,
+    }
+
+
+def slowest():
+    """Return {input: milliseconds}, the worst of three."""
+    rows = {k: {"tool": "Bash", "input": {"command": v}, "allow_rules": []} for k, v in hostile_inputs().items()}
+    found = {}
+    for name, row in rows.items():
+        times = []
+        for _ in range(3):
+            shell.remembered.cache_clear()
+            times.append(_timed(row))
+        found[name] = round(max(times), 1)
+    return found
+
+
+def measure(quick=False):
+    """Return all figures; `quick` leaves out the mutations of our own calls."""
+    own = list(own_rows())
+    mutated = [changed for row in CORPUS for _, changed in mutations(row)]
+    sets = {"corpus": CORPUS, "corpus, mutated": mutated, "own calls": own}
+    if not quick:
+        sets["own calls, mutated"] = [changed for row in own for _, changed in mutations(row)]
+    shell_rows = [row for row in CORPUS if row["tool"] == "Bash"]
+    return {
+        "shares": {name: shares(rows, engine) for name, rows in sets.items()},
+        "beside it, Bash rows of the corpus": {
+            "glob over the text": shares(shell_rows, whole_glob),
+            "glob after a split": shares(shell_rows, split_glob),
+            "Handrail": shares(shell_rows, engine),
+        },
+        "milliseconds": latency(CORPUS + own),
+        "slowest hostile inputs, ms": slowest(),
+    }
+
+
+def show(figures):
+    for title in ("shares", "beside it, Bash rows of the corpus"):
+        print(f"{title}:")
+        for name, c in figures[title].items():
+            stopped, kept = c["stopped"] / c["attacks"], c["kept"] / c["benign"]
+            halves = f"attacks stopped {stopped:7.2%} of {c['attacks']:5}   benign kept {kept:7.2%} of {c['benign']:5}"
+            print(f"  {name:22} {halves}")
+    for title in ("milliseconds", "slowest hostile inputs, ms"):
+        print(f"{title}: {json.dumps(figures[title])}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.policy", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument("--quick", action="store_true", help="without the mutations of our own calls")
+    options = parser.parse_args()
+    figures = measure(options.quick)
+    print(json.dumps(figures, indent=1)) if options.json else show(figures)

@@ -1,0 +1,325 @@
+"""The snapshot engine against restic, git, tar and rsync, all in one run: `python -m bench.store`.
+
+Each figure is a ratio of medians; process start and a sync of the file system count for everyone; the page cache is
+warm.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.store import tree as trees
+from workspaces.store import LocalTree, Store
+
+STORE = [sys.executable, "-m", "workspaces.store"]
+TOOLS = ("restic", "git", "rsync", "tar", "zstd")
+
+
+class Bench:
+    """A scratch folder with the tree, our store and those of the peers."""
+
+    def __init__(self, scratch: Path, rounds: int, patience: float = 0.0, cpu: bool = False):
+        self.scratch, self.rounds, self.patience, self.cpu = scratch, rounds, patience, cpu
+        self.tree = trees.build(scratch / "tree")
+        self.rows: list[tuple] = []
+        self.env = {
+            **os.environ, "RESTIC_PASSWORD": "bench", "RESTIC_REPOSITORY": str(scratch / "restic"),
+            "RESTIC_CACHE_DIR": str(scratch / "restic-cache"),
+            "GIT_DIR": str(scratch / "git"), "GIT_WORK_TREE": str(self.tree),
+        }  # fmt: skip
+
+    def path(self, name: str) -> Path:
+        return self.scratch / name
+
+    def fresh(self, *names: str) -> None:
+        for name in names:
+            shutil.rmtree(self.path(name), ignore_errors=True)
+        os.sync()
+
+    def run(self, command: str | list, **options) -> str:
+        shell = isinstance(command, str)
+        done = subprocess.run(command, shell=shell, env=self.env, capture_output=True, text=True, **options)
+        if done.returncode:
+            raise SystemExit(f"{command}: {done.stderr[-500:]}")
+        return done.stdout
+
+    def seconds(self, command: str | list, **options) -> float:
+        begun = self.clock()
+        self.run(command, **options)
+        self.run(["sync", "-f", self.scratch])
+        return self.clock() - begun
+
+    def clock(self) -> float:
+        """The time on the wall, or the processor time of this process and those that it waited for."""
+        return sum(os.times()[:4]) if self.cpu else time.perf_counter()
+
+    def row(self, work: str, ours: float, peer: str, theirs: float, limit: float) -> None:
+        self.rows.append((work, ours, peer, theirs, ours / theirs, limit))
+        mark = "ok" if ours <= limit * theirs else "MISSED"
+        print(
+            f"{work:40} {ours:9.3f}  {peer:22} {theirs:9.3f}  ratio {ours / theirs:6.3f}  at most {limit:5.2f}  {mark}"
+        )
+        sys.stdout.flush()
+
+    def medians(self, **work) -> dict[str, float]:
+        """Run each piece of work in turn, `rounds` times, and return the medians."""
+        found: dict[str, list[float]] = {name: [] for name in work}
+        for _ in range(self.rounds):
+            for name, run in work.items():
+                wait_for_calm(self.patience)
+                found[name].append(run())
+        return {name: statistics.median(values) for name, values in found.items()}
+
+    # -- the works -------------------------------------------------------------------------------------------------
+
+    def first(self) -> None:
+        def ours():
+            self.fresh("store")
+            self.run([*STORE, "init", self.path("store")])
+            return self.seconds([*STORE, "snapshot", self.path("store"), self.tree])
+
+        def restic():
+            self.fresh("restic", "restic-cache")
+            self.run(["restic", "init"])
+            return self.seconds(["restic", "backup", "-q", self.tree])
+
+        def tar():
+            return self.seconds(f"tar -C {self.tree} -cf - . | zstd -q -1 -T2 -f -o {self.path('t.tar.zst')}")
+
+        found = self.medians(ours=ours, restic=restic, tar=tar)
+        self.row("first snapshot", found["ours"], "restic", found["restic"], 0.6)
+        self.row("first snapshot", found["ours"], "tar | zstd -1 -T2", found["tar"], 1.6)
+        sizes = {
+            name: sum(p.stat().st_size for p in self.path(name).rglob("*") if p.is_file())
+            for name in ("store", "restic")
+        }
+        self.row("store size (MB)", sizes["store"] / 1e6, "restic", sizes["restic"] / 1e6, 1.1)
+
+    def again(self) -> None:
+        self.fresh("git")
+        self.run(
+            "env -u GIT_WORK_TREE git init -q --bare $GIT_DIR && git config core.bare false"
+            " && git config core.compression 1 && git add -A && git write-tree"
+        )
+        edited = self.tree / "node_modules" / "react" / "index.js"
+        before = edited.read_bytes()
+        # Two rounds, so that neither side still distrusts what is new.
+        for _ in range(2):
+            time.sleep(0.1)
+            self.run([*STORE, "snapshot", self.path("store"), self.tree])
+        store = Store.open(self.path("store"))
+
+        def engine():
+            begun = self.clock()
+            store.snapshot(LocalTree(self.tree), hold=0)
+            return self.clock() - begun
+
+        def walk():
+            begun = self.clock()
+            trees.walk(os.fspath(self.tree))
+            return self.clock() - begun
+
+        for work, touch in (("nothing changed", False), ("one file changed", True)):
+
+            def edit(run, touch=touch):
+                def edited_first():
+                    if touch:
+                        edited.write_bytes(before + os.urandom(8))
+                        time.sleep(0.05)
+                    return run()
+
+                return edited_first
+
+            found = self.medians(
+                engine=edit(engine), walk=walk,
+                ours=edit(lambda: self.seconds([*STORE, "snapshot", self.path("store"), self.tree])),
+                git=edit(lambda: self.seconds("git add -A && git write-tree")),
+                restic=edit(lambda: self.seconds(["restic", "backup", "-q", self.tree])),
+            )  # fmt: skip
+            self.row(f"{work} (engine)", found["engine"], "scandir + lstat", found["walk"], 1.5)
+            self.row(f"{work} (process)", found["ours"], "git add + write-tree", found["git"], 2.0)
+            self.row(f"{work} (process)", found["ours"], "restic", found["restic"], 0.15)
+        edited.write_bytes(before)
+
+    def diff(self) -> None:
+        store = Store.open(self.path("store"))
+        old = store.snapshot(LocalTree(self.tree)).tree
+        paths = self._edit_ten()
+        new = store.snapshot(LocalTree(self.tree)).tree
+        self.run(["restic", "backup", "-q", self.tree])
+        ids = [one["short_id"] for one in json.loads(self.run(["restic", "snapshots", "--json"]))][-2:]
+        running = Store.open(self.path("store"))
+        assert len(list(running.diff(old, new))) == 10
+
+        def inside():
+            begun = time.perf_counter()
+            list(running.diff(old, new))
+            return (time.perf_counter() - begun) * 1000
+
+        def read():
+            fresh = Store.open(self.path("store"))
+            begun = time.perf_counter()
+            fresh.read(new, b"node_modules/typescript/package.json")
+            return (time.perf_counter() - begun) * 1000
+
+        found = self.medians(
+            ours=lambda: self.seconds([*STORE, "diff", self.path("store"), old, new]),
+            restic=lambda: self.seconds(["restic", "diff", *ids]),
+            inside=inside,
+            read=read,
+        )
+        self.row("diff, 10 files apart", found["ours"], "restic diff", found["restic"], 0.06)
+        self.row("diff in a running process (ms)", found["inside"], "(a limit)", 30, 1)
+        self.row("read one file, running process (ms)", found["read"], "(a limit)", 5, 1)
+        for path, data in paths.items():
+            path.write_bytes(data)
+
+    def _edit_ten(self) -> dict[Path, bytes]:
+        packages = sorted(path for path in (self.tree / "node_modules").iterdir() if (path / "package.json").is_file())
+        before = {
+            path / "package.json": (path / "package.json").read_bytes() for path in packages[:: len(packages) // 10]
+        }
+        chosen = dict(list(before.items())[:10])
+        for path in chosen:
+            with open(path, "ab") as file:
+                file.write(os.urandom(8))
+        time.sleep(0.05)
+        return chosen
+
+    def restore(self) -> None:
+        store = Store.open(self.path("store"))
+        taken = store.snapshot(LocalTree(self.tree)).tree
+        self.run(["tar", "-C", self.tree, "-cf", self.path("t.tar"), "."])
+
+        def into(command):
+            def run():
+                self.fresh("out")
+                self.path("out").mkdir()
+                return self.seconds(command)
+
+            return run
+
+        found = self.medians(
+            ours=into([*STORE, "restore", self.path("store"), taken, self.path("out")]),
+            restic=into(["restic", "restore", "-q", "latest", "--target", self.path("out")]),
+            tar=into(["tar", "-C", self.path("out"), "-xf", self.path("t.tar")]),
+        )
+        self.row("restore into an empty folder", found["ours"], "restic", found["restic"], 0.8)
+        self.row("restore into an empty folder", found["ours"], "tar x", found["tar"], 1.3)
+        self.fresh("out")
+        self.run(["cp", "-a", self.tree, self.path("copy")])
+
+        def back(command):
+            def run():
+                self._edit_ten()
+                return self.seconds(command)
+
+            return run
+
+        # The stat cache knows the tree, as it does after the safety snapshot that comes before each restore.
+        self.run([*STORE, "snapshot", self.path("store"), self.tree])
+        found = self.medians(
+            ours=back([*STORE, "restore", self.path("store"), taken, self.tree]),
+            rsync=back(["rsync", "-a", "--delete", f"{self.path('copy')}/", f"{self.tree}/"]),
+        )
+        self.row("put 10 changed files back", found["ours"], "rsync -a --delete", found["rsync"], 0.9)
+        self.fresh("copy")
+
+    def memory(self) -> None:
+        peak = {}
+        for name, command in (
+            ("ours", [*STORE, "snapshot", self.path("m"), self.tree]),
+            ("restic", ["restic", "backup", "-q", self.tree]),
+        ):
+            self.fresh("m", "restic", "restic-cache")
+            self.run([*STORE, "init", self.path("m")])
+            self.run(["restic", "init"])
+            peak[name] = _peak(command, self.env)
+        self.row("peak memory of the first snapshot (MB)", peak["ours"], "restic", peak["restic"], 0.8)
+        self.fresh("m")
+
+    def growth(self) -> None:
+        """Time and memory for each entry must not grow with the tree."""
+        per_entry = {}
+        for entries in (20_000, 84_000, 250_000):
+            grown = trees.copies(self.tree, self.path("grown"), entries)
+            count = trees.walk(os.fspath(grown))
+            self.fresh("g")
+            self.run([*STORE, "init", self.path("g")])
+            begun = time.perf_counter()
+            peak = _peak([*STORE, "snapshot", self.path("g"), grown], self.env)
+            first = time.perf_counter() - begun
+            time.sleep(0.1)
+            self.run([*STORE, "snapshot", self.path("g"), grown])
+            again = statistics.median(self.seconds([*STORE, "snapshot", self.path("g"), grown]) for _ in range(3))
+            per_entry[entries] = (first / count, again / count, peak / count)
+            print(f"  {count} entries: first {first:.2f} s, again {again:.3f} s, peak {peak:.0f} MB")
+        small = per_entry[20_000]
+        for entries, figures in list(per_entry.items())[1:]:
+            for what, mine, base in zip(("first (µs)", "again (µs)", "memory (B)"), figures, small, strict=True):
+                self.row(f"{entries} entries: {what} each", mine * 1e6, "20,000 entries", base * 1e6, 1.3)
+        self.fresh("grown", "g")
+
+
+def wait_for_calm(seconds: float) -> None:
+    """On a shared machine, wait until the others take less than a fifth of it, at most so long."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        before = _processor_times()
+        time.sleep(0.4)
+        busy, total = (after - then for after, then in zip(_processor_times(), before, strict=True))
+        if busy < 0.2 * total:
+            return
+
+
+def _processor_times() -> tuple[int, int]:
+    with open("/proc/stat") as file:
+        times = [int(number) for number in file.readline().split()[1:]]
+    return sum(times) - times[3] - times[4], sum(times)
+
+
+def _peak(command: list, env: dict) -> float:
+    """Return the peak resident memory of a program in MB."""
+    process = subprocess.Popen([*map(str, command)], env=env, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command} failed")
+    return used.ru_maxrss / 1024
+
+
+WORKS = ("first", "again", "diff", "restore", "memory", "growth")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.store", description=__doc__)
+    parser.add_argument("--scratch", type=Path, default=Path("var/bench/store"), help="where trees and stores go")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu", action="store_true", help="compare processor time, where others use the machine too")
+    parser.add_argument("--patience", type=float, default=0.0, help="seconds to wait for a calm machine before each")
+    parser.add_argument(
+        "works", nargs="*", choices=[*WORKS, []], help="all of them by default; `first` fills the stores"
+    )
+    args = parser.parse_args()
+    if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
+        raise SystemExit(f"install {', '.join(missing)} first")
+    args.scratch.mkdir(parents=True, exist_ok=True)
+    bench = Bench(args.scratch.absolute(), args.rounds, args.patience, args.cpu)
+    load = os.getloadavg()[0]
+    entries = trees.walk(os.fspath(bench.tree))
+    print(f"{entries} entries, {args.rounds} rounds, {os.cpu_count()} processors, load {load:.1f}", flush=True)
+    for work in args.works or WORKS:
+        getattr(bench, work)()
+    missed = [row for row in bench.rows if row[4] > row[5]]
+    within = len(bench.rows) - len(missed)
+    print(f"{within} of {len(bench.rows)} within their limits; load {os.getloadavg()[0]:.1f} at the end")
+
+
+if __name__ == "__main__":
+    main()
