@@ -1,6 +1,8 @@
 """The ground that all tests stand on: a home of their own, a cast with fixed roles, and the whole product on demand."""
 
 import os
+import subprocess
+import sys
 import tempfile
 
 # Before anything of Django loads: settings make folders and keys where these say.
@@ -34,7 +36,7 @@ from django.test import Client, TransactionTestCase
 from dashboard import triggers
 from dashboard.models import Agent, Membership, Role, Team
 from dashboard.tokens import make_token
-from tests.product import Product
+from tests.product import CHECKOUT, Product
 
 REQUIRED = {name for name in os.environ.get("HANDRAIL_TEST_REQUIRE", "").split(",") if name}
 _flush = TransactionTestCase._fixture_teardown
@@ -76,6 +78,23 @@ def require():
         pytest.skip(f"{name}: {reason}")
 
     return missing
+
+
+@pytest.fixture(scope="session")
+def ordinary_user(require) -> int:
+    """The id of a user whom root may become and who can run this checkout; for tests that start something as them."""
+    user = 65534
+    if os.geteuid() != 0:
+        require("user", "only root can become somebody else; the other tests have run as an ordinary user")
+    try:
+        seen = subprocess.run(
+            [sys.executable, "-c", "import django, manage"], cwd=CHECKOUT, user=user, group=user, extra_groups=[]
+        ).returncode
+    except OSError:
+        seen = None
+    if seen != 0:
+        require("user", f"an ordinary user can't run {sys.executable} in this checkout; a folder above is closed to them")
+    return user
 
 
 @pytest.fixture(scope="session")

@@ -391,14 +391,12 @@ def test_a_frozen_run_can_be_stopped(begin):
 # As somebody else
 
 
-def test_all_of_this_holds_for_an_ordinary_user(ground, require):
-    if os.getuid() != 0:
-        require("root", "only root can become somebody else; the other tests have just run as an ordinary user")
+def test_all_of_this_holds_for_an_ordinary_user(ground, ordinary_user):
     ground.chmod(0o777)
     outcome = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", __file__, "-k", "not ordinary_user"],
-        user=NOBODY,
-        group=NOBODY,
+        user=ordinary_user,
+        group=ordinary_user,
         extra_groups=[],
         env={"PATH": os.environ["PATH"], "TMPDIR": str(ground), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(ground)},
         capture_output=True,

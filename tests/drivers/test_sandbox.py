@@ -256,7 +256,7 @@ def run_python(run, program: str) -> str:
             return output.read()
 
 
-def test_where_user_namespaces_are_refused_the_probe_says_so_and_what_to_do(begin, ground):
+def test_where_user_namespaces_are_refused_the_probe_says_so_and_what_to_do(begin, ground, request):
     begin("sandbox")
     # A real refusal: inside a sandbox that allows no further ones.
     refusing = [find_bwrap().path, "--unshare-user", "--disable-userns", "--dev-bind", "/", "/"]
@@ -269,7 +269,7 @@ def test_where_user_namespaces_are_refused_the_probe_says_so_and_what_to_do(begi
     """
     home = ground / "refused"
     home.mkdir()
-    user = NOBODY if os.getuid() == 0 else os.getuid()
+    user = request.getfixturevalue("ordinary_user") if os.getuid() == 0 else os.getuid()
     os.chown(home, user, -1)
     outcome = subprocess.run(
         [*refusing, sys.executable, "-B", "-c", script, str(home)],

@@ -172,9 +172,8 @@ def test_files_that_vanish_meanwhile_are_no_error(store, tree, work):
     assert {b"README.md", b"empty", b"link", b"src"} <= {entry.name for entry in store.ls(taken.tree)}
 
 
+@pytest.mark.usefixtures("ordinary_user")
 def test_files_that_may_not_be_read_are_listed_and_never_harmed(tmp_path):
-    if os.geteuid() != 0:
-        pytest.skip("needs root to become somebody else")
     home = tmp_path / "home"
     home.mkdir()
     program = """

@@ -1,7 +1,9 @@
 """Workspaces are tested from outside: the whole product, an agent's token, real bubblewrap and real git."""
 
 import subprocess
+import tempfile
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -74,8 +76,7 @@ def desk(product, token):
 @pytest.fixture(scope="session")
 def repository(product):
     """A small git repository with two branches under the allowed folder; its path and the two commits."""
-    path = product.sources / "calc-of-workspaces"
-    path.mkdir()
+    path = Path(tempfile.mkdtemp(prefix="calc-", dir=product.sources))
 
     def git(*args):
         identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
