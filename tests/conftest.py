@@ -93,7 +93,9 @@ def ordinary_user(require) -> int:
     except OSError:
         seen = None
     if seen != 0:
-        require("user", f"an ordinary user can't run {sys.executable} in this checkout; a folder above is closed to them")
+        require(
+            "user", f"an ordinary user can't run {sys.executable} in this checkout; a folder above is closed to them"
+        )
     return user
 
 

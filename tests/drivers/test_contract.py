@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.runs import NOBODY, Running, finish, until
+from tests.drivers.runs import Running, finish, until
 from workspaces.drivers.base import DriverError, Owner, RunSpec, get_driver
 from workspaces.drivers.initclient import InitClient, InitRefused
 

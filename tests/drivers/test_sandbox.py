@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.runs import NOBODY, Blocking, until
+from tests.drivers.runs import Blocking, until
 from workspaces.drivers import launch
 from workspaces.drivers.base import Limits, RunSpec, get_driver
 from workspaces.drivers.initclient import InitClient, InitRefused
