@@ -11,7 +11,7 @@ from approvals.moves import move
 from dashboard import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, not_allowed
-from workspaces import lifecycle
+from workspaces import programs
 from workspaces.models import Command, Effect
 
 CLOCK = Actor.system("clock")
@@ -112,7 +112,7 @@ def stop_everything(team: Team, *, caller) -> dict:
             )
         Event.objects.record(team, actor=by, verb="team.stopped", subject=team, data={"withdrawn": withdrawn})
     commands = Command.objects.filter(workspace__team=team, effect__in=Effect.objects.open())
-    ended = [lifecycle.cancel_command(command, by=by) for command in commands.select_related("effect", "workspace")]
+    ended = [programs.cancel_command(command, by=by) for command in commands.select_related("effect", "workspace")]
     team.refresh_from_db()
     return {"withdrawn": withdrawn, "commands": len(ended)}
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.pages import Slice, carry_out, in_threads, must, signed_in
 from dashboard.problems import Problem
-from workspaces import effects, lifecycle
+from workspaces import effects, programs
 from workspaces.checks import checks_of
 from workspaces.environments import newest_of
 from workspaces.file_pages import RAW_POLICY
@@ -53,7 +53,7 @@ def run(request, team, key):
         wish["command"] = request.POST.get("command", "").replace("\r\n", "\n")
     return carry_out(
         request,
-        lambda: lifecycle.run_command(workspace, wish, by=request.caller.actor),
+        lambda: programs.run_command(workspace, wish, by=request.caller.actor),
         then=lambda command: reverse("command", args=[team, key, command.pk]),
         otherwise=reverse("workspace-checks", args=[team, key]),
     )
@@ -120,6 +120,6 @@ def cancel(request, team, key, pk):
     must(request.caller, "use_workspace", workspace.team_id)
     return carry_out(
         request,
-        lambda: lifecycle.cancel_command(_command(workspace, pk), by=request.caller.actor),
+        lambda: programs.cancel_command(_command(workspace, pk), by=request.caller.actor),
         then=reverse("command", args=[team, key, pk]),
     )

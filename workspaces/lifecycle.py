@@ -1,4 +1,4 @@
-"""What moves a workspace: create, resume, pause, stop, snapshot, restore, fork, delete; and running a command.
+"""What moves a workspace: create, resume, pause, stop, snapshot, restore, fork, delete.
 
 Each function checks whether the move is possible now and asks the runner for it by an Effect; the runner's kinds
 (workspaces/runner/kinds) carry it out and change the state. A move that is under way already is joined, not doubled.
@@ -16,17 +16,14 @@ from dashboard import clock
 from dashboard.access import Caller
 from dashboard.models import Actor, Event
 from dashboard.problems import conflict, invalid, not_allowed
-from dashboard.strict_json import canonical
 from workspaces import effects, uploads
 from workspaces.history import find_snapshot
 from workspaces.models import (
     KEY_PATTERN,
-    Command,
     Effect,
     Environment,
     Snapshot,
     State,
-    Terminal,
     Workspace,
     WorkspaceLabel,
 )
@@ -35,7 +32,6 @@ from workspaces.sources import check_git
 KINDS = "workspaces.runner.kinds"
 ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "microvm": "microvm"}
 BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}+-]{0,199}")
-COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
 STATE_WORDS = {
     State.CREATING: "is being made",
     State.SETTING_UP: "is getting ready",
@@ -384,104 +380,6 @@ def untrash(workspace, *, by: Actor) -> Workspace:
 
 def purge_date():
     return clock.now() + timedelta(days=settings.HANDRAIL_TRASH_DAYS)
-
-
-# Commands ------------------------------------------------------------------------------------------------------------
-
-
-def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None = None) -> Command:
-    """Run a program; `wish` as on the API: {command | argv | check, cwd?, env?, timeout_s?}.
-
-    The same idempotency key with the same wish is the same command; with another, Problem 422.
-    """
-    argv, shown = _argv(workspace, wish)
-    body_hash = hashlib.sha256(canonical(wish)).hexdigest()
-    with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
-        if idempotency_key:
-            known = Command.objects.filter(workspace=workspace, idempotency_key=idempotency_key).first()
-            if known and known.body_hash != body_hash:
-                raise invalid("This Idempotency-Key was used for another command.")
-            if known:
-                return known
-        if workspace.team.stopped_at:
-            raise conflict("Everything is stopped in this team; a person has to lift that first.")
-        wake(workspace, by=by)
-        effect = effects.submit(f"{KINDS}.command", workspace=workspace, by=by)
-        command = Command.objects.create(
-            workspace=workspace,
-            effect=effect,
-            argv=argv,
-            shown=shown,
-            cwd=wish.get("cwd") or "/workspace",
-            env=wish.get("env") or {},
-            check_name=wish.get("check") or "",
-            timeout_s=wish.get("timeout_s") or 3600,
-            idempotency_key=idempotency_key,
-            body_hash=body_hash,
-            by=effect.by,
-        )
-        record(workspace, by, "command.asked", {"command": shown[:500]}, subject=command)
-    return command
-
-
-def _argv(workspace, wish) -> tuple[list[str], str]:
-    if check := wish.get("check"):
-        if check not in workspace.environment.checks:
-            raise invalid(f"The environment has no check named {check!r}.")
-        wish = {"command": workspace.environment.checks[check]}
-    command, argv = wish.get("command"), wish.get("argv")
-    if (command is None) == (argv is None):
-        raise invalid("Give exactly one of command, argv and check.")
-    found = [*argv] if argv is not None else ["bash", "-c", command]
-    texts = [*found, wish.get("cwd") or "", *(wish.get("env") or {}), *(wish.get("env") or {}).values()]
-    if not found or not found[0] or (command is not None and not command.strip()):
-        raise invalid("The command is empty.")
-    if any("\0" in text for text in texts):
-        raise invalid("A command holds no NUL.")
-    if any(len(text.encode("utf-8", "surrogatepass")) > COMMAND_BYTES for text in texts):
-        raise invalid(f"A command has at most {COMMAND_BYTES:,} bytes; write a file and run that.")
-    return found, command if command is not None else " ".join(found)
-
-
-def cancel_command(command: Command, *, by: Actor) -> Command:
-    """Ask the runner to end it; one that is over stays as it is."""
-    with transaction.atomic():
-        if effects.is_over(command.effect):
-            return command
-        if Command.objects.filter(pk=command.pk, cancelled_at=None).update(cancelled_at=clock.now()):
-            record(command.workspace, by, "command.cancelled", subject=command)
-    transaction.on_commit(effects.nudge)
-    return command
-
-
-def cancel_commands(team, *, by: Actor) -> int:
-    """Stop-all: every command of the team that is not over is cancelled; how many."""
-    under_way = Command.objects.filter(workspace__team=team, effect__in=Effect.objects.open())
-    found = list(under_way.select_related("workspace", "effect"))
-    for command in found:
-        cancel_command(command, by=by)
-    return len(found)
-
-
-def open_terminal(workspace, wish: dict, *, by: Actor) -> Terminal:
-    """A pty in the workspace: {argv?, cols?, rows?}; it lives until its program ends."""
-    argv = wish.get("argv") or ["bash", "-l"]
-    if any("\0" in text for text in argv):
-        raise invalid("A command holds no NUL.")
-    with transaction.atomic():
-        wake(workspace, by=by)
-        effect = effects.submit(f"{KINDS}.terminal", workspace=workspace, by=by)
-        terminal = Terminal.objects.create(
-            workspace=workspace,
-            effect=effect,
-            argv=argv,
-            cols=wish.get("cols") or 80,
-            rows=wish.get("rows") or 24,
-            opened_by=effect.by,
-        )
-        record(workspace, by, "terminal.opened", {"argv": argv[:5]}, subject=terminal)
-    return terminal
 
 
 def may(caller: Caller, verb: str, workspace):

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.pages import Slice, carry_out, in_threads, must, signed_in
-from workspaces import effects, lifecycle, terminals
+from workspaces import effects, programs, terminals
 from workspaces.file_pages import RAW_POLICY
 from workspaces.head import find, look
 from workspaces.models import Terminal
@@ -38,7 +38,7 @@ def open_one(request, team, key):
     argv = terminals.for_command(request.POST.get("command", "").replace("\r\n", "\n"))
     return carry_out(
         request,
-        lambda: lifecycle.open_terminal(workspace, {"argv": argv}, by=request.caller.actor),
+        lambda: programs.open_terminal(workspace, {"argv": argv}, by=request.caller.actor),
         then=lambda terminal: reverse("terminal", args=[team, key, terminal.pk]),
         otherwise=reverse(TAB, args=[team, key]),
     )

@@ -96,9 +96,9 @@ def test_what_was_due_is_unclear_and_does_not_run(new_product, backed_up, tmp_pa
     assert waiting.manage("restore", str(backed_up["folder"])).returncode == 0
     # A command that the runner never got to see: it was due when the next backup was made.
     ask = (
-        "from dashboard.models import Actor; from workspaces import lifecycle; from workspaces.models import Workspace;"
+        "from dashboard.models import Actor; from workspaces import programs; from workspaces.models import Workspace;"
         "workspace = Workspace.objects.get(key='saved');"
-        "lifecycle.run_command(workspace, {'command': 'echo ran > ran.txt'}, by=Actor.system('test'))"
+        "programs.run_command(workspace, {'command': 'echo ran > ran.txt'}, by=Actor.system('test'))"
     )
     asked = waiting.manage("shell", "-c", ask)
     assert asked.returncode == 0, asked.stderr

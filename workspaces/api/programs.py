@@ -10,7 +10,7 @@ from ninja import Header, Query, Router, Status
 from dashboard.contract import PROBLEMS, AsyncBearer
 from dashboard.live import feed
 from dashboard.problems import not_found
-from workspaces import effects, lifecycle, schemas
+from workspaces import effects, lifecycle, programs, schemas
 from workspaces.api.finding import CONTROLLED, LONGEST_WAIT, asked, find, page_of
 from workspaces.models import Command, Workspace
 from workspaces.runner import client
@@ -33,7 +33,7 @@ def run_command(
     workspace, body = find(request, key, "use_workspace"), wish.model_dump(exclude_none=True)
     if waiting := asked(request, workspace, "command", body):
         return Status(202, waiting)
-    command = lifecycle.run_command(workspace, body, by=request.auth.actor, idempotency_key=idempotency_key)
+    command = programs.run_command(workspace, body, by=request.auth.actor, idempotency_key=idempotency_key)
     return Status(201, schemas.command_out(command))
 
 
@@ -94,14 +94,14 @@ def cancel_command(request, id: str):
     """Ask it to end; one that is over stays as it is."""
     command = _command(request, id)
     lifecycle.may(request.auth, "use_workspace", command.workspace)
-    return Status(202, schemas.command_out(lifecycle.cancel_command(command, by=request.auth.actor)))
+    return Status(202, schemas.command_out(programs.cancel_command(command, by=request.auth.actor)))
 
 
 @router.post("/workspaces/{key}/terminals", response={201: schemas.TerminalOut} | PROBLEMS, tags=["terminals"])
 def open_terminal(request, key: str, wish: schemas.NewTerminal = None):
     """Open a pty; its bytes are at the WebSocket /ws/terminals/{id}?offset=N."""
     workspace = find(request, key, "type_in_terminal")
-    terminal = lifecycle.open_terminal(
+    terminal = programs.open_terminal(
         workspace, wish.model_dump(exclude_none=True) if wish else {}, by=request.auth.actor
     )
     return Status(201, schemas.terminal_out(terminal))
