@@ -1,4 +1,7 @@
-"""Kill points for the crash tests (security.md K0–K9). Without HANDRAIL_FAILPOINT each costs one comparison."""
+"""Kill points for the crash tests: K0–K9 on an action's way, and those of a workspace's life by name (`pause.stopped`).
+
+Without HANDRAIL_FAILPOINT each costs one comparison.
+"""
 
 import os
 import signal
@@ -9,14 +12,15 @@ from django.conf import settings
 def failpoint(name: str):
     """Die by SIGKILL here when HANDRAIL_FAILPOINT names this point; `name:FILE` dies only while FILE exists.
 
-    Several points are separated by commas.
+    `name=stop` stops the process by SIGSTOP instead. Several points are separated by commas.
     """
     if not settings.HANDRAIL_FAILPOINT:
         return
     for point in settings.HANDRAIL_FAILPOINT.split(","):
-        armed_name, _, flag = point.partition(":")
+        armed, _, flag = point.partition(":")
+        armed_name, _, how = armed.partition("=")
         if armed_name == name and _is_loaded(flag):
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGSTOP if how == "stop" else signal.SIGKILL)
 
 
 def _is_loaded(flag: str) -> bool:

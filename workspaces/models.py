@@ -51,7 +51,11 @@ class Environment(models.Model):
     egress = models.JSONField(default=dict, blank=True)  # {"setup": [host…], "agent": [host…]}
     limits = models.JSONField(default=dict, blank=True)  # {"memory_bytes", "cpus", "pids", "disk_bytes"}
     minimum_isolation = models.CharField(max_length=20, default="namespace")
+    services = models.JSONField(
+        default=dict, blank=True
+    )  # {name: shell command}: programs that come back at each start
     idle_seconds = models.PositiveIntegerField(default=0)  # 0: the installation's setting
+    stop_seconds = models.PositiveIntegerField(default=0)  # asleep for so long, it stops; 0: the installation's setting
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = OfTeamQuerySet.as_manager()
@@ -111,7 +115,10 @@ class Workspace(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     last_active_at = models.DateTimeField(null=True, blank=True)
     awake_until = models.DateTimeField(null=True, blank=True)
+    owed = models.TextField(blank=True)  # why the snapshot at the end of its last run is missing, in words
     proof = models.JSONField(default=dict, blank=True)  # the last one: {at, snapshot, entries, differ, names, how}
+    alarm = models.JSONField(default=dict, blank=True)  # a proof that did not hold and that nobody has answered yet
+    vitals = models.JSONField(default=dict, blank=True)  # as measured: {at, bytes, frozen, ports}
     trashed_at = models.DateTimeField(null=True, blank=True)
     purge_at = models.DateTimeField(null=True, blank=True)
     purged_at = models.DateTimeField(null=True, blank=True)  # a tombstone: the row stays, the files are gone
@@ -300,6 +307,7 @@ class Command(models.Model):
     cwd = models.TextField(default="/workspace")
     env = models.JSONField(default=dict, blank=True)
     check_name = models.CharField(max_length=80, blank=True)
+    service = models.CharField(max_length=80, blank=True)  # its name in the environment
     timeout_s = models.PositiveIntegerField(default=3600)
     exit_status = models.IntegerField(null=True, blank=True)
     signal = models.IntegerField(null=True, blank=True)

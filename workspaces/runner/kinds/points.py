@@ -6,7 +6,7 @@ from workspaces import folders, history, lifecycle
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.runner import files, snapshots
 from workspaces.runner.job import Kind
-from workspaces.runner.kinds.starts import _prove
+from workspaces.runner.kinds.resumes import prove
 from workspaces.store import StoreError, recover
 
 HOLDERS = 20  # processes named that still hold an old file open
@@ -97,7 +97,7 @@ class RestorePoint(Kind):
 
     def _proof(self, workspace, target, back, paths):
         workspace.head = back if paths else target
-        proof = _prove(workspace)
+        proof = prove(workspace)
         workspace.head = back
         return proof
 

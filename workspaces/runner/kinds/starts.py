@@ -1,6 +1,5 @@
-"""Create and resume: what brings a workspace up."""
+"""Create, and what brings a workspace up."""
 
-import hashlib
 import os
 import shutil
 
@@ -9,13 +8,12 @@ from django.db import transaction
 
 from dashboard import clock
 from dashboard.problems import Problem
-from dashboard.strict_json import canonical
 from workspaces import lifecycle, places, sources, uploads
 from workspaces.drivers.base import DriverError, Limits, RunSpec
-from workspaces.models import Manifest, Run, Snapshot, State, Workspace
+from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.runner import programs, snapshots
 from workspaces.runner.job import Job, Kind
-from workspaces.store import StoreError, import_archive, recover
+from workspaces.store import StoreError, import_archive
 
 
 class Failed(Exception):
@@ -93,7 +91,8 @@ class Create(Kind):
                 # Before the first snapshot: it holds the owners that the files will have.
                 await job.driver.prepare(spec_of(workspace, f"setup-{job.effect.pk}"))
             if workspace.environment.setup and "fork" not in workspace.source:
-                await self._set_up(job)
+                await job.thread(_move, workspace, State.CREATING, State.SETTING_UP, job.by)
+                await set_up(job)
             await job.progress(step="snapshot")
             await job.snapshot("fork" if "fork" in workspace.source else "setup")
             if workspace.baseline is None:
@@ -111,36 +110,6 @@ class Create(Kind):
                 await job.driver.stop(owner)
         return {"ok": False, "reason": "The runner stopped while this was being made. Try again starts from nothing."}
 
-    async def _set_up(self, job):
-        workspace = job.workspace
-        await job.thread(_move, workspace, State.CREATING, State.SETTING_UP, job.by)
-        await job.progress(step="setup")
-        run_id = f"setup-{job.effect.pk}"
-        home = places.folder_of(workspace.pk) / "setup-home"
-        await job.thread(_fresh, home)
-        spec = spec_of(workspace, run_id, phase="setup", home=home)
-        await job.driver.prepare(spec)
-        owner = await job.driver.start(spec)
-        try:
-            ended = await programs.run(
-                job,
-                ["bash", "-eu", "-o", "pipefail", "-c", workspace.environment.setup],
-                cwd="/workspace",
-                env={"HANDRAIL_PHASE": "setup"},
-                timeout_s=settings.HANDRAIL_SETUP_SECONDS,
-                owner=owner,
-            )
-        finally:
-            await job.driver.stop(owner)
-            await job.driver.clear(owner)
-            await job.thread(shutil.rmtree, home, ignore_errors=True)
-        if not ended["ok"]:
-            raise Failed(ended["reason"])
-        if ended["exit_status"] != 0:
-            said = await job.said(ended)
-            note = "It runs without network in this version. Its last words:"
-            raise Failed(f"The set-up script failed ({ended['words']}). {note}\n{said or '(none)'}")
-
     def finish(self, job, outcome):
         workspace = job.workspace
         if outcome["ok"]:
@@ -150,6 +119,37 @@ class Create(Kind):
         Run.objects.filter(workspace=workspace, ended_at=None).update(ended_at=now, end_reason=outcome["reason"][:200])
         Workspace.objects.filter(pk=workspace.pk).update(state=State.FAILED, reason=outcome["reason"])
         lifecycle.record(workspace, job.by, "workspace.failed", {"reason": outcome["reason"][:1000]})
+
+
+async def set_up(job: Job):
+    """Run the environment's set-up script in the live tree, in a Run and a home of its own. Raises Failed."""
+    workspace = job.workspace
+    await job.progress(step="setup")
+    run_id = f"setup-{job.effect.pk}"
+    home = places.folder_of(workspace.pk) / "setup-home"
+    await job.thread(_fresh, home)
+    spec = spec_of(workspace, run_id, phase="setup", home=home)
+    await job.driver.prepare(spec)
+    owner = await job.driver.start(spec)
+    try:
+        ended = await programs.run(
+            job,
+            ["bash", "-eu", "-o", "pipefail", "-c", workspace.environment.setup],
+            cwd="/workspace",
+            env={"HANDRAIL_PHASE": "setup"},
+            timeout_s=settings.HANDRAIL_SETUP_SECONDS,
+            owner=owner,
+        )
+    finally:
+        await job.driver.stop(owner)
+        await job.driver.clear(owner)
+        await job.thread(shutil.rmtree, home, ignore_errors=True)
+    if not ended["ok"]:
+        raise Failed(ended["reason"])
+    if ended["exit_status"] != 0:
+        said = await job.said(ended)
+        note = "It runs without network in this version. Its last words:"
+        raise Failed(f"The set-up script failed ({ended['words']}). {note}\n{said or '(none)'}")
 
 
 async def _up_or_why_not(job) -> str:
@@ -206,63 +206,3 @@ def _move(workspace, before, after, by, verb=None, reason=""):
             rows = rows.filter(state=before)
         rows.update(state=after, reason=reason, last_active_at=clock.now())
         lifecycle.record(workspace, by, verb or f"workspace.{after}")
-
-
-class Resume(Kind):
-    """Recover what a crash left, prove that the files are those that went to sleep, and bring it up."""
-
-    async def perform(self, job):
-        workspace = await job.refresh()
-        if workspace.state == State.READY and await _is_up(job):
-            return {"ok": True, "already": True}
-        if workspace.state not in (State.PAUSED, State.STOPPED, State.READY):
-            return {"ok": False, "reason": f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}."}
-        await job.started()
-        async with job.lock():
-            await job.thread(recover, snapshots.journal_of(workspace))
-            proof = await job.thread(_prove, workspace)
-        run = await bring_up(job)
-        return {"ok": True, "run": str(run.pk), "proof": proof}
-
-    def finish(self, job, outcome):
-        workspace = job.workspace
-        if not outcome["ok"]:
-            Workspace.objects.filter(pk=workspace.pk).update(reason=outcome["reason"])
-            lifecycle.record(workspace, job.by, "workspace.resume_failed", {"reason": outcome["reason"][:1000]})
-            return
-        if outcome.get("already"):
-            return
-        proof = outcome["proof"]
-        Run.objects.filter(pk=outcome["run"]).update(proof_entries=proof["entries"], proof_differ=proof["differ"])
-        Workspace.objects.filter(pk=workspace.pk).update(
-            state=State.READY, reason="", proof=proof, last_active_at=clock.now()
-        )
-        body = {"format": 1, "workspace": workspace.key, "resumed_at": clock.now().isoformat(), "proof": proof}
-        Manifest.objects.create(run_id=outcome["run"], body=body, sha256=hashlib.sha256(canonical(body)).hexdigest())
-        verb = "workspace.resumed" if not proof["differ"] else "workspace.proof_failed"
-        lifecycle.record(workspace, job.by, verb, proof)
-
-
-async def _is_up(job) -> bool:
-    owner = await job.owner()
-    return owner is not None and await job.driver.alive(owner)
-
-
-def _prove(workspace, full=False) -> dict:
-    """{at, snapshot, entries, differ, names, how}: the live tree beside the newest snapshot."""
-    if workspace.head is None:
-        return {"at": clock.now().isoformat(), "snapshot": None, "entries": 0, "differ": 0, "names": [], "how": "none"}
-    found = snapshots.store_of(workspace).compare(workspace.head.tree_hex, snapshots.live_tree(workspace), full=full)
-    return {
-        "at": clock.now().isoformat(),
-        "snapshot": workspace.head.number,
-        "entries": found.entries,
-        "differ": len(found.differ),
-        "names": [_name(entry) for entry in found.differ[:100]],
-        "how": "full" if full else "stat, and content where stat differs",
-    }
-
-
-def _name(entry) -> str:
-    path = entry if isinstance(entry, bytes) else getattr(entry, "path", entry)
-    return path.decode("utf-8", "backslashreplace") if isinstance(path, bytes) else str(path)
