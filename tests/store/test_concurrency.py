@@ -1,5 +1,6 @@
 """Writers, readers, collections and an attacker at once."""
 
+import mmap
 import os
 import subprocess
 import sys
@@ -83,69 +84,93 @@ def test_a_waiting_writer_can_be_cancelled(store, tree):
         store.snapshot(tree, cancel=stop, wait=30)
 
 
+# The trap lies beside the tree, where no restore removes it. When one has taken the link away, another is laid; only
+# exchanges of a folder with a link count. A mapped file counts them, so that it shows which fell into a restore.
 ATTACKER = """
-import ctypes, os, sys, time
-work, outside = os.fsencode(sys.argv[1]), os.fsencode(sys.argv[2])
-os.symlink(outside, os.path.join(work, b"trap"))
-libc, flips = ctypes.CDLL(None), 0
-folder, trap = os.path.join(work, b"d"), os.path.join(work, b"trap")
+import ctypes, itertools, mmap, os, sys
+work, outside, trap, parent = *map(os.fsencode, sys.argv[1:4]), os.getppid()
+count, folder = mmap.mmap(os.open(sys.argv[4], os.O_RDWR), 8), os.path.join(work, b"d")
+syscall, call, flips = ctypes.CDLL(None).syscall, 316 if os.uname().machine == "x86_64" else 276, 0
+def exchange(a, b):
+    return syscall(call, -100, a, -100, b, 2) == 0  # renameat2(RENAME_EXCHANGE): at each moment one or the other
+def link():
+    return os.path.islink(folder) or os.path.islink(trap)
+os.symlink(outside, trap)
 print("ready", flush=True)
-while not os.path.exists(sys.argv[3]):
-    # renameat2(RENAME_EXCHANGE): at each moment `d` is a folder or a link to the outside.
-    flips += libc.syscall(316 if os.uname().machine == "x86_64" else 276, -100, folder, -100, trap, 2) == 0
-print(flips, flush=True)
+for number in itertools.count():
+    if os.getppid() != parent:
+        break
+    made = sum(exchange(folder, trap) for _ in range(9))
+    if link():
+        flips += made
+        count[:] = flips.to_bytes(8, sys.byteorder)
+    else:
+        os.symlink(outside, b"%s%d" % (trap, number))
+        exchange(b"%s%d" % (trap, number), trap)
 """
+FLIPS = 1000 * int(os.environ.get("HANDRAIL_TEST_ROUNDS", "1"))
 
 
 def test_nothing_outside_is_touched_while_a_folder_flips_to_a_link(tmp_path):
-    work, outside, stop = tmp_path / "work", tmp_path / "outside", tmp_path / "stop"
-    (work / "d" / "sub").mkdir(parents=True)
-    outside.mkdir()
-    (outside / "sub").mkdir()
-    for at in (work / "d", outside):
-        (at / "file").write_text(f"of {at.name}")
-        (at / "sub" / "inner").write_text(f"inner of {at.name}")
-    store = Store.create(tmp_path / "store")
-    wanted = store.snapshot(LocalTree(work)).tree
-    (work / "d" / "extra").write_text("extra")
-    (work / "d" / "file").write_text("edited")
-    other = store.snapshot(LocalTree(work)).tree
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    store, trees = a_tree_to_attack(work, outside)
     before = describe_outside(outside)
-    journal, done, refused = tmp_path / "journal", 0, 0
-    command = [sys.executable, "-c", ATTACKER, work, outside, stop]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as attacker:
-        assert attacker.stdout.readline() == "ready\n"
-        deadline = time.monotonic() + 8
-        while time.monotonic() < deadline:
-            for tree in (wanted, other):
+    journal, done, refused, during = tmp_path / "journal", 0, 0, 0
+    (tmp_path / "flips").write_bytes(bytes(8))
+    with open(tmp_path / "flips", "r+b") as file, mmap.mmap(file.fileno(), 8) as count:
+        command = [sys.executable, "-c", ATTACKER, work, outside, tmp_path / "trap", tmp_path / "flips"]
+        attacker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert attacker.stdout.readline() == "ready\n"
+            # As long as it takes, not as long as a fast machine takes: a slow one makes fewer of both in a second.
+            deadline = time.monotonic() + 240
+            while (during < FLIPS or done + refused < 50) and time.monotonic() < deadline:
+                begun = int.from_bytes(count[:], sys.byteorder)
                 try:
-                    store.restore(tree, LocalTree(work), journal=journal)
+                    store.restore(trees[(done + refused) % 2], LocalTree(work), journal=journal)
                     done += 1
                 except StoreError:
                     refused += 1
                 recover_stubbornly(journal)
-            store.snapshot(LocalTree(work), hold=0)
-        stop.touch()
-        flips = int(attacker.stdout.readline())
+                during += int.from_bytes(count[:], sys.byteorder) - begun
+        finally:
+            attacker.kill()
+            attacker.communicate()
     assert describe_outside(outside) == before
-    assert flips >= 1000
-    assert done + refused >= 10
-    for path in (work / "trap", work / "d"):
-        if path.is_symlink():
-            path.unlink()
-    store.restore(wanted, LocalTree(work), journal=journal)
-    assert store.compare(wanted, LocalTree(work), full=True).differ == []
+    assert (during >= FLIPS, done + refused >= 50) == (True, True), (during, done, refused)
+    if (work / "d").is_symlink():
+        (work / "d").unlink()
+    store.restore(trees[0], LocalTree(work), journal=journal)
+    assert store.compare(trees[0], LocalTree(work), full=True).differ == []
+
+
+def a_tree_to_attack(work, outside):
+    """A folder `d` that looks like `outside`, and the two snapshots between which restores go to and fro."""
+    (work / "d" / "sub").mkdir(parents=True)
+    (outside / "sub").mkdir(parents=True)
+    for at in (work / "d", outside):
+        (at / "file").write_text(f"of {at.name}")
+        (at / "sub" / "inner").write_text(f"inner of {at.name}")
+    store = Store.create(work.parent / "store")
+    wanted = store.snapshot(LocalTree(work)).tree
+    (work / "d" / "extra").write_text("extra")
+    (work / "d" / "file").write_text("edited")
+    return store, [wanted, store.snapshot(LocalTree(work)).tree]
 
 
 def recover_stubbornly(journal):
-    """An attacker who is not frozen may spoil a recovery too; it can always be tried again."""
-    for _ in range(1000):
+    """An attacker who is not frozen may spoil a recovery too; it can always be tried again.
+
+    By the clock: the attacker may be stopped for a while (a full journal of the disk) with the link in place.
+    """
+    deadline = time.monotonic() + 60
+    while True:
         try:
             recover(journal)
             return
         except (StoreError, OSError):
-            continue
-    raise AssertionError("never recovered")
+            assert time.monotonic() < deadline, "never recovered"
+            time.sleep(0.001)
 
 
 def describe_outside(outside):

@@ -80,6 +80,8 @@ def recover(journal: str | os.PathLike) -> str | None:
                 carry_out(tree_fd, stage_fd, fields["steps"])
             except TakenBack:
                 state = "old"
+            except OSError as error:
+                raise StoreError(f"{os.fsdecode(target)} is not recovered yet: {error}; try again") from error
             sync_tree(tree_fd)
         finally:
             os.close(tree_fd)
@@ -236,8 +238,9 @@ def _adjust(tree_fd: int, stage_fd: int, step: dict, side: str = "to") -> None:
         raise
     try:
         found = os.fstat(fd)
-        # A file with more names than the tree knows may belong to somebody else; a link is never followed.
-        if found.st_ino == step["inode"] and (stat.S_ISDIR(found.st_mode) or found.st_nlink == 1):
+        # A file with more names than the tree knows may belong to somebody else; a symlink has no mode to set.
+        own = stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1)
+        if found.st_ino == step["inode"] and own:
             set_on(fd, Attributes.from_list(step[side]), path=f"/proc/self/fd/{fd}")
     finally:
         os.close(fd)

@@ -1,6 +1,7 @@
 """Bringing a live tree back to a snapshot, and proving that it is there."""
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from .journal import (
     read_journal,
     write_journal,
 )
-from .objects import FILE, FOLDER, Entry, Folder
+from .objects import FILE, FOLDER, KIND_OF_MODE, Entry, Folder
 from .plan import Plan, Step, chooser
 from .scan import Progress, Report, Scan
 from .staging import Stage
@@ -166,7 +167,10 @@ def _covered(path: bytes, changing: set[bytes]) -> bool:
 def _journal_steps(number: int, step: Step, tree_fd: int, stage_fd: int, rules: Rules) -> Iterator[dict]:
     path = as_text(step.path)
     if step.adjust:
-        inode = stat_beneath(tree_fd, step.path).st_ino
+        found = stat_beneath(tree_fd, step.path)
+        if KIND_OF_MODE.get(stat.S_IFMT(found.st_mode)) != step.live.kind:
+            raise StoreError(f"{os.fsdecode(step.path)!r} became something else while the restore was prepared")
+        inode = found.st_ino
         was = Rules(rules.euid, step.live.uid).attributes(step.live)
         yield _adjustment(path, inode, rules.attributes(step.want), was)
     elif step.want is None:
