@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import socket
 import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -50,6 +51,7 @@ HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
 HANDRAIL_CONSUME_SECONDS = env_int("HANDRAIL_CONSUME_SECONDS", 24 * 3600, least=5)
 HANDRAIL_SETUP_SECONDS = env_int("HANDRAIL_SETUP_SECONDS", 15 * 60, least=1)
 HANDRAIL_IDLE_SECONDS = env_int("HANDRAIL_IDLE_SECONDS", 5 * 60, least=5)
+HANDRAIL_STOP_SECONDS = env_int("HANDRAIL_STOP_SECONDS", 7 * 24 * 3600, least=5)
 HANDRAIL_TRASH_DAYS = env_int("HANDRAIL_TRASH_DAYS", 30, least=1)
 HANDRAIL_OUTPUT_BYTES = env_int("HANDRAIL_OUTPUT_BYTES", 64 * 1024 * 1024, least=4096)
 HANDRAIL_BODY_BYTES = env_int("HANDRAIL_BODY_BYTES", 1024 * 1024, least=4096)
@@ -61,6 +63,16 @@ HANDRAIL_UNPACKED_ENTRIES = env_int("HANDRAIL_UNPACKED_ENTRIES", 1_000_000, leas
 HANDRAIL_TOKEN = env("HANDRAIL_TOKEN")
 HANDRAIL_PENDING_LIMIT = env_int("HANDRAIL_PENDING_LIMIT", 500, least=1)
 HANDRAIL_POLL_LIMIT = env_int("HANDRAIL_POLL_LIMIT", 400, least=1)
+# What a host may carry. 0 means no limit but the host's own.
+HANDRAIL_WORKSPACE_BYTES = env_int("HANDRAIL_WORKSPACE_BYTES", 20 * 1024**3)
+HANDRAIL_RESERVE_BYTES = env_int("HANDRAIL_RESERVE_BYTES", 1024**3)
+HANDRAIL_RUNS = env_int("HANDRAIL_RUNS", 100)
+HANDRAIL_PROMISED_MEMORY = env_int("HANDRAIL_PROMISED_MEMORY", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+HANDRAIL_PROMISED_CPUS = env_int("HANDRAIL_PROMISED_CPUS", 4 * (os.cpu_count() or 1))
+# This host's name among several that share a database, and how long another one waits before it takes what was claimed
+# here and not begun. Seconds.
+HANDRAIL_HOST_NAME = env("HANDRAIL_HOST_NAME") or socket.gethostname()
+HANDRAIL_LEASE_SECONDS = env_int("HANDRAIL_LEASE_SECONDS", 20, least=5)
 HANDRAIL_LOG_LEVEL = env("HANDRAIL_LOG_LEVEL", "INFO").upper()
 # Only tests set this: names the point at which a process sends itself SIGKILL (see dashboard/failpoints.py).
 HANDRAIL_FAILPOINT = env("HANDRAIL_FAILPOINT")

@@ -19,7 +19,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from dashboard.live import feed
 from dashboard.socket_callers import NOT_SIGNED_IN, RECHECK, who_calls
-from workspaces import lifecycle, places, terminals
+from workspaces import activity, places, terminals
 from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
 from workspaces.hosts.recording import Gap, Output, Resized
@@ -229,4 +229,4 @@ class TerminalSocket(AsyncWebsocketConsumer):
     async def _touch(self):
         if time.monotonic() - self._touched > 5:
             self._touched = time.monotonic()
-            await sync_to_async(lifecycle.touch)(self._terminal.workspace)
+            await sync_to_async(activity.touch)(self._terminal.workspace)

@@ -11,6 +11,7 @@ import time
 from datetime import timedelta
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef, Q
 
@@ -19,7 +20,7 @@ from dashboard.models import Actor
 from workspaces import places
 from workspaces.models import Effect, Phase
 
-LEASE = timedelta(seconds=20)
+LEASE = timedelta(seconds=settings.HANDRAIL_LEASE_SECONDS)
 
 
 class Lost(Exception):
@@ -134,6 +135,16 @@ def declare_uncertain(effect: Effect, reason: str):
 def give_back(effect: Effect):
     """Claimed, and certainly not started: somebody may claim it again."""
     _mine(effect, Phase.CLAIMED, Phase.STARTED).update(phase=Phase.DUE, lease_until=None, started_at=None)
+
+
+def free_what_the_silent_hold(runner):
+    """What another host claimed, did not begin, and let its lease run out on, is anybody's again.
+
+    Only what belongs to no host yet: a workspace's files are where they are, and a silent host is not a dead one. What
+    that host says of it later is of an older epoch, and refused.
+    """
+    held = Effect.objects.filter(phase=Phase.CLAIMED, lease_until__lt=clock.now(), workspace__runner=None)
+    held.exclude(runner=runner).update(phase=Phase.DUE, runner=None, lease_until=None)
 
 
 def take_over(effect: Effect) -> Effect:

@@ -10,7 +10,7 @@ from dashboard import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle
-from workspaces.models import Environment, Runner, Workspace
+from workspaces.models import Effect, Environment, Runner, State, Workspace
 from workspaces.sources import check_git
 
 CHECK_NAME = re.compile(r"[\w][\w .:/-]{0,79}")
@@ -21,6 +21,7 @@ LIMITS = {
     "memory_bytes": ("memory", "Memory"),
     "cpus": ("cpus", "Processors"),
     "pids": ("pids", "Processes and threads"),
+    "disk_bytes": ("disk", "Disk"),
 }
 
 
@@ -123,9 +124,27 @@ def adopt(workspace: Workspace, *, by: Actor) -> Environment:
     return latest
 
 
+def renew(workspace: Workspace, *, by: Actor) -> Effect:
+    """The newest version on the files that are there, with its set-up run again; what is there is saved first."""
+    lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="set up again")
+    if workspace.source.get("path"):
+        raise conflict("A folder of your own has no set-up.")
+    if workspace.team.stopped_at:
+        raise conflict("Everything is stopped in this team; a person has to lift that first.")
+    return lifecycle.join(workspace, "renew", by=by)
+
+
+def undo_renewal(workspace: Workspace, effect: Effect, *, by: Actor) -> Effect:
+    """Back to the files and the version from before a renewal; can be undone like any restore."""
+    if not (effect.outcome or {}).get("ok") or effect.kind != f"{lifecycle.KINDS}.renew":
+        raise conflict("That was no set-up that could be undone.")
+    number, was = effect.outcome["safety_snapshot"], effect.progress["was"]
+    return lifecycle.restore(workspace, number, by=by, environment=was)
+
+
 def limits_shown(environment: Environment) -> list[tuple[str, str, bool]]:
     """(words, value in words, whether it holds on this host): a limit that nothing enforces must not look like one."""
-    held = _held_by_hosts(environment.driver)
+    held = _held_by_hosts(environment.driver) | ({"disk"} if environment.driver != "folder" else set())
     shown = []
     for name, (limit, words) in LIMITS.items():
         value = environment.limits.get(name)
@@ -144,4 +163,4 @@ def _held_by_hosts(driver: str) -> set[str]:
 
 
 def _amount(name: str, value) -> str:
-    return f"{value / 1024**2:,.0f} MB" if name == "memory_bytes" else f"{value:,}"
+    return f"{value / 1024**2:,.0f} MB" if name.endswith("_bytes") else f"{value:,}"

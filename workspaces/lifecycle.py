@@ -6,17 +6,17 @@ Each function checks whether the move is possible now and asks the runner for it
 
 import hashlib
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 
 from dashboard import clock
 from dashboard.access import Caller
 from dashboard.models import Actor, Event
 from dashboard.problems import conflict, invalid, not_allowed
-from workspaces import effects, uploads
+from workspaces import capacity, effects, uploads
+from workspaces.activity import touch
 from workspaces.history import find_snapshot
 from workspaces.models import (
     KEY_PATTERN,
@@ -83,6 +83,7 @@ def _checked_source(team, source) -> dict:
 
 
 def _create_new(team, key, caller, wish, source) -> Workspace:
+    capacity.refuse_new()
     environment = _environment(team, wish)
     if not source and environment.repository:
         source = {"git": environment.repository, "ref": environment.ref}
@@ -108,6 +109,7 @@ def _create_new(team, key, caller, wish, source) -> Workspace:
         WorkspaceLabel(workspace=workspace, name=name, value=value) for name, value in workspace.labels.items()
     )
     data = {"key": key, "driver": environment.driver, "environment": environment.name, "source": source}
+    capacity.refuse_when_promised(workspace)
     record(workspace, caller.actor, "workspace.created", data)
     effects.submit(f"{KINDS}.create", workspace=workspace, by=caller.actor, exclusive=True)
     return workspace
@@ -178,22 +180,13 @@ def record(workspace, by: Actor, verb: str, data=None, subject=None) -> Event:
     )
 
 
-def touch(workspace):
-    """Activity: commands, terminal bytes, API calls that change something and agents' actions come through here.
-
-    An open page does not. The idle sweep pauses a workspace whose last touch is too long ago.
-    """
-    now = clock.now()
-    stale = Q(last_active_at=None) | Q(last_active_at__lt=now - timedelta(seconds=5))
-    Workspace.objects.filter(stale, pk=workspace.pk).update(last_active_at=now)
-
-
-def _join(workspace, kind: str, *, by: Actor, args=None) -> Effect:
+def join(workspace, kind: str, *, by: Actor, args=None) -> Effect:
     """Ask for an exclusive move; one of the same kind that is not over yet is the answer to both."""
     with transaction.atomic():
         Workspace.objects.select_for_update().get(pk=workspace.pk)
         under_way = Effect.objects.open().filter(workspace=workspace, kind=f"{KINDS}.{kind}").first()
-        touch(workspace)
+        if under_way is None and kind in ("create", "resume"):
+            capacity.refuse_when_promised(workspace)
         return under_way or effects.submit(f"{KINDS}.{kind}", workspace=workspace, by=by, args=args, exclusive=True)
 
 
@@ -220,7 +213,8 @@ def resume(workspace, *, by: Actor) -> Effect | None:
         raise conflict("Everything is stopped in this team; a person has to lift that first.")
     if workspace.state == State.READY and not _ending(workspace):
         return None
-    return _join(workspace, "resume", by=by)
+    touch(workspace)
+    return join(workspace, "resume", by=by)
 
 
 def _ending(workspace) -> bool:
@@ -228,16 +222,22 @@ def _ending(workspace) -> bool:
     return Effect.objects.open().filter(workspace=workspace, kind__in=kinds).exists()
 
 
-def pause(workspace, *, by: Actor) -> Effect | None:
-    """Files are kept, programs end, and use wakes it; None when it is asleep already."""
+def pause(workspace, *, by: Actor, unless_used_since: datetime | None = None) -> Effect | None:
+    """Files are kept, programs end, and use wakes it; None when it is asleep already.
+
+    `unless_used_since`: activity after this moment, when its turn has come, leaves it up.
+    """
     must_be(workspace, State.READY, State.PAUSED, what="paused")
-    return None if workspace.state == State.PAUSED else _join(workspace, "pause", by=by)
+    if workspace.state == State.PAUSED:
+        return None
+    args = {"unless_used_since": unless_used_since.isoformat()} if unless_used_since else None
+    return join(workspace, "pause", by=by, args=args)
 
 
 def stop(workspace, *, by: Actor) -> Effect | None:
     """Like pause, but only a request wakes it."""
     must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="stopped")
-    return None if workspace.state == State.STOPPED else _join(workspace, "stop", by=by)
+    return None if workspace.state == State.STOPPED else join(workspace, "stop", by=by)
 
 
 def retry(workspace, *, by: Actor) -> Effect:
@@ -246,14 +246,14 @@ def retry(workspace, *, by: Actor) -> Effect:
     with transaction.atomic():
         Workspace.objects.filter(pk=workspace.pk, state=State.FAILED).update(state=State.CREATING, reason="")
         record(workspace, by, "workspace.retried")
-        return _join(workspace, "create", by=by)
+        return join(workspace, "create", by=by)
 
 
 def wake(workspace, *, by: Actor):
     """For use: a sleeping one is resumed, a stopped one is not."""
     must_be(workspace, State.READY, State.PAUSED, what="used")
     if workspace.state == State.PAUSED or _ending(workspace):
-        _join(workspace, "resume", by=by)
+        join(workspace, "resume", by=by)
     touch(workspace)
 
 
@@ -280,8 +280,9 @@ def pin(snapshot: Snapshot, pinned: bool, *, by: Actor):
     snapshot.pinned = pinned
 
 
-def restore(workspace, number: int, *, by: Actor, paths: list[str] | None = None) -> Effect:
-    """Put the tree (or some paths of it) back; what is there now is saved first.
+def restore(workspace, number: int, *, by: Actor, paths: list[str] | None = None, environment=None) -> Effect:
+    """Put the tree (or some paths of it) back; what is there now is saved first. `environment`: the id of the version
+    that it is to follow afterwards.
 
     The effect's progress names `safety_snapshot` as soon as it is taken; the outcome holds {"ok", "safety_snapshot",
     "snapshot", "changed", "created", "removed", "entries", "differ"}.
@@ -289,9 +290,8 @@ def restore(workspace, number: int, *, by: Actor, paths: list[str] | None = None
     must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="put back")
     target = find_snapshot(workspace, number)
     touch(workspace)
-    return effects.submit(
-        f"{KINDS}.restore", workspace=workspace, by=by, args={"number": target.number, "paths": paths}, exclusive=True
-    )
+    args = {"number": target.number, "paths": paths} | ({"environment": environment} if environment else {})
+    return effects.submit(f"{KINDS}.restore", workspace=workspace, by=by, args=args, exclusive=True)
 
 
 def reset(workspace, *, by: Actor) -> Effect:
@@ -313,6 +313,9 @@ def fork(workspace, key: str, *, caller: Caller, number: int | None = None) -> W
     found = find_snapshot(workspace, number) if number else workspace.head
     if found is None:
         raise conflict(f"{workspace.key} has no snapshot to fork from.")
+    if workspace.owed and not number:
+        raise conflict(f"{workspace.key} owes a snapshot of how it ended, so its newest one is not what is there.")
+    capacity.refuse_new()
     with transaction.atomic():
         type(workspace.team).objects.select_for_update().get(pk=workspace.team_id)
         if Workspace.objects.kept().filter(team=workspace.team_id, key=key).exists():
@@ -328,6 +331,7 @@ def fork(workspace, key: str, *, caller: Caller, number: int | None = None) -> W
             created_by_user=caller.user,
             last_active_at=clock.now(),
         )
+        capacity.refuse_when_promised(made)
         record(made, caller.actor, "workspace.forked", {"key": key, "from": workspace.key, "snapshot": found.number})
         effects.submit(f"{KINDS}.create", workspace=made, by=caller.actor, exclusive=True)
     return made
@@ -361,7 +365,7 @@ def trash(workspace, *, by: Actor) -> Effect:
     """Into the trash, with a snapshot of everything first; the files go when the date comes."""
     if workspace.trashed_at:
         raise conflict(f"{workspace.key} is in the trash already.", in_trash_until=workspace.purge_at.isoformat())
-    return _join(workspace, "trash", by=by)
+    return join(workspace, "trash", by=by)
 
 
 def untrash(workspace, *, by: Actor) -> Workspace:

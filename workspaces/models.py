@@ -28,6 +28,7 @@ class Runner(models.Model):
     pid = models.IntegerField(default=0)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     version = models.CharField(max_length=32, blank=True)
+    unclear = models.JSONField(default=list, blank=True)  # sentences: what runs here and nobody can tell whose it is
     capabilities = models.JSONField(default=dict)  # {driver: {available, isolation, reason, what_to_do, notes}}
 
     def __str__(self):
@@ -189,7 +190,7 @@ class Snapshot(models.Model):
     number = models.PositiveIntegerField()
     tree = models.BinaryField(max_length=32)
     parent = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="children")
-    kind = models.CharField(max_length=24)  # setup, action, manual, end, safety, fork, periodic
+    kind = models.CharField(max_length=24)  # setup, action, manual, end, safety, restored, fork, found, kept
     label = models.CharField(max_length=120, blank=True)
     entries = models.PositiveBigIntegerField()
     bytes = models.PositiveBigIntegerField()

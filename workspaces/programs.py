@@ -10,7 +10,7 @@ from dashboard.problems import conflict, invalid
 from dashboard.strict_json import canonical
 from workspaces import effects
 from workspaces.lifecycle import KINDS, record, wake
-from workspaces.models import Command, Terminal, Workspace
+from workspaces.models import Command, Effect, Terminal, Workspace
 
 COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
 
@@ -99,3 +99,28 @@ def open_terminal(workspace, wish: dict, *, by: Actor) -> Terminal:
         )
         record(workspace, by, "terminal.opened", {"argv": argv[:5]}, subject=terminal)
     return terminal
+
+
+def start_service(workspace, run, name: str, *, by: Actor) -> Command:
+    """Run a service of the workspace's environment once, in a Run that is up; one that runs already is the answer."""
+    text = workspace.environment.services.get(name)
+    if text is None:
+        raise invalid(f"The environment has no service named {name!r}.")
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        running = Command.objects.filter(run=run, service=name, effect__in=Effect.objects.open()).first()
+        if running:
+            return running
+        effect = effects.submit(f"{KINDS}.service", workspace=workspace, by=by)
+        command = Command.objects.create(
+            workspace=workspace,
+            effect=effect,
+            run=run,
+            argv=["bash", "-c", text],
+            shown=text,
+            service=name,
+            timeout_s=0,
+            by=effect.by,
+        )
+        record(workspace, by, "service.asked", {"service": name}, subject=command)
+    return command

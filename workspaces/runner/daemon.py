@@ -13,8 +13,6 @@ import socket
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
-from pathlib import Path
 
 from aiohttp import web
 from django.conf import settings
@@ -25,19 +23,20 @@ from dashboard import clock
 from dashboard.logs import about
 from dashboard.models import Actor
 from dashboard.problems import Problem
-from workspaces import effects, lifecycle, places
+from workspaces import effects, idle, lifecycle, places
 from workspaces.drivers.base import BUILT_IN, DriverError, Owner, boot_id, get_driver
 from workspaces.hosts import spawn
 from workspaces.models import Command, Effect, Phase, Run, Runner, State, Workspace
-from workspaces.runner import server
+from workspaces.runner import orphans, server, services, vitals
 from workspaces.runner.job import Job, in_threads
 from workspaces.runner.ledger import Ledger
+from workspaces.runner.vitals import Vitals
 from workspaces.store import StoreError
 
 logger = logging.getLogger("handrail.runner")
 LOOK = 0.5  # seconds between two looks for due effects when nobody nudges
-HEARTBEAT = 2.0
-WATCH = 2.0
+# Seconds between two rounds of each loop.
+PAUSES = {"beat": 2.0, "watch": 2.0, "sweep": 5.0, "claim": 0.0, "measure": vitals.ROUND, "orphans": orphans.EVERY}
 SYSTEM = Actor.system("runner")
 
 
@@ -56,6 +55,7 @@ class Daemon:
         self._drivers = {}
         self._locks = defaultdict(asyncio.Lock)
         self._jobs: dict = {}  # effect id: task
+        self.vitals = Vitals(self)
         self._cancelled: set = set()  # effects whose program was told to end
         self._nudged = asyncio.Event()
 
@@ -73,7 +73,7 @@ class Daemon:
             await self._probe()
             spawn.keep_spares(1)  # a command then starts in a host process that is up already
             await self._take_up()
-            background.append(asyncio.create_task(self._forever("claim")))
+            background += [asyncio.create_task(self._forever(name)) for name in ("claim", "measure", "orphans")]
             logger.info("runner of %s is ready", self.row.host)
             await stopping.wait()
         finally:
@@ -104,7 +104,7 @@ class Daemon:
     def _register(self) -> Runner:
         now = clock.now()
         values = {"boot_id": boot_id(), "pid": os.getpid(), "heartbeat_at": now, "version": "0.1.0"}
-        return Runner.objects.update_or_create(host=socket.gethostname(), defaults=values)[0]
+        return Runner.objects.update_or_create(host=settings.HANDRAIL_HOST_NAME, defaults=values)[0]
 
     def _open_nudges(self) -> socket.socket:
         path = self.runtime / "nudge"
@@ -156,8 +156,29 @@ class Daemon:
             self._drivers[name] = get_driver(name, self.home, self.runtime)
         return self._drivers[name]
 
+    async def drivers_here(self) -> list:
+        """Those that can have something on this host: the available ones, and any that has been used."""
+        row = await self.thread(Runner.objects.get, pk=self.row.pk)
+        names = {name for name, probe in row.capabilities.items() if probe.get("available")}
+        return [self.driver(name) for name in sorted(names | set(self._drivers))]
+
     async def owner_of(self, driver, run_id) -> Owner | None:
         return next((owner for owner in await driver.owners() if owner.run_id == str(run_id)), None)
+
+    async def with_owners(self, runs) -> list[tuple]:
+        """(driver, run, the driver's record or None) of each; left out are those whose driver cannot say now."""
+        found, records = [], {}
+        for run in runs:
+            driver = self.driver(run.workspace.environment.driver)
+            if driver.name not in records:
+                try:
+                    records[driver.name] = {owner.run_id: owner for owner in await driver.owners()}
+                except DriverError as error:
+                    logger.warning("%s cannot say what runs: %s", driver.name, error)
+                    records[driver.name] = None
+            if records[driver.name] is not None:
+                found.append((driver, run, records[driver.name].get(str(run.pk))))
+        return found
 
     def tree_lock(self, workspace_id) -> asyncio.Lock:
         return self._locks[workspace_id]
@@ -166,7 +187,7 @@ class Daemon:
 
     async def _forever(self, name: str):
         """Keep one of the loops going; what goes wrong in one round is logged, and the next one tries again."""
-        pause = {"beat": HEARTBEAT, "watch": WATCH, "sweep": 5.0, "claim": 0.0}[name]
+        pause = PAUSES[name]
         while True:
             try:
                 await getattr(self, f"_{name}")()
@@ -208,6 +229,7 @@ class Daemon:
                 await self.thread(self._settle, kind, job, outcome)
             except effects.Lost:
                 logger.warning("effect %s belongs to a later epoch", effect.kind)
+                await self.thread(_refused, effect)
             except Exception as error:
                 # Nobody else would end it, and an open exclusive effect blocks its workspace.
                 logger.exception("effect %s could not be settled", effect.kind)
@@ -283,22 +305,16 @@ class Daemon:
 
     async def _watch(self):
         """Runs that died by themselves: leave a snapshot, and say why."""
-        runs = await self.thread(
-            lambda: list(
-                Run.objects.filter(ended_at=None, runner=self.row, ready_at__isnull=False).select_related(
-                    "workspace", "workspace__environment", "workspace__team"
-                )
-            )
-        )
-        for run in runs:
-            driver = self.driver(run.workspace.environment.driver)
-            owner = await self.owner_of(driver, run.pk)
+        rows = Run.objects.filter(ended_at=None, runner=self.row, ready_at__isnull=False)
+        runs = await self.thread(lambda: list(rows.select_related("workspace__environment", "workspace__team")))
+        for driver, run, owner in await self.with_owners(runs):
             try:
                 dead = owner is None or not await driver.alive(owner)
             except DriverError:
                 continue  # this host cannot tell: unreachable is not gone
             if dead:
                 await self.thread(self._ask_end, run)
+        await self.thread(services.keep_up, self.row)
 
     def _ask_end(self, run):
         effects.submit(
@@ -311,31 +327,34 @@ class Daemon:
     def _sweep_in_database(self):
         for path in settings.HANDRAIL_SWEEPS:
             import_string(path)()
-        self._pause_idle()
+        effects.free_what_the_silent_hold(self.row)
+        idle.sweep(self.row)
+        _ask_for_what_is_owed(self.row)
 
-    def _pause_idle(self):
-        now = clock.now()
-        ready = Workspace.objects.kept().filter(state=State.READY, runner=self.row)
-        for workspace in ready.select_related("environment", "team"):
-            if workspace.source.get("path"):
-                continue  # the user's own folder has nothing to put to sleep
-            idle = workspace.environment.idle_seconds or settings.HANDRAIL_IDLE_SECONDS
-            awake = workspace.awake_until and workspace.awake_until > now
-            quiet = workspace.last_active_at is None or now - workspace.last_active_at > timedelta(seconds=idle)
-            if not quiet or awake:
-                continue
-            under_way = Effect.objects.open().filter(workspace=workspace)
-            # A terminal is open for as long as nobody closes it: only what it prints counts.
-            terminals = under_way.filter(kind=f"{lifecycle.KINDS}.terminal").values_list("pk", flat=True)
-            if any(_printed_within(places.program_of(workspace.pk, pk), idle) for pk in terminals):
-                lifecycle.touch(workspace)
-            elif not under_way.exclude(pk__in=terminals).exists():
-                lifecycle.pause(workspace, by=Actor.system("idle"))
+    async def _measure(self):
+        await self.vitals.round()
+
+    async def _orphans(self):
+        await orphans.sweep(self)
 
 
-def _printed_within(folder: Path, seconds: float) -> bool:
-    """Has the program of this folder printed anything in the last seconds?"""
-    try:
-        return time.time() - (folder / "index").stat().st_mtime < seconds
-    except FileNotFoundError:
-        return False
+def _refused(effect: Effect):
+    """The log says that a runner came back with something that others had taken over."""
+    if effect.workspace is not None:
+        data = {"kind": effect.kind.rpartition(".")[2], "epoch": effect.epoch, "effect": str(effect.pk)}
+        lifecycle.record(effect.workspace, SYSTEM, "effect.refused", data)
+
+
+def _ask_for_what_is_owed(runner):
+    """Snapshots at an end that could not be taken then: again, once a minute."""
+    at_rest = Workspace.objects.filter(runner=runner, state__in=[State.PAUSED, State.STOPPED], purged_at=None)
+    minute = int(clock.now().timestamp() // 60)
+    for workspace in at_rest.exclude(owed=""):
+        effects.submit(
+            f"{lifecycle.KINDS}.snapshot",
+            workspace=workspace,
+            by=SYSTEM,
+            args={"kind": "end", "label": "owed since its end"},
+            exclusive=True,
+            dedupe=f"owed:{workspace.pk}:{minute}",
+        )

@@ -90,9 +90,9 @@ class Job:
             path = files.inside(path)
             return await self.thread(files.write, self.tree, path, data, mode=mode, owner=self.workspace.uid)
 
-    async def snapshot(self, kind: str, label: str = "") -> Snapshot:
-        """Take a snapshot inside this effect. StoreError when it cannot be kept."""
-        return await self.thread(snapshots.take, self.workspace, kind=kind, label=label, by=self.by)
+    async def snapshot(self, kind: str, label: str = "", **how) -> Snapshot:
+        """Take a snapshot inside this effect; `how` as for snapshots.take. StoreError when it cannot be kept."""
+        return await self.thread(snapshots.take, self.workspace, kind=kind, label=label, by=self.by, **how)
 
     async def run_program(self, argv, *, cwd="/workspace", env=None, timeout_s=3600) -> dict:
         """Run a program in the workspace under a host process keyed by this effect, until it ends.

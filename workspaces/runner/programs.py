@@ -26,7 +26,9 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, **pty) -> dict:
 
     `owner`: another run than the open one; `pty`: {pty, cols, rows} for a terminal.
     """
-    owner = owner or await job.owner()
+    if owner is None:
+        await job.daemon.vitals.check(job.workspace)
+        owner = await job.owner()
     if owner is None:
         raise DriverError("The workspace is not up.")
     spec = HostSpec(

@@ -9,6 +9,7 @@ from dashboard import clock
 from dashboard.models import Actor
 from dashboard.strict_json import canonical
 from workspaces import lifecycle, places
+from workspaces.drift import made_with
 from workspaces.history import named
 from workspaces.models import Command, Manifest, Run, Snapshot, Workspace
 from workspaces.store import LocalTree, Store
@@ -33,14 +34,19 @@ def journal_of(workspace) -> Path:
     return places.folder_of(workspace.pk) / "journal"
 
 
-def scan(workspace, progress=None):
+def scan(workspace, progress=None, *, thorough: bool = False):
     """The live tree as the store has it now: a snapshot that no row names (what a live diff compares)."""
-    return store_of(workspace).snapshot(live_tree(workspace), progress=progress)
+    return store_of(workspace).snapshot(live_tree(workspace), progress=progress, thorough=thorough)
 
 
-def take(workspace, *, kind: str, by: Actor, label: str = "", progress=None) -> Snapshot:
-    """Snapshot the live tree and make it the workspace's head: packs and trees first, then the row."""
-    kept = scan(workspace, progress)
+def take(
+    workspace, *, kind: str, by: Actor, label: str = "", progress=None, thorough: bool = False, ports=None
+) -> Snapshot:
+    """Snapshot the live tree and make it the workspace's head: packs and trees first, then the row.
+
+    `thorough` believes no file's times; `ports` are those on which programs listen.
+    """
+    kept = scan(workspace, progress, thorough=thorough)
     git = _git_state(places.tree_of(workspace))
     with transaction.atomic():
         row = Workspace.objects.select_for_update().select_related("environment", "head").get(pk=workspace.pk)
@@ -62,12 +68,14 @@ def take(workspace, *, kind: str, by: Actor, label: str = "", progress=None) -> 
         row.next_snapshot += 1
         if kind == "setup" and row.baseline_id is None:
             row.baseline = snapshot
-        row.save(update_fields=["head", "next_snapshot", "baseline"])
-        body = manifest_of(row, snapshot, git)
+        row.owed = ""
+        row.save(update_fields=["head", "next_snapshot", "baseline", "owed"])
+        body = manifest_of(row, snapshot, git) | {"ports": ports or []}
         Manifest.objects.create(snapshot=snapshot, body=body, sha256=hashlib.sha256(canonical(body)).hexdigest())
         data = {"number": snapshot.number, "kind": kind, "label": label, "entries": kept.entries, "tree": kept.tree}
         lifecycle.record(row, by, "snapshot.taken", data, subject=snapshot)
-    workspace.head, workspace.baseline, workspace.next_snapshot = row.head, row.baseline, row.next_snapshot
+    for name in ("head", "baseline", "next_snapshot", "owed"):
+        setattr(workspace, name, getattr(row, name))
     return snapshot
 
 
@@ -90,9 +98,7 @@ def manifest_of(workspace, snapshot, git: dict | None) -> dict:
         "entries": snapshot.entries,
         "bytes": snapshot.bytes,
         "skipped": len(snapshot.skipped),
-        "environment": {"name": environment.name, "version": environment.version, "driver": environment.driver},
-        "image": environment.image or None,
-        "setup_sha256": hashlib.sha256(environment.setup.encode()).hexdigest() if environment.setup else None,
+        **made_with(environment),
         "repository": workspace.source.get("git"),
         "ref": workspace.source.get("ref") or None,
         "source_sha": workspace.source.get("sha"),

@@ -179,11 +179,15 @@ class Store:
         old, new = self.root(a), self.root(b)
         return changes(self.catalog.folder, old.content, new.content)
 
-    def compare(self, tree_id: str, target: LocalTree, *, full: bool = False) -> Proof:
-        """Prove that a live tree is the snapshot: by stat, by content where stat differs, all of it if `full`."""
+    def compare(self, tree_id: str, target: LocalTree, *, full: bool = False, lend: bool = True) -> Proof:
+        """Prove that a live tree is the snapshot: by stat, by content where stat differs, all of it if `full`.
+
+        With `lend` a file of the same size and time is believed although the stat cache does not know it, as after a
+        restore, which gives each file a new inode; without, it is read.
+        """
         with target.opened() as root_fd, self._failing(f"{target.path} cannot be compared"):
             scan = self._scan(target, root_fd, Sketch(self.catalog), thorough=full)
-            scan.twin = None if full else _tree_bytes(tree_id)
+            scan.twin = None if full or not lend else _tree_bytes(tree_id)
             return prove(self.catalog, scan, _tree_bytes(tree_id), root_fd)
 
     # -- restoring -------------------------------------------------------------------------------------------------

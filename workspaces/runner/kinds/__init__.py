@@ -3,8 +3,9 @@
 from workspaces.runner.kinds.ends import Ended, Pause, Purge, Stop, Trash
 from workspaces.runner.kinds.leaving import MakeBundle, Push
 from workspaces.runner.kinds.points import RestorePoint, TakePoint
-from workspaces.runner.kinds.resumes import Resume
-from workspaces.runner.kinds.running import RunCommand, RunTerminal
+from workspaces.runner.kinds.renewing import Renew
+from workspaces.runner.kinds.resumes import Prove, Resume
+from workspaces.runner.kinds.running import RunCommand, RunService, RunTerminal
 from workspaces.runner.kinds.starts import Create
 
 create = Create()
@@ -16,7 +17,10 @@ trash = Trash()
 purge = Purge()
 snapshot = TakePoint()
 restore = RestorePoint()
+prove = Prove()
+renew = Renew()
 command = RunCommand()
+service = RunService()
 terminal = RunTerminal()
 bundle = MakeBundle()
 push = Push()

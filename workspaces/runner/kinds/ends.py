@@ -2,41 +2,60 @@
 
 import logging
 import shutil
+from datetime import datetime
 
 from django.db import transaction
 
 from dashboard import clock
+from dashboard.failpoints import failpoint
 from workspaces import lifecycle, places
+from workspaces.drivers.base import DriverError
 from workspaces.models import Run, State, Workspace
-from workspaces.runner import snapshots
+from workspaces.runner import ports, snapshots
 from workspaces.runner.job import Job, Kind
 from workspaces.store import StoreError, recover
 
 logger = logging.getLogger("handrail.runner")
+RESTARTED = "the host restarted"
+# What drivers say of an end that nobody asked for, as people are told it.
+ENDED_WORDS = {
+    "out of memory": "It ran out of memory, and its programs were ended.",
+    RESTARTED: "The machine was restarted, and its programs ended with that.",
+}
 
 
-async def bring_down(job: Job, reason: str) -> str:
+async def bring_down(job: Job, reason: str, *, thorough: bool = False) -> str:
     """End the programs and the Run, then take the end snapshot; words on a snapshot that is owed, or ""."""
-    run = await job.open_run()
+    listened = await end_run(job, reason)
+    return await end_snapshot(job, thorough=thorough, ports=listened)
+
+
+async def end_run(job: Job, reason: str) -> list[dict]:
+    """End the programs and the open Run, if there is one; the ports on which they listened."""
+    run, listened = await job.open_run(), []
     if run is not None:
         owner = await job.daemon.owner_of(job.driver, run.pk)
         if owner is not None:
+            listened = await ports.of(job.driver, owner)
             await job.driver.stop(owner)
+            failpoint("down.stopped")
             await job.driver.clear(owner)
         await job.thread(_close, run, reason)
-    return await end_snapshot(job)
+        failpoint("down.closed")
+    return listened
 
 
 def _close(run, reason):
     Run.objects.filter(pk=run.pk, ended_at=None).update(ended_at=clock.now(), end_reason=reason[:200])
 
 
-async def end_snapshot(job: Job) -> str:
+async def end_snapshot(job: Job, **how) -> str:
     """Take the snapshot at the end of a run; words when it is owed, "" when it is there."""
     async with job.lock():
         try:
             await job.thread(recover, snapshots.journal_of(job.workspace))
-            await job.snapshot("end")
+            await job.snapshot("end", **how)
+            failpoint("down.snapshot")
             return ""
         except (StoreError, OSError) as error:
             logger.exception("the end snapshot of %s is owed", job.workspace.pk)
@@ -51,20 +70,33 @@ class _Down(Kind):
 
     async def perform(self, job):
         workspace = await job.refresh()
-        if workspace.state == self.state:
+        if workspace.state == self.state or _used_since(job):
             return {"ok": True, "already": True}
         if workspace.state not in self.before:
             return {"ok": False, "reason": f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}."}
         await job.started()
-        if workspace.state == State.PAUSED:  # nothing runs, and the snapshot is there
-            return {"ok": True, "owed": ""}
+        if workspace.state == State.PAUSED:  # nothing runs, and the snapshot is there or owed already
+            return {"ok": True, "owed": workspace.owed}
         return {"ok": True, "owed": await bring_down(job, self.reason)}
 
     def finish(self, job, outcome):
         if not outcome["ok"] or outcome.get("already"):
             return
-        Workspace.objects.filter(pk=job.workspace.pk).update(state=self.state, reason=outcome["owed"])
-        lifecycle.record(job.workspace, job.by, self.verb, {"owed": outcome["owed"]})
+        owed = outcome["owed"]
+        rows = Workspace.objects.filter(pk=job.workspace.pk)
+        rows.update(state=self.state, reason=owed, owed=owed, vitals=at_rest(job.workspace))
+        lifecycle.record(job.workspace, job.by, self.verb, {"owed": owed})
+
+
+def _used_since(job) -> bool:
+    """It was to sleep because nobody used it, and somebody did before its turn came."""
+    since, last = job.args.get("unless_used_since"), job.workspace.last_active_at
+    return bool(since and last and last > datetime.fromisoformat(since))
+
+
+def at_rest(workspace) -> dict:
+    """What is measured, of one whose programs are gone: nothing is frozen any more, and nothing listens."""
+    return {name: value for name, value in workspace.vitals.items() if name not in ("frozen", "ports")}
 
 
 class Pause(_Down):
@@ -81,24 +113,34 @@ class Ended(Kind):
 
     async def perform(self, job):
         workspace = await job.refresh()
-        run = await job.open_run()
-        if run is None or workspace.state != State.READY:
+        if workspace.state != State.READY:
             return {"ok": True, "already": True}
-        owner = await job.daemon.owner_of(job.driver, run.pk)
+        run = await job.open_run()
+        owner = await job.daemon.owner_of(job.driver, run.pk) if run else None
         if owner is not None and await job.driver.alive(owner):
             return {"ok": True, "already": True}
         await job.started()
-        reason = await job.driver.end_reason(owner) if owner else "Nothing is known of how it ended."
-        owed = await bring_down(job, reason)
+        reason = job.effect.progress.get("reason") or await self._why(job, owner)
+        await job.progress(reason=reason)  # the driver's record, which knows, goes before the snapshot is there
+        owed = await bring_down(job, reason, thorough=reason == RESTARTED)
         return {"ok": True, "reason": reason, "owed": owed}
+
+    async def _why(self, job, owner) -> str:
+        if owner is None:
+            return "nothing is left of what ran"
+        try:
+            return await job.driver.end_reason(owner)
+        except DriverError as error:
+            return str(error)
 
     def finish(self, job, outcome):
         if outcome.get("already") or not outcome["ok"]:
             return
-        words = f"It ended by itself: {outcome['reason']}"
-        words = f"{words} {outcome['owed']}".strip()
-        Workspace.objects.filter(pk=job.workspace.pk, state=State.READY).update(state=State.STOPPED, reason=words)
-        lifecycle.record(job.workspace, job.by, "workspace.ended", {"reason": words[:1000]})
+        reason, owed = outcome["reason"], outcome["owed"]
+        words = f"{ENDED_WORDS.get(reason) or f'It ended by itself: {reason}.'} {owed}".strip()
+        rows = Workspace.objects.filter(pk=job.workspace.pk, state=State.READY)
+        rows.update(state=State.STOPPED, reason=words, owed=owed, vitals=at_rest(job.workspace))
+        lifecycle.record(job.workspace, job.by, "workspace.ended", {"reason": words[:1000], "owed": owed})
 
 
 class Trash(Kind):
@@ -109,8 +151,9 @@ class Trash(Kind):
         if workspace.trashed_at:
             return {"ok": True, "already": True}
         await job.started()
-        owed = await bring_down(job, "deleted") if workspace.state == State.READY else ""
-        return {"ok": True, "owed": owed}
+        if workspace.state == State.READY:
+            return {"ok": True, "owed": await bring_down(job, "deleted")}
+        return {"ok": True, "owed": await end_snapshot(job) if workspace.owed else ""}
 
     def finish(self, job, outcome):
         if outcome.get("already") or not outcome["ok"]:
@@ -118,7 +161,8 @@ class Trash(Kind):
         with transaction.atomic():
             rows = Workspace.objects.filter(pk=job.workspace.pk, trashed_at=None)
             state = State.FAILED if job.workspace.state == State.FAILED else State.STOPPED
-            rows.update(trashed_at=clock.now(), purge_at=lifecycle.purge_date(), state=state)
+            gone = {"trashed_at": clock.now(), "purge_at": lifecycle.purge_date(), "owed": outcome["owed"]}
+            rows.update(state=state, vitals=at_rest(job.workspace), **gone)
             lifecycle.record(job.workspace, job.by, "workspace.trashed", {"owed": outcome["owed"]})
 
 

@@ -2,6 +2,7 @@
 
 from django.db import transaction
 
+from dashboard.failpoints import failpoint
 from workspaces import folders, history, lifecycle
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.runner import files, snapshots
@@ -32,6 +33,11 @@ class TakePoint(Kind):
         made = await job.thread(self._made_since, job)
         return {"ok": True, "snapshot": made.number} if made else await self.perform(job)
 
+    def finish(self, job, outcome):
+        if outcome["ok"] and job.args["kind"] == "kept":
+            Workspace.objects.filter(pk=job.workspace.pk).update(alarm={})
+            lifecycle.record(job.workspace, job.by, "workspace.found_kept", {"snapshot": outcome["snapshot"]})
+
     def _made_since(self, job):
         since = job.effect.started_at or job.effect.created_at
         rows = Snapshot.objects.filter(workspace=job.workspace, kind=job.args["kind"], created_at__gte=since)
@@ -45,17 +51,19 @@ class RestorePoint(Kind):
         workspace = await job.refresh()
         await job.started()
         owner = await job.owner() if workspace.state == State.READY else None
-        can_freeze = owner is not None and job.driver.capabilities.freeze
         async with job.lock():
-            # Frozen before the safety snapshot, so that nothing written in between is lost.
-            if can_freeze:
+            # Frozen before the safety snapshot, so that nothing written in between is lost. What was frozen for another
+            # reason stays so; after a crash of the runner that can only be ours.
+            freezes = owner is not None and job.driver.capabilities.freeze and not workspace.vitals.get("frozen")
+            if freezes:
                 await job.driver.freeze(owner)
+                failpoint("restore.frozen")
             try:
                 outcome = await self._put_back(job)
                 if owner is not None and outcome["ok"]:
                     outcome["holders"] = await _holders(job, owner)
             finally:
-                if can_freeze:
+                if freezes:
                     await job.driver.thaw(owner)
         return outcome
 
@@ -72,6 +80,7 @@ class RestorePoint(Kind):
             target = await job.thread(history.find_snapshot, workspace, job.args["number"])
             safety = await job.snapshot("safety", f"before going back to {target.number}")
             await job.progress(step="putting back", safety_snapshot=safety.number)
+            failpoint("restore.saved")
             store = snapshots.store_of(workspace)
             done = await job.thread(
                 store.restore,
@@ -81,7 +90,9 @@ class RestorePoint(Kind):
                 paths=paths,
                 keep=folders.HOOK_FILES if workspace.source.get("path") else (),
             )
+            failpoint("restore.placed")
             back = await job.snapshot("restored", f"back at {target.number}" + (" (some paths)" if paths else ""))
+            failpoint("restore.back")
             proof = await job.thread(self._proof, workspace, target, back, paths)
         except StoreError as error:
             return {"ok": False, "reason": f"Nothing was put back: {error}"}
@@ -106,9 +117,12 @@ class RestorePoint(Kind):
             lifecycle.record(job.workspace, job.by, "workspace.restore_failed", {"reason": outcome["reason"][:1000]})
             return
         with transaction.atomic():
-            Workspace.objects.filter(pk=job.workspace.pk).update(
-                proof=outcome["proof"], disk_generation=job.workspace.disk_generation + 1
-            )
+            rows, proof = Workspace.objects.filter(pk=job.workspace.pk), outcome["proof"]
+            rows.update(proof=proof, disk_generation=job.workspace.disk_generation + 1)
+            if proof["differ"] or not job.args.get("paths"):  # a whole tree that was put back answers what was found
+                rows.update(alarm=proof | {"found": None} if proof["differ"] else {})
+            if was := job.args.get("environment"):
+                rows.update(environment=was)
             Run.objects.filter(workspace=job.workspace, ended_at=None).update(
                 proof_entries=outcome["proof"]["entries"], proof_differ=outcome["proof"]["differ"]
             )

@@ -3,7 +3,7 @@
 from django.utils.dateparse import parse_datetime
 
 from dashboard import clock
-from workspaces import lifecycle
+from workspaces import activity, lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.models import Command, Run, State, Terminal
 from workspaces.runner import programs
@@ -22,7 +22,8 @@ class RunCommand(Kind):
             return {"ok": False, "reason": f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}."}
         await job.thread(self._begins, job, command)
         try:
-            return await job.run_program(command.argv, cwd=command.cwd, env=command.env, timeout_s=command.timeout_s)
+            timeout_s = command.timeout_s or None
+            return await job.run_program(command.argv, cwd=command.cwd, env=command.env, timeout_s=timeout_s)
         except DriverError as error:
             return {"ok": False, "reason": str(error)}
 
@@ -34,7 +35,11 @@ class RunCommand(Kind):
     def _begins(self, job, command):
         run = Run.objects.filter(workspace=job.workspace, ended_at=None).first()
         Command.objects.filter(pk=command.pk).update(started_at=clock.now(), run=run)
-        lifecycle.touch(job.workspace)
+        self._counts(job)
+
+    def _counts(self, job):
+        """A command is activity when it begins and when it ends."""
+        activity.touch(job.workspace)
 
     def finish(self, job, outcome):
         command = Command.objects.get(effect=job.effect.pk)
@@ -46,7 +51,7 @@ class RunCommand(Kind):
         command.save(update_fields=["exit_status", "signal", "output_bytes", "truncated", "started_at", "ended_at"])
         if command.exit_status == 0:
             Run.objects.filter(pk=command.run_id, first_useful_at=None).update(first_useful_at=command.ended_at)
-        lifecycle.touch(job.workspace)
+        self._counts(job)
         verb = "command.unclear" if outcome.get("uncertain") else "command.ended"
         data = {"exit_status": command.exit_status, "signal": command.signal, "reason": outcome.get("reason", "")[:500]}
         lifecycle.record(job.workspace, job.by, verb, data, subject=command)
@@ -54,6 +59,13 @@ class RunCommand(Kind):
 
 def _moment(text):
     return parse_datetime(text) if isinstance(text, str) else None
+
+
+class RunService(RunCommand):
+    """A program of the environment that is there whenever the workspace is up; workspaces/runner/services.py asks."""
+
+    def _counts(self, job):
+        pass  # it keeps nothing awake
 
 
 class RunTerminal(Kind):

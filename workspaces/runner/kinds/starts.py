@@ -7,10 +7,11 @@ from django.conf import settings
 from django.db import transaction
 
 from dashboard import clock
+from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
-from workspaces import lifecycle, places, sources, uploads
+from workspaces import capacity, lifecycle, places, sources, uploads
 from workspaces.drivers.base import DriverError, Limits, RunSpec
-from workspaces.models import Run, Snapshot, State, Workspace
+from workspaces.models import Run, Runner, Snapshot, State, Workspace
 from workspaces.runner import programs, snapshots
 from workspaces.runner.job import Job, Kind
 from workspaces.store import StoreError, import_archive
@@ -48,22 +49,28 @@ def _uid(workspace) -> dict:
 async def bring_up(job: Job, run_id=None) -> Run:
     """Start the agent phase: the Run's row first, then the driver."""
     run = await job.thread(_open_run, job.workspace, job.effect, run_id)
+    failpoint("up.row")
     spec = spec_of(job.workspace, run.pk)
-    await job.driver.prepare(spec)
     try:
+        await job.driver.prepare(spec)
         owner = await job.driver.start(spec)
     except DriverError:
         await job.thread(_never_up, run)
         raise
+    failpoint("up.started")
     await job.thread(_up, run, owner)
     return run
 
 
 def _open_run(workspace, effect, run_id) -> Run:
-    found = Run.objects.filter(workspace=workspace, ended_at=None).first()
-    return found or Run.objects.create(
-        workspace=workspace, runner=effect.runner, epoch=effect.epoch, started_at=clock.now()
-    )
+    with transaction.atomic():
+        Runner.objects.select_for_update().get(pk=effect.runner_id)  # what a host promises is counted one at a time
+        found = Run.objects.filter(workspace=workspace, ended_at=None).first()
+        if found is None:
+            capacity.refuse_when_promised(workspace, effect.runner_id)
+        return found or Run.objects.create(
+            workspace=workspace, runner=effect.runner, epoch=effect.epoch, started_at=clock.now()
+        )
 
 
 def _never_up(run):
@@ -87,6 +94,7 @@ class Create(Kind):
         try:
             await job.progress(step="files")
             await job.thread(_make_tree, workspace)
+            failpoint("create.tree")
             if not workspace.source.get("path"):
                 # Before the first snapshot: it holds the owners that the files will have.
                 await job.driver.prepare(spec_of(workspace, f"setup-{job.effect.pk}"))
@@ -95,6 +103,7 @@ class Create(Kind):
                 await set_up(job)
             await job.progress(step="snapshot")
             await job.snapshot("fork" if "fork" in workspace.source else "setup")
+            failpoint("create.snapshot")
             if workspace.baseline is None:
                 await job.thread(_set_baseline, workspace)
             note = await _up_or_why_not(job)
