@@ -102,6 +102,30 @@ def test_an_inspector_sees_new_content_and_can_refuse_it(store, tree, work):
     assert store.verify(full=True).ok
 
 
+def test_an_inspector_sees_names_links_and_attributes_as_well(store, tree, work):
+    (work / "empty folder").mkdir()
+    (work / "empty file").touch()
+    os.symlink("where it leads", work / "link")
+    (work / "marked").write_text("content")
+    os.setxattr(work / "marked", "user.note", b"an attribute")
+    seen, before_commit = {}, []
+
+    def agree():
+        before_commit.append(set(seen))
+        raise KeyError("no")
+
+    def inspect(path, data):
+        seen[path] = seen.get(path, b"") + data
+
+    with pytest.raises(KeyError):
+        store.snapshot(tree, inspect=inspect, agree=agree)
+    assert store.verify(full=True).objects == 0
+    assert {b"empty folder", b"empty file", b"link", b"marked"} <= seen.keys() == before_commit[0]
+    assert seen[b"link"] == b"where it leads"
+    assert seen[b"marked"].startswith(b"content")
+    assert b"an attribute" in seen[b"marked"]
+
+
 def test_progress_counts_entries_and_bytes(store, tree):
     said = []
     store.snapshot(tree, progress=said.append)

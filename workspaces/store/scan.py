@@ -24,6 +24,7 @@ from .objects import (
     NOTHING,
     TORN,
     UNKEPT,
+    XATTRS,
     Entry,
     Folder,
     Row,
@@ -204,12 +205,20 @@ class Scan:
             row, found, trusted = self._row(fd, node, entry.name, name, found, known, twins.get(name), depth)
             if row is None:
                 continue
+            if self.inspect and row is not known:
+                self._show(node, entry.name, row)
             rows.append(row)
             keys[entry.name] = KEY.pack(*stat_key(found)) if trusted else _UNKNOWN_KEY
             if found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and not row.record[1] & UNKEPT:
                 self._note_link(node, entry.name, found.st_ino, row.extras.get(LINK, b""))
         node.names, node.keys = "\0".join(keys), b"".join(keys.values())
         node.rows = sorted(rows, key=lambda row: row.name)
+
+    def _show(self, node: _Node, name: str, row: Row) -> None:
+        """Names and attributes that no content was shown with."""
+        if row.record[0] != FILE or row.record[20:28] == bytes(8) or XATTRS in row.extras:
+            path = os.fsencode(node.path + "/" + name if node.path else name)
+            self.inspect(path, row.extras.get(XATTRS, b""))
 
     def _known_rows(self, node: _Node) -> tuple[dict[bytes, Row], dict[str, bytes]]:
         if node.old is None:

@@ -5,7 +5,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -90,13 +90,15 @@ class Store:
         progress: Report | None = None,
         cancel: threading.Event | None = None,
         inspect: Inspect | None = None,
+        agree: Callable[[], None] | None = None,
         thorough: bool = False,
         hold: float = 3600.0,
         wait: float = WAIT_SECONDS,
     ) -> Snapshot:
-        """Store the tree as it is now. Nothing is left behind if it fails, is cancelled, or `inspect` raises.
+        """Store the tree as it is now. Nothing is left behind if it fails, is cancelled, or what it calls raises.
 
-        `inspect` is given (path, bytes) of whatever is read, large files in overlapping pieces. `thorough` reads every
+        `inspect` is given (path, bytes) of whatever is new, large files in overlapping pieces, attributes apart;
+        `agree` is called once, before the commit. `thorough` reads every
         file. A collection leaves the tree alone for `hold` seconds, so that the caller can write down its id.
         """
         begun = time.monotonic()
@@ -108,6 +110,8 @@ class Store:
                     scan.inspect, scan.cancel, scan.report = inspect, cancel, progress
                     tree_id = scan.run(root_fd).hex()
                     scan.check_cancelled()
+                    if agree:
+                        agree()
                     if hold:
                         self.hold(tree_id, hold)
                     writer.commit(tree_id)
