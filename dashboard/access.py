@@ -27,6 +27,7 @@ MATRIX = {
     "delete_workspace": (Role.LEAD, True),
     "write_policy": (Role.LEAD, False),
     "manage_environments": (Role.LEAD, False),
+    "manage_secrets": (Role.LEAD, False),  # and say that one may stay in a snapshot
     "manage_agents": (Role.LEAD, False),
     "manage_people": (Role.ADMIN, False),
     "manage_retention": (Role.ADMIN, False),

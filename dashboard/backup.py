@@ -6,7 +6,8 @@ DIR/manifest.json                           what the others must be, byte for by
 
 Every snapshot in the saved database has its packs: while the database is copied the stores' writer locks are held and
 their files, which only grow or are replaced as a whole, are linked aside. The ledger is copied after the database, so
-that it knows at least what the database knows. Workspaces' files are copied as they are then, programs or not.
+that it knows at least what the database knows. So are the keys, of which none goes while the database is copied.
+Workspaces' files are copied as they are then, programs or not.
 """
 
 import fcntl
@@ -25,7 +26,7 @@ import zstandard
 from django.conf import settings
 from django.db import connection
 
-from dashboard import database
+from dashboard import database, keyring
 from dashboard.keys import make_private
 from workspaces.store.lock import writing
 
@@ -67,6 +68,7 @@ def _copy_database(target: Path, aside: Path) -> Path:
     """The database, and beside it the stores as they are at that instant, linked into `aside`."""
     stores = sorted(path for path in (settings.HANDRAIL_HOME / "stores").glob("*") if (path / "format").exists())
     with ExitStack() as locks:
+        locks.enter_context(keyring.steady())
         for store in stores:
             locks.enter_context(writing(store))
         if database.is_sqlite():
@@ -84,6 +86,7 @@ def _copy_database(target: Path, aside: Path) -> Path:
             )
             for name in ("caches", "holds"):
                 (aside / "stores" / store.name / name).mkdir(mode=0o700)
+        shutil.copytree(settings.KEYS_DIR, aside / "keys", ignore=shutil.ignore_patterns(".*", "*.lock"))
     return copied
 
 
@@ -100,7 +103,7 @@ def _pack(target: Path, aside: Path):
     """One compressed tar, with everything that a file can have: owners, modes, times, attributes, holes, links."""
     home = settings.HANDRAIL_HOME
     argv = ["tar", "--create", "--format=posix", "--numeric-owner", "--xattrs", "--acls", "--sparse"]
-    for folder, names in ((aside, ("runner", "stores")), (home, ("keys", "workspaces"))):
+    for folder, names in ((aside, ("keys", "runner", "stores")), (home, ("workspaces",))):
         argv += ["-C", str(folder), *(name for name in names if (folder / name).exists())]
     with tempfile.TemporaryFile() as said, target.open("xb") as out:
         tar = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said)

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 
+from dashboard import redaction
+
 _context: ContextVar[MappingProxyType] = ContextVar("handrail_log_context", default=MappingProxyType({}))
 logger = logging.getLogger("handrail.events")
 # A one-time link's secret is in its address, and Django logs the addresses of refused requests.
@@ -21,6 +23,13 @@ class Context(logging.Filter):
             record.msg, record.args = _SECRET.sub(r"\1…", said), ()
         record.context = "".join(f" {name}={value}" for name, value in _context.get().items())
         return True
+
+
+class Line(logging.Formatter):
+    """Without the values of secrets, in tracebacks as well."""
+
+    def format(self, record):
+        return redaction.clean(super().format(record))
 
 
 @contextmanager

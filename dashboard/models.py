@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import models, transaction
 from django.db.models import F, Q
 
-from dashboard import clock
+from dashboard import clock, redaction
 from dashboard.chain import GENESIS, chain_hash
 from dashboard.logs import log_event
 
@@ -183,7 +183,7 @@ class EventQuerySet(models.QuerySet):
                 subject_type=subject_type,
                 subject_id=str(subject.pk),
                 workspace_id=getattr(workspace, "pk", workspace),
-                data=data or {},
+                data=redaction.clean(data or {}),
                 prev=head,
             )
             event.hash = chain_hash(event.as_export())

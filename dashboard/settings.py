@@ -229,6 +229,9 @@ Q_CLUSTER = {
 # What the runner's sweep calls every few seconds, by dotted path: workspaces may not know approvals.
 HANDRAIL_SWEEPS = ["approvals.tasks.sweep", "workspaces.uploads.sweep"]
 
+# Who gives programs of a workspace more variables than its environment names (see workspaces/secrets.py).
+HANDRAIL_PHASE_ENV: list[str] = []
+
 # What an agent's wish goes through first where a person must allow it, by dotted path for the same reason.
 HANDRAIL_ASK = "approvals.verbs.ask"
 
@@ -255,7 +258,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {"context": {"()": "dashboard.logs.Context"}},
-    "formatters": {"line": {"format": "%(levelname)s %(name)s%(context)s %(message)s"}},
+    "formatters": {"line": {"()": "dashboard.logs.Line", "fmt": "%(levelname)s %(name)s%(context)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["context"]}},
     "root": {"handlers": ["stderr"], "level": HANDRAIL_LOG_LEVEL},
     "loggers": {

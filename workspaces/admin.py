@@ -1,11 +1,11 @@
-"""Retention and environments in the Django admin."""
+"""Retention, environments and secrets in the Django admin."""
 
 from django import forms
 from django.contrib import admin
 
 from dashboard.models import Actor, Event
-from workspaces import environments, retention
-from workspaces.models import Environment, RetentionPolicy
+from workspaces import environments, retention, secrets
+from workspaces.models import Environment, RetentionPolicy, Secret
 
 NOT_YET = "Not yet in this version: kept as long as the workspace is, whatever stands here."
 RULES = ("snapshot_days", "keep_newest_snapshots", "home_days", "output_days", "unused_workspace_days")
@@ -81,3 +81,25 @@ class EnvironmentAdmin(admin.ModelAdmin):
         # What the admin tells of afterwards is what was made, not the row that was opened.
         obj.pk, obj.version = made.pk, made.version
         obj._state.adding = False
+
+
+@admin.register(Secret)
+class SecretAdmin(admin.ModelAdmin):
+    """What there is and until when; values are set on the page of secrets, and no field here holds one."""
+
+    list_display = ["name", "scope", "team", "set_at", "expires_at"]
+    list_filter = ["team", "scope"]
+    fields = readonly_fields = ["name", "scope", "team", "set_at", "expires_at"]
+
+    def has_add_permission(self, request):
+        return False
+
+    def has_change_permission(self, request, obj=None):
+        return False
+
+    def delete_model(self, request, obj):
+        secrets.delete(obj, by=Actor.person(request.user))
+
+    def delete_queryset(self, request, queryset):
+        for secret in queryset:
+            secrets.delete(secret, by=Actor.person(request.user))

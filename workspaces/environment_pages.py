@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from dashboard.models import Team
 from dashboard.pages import carry_out, must, signed_in
 from dashboard.problems import Problem
-from workspaces import environments
+from workspaces import environments, secrets
 from workspaces.forms import CODE, DRIVERS
 from workspaces.head import find
 from workspaces.lifecycle import available_drivers
@@ -55,6 +55,20 @@ class EnvironmentForm(forms.Form):
         help_text="One a line: name = command, for bash in the workspace. Each gets a button.",
         widget=forms.Textarea(attrs={**CODE, "rows": 4, "placeholder": "tests = make test"}),
     )
+    setup_secrets = forms.CharField(
+        label="Secrets of the set-up",
+        required=False,
+        max_length=4000,
+        help_text="Names, with blanks between them. Only the set-up script gets them.",
+        widget=forms.TextInput(attrs={**PLAIN, "placeholder": "NPM_TOKEN"}),
+    )
+    agent_secrets = forms.CharField(
+        label="Secrets of the agent",
+        required=False,
+        max_length=4000,
+        help_text="Names again. Every command, terminal and service of the workspace gets them.",
+        widget=forms.TextInput(attrs=PLAIN),
+    )
     memory_mb = forms.IntegerField(label="Memory in MB", required=False, min_value=64, max_value=1024**2)
     cpus = forms.FloatField(label="Processors", required=False, min_value=0.1, max_value=1024)
     pids = forms.IntegerField(label="Processes and threads", required=False, min_value=16, max_value=4_000_000)
@@ -86,6 +100,7 @@ class EnvironmentForm(forms.Form):
             "setup": cleaned["setup"].replace("\r\n", "\n"),
             "checks": environments.read_checks(cleaned["checks"]),
             "limits": {name: value for name, value in wanted.items() if value is not None},
+            "secrets": environments.read_secrets(cleaned["setup_secrets"], cleaned["agent_secrets"]),
         }
 
 
@@ -94,6 +109,8 @@ def _initial(base: Environment) -> dict:
     return {
         **{name: getattr(base, name) for name in ("driver", "repository", "ref", "setup")},
         "checks": environments.write_checks(base.checks),
+        "setup_secrets": " ".join(base.secrets.get("setup", [])),
+        "agent_secrets": " ".join(base.secrets.get("agent", [])),
         "memory_mb": memory and memory // MB,
         "cpus": base.limits.get("cpus"),
         "pids": base.limits.get("pids"),
@@ -130,6 +147,7 @@ def environment(request, pk):
         "newest": versions[0],
         "users": users.select_related("environment", "team").order_by("key")[:50],
         "limits": environments.limits_shown(found),
+        "secrets": secrets.standing(found),
         "where": DRIVERS.get(found.driver, found.driver),
         "may_edit": request.caller.can("manage_environments", found.team),
     }

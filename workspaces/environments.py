@@ -9,12 +9,13 @@ from django.db.models import Count, F, OuterRef, Subquery
 from dashboard import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
-from workspaces import lifecycle
+from workspaces import lifecycle, secrets
 from workspaces.models import Effect, Environment, Runner, State, Workspace
 from workspaces.sources import check_git
 
 CHECK_NAME = re.compile(r"[\w][\w .:/-]{0,79}")
 CHECKS_AT_MOST = 20
+SECRETS_AT_MOST = 50
 RUNNER_SILENT = timedelta(minutes=2)
 # name in `limits`: (name that drivers use, words, unit)
 LIMITS = {
@@ -68,6 +69,18 @@ def read_checks(text: str) -> dict[str, str]:
 
 def write_checks(checks: dict[str, str]) -> str:
     return "".join(f"{name} = {command}\n" for name, command in checks.items())
+
+
+def read_secrets(setup: str, agent: str) -> dict[str, list[str]]:
+    """Names of secrets by phase; Problem 422 for what is no name."""
+    named = {"setup": setup, "agent": agent}
+    found = {phase: list(dict.fromkeys(names.replace(",", " ").split())) for phase, names in named.items()}
+    for names in found.values():
+        for name in names:
+            secrets.check_name(name)
+        if len(names) > SECRETS_AT_MOST:
+            raise invalid(f"At most {SECRETS_AT_MOST} secrets for a phase; these are {len(names)}.")
+    return {phase: names for phase, names in found.items() if names}
 
 
 def save(team: Team, name: str, fields: dict, *, base: Environment | None, by: Actor) -> Environment:

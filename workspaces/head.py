@@ -9,6 +9,7 @@ from django.http import Http404
 
 from workspaces.lifecycle import ISOLATION
 from workspaces.models import Effect, State, Workspace
+from workspaces.secrets import open_findings
 
 ISOLATION_WORDS = {
     "none": "Runs as you, in your folder. Handrail asks and keeps snapshots; it cannot hold anything back.",
@@ -117,6 +118,15 @@ class Head:
         """What is under way: {effect, words, step}."""
         effects = Effect.objects.open().filter(workspace=self.workspace, exclusive=True).order_by("due_at")
         return [Move(effect) for effect in effects]
+
+    @cached_property
+    def findings(self) -> list:
+        """Values of secrets that keep a snapshot from being taken; those who may not manage secrets see them too."""
+        return list(open_findings(self.workspace)[:20])
+
+    @property
+    def may_keep_secrets(self) -> bool:
+        return self.caller.can("manage_secrets", self.workspace.team_id)
 
     @property
     def may_use(self) -> bool:

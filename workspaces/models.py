@@ -55,6 +55,7 @@ class Environment(models.Model):
     services = models.JSONField(
         default=dict, blank=True
     )  # {name: shell command}: programs that come back at each start
+    secrets = models.JSONField(default=dict, blank=True)  # {"setup": [name…], "agent": [name…]}
     idle_seconds = models.PositiveIntegerField(default=0)  # 0: the installation's setting
     stop_seconds = models.PositiveIntegerField(default=0)  # asleep for so long, it stops; 0: the installation's setting
     created_at = models.DateTimeField(auto_now_add=True)
@@ -359,16 +360,24 @@ class Terminal(models.Model):
         return f"terminal in {self.workspace_id}"
 
 
+class Scope(models.TextChoices):
+    SETUP = "setup", "Set-up"
+    AGENT = "agent", "Agent"
+
+
 class Secret(models.Model):
     """A value that a phase of an environment's workspaces may have; encrypted, never shown again."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="secrets")
-    name = models.CharField(max_length=80)
-    scope = models.CharField(max_length=8, choices=[("setup", "set-up"), ("agent", "agent")])
+    name = models.CharField(max_length=80)  # of the environment variable that programs find it in
+    scope = models.CharField(max_length=8, choices=Scope)
     value = models.BinaryField()
+    version = models.UUIDField(default=uuid.uuid4)  # another one for each value
     expires_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    set_at = models.DateTimeField(null=True)
+    set_by = models.JSONField(default=dict)  # {type, id, label}
 
     objects = OfTeamQuerySet.as_manager()
 
@@ -377,6 +386,46 @@ class Secret(models.Model):
 
     def __str__(self):
         return self.name
+
+
+class HandedSecret(models.Model):
+    """A value that programs of a workspace were given: what they write is searched for it as long as it exists.
+
+    A copy of its own (encrypted), because a secret that was replaced or deleted may still lie in a file.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="handed_secrets")
+    name = models.CharField(max_length=80)
+    scope = models.CharField(max_length=8, choices=Scope)
+    version = models.UUIDField()
+    value = models.BinaryField()
+    handed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workspace", "version"], name="secret_handed_once")]
+
+    def __str__(self):
+        return self.name
+
+
+class SecretFinding(models.Model):
+    """A place where a snapshot would have kept a secret's value; a lead may say that it is kept all the same."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="secret_findings")
+    handed = models.ForeignKey(HandedSecret, models.CASCADE, related_name="findings")
+    path = models.TextField()  # to show; two that differ in bytes that are not UTF-8 differ in `path_sha256`
+    path_sha256 = models.CharField(max_length=64)
+    found_at = models.DateTimeField()
+    kept_at = models.DateTimeField(null=True, blank=True)
+    kept_by = models.JSONField(default=dict, blank=True)  # {type, id, label}
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["handed", "path_sha256"], name="secret_found_once")]
+
+    def __str__(self):
+        return f"{self.handed} in {self.path}"
 
 
 class RetentionPolicy(models.Model):

@@ -24,6 +24,8 @@ TOLD = {
     "workspace.retried": "Tried again",
     "workspace.trashed": "Moved to the trash",
     "workspace.untrashed": "Brought back from the trash",
+    "secret.kept": "A secret may stay in its snapshots",
+    "secret.in_home": "A secret's value lies in its home folder",
 }
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from workspaces import command_pages, environment_pages, file_pages, leaving_pages, terminal_pages, views
+from workspaces import command_pages, environment_pages, file_pages, leaving_pages, secret_pages, terminal_pages, views
 
 AT = "w/<slug:team>/<str:key>/"
 
@@ -11,6 +11,10 @@ urlpatterns = [
     path("environments/new/", environment_pages.new, name="environment-new"),
     path("environments/<uuid:pk>/", environment_pages.environment, name="environment"),
     path("environments/<uuid:pk>/edit/", environment_pages.edit, name="environment-edit"),
+    path("secrets/", secret_pages.index, name="secrets"),
+    path("secrets/new/", secret_pages.new, name="secret-new"),
+    path("secrets/<uuid:pk>/", secret_pages.secret, name="secret"),
+    path("secrets/<uuid:pk>/delete/", secret_pages.delete, name="secret-delete"),
     path("workspaces/", views.workspaces, name="workspaces"),
     path("workspaces/new/", views.new, name="workspace-new"),
     path("workspaces/trash/", views.in_trash, name="workspaces-trash"),
@@ -43,6 +47,7 @@ urlpatterns = [
     path(f"{AT}terminals/<uuid:pk>/recording/", terminal_pages.recording, name="terminal-recording"),
     path(f"{AT}terminals/<uuid:pk>/cast/", terminal_pages.cast, name="terminal-cast"),
     path(f"{AT}terminals/<uuid:pk>/log/", terminal_pages.log, name="terminal-log"),
+    path(f"{AT}secrets/keep/", secret_pages.keep, name="secrets-keep"),
     path(f"{AT}snapshots/", views.snapshots, name="workspace-snapshots"),
     path(f"{AT}snapshots/take/", views.take_snapshot, name="snapshot-take"),
     path(f"{AT}snapshots/<int:number>/", views.snapshot, name="snapshot"),

@@ -13,18 +13,22 @@ from pathlib import Path
 
 from ..drivers.base import DriverError
 from ..drivers.initclient import InitClient, InitGone, short_address
-from .folder import Exit, HostSpec, HostStatus, claim, now, read_spec, read_status, write_exit, write_spec
+from .folder import Exit, Handed, HostSpec, HostStatus, claim, now, read_spec, read_status, write_exit, write_spec
 from .recording import Gap, Output, Reader, Resized, Sizes, segments
 from .spawn import spawn
 
 START_S = 20.0
 PIECE = 1 << 16
+NOTHING_HANDED = Handed()
 REPORT_BYTES = 1 << 20  # how much a viewer reads between two words to the host of where it is
 
 
-async def start(folder: Path, spec: HostSpec) -> HostStatus:
-    """Run `spec` in `folder` (made here, 0700), at most once whatever happens; return when it runs or has ended."""
-    return await asyncio.to_thread(_start, Path(folder), spec)
+async def start(folder: Path, spec: HostSpec, handed: Handed = NOTHING_HANDED) -> HostStatus:
+    """Run `spec` in `folder` (made here, 0700), at most once whatever happens; return when it runs or has ended.
+
+    What is `handed` beside it goes to the host process through a pipe and is written nowhere.
+    """
+    return await asyncio.to_thread(_start, Path(folder), spec, handed)
 
 
 async def attach(
@@ -160,11 +164,11 @@ async def settle(folder: Path) -> HostStatus:
     return await asyncio.to_thread(_settle, Path(folder))
 
 
-def _start(folder: Path, spec: HostSpec) -> HostStatus:
+def _start(folder: Path, spec: HostSpec, handed: Handed) -> HostStatus:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (folder / "claim").exists():
         write_spec(folder, spec)
-        host = spawn(folder)
+        host = spawn(folder, handed.to_json())
     else:
         host = None
     deadline = time.monotonic() + START_S

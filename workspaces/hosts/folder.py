@@ -57,6 +57,25 @@ class HostSpec:
 
 
 @dataclass(frozen=True)
+class Handed:
+    """What a host is told in memory and nobody writes down: a Run's secrets."""
+
+    env: Mapping[str, str] = field(default_factory=dict)  # for the program
+    hidden: tuple[tuple[str, str], ...] = ()  # (name, value): taken out of what is recorded
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode() if self.env or self.hidden else b""
+
+    @classmethod
+    def from_json(cls, text: bytes) -> "Handed":
+        data = json.loads(text) if text else {}
+        return cls(data.get("env", {}), tuple((name, value) for name, value in data.get("hidden", ())))
+
+    def __repr__(self) -> str:
+        return f"Handed({len(self.env)} values)"  # they would be in a traceback, and that in a log
+
+
+@dataclass(frozen=True)
 class Exit:
     """How a program ended. `exit_status` or `signal`, unless nobody saw it (lost) or it never ran (not_started)."""
 

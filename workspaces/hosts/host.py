@@ -32,7 +32,7 @@ from pathlib import Path
 from ..drivers import cgroups
 from ..drivers.base import DriverError
 from ..drivers.initclient import InitClient, InitGone, InitRefused, short_address
-from .folder import PROTOCOL, Exit, claim, identity, now, read_spec, write_exit
+from .folder import PROTOCOL, Exit, Handed, claim, identity, now, read_spec, write_exit
 from .keyboard import Keyboard, Seat
 from .recording import Recorder
 
@@ -43,14 +43,18 @@ MAX_LINE = 4 << 20
 READS_ON_S = 1.0  # a viewer that said where it is within this time reads on: at least 1 MiB/s, see client.REPORT_BYTES
 HOLD_S = 5.0  # how long output waits for such viewers before a segment is dropped
 HOLD_TICK_S = 0.02
+BEGINNING_S = 0.25  # how long what may be the beginning of a secret waits for the rest
+PR_SET_DUMPABLE = 4
 
 
 class Host:
     """One program from its start to its exit.json."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, handed: Handed):
         self.folder = folder
         self.spec = read_spec(folder)
+        self.handed = handed
+        self.redactor = _redactor(handed)
         self.recorder = Recorder(folder, self.spec.cap_bytes)
         self.init: InitClient | None = None
         self.program = None
@@ -60,6 +64,7 @@ class Host:
         self.keyboard = Keyboard(self.watch_input)
         self.readers: dict[Seat, tuple[int, float]] = {}  # where they are, and when they said so
         self.held_since: float | None = None
+        self.flushing: asyncio.TimerHandle | None = None
         self.news = asyncio.Event()
         self.output_open = True
         self.done = asyncio.Event()  # nothing more will happen
@@ -90,7 +95,8 @@ class Host:
             self.init = InitClient(spec.address.socket)
             # Before the start: whoever finds no host.json (in the same boot) knows that nothing ran.
             _write(self.folder / "host.json", identity())
-            env = dict(spec.address.env) | ({"TERM": "xterm-256color"} if spec.pty else {}) | dict(spec.env)
+            env = dict(spec.address.env) | ({"TERM": "xterm-256color"} if spec.pty else {})
+            env |= dict(self.handed.env) | dict(spec.env)
             self.program = self.init.start(
                 spec.argv,
                 env=env,
@@ -145,8 +151,23 @@ class Host:
         except OSError:
             return b""  # a pty whose last program is gone says EIO
         if data:
-            self.recorder.write(data)
+            self.record(data)
         return data
+
+    def record(self, data: bytes) -> None:
+        """Without the values of secrets; what may be the beginning of one waits a moment for the rest."""
+        if self.redactor is None:
+            self.recorder.write(data)
+            return
+        self.recorder.write(self.redactor.feed(data))
+        if self.redactor.waits and self.flushing is None:
+            self.flushing = asyncio.get_running_loop().call_later(BEGINNING_S, self.flush_redactor)
+
+    def flush_redactor(self) -> None:
+        self.flushing = None
+        if self.output_open and self.redactor.waits:
+            self.recorder.write(self.redactor.flush())
+            self.wake()
 
     def must_hold(self) -> bool:
         """Would what comes next push out bytes that a viewer is about to read, and has it not had its time?"""
@@ -294,6 +315,8 @@ class Host:
         if self.program is not None and self.output_open:
             self.read_the_rest()
             self.close_output()
+        if self.redactor is not None:
+            self.recorder.write(self.redactor.flush())
         self.recorder.close()
         end = self.outcome(failure)
         while True:
@@ -316,7 +339,7 @@ class Host:
                 return
             if not data:
                 return
-            self.recorder.write(data)
+            self.record(data)
 
     def outcome(self, failure: str | None) -> Exit:
         oom_kills = cgroups.oom_kills(self.spec.address.oom_file) - self.oom_before
@@ -350,7 +373,11 @@ class Host:
         except DriverError:
             return ()
         mine = [entry for entry in found if entry["session"] == self.program.pid]
-        return tuple(f"{entry['pid']} {' '.join(entry['argv'])}"[:200] for entry in mine[:20])
+        return tuple(f"{entry['pid']} {self.clean(' '.join(entry['argv']))}"[:200] for entry in mine[:20])
+
+    def clean(self, text: str) -> str:
+        redactor = _redactor(self.handed)  # one of its own: the output's is in the middle of it
+        return os.fsdecode(redactor.feed(os.fsencode(text)) + redactor.flush()) if redactor else text
 
 
 def _listen(folder: Path) -> socket.socket:
@@ -368,7 +395,26 @@ def _write(path: Path, content: dict) -> None:
     os.replace(fresh, path)
 
 
-def main(folder: Path) -> None:
+def _redactor(handed: Handed):
+    """None where nothing is to be hidden: most programs, which shall not wait for what that needs."""
+    if not handed.hidden:
+        return None
+    from .redacting import Redactor  # see above
+
+    return Redactor(handed.hidden)
+
+
+def _hide_memory() -> None:
+    """No other process of our user may read what we hold, and no crash writes it to disk."""
+    import ctypes  # slow to import, and only needed with secrets
+
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "this process cannot be protected from others of its user")
+
+
+def main(folder: Path, handed: Handed) -> None:
+    if handed.env or handed.hidden:
+        _hide_memory()
     if not claim(folder, by="host"):
         return  # it runs, or ran, or was proven never to run
-    asyncio.run(Host(folder).run())
+    asyncio.run(Host(folder, handed).run())

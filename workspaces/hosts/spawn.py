@@ -26,15 +26,15 @@ def keep_spares(count: int) -> None:
     _refill()
 
 
-def spawn(folder: Path) -> subprocess.Popen:
-    """Give `folder` to a host process of its own, which outlives us."""
+def spawn(folder: Path, handed: bytes = b"") -> subprocess.Popen:
+    """Give `folder` to a host process of its own, which outlives us, and through a pipe what is written nowhere."""
     while True:
         with _lock:
             spare = bool(_spares)
             host = _spares.pop() if spare else _start()
         try:
             with host.stdin as stdin:
-                stdin.write(os.fsencode(folder.resolve()) + b"\n")
+                stdin.write(os.fsencode(folder.resolve()) + b"\n" + handed)
             break
         except BrokenPipeError:
             if not spare:

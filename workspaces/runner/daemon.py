@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
 
-from dashboard import clock
+from dashboard import clock, redaction
 from dashboard.logs import about
 from dashboard.models import Actor
 from dashboard.problems import Problem
@@ -261,6 +261,7 @@ class Daemon:
             return {"ok": False, "uncertain": unknown, "reason": f"Something broke in the runner ({error!r:.200})."}
 
     def _settle(self, kind, job: Job, outcome: dict):
+        outcome = redaction.clean(outcome)
         with transaction.atomic():
             kind.finish(job, outcome)
             if outcome.get("uncertain"):

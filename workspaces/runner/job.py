@@ -94,14 +94,14 @@ class Job:
         """Take a snapshot inside this effect; `how` as for snapshots.take. StoreError when it cannot be kept."""
         return await self.thread(snapshots.take, self.workspace, kind=kind, label=label, by=self.by, **how)
 
-    async def run_program(self, argv, *, cwd="/workspace", env=None, timeout_s=3600) -> dict:
+    async def run_program(self, argv, *, cwd="/workspace", env=None, timeout_s=3600, phase="agent") -> dict:
         """Run a program in the workspace under a host process keyed by this effect, until it ends.
 
         → {"ok": True, exit_status, signal, output_bytes, truncated, reason, words, started_at, ended_at, tail}, or
         {"ok": False, "reason"[, "uncertain": True]} when it did not start, or its host was lost. `started()` is called
-        here, just before the program may begin.
+        here, just before the program may begin. It gets the secrets of its phase; with phase=None it gets none.
         """
-        return await programs.run(self, argv, cwd=cwd, env=env or {}, timeout_s=timeout_s)
+        return await programs.run(self, argv, cwd=cwd, env=env or {}, timeout_s=timeout_s, phase=phase)
 
     async def said(self, ended: dict, size: int = 2000) -> str:
         """The last words of this effect's program, as text."""

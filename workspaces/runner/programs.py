@@ -8,7 +8,8 @@ from pathlib import Path
 from django.conf import settings
 
 from dashboard.failpoints import failpoint
-from workspaces import places
+from dashboard.keyring import Unreadable
+from workspaces import places, secrets
 from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
 from workspaces.hosts.folder import HostSpec
@@ -21,10 +22,11 @@ def folder(job) -> Path:
     return places.program_of(job.workspace.pk, job.effect.pk)
 
 
-async def run(job, argv, *, cwd, env, timeout_s, owner=None, **pty) -> dict:
+async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", **pty) -> dict:
     """Start (at most once) and wait for the end; see Job.run_program.
 
-    `owner`: another run than the open one; `pty`: {pty, cols, rows} for a terminal.
+    `owner`: another run than the open one; `phase`: whose secrets it gets, None for no secrets; `pty`: {pty, cols,
+    rows} for a terminal.
     """
     if owner is None:
         await job.daemon.vitals.check(job.workspace)
@@ -40,10 +42,18 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, **pty) -> dict:
         cap_bytes=settings.HANDRAIL_OUTPUT_BYTES,
         **pty,
     )
+    handed = await job.thread(_handed, job.workspace, phase)
     await job.started()
-    await client.start(folder(job), spec)
+    await client.start(folder(job), spec, handed)
     failpoint("K7")
     return await _follow(job)
+
+
+def _handed(workspace, phase):
+    try:
+        return secrets.handing(workspace, phase)
+    except Unreadable as error:
+        raise DriverError(f"Its secrets cannot be read. {error}") from error
 
 
 async def find(job) -> dict | None:

@@ -17,7 +17,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
 from workspaces.hosts.recording import Output
 from workspaces.models import State, Workspace
-from workspaces.runner import asking_git, files, snapshots, weighing
+from workspaces.runner import asking_git, files, leaks, snapshots, weighing
 from workspaces.store import StoreError
 
 BUNDLE = b".cache/handrail/bundle"  # where a bundle is made, below the agent's home
@@ -43,6 +43,8 @@ async def in_problems(request, handler):
         raise
     except Problem as problem:
         return _problem(problem)
+    except leaks.SecretFound as found:
+        return _problem(Problem(409, f"What is there now cannot be kept, so it cannot be compared: {found}."))
     except (DriverError, StoreError) as error:
         return _problem(Problem(503, str(error)))
     except (asyncio.CancelledError, ConnectionResetError):

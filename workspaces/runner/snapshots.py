@@ -12,6 +12,7 @@ from workspaces import lifecycle, places
 from workspaces.drift import made_with
 from workspaces.history import named
 from workspaces.models import Command, Manifest, Run, Snapshot, Workspace
+from workspaces.runner import leaks
 from workspaces.store import LocalTree, Store
 
 MANIFEST_FORMAT = 1
@@ -35,8 +36,15 @@ def journal_of(workspace) -> Path:
 
 
 def scan(workspace, progress=None, *, thorough: bool = False):
-    """The live tree as the store has it now: a snapshot that no row names (what a live diff compares)."""
-    return store_of(workspace).snapshot(live_tree(workspace), progress=progress, thorough=thorough)
+    """The live tree as the store has it now: a snapshot that no row names (what a live diff compares).
+
+    Nothing is kept that holds the value of a secret: leaks.SecretFound, a StoreError, says where.
+    """
+    inspector = leaks.inspector_of(workspace)
+    agree = inspector.agree if inspector else None
+    return store_of(workspace).snapshot(
+        live_tree(workspace), progress=progress, thorough=thorough, inspect=inspector, agree=agree
+    )
 
 
 def take(
@@ -48,6 +56,7 @@ def take(
     """
     kept = scan(workspace, progress, thorough=thorough)
     git = _git_state(places.tree_of(workspace))
+    leaks.forget(workspace)
     with transaction.atomic():
         row = Workspace.objects.select_for_update().select_related("environment", "head").get(pk=workspace.pk)
         snapshot = Snapshot.objects.create(

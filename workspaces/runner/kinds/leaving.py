@@ -18,7 +18,7 @@ async def make_bundle(job: Job) -> str:
     """Run git in the workspace, as its own user; "" or why there is no bundle, in words."""
     path = f"/home/agent/{BUNDLE.decode()}"
     script = f'mkdir -p "$(dirname {path})" && rm -f {path} && git bundle create --quiet {path} HEAD --branches --tags'
-    ended = await job.run_program(["bash", "-c", script], timeout_s=600)
+    ended = await job.run_program(["bash", "-c", script], timeout_s=600, phase=None)
     if not ended["ok"]:
         return ended["reason"]
     if ended["exit_status"] == 0:

@@ -9,7 +9,7 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
-from workspaces import capacity, lifecycle, places, sources, uploads
+from workspaces import capacity, lifecycle, places, secrets, sources, uploads
 from workspaces.drivers.base import DriverError, Limits, RunSpec
 from workspaces.models import Run, Runner, Snapshot, State, Workspace
 from workspaces.runner import programs, snapshots
@@ -133,6 +133,8 @@ class Create(Kind):
 async def set_up(job: Job):
     """Run the environment's set-up script in the live tree, in a Run and a home of its own. Raises Failed."""
     workspace = job.workspace
+    if lacks := await job.thread(secrets.problems, workspace.environment, "setup"):
+        raise Failed(f"The set-up script was not run: {lacks}. Set it under Environments, Secrets, and try again.")
     await job.progress(step="setup")
     run_id = f"setup-{job.effect.pk}"
     home = places.folder_of(workspace.pk) / "setup-home"
@@ -148,6 +150,7 @@ async def set_up(job: Job):
             env={"HANDRAIL_PHASE": "setup"},
             timeout_s=settings.HANDRAIL_SETUP_SECONDS,
             owner=owner,
+            phase="setup",
         )
     finally:
         await job.driver.stop(owner)

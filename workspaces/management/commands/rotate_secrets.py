@@ -1,0 +1,23 @@
+from django.core.management.base import BaseCommand, CommandError
+
+from dashboard.keyring import Unreadable
+from workspaces import secrets
+
+
+class Command(BaseCommand):
+    help = "Encrypt all secrets with a new key and remove the old ones; Handrail may run meanwhile."
+
+    def add_arguments(self, parser):
+        parser.add_argument(
+            "--forget-unreadable",
+            action="store_true",
+            help="remove secrets that no key of the ring can read (the ring was lost)",
+        )
+
+    def handle(self, *, forget_unreadable, **options):
+        try:
+            if forget_unreadable:
+                self.stdout.write(f"{secrets.forget_unreadable()} values that could not be read are gone.")
+            secrets.rotate(say=self.stdout.write)
+        except Unreadable as error:
+            raise CommandError(str(error)) from None
