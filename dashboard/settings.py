@@ -59,6 +59,11 @@ HANDRAIL_FILE_BYTES = env_int("HANDRAIL_FILE_BYTES", 256 * 1024 * 1024, least=40
 HANDRAIL_UPLOAD_BYTES = env_int("HANDRAIL_UPLOAD_BYTES", 1024 * 1024 * 1024, least=4096)
 HANDRAIL_UNPACKED_BYTES = env_int("HANDRAIL_UNPACKED_BYTES", 10 * 1024 * 1024 * 1024, least=4096)
 HANDRAIL_UNPACKED_ENTRIES = env_int("HANDRAIL_UNPACKED_ENTRIES", 1_000_000, least=1)
+# The Docker engine's socket, and the OCI runtime for its containers (runsc, kata, …) if not its own.
+HANDRAIL_DOCKER_HOST = env("HANDRAIL_DOCKER_HOST") or env("DOCKER_HOST") or "unix:///var/run/docker.sock"
+HANDRAIL_DOCKER_RUNTIME = env("HANDRAIL_DOCKER_RUNTIME")
+# What drivers are told: {driver: {option: value}}.
+HANDRAIL_DRIVERS = {"docker": {"address": HANDRAIL_DOCKER_HOST, "runtime": HANDRAIL_DOCKER_RUNTIME}}
 # For `manage.py push`, which calls the API as anybody would.
 HANDRAIL_TOKEN = env("HANDRAIL_TOKEN")
 HANDRAIL_PENDING_LIMIT = env_int("HANDRAIL_PENDING_LIMIT", 500, least=1)

@@ -324,6 +324,7 @@ def fork(workspace, key: str, *, caller: Caller, number: int | None = None) -> W
             team=workspace.team,
             key=key,
             environment=workspace.environment,
+            base=workspace.base,
             runner=workspace.runner,
             source={"fork": {"workspace": workspace.key, "snapshot": found.number, "id": str(found.pk)}},
             uid=_next_uid(),

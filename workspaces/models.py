@@ -105,6 +105,7 @@ class Workspace(models.Model):
     source = models.JSONField(default=dict, blank=True)  # {"git", "ref", "sha"} or {"upload"} or {} or {"path"}
     # Owner of its files when the runner is root; one workspace's processes never share a uid with another's.
     uid = models.PositiveIntegerField(unique=True, null=True, blank=True)
+    base = models.JSONField(default=dict, blank=True)  # what its root is made of: {image, digest, layer, layer_digest}
     disk_generation = models.PositiveIntegerField(default=0)
     baseline = models.ForeignKey("Snapshot", models.SET_NULL, null=True, blank=True, related_name="+")
     head = models.ForeignKey("Snapshot", models.SET_NULL, null=True, blank=True, related_name="+")

@@ -38,7 +38,7 @@ def check_git(address: str, ref: str = "") -> Git:
     if any(ord(c) < 33 or ord(c) == 127 for c in address + ref):
         raise invalid("A git address or ref has no blanks and no control characters.")
     if address.startswith(("/", "file://")):
-        return Git(str(_local(address.removeprefix("file://"))), ref)
+        return Git(str(allowed_folder(address.removeprefix("file://"), "Local repositories are cloned")), ref)
     parts = urlsplit(address)
     if not parts.scheme and (scp := _SCP.match(address)):
         host, port = scp[1], 22
@@ -56,12 +56,13 @@ def check_git(address: str, ref: str = "") -> Git:
     return Git(address, ref, host, port, _public_address(host, port))
 
 
-def _local(path: str) -> Path:
+def allowed_folder(path: str, what: str) -> Path:
+    """A folder of this host that an admin has allowed; `what` begins the sentence that refuses another."""
     real = Path(path).resolve()
     roots = settings.HANDRAIL_LOCAL_SOURCES
     if not any(real.is_relative_to(root) for root in roots):
         allowed = ", ".join(map(str, roots)) or "none"
-        raise invalid(f"Local repositories are cloned from the folders in HANDRAIL_LOCAL_SOURCES only ({allowed}).")
+        raise invalid(f"{what} from the folders in HANDRAIL_LOCAL_SOURCES only ({allowed}).")
     if real.is_relative_to(settings.HANDRAIL_HOME):
         raise invalid("Handrail's own data is no source.")
     if not real.is_dir():

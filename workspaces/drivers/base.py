@@ -9,19 +9,24 @@ import importlib
 import json
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import BinaryIO, ClassVar
 
 BUILT_IN = {
     "sandbox": "workspaces.drivers.sandbox.SandboxDriver",
     "folder": "workspaces.drivers.folder.FolderDriver",
+    "docker": "workspaces.drivers.docker.DockerDriver",
 }
 
 
 class DriverError(Exception):
     """Something a backend refuses or cannot do; the message is a sentence for a person."""
+
+
+class ImageMissing(DriverError):
+    """The image is not here; nothing was fetched for it."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Capabilities:
     memory: bool  # a pause can keep the memory of programs
     network: bool  # the network is cut off, or led through a proxy
     limits: bool  # memory, CPU and process limits, where the host lets us set them
+    images: bool = False  # its root is an image, and what a set-up installs in it can be kept as a layer
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ class Limits:
     memory: int | None = None  # bytes
     cpus: float | None = None  # 1.5 = one and a half CPUs
     pids: int | None = None  # processes and threads
+    disk: int | None = None  # bytes of a disk of its own, where the driver makes one
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,7 @@ class RunSpec:
     limits: Limits = Limits()
     env: Mapping[str, str] = field(default_factory=dict)  # for every process of the Run
     phase: str = "agent"  # setup | agent
+    image: str | None = None  # what the root is made of, where a driver needs one
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,8 @@ class Owner:
     cgroups: tuple[str, ...] = ()
     limits: frozenset[str] = frozenset()  # those in force
     stopping: bool = False  # somebody asked for the end: no crash
+    phase: str = "agent"
+    image: str | None = None  # digest of the image it runs on
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"limits": sorted(self.limits)}, indent=1)
@@ -124,15 +134,31 @@ class Process:
     open: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Layer:
+    """What a set-up installed outside /workspace, as an image of its own."""
+
+    name: str  # a hash of all that it was made from
+    digest: str = ""
+    touched_workspace: bool = True  # the script also changes /workspace, so it has work in each workspace
+
+
+Look = Callable[[str, BinaryIO], None]  # the path of a file, and its content
+
+
 class Driver:
-    """One kind of backend. `home` is HANDRAIL_HOME (durable), `runtime` a folder for sockets; both exist."""
+    """One kind of backend. `home` is HANDRAIL_HOME (durable), `runtime` a folder for sockets; both exist.
+
+    `options` are what the installation's settings say for this driver (HANDRAIL_DRIVERS).
+    """
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
 
-    def __init__(self, home: Path, runtime: Path):
+    def __init__(self, home: Path, runtime: Path, options: Mapping[str, str] | None = None):
         self.home = Path(home)
         self.runtime = Path(runtime)
+        self.options = dict(options or {})
 
     async def probe(self) -> Probe:
         """Can it work on this host? Never raises, and never offers less isolation than it promises."""
@@ -181,12 +207,30 @@ class Driver:
         """Forget a Run that is gone: its record, socket and cgroups."""
         raise NotImplementedError
 
+    # Only where `capabilities.images`
 
-def get_driver(name: str, home: Path, runtime: Path) -> Driver:
+    async def find_image(self, reference: str) -> str:
+        """The digest of an image that is here: what `RunSpec.image` takes. Nothing is ever fetched for it."""
+        raise DriverError("This kind of workspace has no image.")
+
+    async def build_image(self, context: Path, name: str) -> str:
+        """Build the Dockerfile of a folder without network; the digest of what came out, kept under `name`."""
+        raise DriverError("Images for this kind of workspace cannot be built from a folder.")
+
+    async def find_layer(self, name: str) -> Layer | None:
+        """What `keep_layer` has kept under this name, if it is still here."""
+        raise DriverError("This kind of workspace has no set-up layer.")
+
+    async def keep_layer(self, owner: Owner, layer: Layer, *, look: Look | None = None) -> Layer:
+        """Keep the root of a set-up Run that was stopped; `look` is shown each file of it and may raise DriverError."""
+        raise DriverError("This kind of workspace has no set-up layer.")
+
+
+def get_driver(name: str, home: Path, runtime: Path, options: Mapping[str, str] | None = None) -> Driver:
     """The driver of a built-in name (`sandbox`) or a dotted path (`package.module.Class`)."""
     module, _, attribute = BUILT_IN.get(name, name).rpartition(".")
     try:
-        return getattr(importlib.import_module(module), attribute)(home, runtime)
+        return getattr(importlib.import_module(module), attribute)(home, runtime, options)
     except (ImportError, AttributeError, ValueError) as error:
         raise DriverError(f"There is no driver named {name!r}.") from error
 

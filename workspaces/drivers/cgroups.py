@@ -85,6 +85,21 @@ def oom_kills(oom_file: str | None) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
+def oom_file_of(pid: int) -> str | None:
+    """The file that counts memory kills in the group of a process that somebody else put there (a container's)."""
+    own = _own_groups(pid)
+    for mount, root, kind, options in _mounts():
+        if kind == "cgroup2":
+            group, name = _below(mount, root, own.get("", "/")), "memory.events"
+        elif "memory" in options:
+            group, name = _below(mount, root, own.get("memory", "/")), "memory.oom_control"
+        else:
+            continue
+        if group != mount and (group / name).is_file():
+            return str(group / name)
+    return None
+
+
 def _set(group: Path, version: int, limit: str, value: float) -> None:
     if limit == "memory":
         (group / ("memory.max" if version == 2 else "memory.limit_in_bytes")).write_text(str(int(value)))
@@ -133,10 +148,10 @@ def _version_2(mount: Path, own: Path) -> list[Hierarchy]:
     return []
 
 
-def _own_groups() -> dict[str, str]:
-    """Controller → our group's path; version 2 under the empty name."""
+def _own_groups(pid: int | str = "self") -> dict[str, str]:
+    """Controller → the group's path; version 2 under the empty name."""
     groups = {}
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _number, controllers, path = line.split(":", 2)
         groups.update(dict.fromkeys(controllers.split(","), path))
     return groups

@@ -2,12 +2,14 @@
 
 A program of its own: standard library only, any Python from 3.9, no import from this project (in a sandbox it is the
 only file of ours that is there). Run as `python3 -I -S init.py LISTEN_FD LOCK_FD`: LISTEN_FD is a listening unix
-socket, LOCK_FD holds the lock that tells the outside that this Run is alive.
+socket, LOCK_FD holds the lock that tells the outside that this Run is alive. Where nothing can be inherited, it is
+`init.py --door PATH`: both come over the unix socket PATH, once, and the socket is gone before anything is started.
+`--give-back UID GID` has it hand /workspace and /home/agent to that user when it stops (a set-up ran as root in them).
 
 Protocol 1: frames of a 4-byte length (big-endian) and JSON; file descriptors travel beside the frame that announces
-them in `fds`. On connect we say `{protocol, pid, frozen}`. Each request has `id` and `op`; each answer has the `id` and
-either its fields or `error`. `{event: exit, pid, status}` comes without being asked to whoever started the program;
-status is an exit status or minus a signal.
+them in `fds`. On connect we say `{protocol, pid, frozen, shell}`. Each request has `id` and `op`; each answer has the
+`id` and either its fields or `error`. `{event: exit, pid, status}` comes without being asked to whoever started the
+program; status is an exit status or minus a signal.
 
   start      argv, env, cwd, stdio (pty | pipe | given + 3 fds), cols, rows, keep
              → pid, and one fd: the pty's master or the output's read end
@@ -175,7 +177,8 @@ class Init:
         sock.setblocking(False)
         client = self.clients[sock] = Client(sock)
         self.selector.register(sock, selectors.EVENT_READ, lambda: self.serve(client))
-        client.send({"protocol": PROTOCOL, "pid": os.getpid(), "frozen": self.held is not None})
+        hello = {"protocol": PROTOCOL, "pid": os.getpid(), "frozen": self.held is not None, "shell": shell()}
+        client.send(hello)
 
     def serve(self, client):
         try:
@@ -551,8 +554,42 @@ def execute(argv, env, cwd, stdio, controlling, failed):
     os._exit(127)
 
 
+def shell():
+    """What runs a command line in this root."""
+    return next((path for path in ("/bin/bash", "/usr/bin/bash") if os.access(path, os.X_OK)), "/bin/sh")
+
+
+def fetch(path):
+    """The two descriptors, from whoever started us."""
+    with socket.socket(socket.AF_UNIX) as door:
+        door.settimeout(30)
+        door.connect(path)
+        data, rights, _flags, _address = door.recvmsg(1, socket.CMSG_SPACE(2 * 4))
+    fds = array.array("i")
+    for level, kind, payload in rights:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(payload)
+    if not data or len(fds) != 2:
+        raise SystemExit("whoever started us is gone")
+    return fds
+
+
+def give_back(uid, gid):
+    """Nothing else runs any more: what root made in the workspace becomes the workspace's own."""
+    for top in ("/workspace", "/home/agent"):
+        for _path, folders, files, fd in os.fwalk(top, topdown=False):
+            for name in folders + files:
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if (found.st_uid, found.st_gid) != (uid, gid):
+                    os.chown(name, uid, gid, dir_fd=fd, follow_symlinks=False)
+        os.chown(top, uid, gid)
+
+
 def main():
-    listen_fd, lock_fd = int(sys.argv[1]), int(sys.argv[2])
+    if sys.argv[1] == "--door":
+        listen_fd, lock_fd = fetch(sys.argv[2])
+    else:
+        listen_fd, lock_fd = int(sys.argv[1]), int(sys.argv[2])
     keep = {0, 1, 2, listen_fd, lock_fd}
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in keep:
@@ -569,6 +606,8 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     Init(socket.socket(fileno=listen_fd)).run()
+    if sys.argv[3:4] == ["--give-back"]:
+        give_back(int(sys.argv[4]), int(sys.argv[5]))
 
 
 if __name__ == "__main__":

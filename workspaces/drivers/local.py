@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +51,16 @@ class LocalDriver(Driver):
         last = (log.strip().splitlines() or ["it said nothing"])[-1]
         return f"The workspace's first process did not start: {last[:300]}"
 
+    def _why(self, owner: Owner) -> str:
+        """Why a Run ended that nobody asked to end."""
+        if cgroups.oom_kills(owner.address.oom_file):
+            return "out of memory"
+        return "its first process was killed or crashed"
+
+    def _patience(self, owner: Owner) -> float:
+        """Seconds that the init may need after its programs have ended."""
+        return 3.0
+
     # Verbs
 
     async def start(self, spec: RunSpec) -> Owner:
@@ -66,11 +76,7 @@ class LocalDriver(Driver):
         if owner.boot_id != boot_id():
             return "the host restarted"
         recorded = await asyncio.to_thread(self._read, owner.run_id) or owner
-        if recorded.stopping:
-            return "stopped"
-        if cgroups.oom_kills(owner.address.oom_file):
-            return "out of memory"
-        return "its first process was killed or crashed"
+        return "stopped" if recorded.stopping else await asyncio.to_thread(self._why, owner)
 
     async def freeze(self, owner: Owner) -> None:
         if not self.capabilities.freeze:
@@ -139,7 +145,7 @@ class LocalDriver(Driver):
             limits=in_force,
         )
         self._write(owner)
-        with _listen(Path(address.socket)) as listener:
+        with listen(Path(address.socket)) as listener:
             keep = [listener.fileno(), lock]
             command = self._command(spec, folder, [str(fd) for fd in keep])
             keep += command["keep"]
@@ -163,27 +169,29 @@ class LocalDriver(Driver):
         with contextlib.suppress(BrokenPipeError):
             launcher.stdin.write(json.dumps(launch).encode())
             launcher.stdin.close()
-        return self._await_init(owner, launcher, folder)
-
-    def _await_init(self, owner: Owner, launcher: subprocess.Popen, folder: Path) -> Owner:
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline:
-            try:
-                # The socket listens before the init exists, so the wait is for its first words.
-                with InitClient(owner.address.socket, timeout_s=0.5):
-                    pass
-                pid = self._init_pid(owner)
-                owner = replace(owner, pid=pid, start_time=start_time(pid))
-                self._write(owner)
-                return owner
-            except InitGone:
-                if launcher.poll() is not None:
-                    break
-                time.sleep(0.005)
+        if self._hello(owner, lambda: launcher.poll() is None) is not None:
+            pid = self._init_pid(owner)
+            owner = replace(owner, pid=pid, start_time=start_time(pid))
+            self._write(owner)
+            return owner
         self._kill(owner)
         log = (folder / "log").read_text(errors="replace")
         self._forget(owner)
         raise DriverError(self._explain(log))
+
+    def _hello(self, owner: Owner, may_come: Callable[[], bool]) -> dict | None:
+        """The init's first words; None when they do not come in time, or cannot any more."""
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            try:
+                # The socket listens before the init exists, so the wait is for its first words.
+                with InitClient(owner.address.socket, timeout_s=0.5) as init:
+                    return init.hello
+            except InitGone:
+                if not may_come():
+                    return None
+                time.sleep(0.005)
+        return None
 
     def _join(self, run_id: str) -> Owner:
         """Somebody else is starting this Run, or has: wait until it answers."""
@@ -220,7 +228,7 @@ class LocalDriver(Driver):
             raise DriverError(f"This Run belongs to the host {owner.host}; only that host can tell.")
         if owner.boot_id != boot_id():
             return False
-        return _held(self._folder(owner.run_id) / "lock")
+        return held(self._folder(owner.run_id) / "lock")
 
     def _frozen(self, owner: Owner) -> bool:
         with InitClient(owner.address.socket) as client:
@@ -248,7 +256,7 @@ class LocalDriver(Driver):
         with contextlib.suppress(InitGone, InitRefused), InitClient(owner.address.socket, timeout_s=2.0) as client:
             client.request("stop", grace_s=grace_s)
         lock = self._folder(owner.run_id) / "lock"
-        if not _wait_free(lock, grace_s + 3.0):
+        if not _wait_free(lock, grace_s + self._patience(owner)):
             self._kill(owner)
             if not _wait_free(lock, 5.0):
                 raise DriverError("The workspace's programs could not be stopped.")
@@ -259,7 +267,7 @@ class LocalDriver(Driver):
         if start_time(owner.pid) == owner.start_time:  # else another process has this pid by now
             _kill_pid(owner.pid)
         # Whoever holds the lock is the init or is about to become it, so its pid cannot have been used again.
-        if _held(self._folder(owner.run_id) / "lock"):
+        if held(self._folder(owner.run_id) / "lock"):
             _kill_pid(self._init_pid(owner))
 
     def _clear(self, owner: Owner) -> None:
@@ -307,7 +315,7 @@ def _kill_pid(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _listen(path: Path) -> socket.socket:
+def listen(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     with short_address(path) as address:
@@ -332,7 +340,7 @@ def _take_lock(path: Path) -> int | None:
             time.sleep(0.01)  # somebody may only be looking
 
 
-def _held(path: Path) -> bool:
+def held(path: Path) -> bool:
     """Does anybody hold the lock? Those who look share it, so that they are not taken for holders."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -349,7 +357,7 @@ def _held(path: Path) -> bool:
 
 def _wait_free(path: Path, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while _held(path):
+    while held(path):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)

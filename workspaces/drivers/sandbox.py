@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,7 +114,7 @@ class SandboxDriver(LocalDriver):
     def _command(self, spec: RunSpec, folder: Path, init_args: list[str]) -> dict:
         bwrap = find_bwrap()
         etc = folder / "etc"
-        hostname = re.sub(r"[^A-Za-z0-9-]+", "-", spec.key).strip("-")[:63] or "workspace"
+        hostname = hostname_of(spec.key)
         write_etc(etc, hostname)
         shutil.copyfile(HERE / "init.py", etc / "init.py")
         os.chmod(etc / "init.py", 0o444)
@@ -267,12 +268,16 @@ def system_binds() -> list[str]:
     return arguments
 
 
-def write_etc(folder: Path, hostname: str) -> None:
+def hostname_of(key: str) -> str:
+    return re.sub(r"[^A-Za-z0-9-]+", "-", key).strip("-")[:63] or "workspace"
+
+
+def write_etc(folder: Path, hostname: str, etc: Mapping[str, str] = ETC) -> None:
     """The few files of /etc that programs look for; nothing of the host's own."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
     hosts = f"127.0.0.1 localhost {hostname}\n::1 localhost\n127.0.0.1 handrail.internal\n"
-    for name, text in (ETC | {"hosts": hosts, "hostname": hostname + "\n"}).items():
+    for name, text in (dict(etc) | {"hosts": hosts, "hostname": hostname + "\n"}).items():
         path = folder / name
         path.write_text(text)
         path.chmod(0o444)

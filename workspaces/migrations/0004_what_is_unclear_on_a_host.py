@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('workspaces', '0003_services_owed_snapshots_and_alarms'),
+        ("workspaces", "0003_services_owed_snapshots_and_alarms"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='runner',
-            name='unclear',
+            model_name="runner",
+            name="unclear",
             field=models.JSONField(blank=True, default=list),
         ),
     ]

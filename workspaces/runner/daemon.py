@@ -153,7 +153,7 @@ class Daemon:
 
     def driver(self, name: str):
         if name not in self._drivers:
-            self._drivers[name] = get_driver(name, self.home, self.runtime)
+            self._drivers[name] = get_driver(name, self.home, self.runtime, settings.HANDRAIL_DRIVERS.get(name))
         return self._drivers[name]
 
     async def drivers_here(self) -> list:

@@ -34,7 +34,7 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", **pt
     if owner is None:
         raise DriverError("The workspace is not up.")
     spec = HostSpec(
-        argv=tuple(argv),
+        argv=tuple(_with_shell(argv, owner.address.shell)),
         address=owner.address,
         cwd=None if cwd == "/workspace" else cwd,
         env=env,
@@ -54,6 +54,11 @@ def _handed(workspace, phase):
         return secrets.handing(workspace, phase)
     except Unreadable as error:
         raise DriverError(f"Its secrets cannot be read. {error}") from error
+
+
+def _with_shell(argv, shell: str):
+    """A command line is for bash; in a root without one it is for the shell that there is."""
+    return [shell, *argv[1:]] if argv[0] == "bash" and not shell.endswith("/bash") else argv
 
 
 async def find(job) -> dict | None:

@@ -108,6 +108,8 @@ def manifest_of(workspace, snapshot, git: dict | None) -> dict:
         "bytes": snapshot.bytes,
         "skipped": len(snapshot.skipped),
         **made_with(environment),
+        "image_digest": workspace.base.get("digest"),
+        "setup_layer": workspace.base.get("layer_digest"),
         "repository": workspace.source.get("git"),
         "ref": workspace.source.get("ref") or None,
         "source_sha": workspace.source.get("sha"),

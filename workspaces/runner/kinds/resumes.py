@@ -61,6 +61,8 @@ class Resume(Kind):
             "resumed_at": now.isoformat(),
             "proof": proof,
             **made_with(workspace.environment),
+            "image_digest": workspace.base.get("digest"),
+            "setup_layer": workspace.base.get("layer_digest"),
             "drift": outcome["drift"],
         }
         Manifest.objects.create(run_id=outcome["run"], body=body, sha256=hashlib.sha256(canonical(body)).hexdigest())

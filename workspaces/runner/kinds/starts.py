@@ -12,7 +12,7 @@ from dashboard.problems import Problem
 from workspaces import capacity, lifecycle, places, secrets, sources, uploads
 from workspaces.drivers.base import DriverError, Limits, RunSpec
 from workspaces.models import Run, Runner, Snapshot, State, Workspace
-from workspaces.runner import programs, snapshots
+from workspaces.runner import programs, roots, snapshots
 from workspaces.runner.job import Job, Kind
 from workspaces.store import StoreError, import_archive
 
@@ -21,7 +21,7 @@ class Failed(Exception):
     """Why a workspace could not be made, in words."""
 
 
-def spec_of(workspace, run_id, *, phase="agent", home=None) -> RunSpec:
+def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpec:
     """What the driver is asked to start for a workspace."""
     limits = workspace.environment.limits
     env = {"HANDRAIL_WORKSPACE": workspace.key}
@@ -29,11 +29,12 @@ def spec_of(workspace, run_id, *, phase="agent", home=None) -> RunSpec:
         run_id=str(run_id),
         workspace_id=str(workspace.pk),
         key=workspace.key,
-        workspace=places.tree_of(workspace),
+        workspace=tree or places.tree_of(workspace),
         home=home or places.folder_of(workspace.pk) / "home",
-        limits=Limits(limits.get("memory_bytes"), limits.get("cpus"), limits.get("pids")),
+        limits=Limits(limits.get("memory_bytes"), limits.get("cpus"), limits.get("pids"), limits.get("disk_bytes")),
         env=env,
         phase=phase,
+        image=workspace.base.get("layer_digest") or workspace.base.get("digest"),
         **_uid(workspace),
     )
 
@@ -48,6 +49,8 @@ def _uid(workspace) -> dict:
 
 async def bring_up(job: Job, run_id=None) -> Run:
     """Start the agent phase: the Run's row first, then the driver."""
+    if changed := await roots.ensure(job, run_set_up):
+        await job.record("workspace.root_changed", {"words": changed})
     run = await job.thread(_open_run, job.workspace, job.effect, run_id)
     failpoint("up.row")
     spec = spec_of(job.workspace, run.pk)
@@ -95,6 +98,7 @@ class Create(Kind):
             await job.progress(step="files")
             await job.thread(_make_tree, workspace)
             failpoint("create.tree")
+            await roots.choose(job)
             if not workspace.source.get("path"):
                 # Before the first snapshot: it holds the owners that the files will have.
                 await job.driver.prepare(spec_of(workspace, f"setup-{job.effect.pk}"))
@@ -131,7 +135,18 @@ class Create(Kind):
 
 
 async def set_up(job: Job):
-    """Run the environment's set-up script in the live tree, in a Run and a home of its own. Raises Failed."""
+    """Do what the environment's set-up has to do in the live tree, and keep what it installs outside. Raises Failed."""
+    async with roots.set_up(job) as setup:
+        await setup.begin()
+        if setup.script:
+            await run_set_up(job, setup.script, keep=setup.keep)
+
+
+async def run_set_up(job: Job, script: str, *, keep=None, tree=None):
+    """Run the script in a Run and a home of its own, with the live tree or another one as /workspace. Raises Failed.
+
+    `keep(owner)` is called once it went through and was stopped.
+    """
     workspace = job.workspace
     if lacks := await job.thread(secrets.problems, workspace.environment, "setup"):
         raise Failed(f"The set-up script was not run: {lacks}. Set it under Environments, Secrets, and try again.")
@@ -139,29 +154,37 @@ async def set_up(job: Job):
     run_id = f"setup-{job.effect.pk}"
     home = places.folder_of(workspace.pk) / "setup-home"
     await job.thread(_fresh, home)
-    spec = spec_of(workspace, run_id, phase="setup", home=home)
+    spec = spec_of(workspace, run_id, phase="setup", home=home, tree=tree)
     await job.driver.prepare(spec)
     owner = await job.driver.start(spec)
     try:
         ended = await programs.run(
             job,
-            ["bash", "-eu", "-o", "pipefail", "-c", workspace.environment.setup],
+            _strict(owner.address.shell, script),
             cwd="/workspace",
             env={"HANDRAIL_PHASE": "setup"},
             timeout_s=settings.HANDRAIL_SETUP_SECONDS,
             owner=owner,
             phase="setup",
         )
+        await job.driver.stop(owner)
+        if not ended["ok"]:
+            raise Failed(ended["reason"])
+        if ended["exit_status"] != 0:
+            said = await job.said(ended)
+            note = "It runs without network in this version. Its last words:"
+            raise Failed(f"The set-up script failed ({ended['words']}). {note}\n{said or '(none)'}")
+        if keep is not None:
+            await keep(owner)
     finally:
         await job.driver.stop(owner)
         await job.driver.clear(owner)
         await job.thread(shutil.rmtree, home, ignore_errors=True)
-    if not ended["ok"]:
-        raise Failed(ended["reason"])
-    if ended["exit_status"] != 0:
-        said = await job.said(ended)
-        note = "It runs without network in this version. Its last words:"
-        raise Failed(f"The set-up script failed ({ended['words']}). {note}\n{said or '(none)'}")
+
+
+def _strict(shell: str, script: str) -> list[str]:
+    """The script for this shell, ended by its first command that fails."""
+    return [shell, "-eu", *(["-o", "pipefail"] if shell.endswith("/bash") else []), "-c", script]
 
 
 async def _up_or_why_not(job) -> str:

@@ -1,0 +1,120 @@
+"""The host's own Python as a folder that can be shown in any container, whatever its image brings.
+
+    BUNDLE/bin/python3, lib/pythonX.Y/…   the interpreter and the modules that init.py needs, at their usual places
+    BUNDLE/native/…                       the loader and the shared libraries, of the host's own C library
+    BUNDLE/init.py                        our init
+    BUNDLE/run/                           where the folder of one Run is shown
+
+It is started by its own loader, so that not one byte of it comes from the image. Made once for each interpreter and
+init, beside its place, and renamed into it.
+"""
+
+import hashlib
+import json
+import os
+import py_compile
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .base import DriverError
+from .local import HERE
+
+# Everything that init.py loads, also what it loads late: a traceback that it may have to print.
+GATHER = """
+import io, json, os, runpy, sys, traceback
+runpy.run_path(sys.argv[1], run_name="bundled")
+try:
+    raise ValueError
+except ValueError:
+    traceback.print_exc(file=io.StringIO())
+found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+found |= {os.__file__, sys.modules["encodings"].__file__}
+with open("/proc/self/maps") as maps:
+    mapped = {line.split(None, 5)[5].strip() for line in maps if line.count("/")}
+print(json.dumps({
+    "program": os.readlink("/proc/self/exe"),
+    "prefix": sys.base_prefix,
+    "modules": sorted(name for name in found if name and name != sys.argv[1]),
+    "loader": [path for path in mapped if os.path.basename(path).startswith(("ld-", "ld.so", "ld64."))],
+    "dynload": os.path.join(sys.base_prefix, sys.platlibdir, "python%d.%d" % sys.version_info[:2], "lib-dynload"),
+}))
+"""
+
+
+def find_or_make(cache: Path) -> Path:
+    """The bundle's folder below `cache`; DriverError when this host's Python cannot be bundled."""
+    program = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
+    place = cache / f"init-{_key(program)}"
+    if not place.is_dir():
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="making-", dir=cache) as fresh:
+            made = Path(fresh, "bundle")
+            try:
+                _make(program, made)
+                os.rename(made, place)
+            except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+                if not place.is_dir():  # else somebody else was first
+                    raise DriverError(f"This host's Python cannot be shown in a container: {error}") from error
+    return place
+
+
+def command(place: Path, at: str) -> list[str]:
+    """How the init of the bundle is started where `place` is seen as `at`; its arguments follow."""
+    loader = next(path.name for path in (place / "native").iterdir() if path.name.startswith("ld"))
+    python = [f"{at}/bin/python3", "-I", "-S", "-B", "-X", "utf8", f"{at}/init.py"]
+    return [f"{at}/native/{loader}", "--library-path", f"{at}/native", *python]
+
+
+def _key(program: Path) -> str:
+    state = program.stat()
+    parts = (sys.version, str(program), state.st_size, state.st_mtime_ns)
+    said = "\n".join(map(str, parts)).encode() + (HERE / "init.py").read_bytes() + Path(__file__).read_bytes()
+    return hashlib.sha256(said).hexdigest()[:16]
+
+
+def _make(program: Path, place: Path) -> None:
+    gathered = subprocess.run(
+        [program, "-I", "-S", "-c", GATHER, HERE / "init.py"], capture_output=True, text=True, timeout=60, env={}
+    )
+    if gathered.returncode != 0:
+        raise ValueError(gathered.stderr.strip()[-300:])
+    found = json.loads(gathered.stdout)
+    prefix, loader = Path(found["prefix"]), found["loader"][0]
+    for folder in ("bin", "native", "run", os.path.relpath(found["dynload"], prefix)):
+        (place / folder).mkdir(parents=True, exist_ok=True)
+    _copy(found["program"], place / "bin" / "python3", 0o755)
+    _copy(loader, place / "native" / os.path.basename(loader), 0o755)
+    _copy(HERE / "init.py", place / "init.py")
+    objects = [found["program"]]
+    for module in map(Path, found["modules"]):
+        target = place / module.relative_to(prefix)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _copy(module, target)
+        if module.suffix == ".py":
+            # Unchecked: nobody can change the source under it, and no time stamp has to survive a copy.
+            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+            py_compile.compile(str(target), doraise=True, invalidation_mode=mode)
+        else:
+            objects.append(module)
+    for name, library in _libraries(loader, objects).items():
+        _copy(library, place / "native" / name)
+    for folder, _, _ in os.walk(place):
+        os.chmod(folder, 0o755)
+
+
+def _copy(source, target: Path, mode: int = 0o644) -> None:
+    shutil.copyfile(source, target)
+    os.chmod(target, mode)
+
+
+def _libraries(loader: str, objects: list) -> dict[str, str]:
+    """{the name by which it is asked for: the file} of all shared libraries that these objects need."""
+    found = {}
+    for path in objects:
+        listed = subprocess.run([loader, "--list", path], capture_output=True, text=True, timeout=20, check=True)
+        found |= dict(re.findall(r"^\s*([^\s/]+) => (/\S+)", listed.stdout, re.MULTILINE))
+    return found

@@ -1,0 +1,187 @@
+"""What the root of a workspace is made of, where a driver needs that: an image, and the layer of the set-up on top.
+
+`Workspace.base` remembers it: {image, digest, layer, layer_digest}. A layer is known by a hash of all that it was made
+from, so the next workspace of the same environment finds it.
+"""
+
+import hashlib
+import shutil
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from dashboard.strict_json import canonical
+from workspaces import images, places
+from workspaces.drivers.base import ImageMissing, Layer
+from workspaces.models import Workspace
+from workspaces.runner import snapshots
+from workspaces.store import LocalTree
+
+# What says which versions of its packages a repository wants; read from its top folder.
+LOCK_FILES = (
+    "Cargo.lock",
+    "Gemfile.lock",
+    "Pipfile.lock",
+    "bun.lock",
+    "composer.lock",
+    "constraints.txt",
+    "go.sum",
+    "gradle.lockfile",
+    "mix.lock",
+    "package-lock.json",
+    "pdm.lock",
+    "pnpm-lock.yaml",
+    "poetry.lock",
+    "requirements.txt",
+    "uv.lock",
+    "yarn.lock",
+)
+
+
+async def choose(job) -> None:
+    """Find the image of the environment, or build it from its folder, and remember it for good."""
+    if job.driver.capabilities.images and not job.workspace.base:
+        reference = job.workspace.environment.image or images.DEFAULT
+        digest = await _find(job, reference)
+        await _remember(job, {"image": reference, "digest": digest})
+
+
+async def _find(job, reference: str) -> str:
+    context = await job.thread(images.context_of, reference)
+    if context is None:
+        return await job.driver.find_image(reference)
+    await job.progress(step="image")
+    environment = job.workspace.environment
+    name = hashlib.sha256(canonical([str(environment.team_id), environment.name, environment.version])).hexdigest()[:40]
+    return await job.driver.build_image(context, name)
+
+
+async def _remember(job, base: dict) -> None:
+    job.workspace.base = base
+    await job.thread(Workspace.objects.filter(pk=job.workspace.pk).update, base=base)
+
+
+class SetUp:
+    """What the set-up of one workspace comes to: which script runs on which image, and what is kept of its root."""
+
+    def __init__(self, job, layer: Layer | None):
+        environment = job.workspace.environment
+        self.job = job
+        self.layer = layer  # None: this driver has none
+        self.known = layer is not None and bool(layer.digest)
+        self.script = environment.setup
+        if self.known:
+            # What lies outside /workspace is in the layer; left to do is what the script does inside, in each one.
+            self.script = (environment.maintenance or environment.setup) if layer.touched_workspace else ""
+        self.before = ""
+
+    async def begin(self) -> None:
+        if self.layer is None:
+            return
+        if self.known:
+            await _remember(self.job, self.job.workspace.base | _named(self.layer))
+        else:
+            self.before = (await self.job.thread(snapshots.scan, self.job.workspace)).tree
+
+    async def keep(self, owner, look=None) -> None:
+        """After the script went through and its Run was stopped."""
+        if self.layer is None or self.known:
+            return
+        after = (await self.job.thread(snapshots.scan, self.job.workspace)).tree
+        made = replace(self.layer, touched_workspace=after != self.before)
+        kept = await self.job.driver.keep_layer(owner, made, look=look)
+        await _remember(self.job, self.job.workspace.base | _named(kept))
+
+
+def _named(layer: Layer) -> dict:
+    return {"layer": layer.name, "layer_digest": layer.digest}
+
+
+@asynccontextmanager
+async def set_up(job):
+    """The SetUp of this workspace; others that would make the same layer wait, and then find it."""
+    if not job.driver.capabilities.images:
+        yield SetUp(job, None)
+        return
+    name = await job.thread(_layer_name, job.workspace)
+    async with job.daemon.tree_lock(("layer", name)):
+        yield SetUp(job, await job.driver.find_layer(name) or Layer(name))
+
+
+def _layer_name(workspace) -> str:
+    environment = workspace.environment
+    tree = places.tree_of(workspace)
+    locks = {name: _digest(tree / name) for name in LOCK_FILES}
+    made_of = {
+        "team": str(environment.team_id),
+        "environment": [environment.name, environment.version],
+        "image": workspace.base["digest"],
+        "setup": environment.setup,
+        "locks": {name: digest for name, digest in locks.items() if digest},
+    }
+    return hashlib.sha256(canonical(made_of)).hexdigest()[:40]
+
+
+def _digest(path: Path) -> str:
+    if path.is_symlink() or not path.is_file():
+        return ""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+async def ensure(job, run_set_up) -> str:
+    """Before each start: the root that it was made with is here. Words when it had to be made again, else "".
+
+    `run_set_up` is the one of kinds/starts.py: it may have to run once more, for the layer alone.
+    """
+    if not job.driver.capabilities.images:
+        return ""
+    await choose(job)
+    base = job.workspace.base
+    if await _is_here(job, base.get("layer_digest") or base["digest"]):
+        return ""
+    said = []
+    if not await _is_here(job, base["digest"]):
+        digest = await _find(job, base["image"])
+        said.append(f"The image {base['image']} is another one now: {digest[:19]} instead of {base['digest'][:19]}.")
+        base = base | {"digest": digest}
+    if base.get("layer"):
+        known = await job.driver.find_layer(base["layer"])
+        if known is not None:
+            base = base | _named(known)
+        else:
+            await _remember(job, base)
+            base = base | _named(await _make_layer_again(job, base["layer"], run_set_up))
+            said.append("What the set-up had installed outside /workspace was gone; it ran again for that.")
+    await _remember(job, base)
+    return " ".join(said)
+
+
+async def _is_here(job, digest: str) -> bool:
+    try:
+        await job.driver.find_image(digest)
+    except ImageMissing:
+        return False
+    return True
+
+
+async def _make_layer_again(job, name: str, run_set_up) -> Layer:
+    """In a copy of the files as they were after the first set-up: /workspace itself is left alone."""
+    workspace = job.workspace
+    scratch = places.folder_of(workspace.pk) / "setup-tree"
+    await job.thread(shutil.rmtree, scratch, ignore_errors=True)
+    await job.thread(scratch.mkdir, mode=0o755)
+    try:
+        if workspace.baseline is not None:
+            store = snapshots.store_of(workspace)
+            journal = scratch.with_name("setup-journal")
+            await job.thread(store.restore, workspace.baseline.tree_hex, LocalTree(scratch), journal=journal)
+        kept = []
+
+        async def keep(owner):
+            kept.append(await job.driver.keep_layer(owner, Layer(name), look=None))
+
+        await run_set_up(job, workspace.environment.setup, keep=keep, tree=scratch)
+        return kept[0]
+    finally:
+        await job.thread(shutil.rmtree, scratch, ignore_errors=True)
