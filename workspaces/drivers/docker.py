@@ -47,6 +47,7 @@ LAYERS, BUILDS = "handrail/setup", "handrail/build"  # names of images that we m
 GIVE_BACK_S = 300.0
 ENGINE_S = 60.0
 BUILD_S = 3600.0
+LOST = "The Docker engine at {} does not answer ({})."
 NOT_THERE = (
     "There is no image {0!r} on this Docker engine, and Handrail fetches none by itself. `docker pull` or `docker "
     "load` it there; `make images` makes handrail/base:bookworm."
@@ -101,9 +102,9 @@ class DockerDriver(LocalDriver):
                 self._api_version = self._ask_version()
             client = APIClient(base_url=self.address, version=self._api_version, timeout=timeout)
             yield client
-        except (requests.exceptions.RequestException, ConnectionError, TimeoutError, FileNotFoundError) as error:
+        except (requests.exceptions.RequestException, ConnectionError) as error:
             self._api_version = None  # the one that comes back may be another
-            raise EngineLost(f"The Docker engine at {self.address} does not answer ({_cause(error)}).") from error
+            raise EngineLost(LOST.format(self.address, _cause(error))) from error
         except APIError as error:
             raise DriverError(f"The Docker engine refused: {error.explanation or error}") from error
         except DockerException as error:
@@ -113,10 +114,13 @@ class DockerDriver(LocalDriver):
                 client.close()
 
     def _knock(self) -> None:
-        """Raise OSError when nobody listens: the SDK leaves its own socket open then."""
+        """Find out by ourselves whether anybody listens: the SDK leaves its socket open when nobody does."""
         with socket.socket(socket.AF_UNIX) as trial:
             trial.settimeout(5)
-            trial.connect(self.address.removeprefix("unix://"))
+            try:
+                trial.connect(self.address.removeprefix("unix://"))
+            except OSError as error:
+                raise EngineLost(LOST.format(self.address, error.strerror or error)) from error
 
     def _ask_version(self) -> str:
         with contextlib.closing(
