@@ -21,7 +21,7 @@ from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found, unavailable
-from workspaces import effects, lifecycle
+from workspaces import activity, effects, lifecycle
 from workspaces.models import Snapshot
 
 __all__ = [
@@ -63,6 +63,8 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     expires_in = settings.HANDRAIL_EXPIRY_SECONDS if call.expires_in_s is None else call.expires_in_s
     if not 1 <= expires_in <= LONGEST_WAIT:
         raise invalid(f"expires_in_s must be from 1 to {LONGEST_WAIT:,}.")
+    if call.workspace:
+        activity.touch(call.workspace)
     if known := _known(call, caller.agent):
         return known, False
     canonical = call.canonical
@@ -292,6 +294,8 @@ def outcome(action: Action, status: str, *, caller, note: str = "") -> Action:
     """How it ended, as the agent that ran it says. The same answer twice is one answer."""
     if caller.is_person:
         return settle(action, status, caller=caller, note=note)
+    if action.workspace:
+        activity.touch(action.workspace)
     if action.mode == BROKER:
         raise conflict("The runner carries this action out and says how it ended.", code="brokered")
     return _end(action, status, note, caller, when=Q(status=Status.RUNNING))

@@ -21,8 +21,11 @@ OFTEN = timedelta(seconds=5)  # one write in so long is enough
 def touch(workspace):
     """There is activity now: everything that counts, but for what runs and prints, comes through here."""
     now = clock.now()
+    if workspace.last_active_at and now - workspace.last_active_at < OFTEN:
+        return
     stale = Q(last_active_at=None) | Q(last_active_at__lt=now - OFTEN)
     Workspace.objects.filter(stale, pk=workspace.pk).update(last_active_at=now)
+    workspace.last_active_at = now
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from django.template.defaultfilters import filesizeformat
 from dashboard.problems import Problem, unavailable
 from workspaces.models import Run
 
+NEARLY_FULL = 0.8  # of what a workspace may use: people are told
+
 
 def free_bytes() -> int:
     return shutil.disk_usage(settings.HANDRAIL_HOME).free

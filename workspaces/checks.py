@@ -1,4 +1,4 @@
-"""The checks of workspaces: which there are, how each ended last, and after which snapshot."""
+"""The checks of workspaces: which there are, how each ended last, and after which snapshot; and its services."""
 
 from dataclasses import dataclass
 
@@ -42,6 +42,47 @@ class Check:
     @property
     def tone(self) -> str:
         return TONES[self.state]
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service of the environment and its last command in the last run."""
+
+    name: str
+    text: str
+    last: Command | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.last is not None and not effects.is_over(self.last.effect)
+
+    @property
+    def state(self) -> str:
+        if self.last is None:
+            return "starts with the workspace"
+        if self.runs:
+            return "running"
+        if self.last.cancelled_at:
+            return "ended by a person"
+        if self.last.run.ended_at:
+            return "starts again with the workspace"
+        return "done until the next start" if self.last.exit_status == 0 else "failed, and is started again"
+
+    @property
+    def tone(self) -> str:
+        if self.runs:
+            return "accent"
+        return "red" if self.state.startswith("failed") else "quiet"
+
+
+def services_of(workspace) -> list[Service]:
+    """In the order of the environment. Comes with its environment."""
+    ran = Command.objects.filter(workspace=workspace).exclude(service="").select_related("effect", "run")
+    rank = Window(RowNumber(), partition_by=[F("service")], order_by=[F("created_at").desc()])
+    last = {}
+    if workspace.environment.services:
+        last = {command.service: command for command in ran.annotate(rank=rank).filter(rank=1)}
+    return [Service(name, text, last.get(name)) for name, text in workspace.environment.services.items()]
 
 
 def checks_of(*workspaces) -> dict:

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard.pages import Slice, carry_out, in_threads, must, signed_in
 from dashboard.problems import Problem
 from workspaces import effects, programs
-from workspaces.checks import checks_of
+from workspaces.checks import checks_of, services_of
 from workspaces.environments import newest_of
 from workspaces.file_pages import RAW_POLICY
 from workspaces.head import find, look
@@ -32,6 +32,7 @@ def checks(request, team, key):
         "head": head,
         "page": Slice(request, commands.exclude(check_name="") if only else commands, size=50),
         "checks": checks_of(head.workspace)[head.workspace.pk],
+        "services": services_of(head.workspace),
         "filters": [("?", "All", not only, None), ("?only=checks", "Checks", only, None)],
         "newest": None if newest == head.workspace.environment else newest,
         "may_edit": request.caller.can("manage_environments", head.workspace.team_id),

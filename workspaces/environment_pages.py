@@ -69,9 +69,32 @@ class EnvironmentForm(forms.Form):
         help_text="Names again. Every command, terminal and service of the workspace gets them.",
         widget=forms.TextInput(attrs=PLAIN),
     )
+    services = forms.CharField(
+        label="Services",
+        required=False,
+        strip=False,
+        max_length=100_000,
+        help_text="One a line: name = command. Each runs whenever the workspace is up, and again when it fails.",
+        widget=forms.Textarea(attrs={**CODE, "rows": 3, "placeholder": "web = npm run dev"}),
+    )
+    idle_minutes = forms.IntegerField(
+        label="Sleeps after, in minutes",
+        required=False,
+        min_value=1,
+        max_value=7 * 24 * 60,
+        help_text="Without activity for so long it falls asleep. Empty: as everywhere here.",
+    )
+    stop_hours = forms.IntegerField(
+        label="Stops after, in hours asleep",
+        required=False,
+        min_value=1,
+        max_value=365 * 24,
+        help_text="Then use does not wake it any more, only Resume. Empty: as everywhere here.",
+    )
     memory_mb = forms.IntegerField(label="Memory in MB", required=False, min_value=64, max_value=1024**2)
     cpus = forms.FloatField(label="Processors", required=False, min_value=0.1, max_value=1024)
     pids = forms.IntegerField(label="Processes and threads", required=False, min_value=16, max_value=4_000_000)
+    disk_mb = forms.IntegerField(label="Disk in MB", required=False, min_value=16, max_value=1024**3)
 
     def __init__(self, data=None, *, teams, base=None, initial=None):
         super().__init__(data, initial=initial)
@@ -92,6 +115,7 @@ class EnvironmentForm(forms.Form):
             "memory_bytes": cleaned["memory_mb"] and cleaned["memory_mb"] * MB,
             "cpus": cleaned["cpus"],
             "pids": cleaned["pids"],
+            "disk_bytes": cleaned["disk_mb"] and cleaned["disk_mb"] * MB,
         }
         return {
             "driver": cleaned["driver"],
@@ -99,18 +123,30 @@ class EnvironmentForm(forms.Form):
             "ref": cleaned["ref"],
             "setup": cleaned["setup"].replace("\r\n", "\n"),
             "checks": environments.read_checks(cleaned["checks"]),
+            "services": environments.read_checks(cleaned["services"], "services"),
+            **self._times(),
             "limits": {name: value for name, value in wanted.items() if value is not None},
             "secrets": environments.read_secrets(cleaned["setup_secrets"], cleaned["agent_secrets"]),
         }
 
+    def _times(self) -> dict:
+        """Only what was changed: a version may have times that are no whole minutes or hours."""
+        units = {"idle_minutes": ("idle_seconds", 60), "stop_hours": ("stop_seconds", 3600)}
+        asked = {name: unit for name, unit in units.items() if name in self.data and name in self.changed_data}
+        return {column: (self.cleaned_data[name] or 0) * size for name, (column, size) in asked.items()}
+
 
 def _initial(base: Environment) -> dict:
-    memory = base.limits.get("memory_bytes")
+    memory, disk = base.limits.get("memory_bytes"), base.limits.get("disk_bytes")
     return {
         **{name: getattr(base, name) for name in ("driver", "repository", "ref", "setup")},
         "checks": environments.write_checks(base.checks),
         "setup_secrets": " ".join(base.secrets.get("setup", [])),
         "agent_secrets": " ".join(base.secrets.get("agent", [])),
+        "services": environments.write_checks(base.services),
+        "idle_minutes": base.idle_seconds // 60 or None,
+        "stop_hours": base.stop_seconds // 3600 or None,
+        "disk_mb": disk and disk // MB,
         "memory_mb": memory and memory // MB,
         "cpus": base.limits.get("cpus"),
         "pids": base.limits.get("pids"),

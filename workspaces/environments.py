@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, F, OuterRef, Subquery
 
@@ -48,7 +49,7 @@ def newest_of(environment: Environment) -> Environment:
     return Environment.objects.filter(team=environment.team_id, name=environment.name).order_by("-version").first()
 
 
-def read_checks(text: str) -> dict[str, str]:
+def read_checks(text: str, what: str = "checks") -> dict[str, str]:
     """`name = command` lines as {name: command}; Problem 422 names the line that makes no sense."""
     checks: dict = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -56,14 +57,14 @@ def read_checks(text: str) -> dict[str, str]:
             continue
         name, found, command = (part.strip() for part in line.partition("="))
         if not found or not command or not CHECK_NAME.fullmatch(name):
-            raise invalid(f"Line {number} of the checks: write name = command, such as tests = make test.")
+            raise invalid(f"Line {number} of the {what}: write name = command, such as tests = make test.")
         if name in checks:
-            raise invalid(f"Line {number} of the checks: {name} is there twice.")
+            raise invalid(f"Line {number} of the {what}: {name} is there twice.")
         if "\0" in command:
-            raise invalid(f"Line {number} of the checks: a command holds no NUL.")
+            raise invalid(f"Line {number} of the {what}: a command holds no NUL.")
         checks[name] = command
     if len(checks) > CHECKS_AT_MOST:
-        raise invalid(f"At most {CHECKS_AT_MOST} checks; these are {len(checks)}.")
+        raise invalid(f"At most {CHECKS_AT_MOST} {what}; these are {len(checks)}.")
     return checks
 
 
@@ -161,6 +162,8 @@ def limits_shown(environment: Environment) -> list[tuple[str, str, bool]]:
     shown = []
     for name, (limit, words) in LIMITS.items():
         value = environment.limits.get(name)
+        if name == "disk_bytes":
+            value = value or settings.HANDRAIL_WORKSPACE_BYTES or None
         if value is None:
             shown.append((words, "no limit of its own, so this machine's", True))
         else:

@@ -1,15 +1,23 @@
 """The top of every page of a workspace: its state in words, what holds it, what stays, what can be done."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 
 from django.db.models import Count, Exists, F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 from django.http import Http404
+from django.utils.dateparse import parse_datetime
 
+from dashboard import clock
+from workspaces import capacity
+from workspaces.activity import Awake, why_awake
+from workspaces.drift import Drift, drift_of
 from workspaces.lifecycle import ISOLATION
 from workspaces.models import Effect, State, Workspace
 from workspaces.secrets import open_findings
+
+SILENT = timedelta(seconds=30)
 
 ISOLATION_WORDS = {
     "none": "Runs as you, in your folder. Handrail asks and keeps snapshots; it cannot hold anything back.",
@@ -27,6 +35,8 @@ MOVE_WORDS = {
     "ended": "Clearing up after it ended",
     "snapshot": "Taking a snapshot",
     "restore": "Putting files back",
+    "prove": "Comparing every byte",
+    "renew": "Setting up again",
     "trash": "Moving to the trash",
 }
 STEP_WORDS = {
@@ -49,7 +59,7 @@ def with_what_lists_need(workspaces):
     """Rows with team, environment, owner, and the counts that their state in words needs."""
     under_way = Effect.objects.open().filter(workspace=OuterRef("pk"))
     # Each counted by itself: two joins would multiply commands with actions. Both find their few rows by an index.
-    running = _count(under_way.filter(command__isnull=False), by="workspace")
+    running = _count(under_way.filter(command__service=""), by="workspace")
     waiting = _count(Workspace.objects.filter(pk=OuterRef("pk"), actions__status="pending"), by="pk")
     busy = under_way.filter(exclusive=True)
     return workspaces.select_related(
@@ -93,6 +103,56 @@ class Head:
         if workspace.trashed_at:
             return "" if workspace.head is None else f"Snapshot {workspace.head.number} keeps everything."
         return workspace.reason
+
+    @cached_property
+    def awake(self) -> Awake | None:
+        return None if self.workspace.trashed_at else why_awake(self.workspace)
+
+    @cached_property
+    def drift(self) -> Drift | None:
+        settled = self.workspace.state in (State.READY, State.PAUSED, State.STOPPED)
+        return drift_of(self.workspace) if settled and not self.workspace.trashed_at else None
+
+    @property
+    def may_renew(self) -> bool:
+        return self.caller.can("manage_environments", self.workspace.team_id)
+
+    @property
+    def silent(self) -> str:
+        """Its host has not been heard of: what is shown may be old, and nothing is replaced."""
+        runner = self.workspace.runner
+        if runner is None or runner.heartbeat_at is None or clock.now() - runner.heartbeat_at < SILENT:
+            return ""
+        return f"Its host {runner.host} does not answer. Its files are there; nothing is replaced."
+
+    @property
+    def frozen(self) -> str:
+        return self.workspace.vitals.get("frozen", "")
+
+    @property
+    def size(self) -> tuple[int, int, bool] | None:
+        """(bytes on disk, the limit or 0, whether that is worth a warning), once it was measured."""
+        size, limit = self.workspace.vitals.get("bytes"), capacity.size_limit(self.workspace)
+        return None if size is None else (size, limit, bool(limit) and size >= limit * capacity.NEARLY_FULL)
+
+    @property
+    def ports(self) -> list[dict]:
+        return self.workspace.vitals.get("ports", [])
+
+    @property
+    def proof_at(self):
+        return parse_datetime(self.workspace.proof["at"])
+
+    @property
+    def proof_how(self) -> str:
+        how = self.workspace.proof.get("how", "")
+        return f" by {how}" if how else ""
+
+    @property
+    def alarm(self) -> dict:
+        """The proof that did not hold and was not answered yet; later ones may have held since."""
+        proof = self.workspace.proof
+        return self.workspace.alarm or (proof if proof.get("differ") and not proof.get("answered") else {})
 
     @property
     def isolation(self) -> str:
@@ -141,14 +201,20 @@ class Head:
         return self.caller.can("delete_workspace", self.workspace.team_id)
 
     @property
+    def resets_at_once(self) -> bool:
+        """A reset can be undone, so it is one tap; a person's own folder asks first."""
+        return self.workspace.baseline is not None and not self.workspace.source.get("path")
+
+    @property
     def buttons(self) -> list[tuple[str, str]]:
         """(name of the address, verb) of what makes sense now."""
         if self.workspace.trashed_at or not self.may_use:
             return []
+        reset = [("workspace-reset", "Reset")] if self.may_restore and self.resets_at_once else []
         return {
-            State.READY: [("workspace-pause", "Pause"), ("workspace-stop", "Stop")],
-            State.PAUSED: [("workspace-resume", "Wake"), ("workspace-stop", "Stop")],
-            State.STOPPED: [("workspace-resume", "Resume")],
+            State.READY: [("workspace-pause", "Pause"), ("workspace-stop", "Stop"), *reset],
+            State.PAUSED: [("workspace-resume", "Wake"), ("workspace-stop", "Stop"), *reset],
+            State.STOPPED: [("workspace-resume", "Resume"), *reset],
             State.FAILED: [("workspace-retry", "Try again")],
         }.get(self.workspace.state, [])
 

@@ -223,6 +223,12 @@ def write_file(workspace: Workspace, path: bytes, data: bytes) -> bool:
     return client.ask("PUT", f"/workspaces/{workspace.pk}/file", body=data, path=_b64(path))["created"]
 
 
+def largest(workspace: Workspace) -> list[tuple[bytes, int]]:
+    """(path, bytes on disk) of what is big in the live tree, to the second level, largest first."""
+    found = client.ask("GET", f"/workspaces/{workspace.pk}/largest")["largest"]
+    return [(base64.b64decode(entry["path_b64"]), entry["bytes"]) for entry in found]
+
+
 def read_bundle(workspace: Workspace) -> bytes:
     """The newest git bundle that was made of the workspace."""
     return client.call("GET", f"/workspaces/{workspace.pk}/bundle")

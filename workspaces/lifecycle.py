@@ -14,7 +14,7 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.access import Caller
 from dashboard.models import Actor, Event
-from dashboard.problems import conflict, invalid, not_allowed
+from dashboard.problems import conflict, invalid, not_allowed, unavailable
 from workspaces import capacity, effects, uploads
 from workspaces.activity import touch
 from workspaces.history import find_snapshot
@@ -30,6 +30,7 @@ from workspaces.models import (
 from workspaces.sources import check_git
 
 KINDS = "workspaces.runner.kinds"
+SAVED_WITHIN = 60.0  # seconds
 ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "microvm": "microvm"}
 BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}+-]{0,199}")
 STATE_WORDS = {
@@ -269,6 +270,13 @@ def snapshot(workspace, *, by: Actor, kind: str = "manual", label: str = "") -> 
     return effects.submit(
         f"{KINDS}.snapshot", workspace=workspace, by=by, args={"kind": kind, "label": label}, exclusive=True
     )
+
+
+def save_first(workspace, *, by: Actor, label: str):
+    """A safety snapshot that is there when this returns; Problem 503 when it could not be taken."""
+    effect = effects.wait(snapshot(workspace, by=by, kind="safety", label=label), SAVED_WITHIN)
+    if not effects.is_over(effect) or not effect.outcome["ok"]:
+        raise unavailable("What is there now could not be saved first, so nothing was changed.")
 
 
 def pin(snapshot: Snapshot, pinned: bool, *, by: Actor):

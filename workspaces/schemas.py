@@ -89,6 +89,10 @@ class WorkspaceOut(Schema):
     entries: int | None
     bytes: int | None
     proof: dict
+    alarm: dict = Field(description="a proof that did not hold and that nobody has answered; {} when there is none")
+    owed: str = Field(description="why the snapshot of its end is missing; empty when nothing is owed")
+    awake_until: datetime | None = Field(description="somebody asked to keep it awake until then")
+    vitals: dict = Field(description="as measured: at, bytes on disk, ports, and why it is frozen, if it is")
     in_trash_until: datetime | None
     url: str
 
@@ -199,7 +203,7 @@ def workspace_out(workspace, busy: str | None) -> dict:
         "baseline_snapshot": workspace.baseline.number if workspace.baseline else None,
         "entries": head.entries if head else None,
         "bytes": head.bytes if head else None,
-        "proof": workspace.proof,
+        **{name: getattr(workspace, name) for name in ("proof", "alarm", "owed", "awake_until", "vitals")},
         "in_trash_until": workspace.purge_at if workspace.trashed_at else None,
         "url": f"/w/{workspace.team.slug}/{workspace.key}/",
     }

@@ -2,7 +2,16 @@
 
 from django.urls import path
 
-from workspaces import command_pages, environment_pages, file_pages, leaving_pages, secret_pages, terminal_pages, views
+from workspaces import (
+    command_pages,
+    environment_pages,
+    file_pages,
+    leaving_pages,
+    life_pages,
+    secret_pages,
+    terminal_pages,
+    views,
+)
 
 AT = "w/<slug:team>/<str:key>/"
 
@@ -25,6 +34,14 @@ urlpatterns = [
     path(f"{AT}stop/", views.stop, name="workspace-stop"),
     path(f"{AT}retry/", views.retry, name="workspace-retry"),
     path(f"{AT}reset/", views.reset, name="workspace-reset"),
+    path(f"{AT}awake/", life_pages.keep_awake, name="workspace-awake"),
+    path(f"{AT}prove/", life_pages.prove, name="workspace-prove"),
+    path(f"{AT}keep/", life_pages.keep_found, name="workspace-keep"),
+    path(f"{AT}renew/", life_pages.renew, name="workspace-renew"),
+    path(f"{AT}renew/<uuid:pk>/undo/", life_pages.undo_renewal, name="workspace-renew-undo"),
+    path(f"{AT}size/", life_pages.size, name="workspace-size"),
+    path(f"{AT}size/remove/", life_pages.remove, name="workspace-size-remove"),
+    path(f"{AT}services/start/", life_pages.start_service, name="service-start"),
     path(f"{AT}delete/", views.delete, name="workspace-delete"),
     path(f"{AT}moves/<uuid:pk>/", views.move, name="workspace-move"),
     path(f"{AT}changes/", file_pages.changes, name="workspace-changes"),

@@ -281,9 +281,16 @@ def what_would_change(workspace, number) -> dict:
 @signed_in
 @READ_OR_WRITE
 def reset(request, team, key):
-    """Back to the snapshot after set-up: a restore like any other."""
+    """Back to the snapshot after set-up, by one tap: it can be undone as any restore. Opened as a page, it asks."""
     workspace = find(request, team, key)
     must(request.caller, "restore", workspace.team_id)
+    if request.method == "POST":
+        return carry_out(
+            request,
+            lambda: lifecycle.reset(workspace, by=request.caller.actor),
+            then=lambda effect: reverse("workspace-move", args=[team, key, effect.pk]),
+            otherwise=reverse("workspace", args=[team, key]),
+        )
     if workspace.baseline is None:
         messages.info(request, f"{key} has no snapshot after set-up to go back to.")
         return redirect("workspace", team, key)

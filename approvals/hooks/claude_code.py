@@ -4,6 +4,8 @@ Claude Code runs the tool when an answer is empty, blank or `{}`, so every answe
 fails denies. Its PreToolUse fires in every mode, also when permissions are bypassed.
 """
 
+from contextlib import suppress
+
 from asgiref.sync import sync_to_async
 
 from approvals import calls, gate
@@ -12,6 +14,8 @@ from approvals.hooks.holding import fails_closed, hold, read_body, read_caller
 from approvals.models import Action, Status
 from dashboard.models import Event
 from dashboard.problems import Problem, invalid
+from workspaces import activity
+from workspaces.models import Workspace
 
 GO_ON = {"continue": True}  # changes nothing: the answer to whatever is only recorded
 RECORDED = {"SessionStart": "session.started", "Stop": "session.stopped", "SessionEnd": "session.ended"}
@@ -41,6 +45,7 @@ async def claude_code(request) -> dict:
             await sync_to_async(_after)(request, event, caller, failed=name == "PostToolUseFailure")
         case str(name) if name in RECORDED:
             await sync_to_async(_record)(RECORDED[name], event, caller)
+            await sync_to_async(_sign_of_life)(request, caller)
         case str(name) if name:
             pass  # a newer Claude Code may tell more than anybody asked for
         case _:
@@ -57,9 +62,21 @@ async def _before(request, event: dict, caller) -> dict:
     return _decision("allow", verdict.reason, updatedInput=verdict.arguments, **told)
 
 
+def _workspace(request, caller) -> Workspace | None:
+    """The one that the hook is for. Problem 404, 409."""
+    key = request.headers.get("X-Handrail-Workspace") or request.GET.get("workspace")
+    return calls.find_workspace(key, caller)
+
+
+def _sign_of_life(request, caller):
+    """A session that begins or ends keeps its workspace awake, as every call in it does."""
+    with suppress(Problem):
+        if workspace := _workspace(request, caller):
+            activity.touch(workspace)
+
+
 def _call(request, event: dict, caller) -> Call:
     """The tool call that an event is about; Problem 404, 409, 422."""
-    key = request.headers.get("X-Handrail-Workspace") or request.GET.get("workspace")
     session = _text(event, "session_id")
     if not session:
         raise invalid("session_id is missing, so the answer could not be kept.")
@@ -72,7 +89,7 @@ def _call(request, event: dict, caller) -> Call:
         tool=event["tool_name"],
         arguments=event.get("tool_input"),
         cwd=cwd,
-        workspace=calls.find_workspace(key, caller),
+        workspace=_workspace(request, caller),
         mode=GATE,
         session=session,
         call_id=_text(event, "tool_use_id"),

@@ -190,6 +190,7 @@ def test_a_limit_that_nothing_enforces_says_so(default):
         ("Memory", "2,048 MB", False),
         ("Processors", "no limit of its own, so this machine's", True),
         ("Processes and threads", "50", True),
+        ("Disk", "20,480 MB", True),
     ]
     Runner.objects.update(heartbeat_at=clock.now() - timedelta(hours=1))
     assert environments.limits_shown(default)[2] == ("Processes and threads", "50", False)

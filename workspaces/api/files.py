@@ -10,7 +10,7 @@ from ninja import Query, Router, Status
 
 from dashboard.contract import PROBLEMS, AsyncBearer
 from dashboard.problems import Problem, unavailable
-from workspaces import history, lifecycle, schemas
+from workspaces import activity, history, lifecycle, schemas
 from workspaces.api.finding import CONTROLLED, find
 from workspaces.models import State
 
@@ -36,6 +36,8 @@ def read_file(request, key: str, path: str, snapshot: int | None = Query(None, g
     """A file's raw bytes, or a folder's entries as JSON; of the live tree, or of a snapshot."""
     workspace, raw = find(request, key), _path(request, path)
     at = snapshot or history.LIVE
+    if at == history.LIVE:
+        activity.touch(workspace)
     entries = history.listing(workspace, at, raw.rstrip(b"/"))
     if entries is not None:
         told = history.named("path", raw.rstrip(b"/"))

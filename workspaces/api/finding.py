@@ -9,7 +9,7 @@ from django.utils.module_loading import import_string
 
 from dashboard.models import Team
 from dashboard.problems import Problem, invalid, not_found, unavailable
-from workspaces import effects, history, lifecycle, schemas
+from workspaces import activity, effects, history, lifecycle, schemas
 from workspaces.models import Effect, Workspace
 
 PAGE = 50
@@ -26,6 +26,8 @@ def find(request, key: str, verb: str = "read", *, trashed=False) -> Workspace:
     if workspace is None:
         raise not_found("workspace")
     lifecycle.may(request.auth, verb, workspace)
+    if verb != "read":
+        activity.touch(workspace)
     return workspace
 
 

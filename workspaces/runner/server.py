@@ -17,7 +17,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
 from workspaces.hosts.recording import Output
 from workspaces.models import State, Workspace
-from workspaces.runner import asking_git, files, leaks, snapshots, weighing
+from workspaces.runner import asking_git, files, leaks, snapshots, vitals, weighing
 from workspaces.store import StoreError
 
 BUNDLE = b".cache/handrail/bundle"  # where a bundle is made, below the agent's home
@@ -97,6 +97,14 @@ async def listing(request):
     return web.json_response({"entries": entries})
 
 
+@routes.get("/workspaces/{id}/largest")
+async def largest(request):
+    workspace = await _workspace(request)
+    found = await request.app["daemon"].thread(vitals.largest, places.tree_of(workspace))
+    entries = [{"path_b64": base64.b64encode(path).decode(), "bytes": size} for path, size in found]
+    return web.json_response({"largest": entries})
+
+
 @routes.get("/workspaces/{id}/file")
 async def read(request):
     workspace = await _workspace(request)
@@ -127,6 +135,8 @@ async def write(request):
     """→ {"created": bool}"""
     workspace = await _workspace(request)
     _writable(workspace)
+    if words := workspace.vitals.get("frozen"):
+        raise Problem(507, words)
     data = await request.read()
     daemon = request.app["daemon"]
     async with daemon.tree_lock(workspace.pk):
@@ -141,6 +151,7 @@ async def delete(request):
     daemon = request.app["daemon"]
     async with daemon.tree_lock(workspace.pk):
         await daemon.thread(files.delete, places.tree_of(workspace), _path(request))
+    daemon.vitals.forget(workspace.pk)
     return web.json_response({})
 
 

@@ -26,7 +26,6 @@ from workspaces.runner import ports
 logger = logging.getLogger("handrail.runner")
 ROUND = 10.0
 PATIENCE = 50  # a walk that took a second is not repeated by itself for so many
-NEARLY = 0.8
 DEEPEST = 200
 RELIEF_EVERY = 3600.0  # seconds between two calls of retention because the disk is short of room
 VITALS = Actor.system("limits")
@@ -72,6 +71,10 @@ class Vitals:
         if words := run.workspace.vitals.get("frozen"):
             raise DriverError(words)
 
+    def forget(self, workspace_id):
+        """It has just become smaller: the next round counts again."""
+        self._measured.pop(workspace_id, None)
+
     async def _look_at(self, run, driver, owner):
         workspace = run.workspace
         if owner is None:
@@ -98,7 +101,9 @@ class Vitals:
         if waited >= max(ROUND - 1, PATIENCE * measured.took):
             return True
         limit = capacity.size_limit(workspace)
-        left = (limit * NEARLY if measured.bytes < limit * NEARLY else limit) - measured.bytes
+        left = (
+            limit * capacity.NEARLY_FULL if measured.bytes < limit * capacity.NEARLY_FULL else limit
+        ) - measured.bytes
         return bool(limit) and _used() - measured.used > max(left, 0)
 
     async def _hold(self, workspace, driver, owner, words: str):
@@ -145,7 +150,7 @@ def _note(workspace, vitals: dict, words: str):
     elif was.get("frozen") and not vitals.get("frozen"):
         lifecycle.record(workspace, VITALS, "workspace.thawed", {"bytes": vitals["bytes"]})
     limit = capacity.size_limit(workspace)
-    if limit and was.get("bytes", 0) < limit * NEARLY <= vitals["bytes"]:
+    if limit and was.get("bytes", 0) < limit * capacity.NEARLY_FULL <= vitals["bytes"]:
         lifecycle.record(workspace, VITALS, "workspace.nearly_full", {"bytes": vitals["bytes"], "limit": limit})
 
 

@@ -35,7 +35,8 @@ class TakePoint(Kind):
 
     def finish(self, job, outcome):
         if outcome["ok"] and job.args["kind"] == "kept":
-            Workspace.objects.filter(pk=job.workspace.pk).update(alarm={})
+            proof = job.workspace.proof | {"answered": outcome["snapshot"]}
+            Workspace.objects.filter(pk=job.workspace.pk).update(alarm={}, proof=proof)
             lifecycle.record(job.workspace, job.by, "workspace.found_kept", {"snapshot": outcome["snapshot"]})
 
     def _made_since(self, job):
