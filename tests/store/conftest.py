@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+from tests.store.guests import Guest
 from workspaces.store import LocalTree, Store
 
 
@@ -24,9 +25,29 @@ def work(tmp_path):
     return root
 
 
+@pytest.fixture(params=["local", "guest"])
+def tree_of(request):
+    """`tree_of(folder)`: the folder as a tree on this host, or as one that is reached through a guest's server."""
+    if request.param == "local":
+        yield LocalTree
+        return
+    guests = {}
+
+    def tree(folder):
+        if folder not in guests:
+            for older in list(guests)[:-3]:
+                guests.pop(older).close()
+            guests[folder] = Guest(folder)
+        return guests[folder].tree()
+
+    yield tree
+    for guest in guests.values():
+        guest.close()
+
+
 @pytest.fixture
-def tree(work):
-    return LocalTree(work)
+def tree(work, tree_of):
+    return tree_of(work)
 
 
 @pytest.fixture

@@ -9,21 +9,20 @@ import subprocess
 import pytest
 
 from tests.store.compare_trees import differing
-from workspaces.store import LocalTree
 from workspaces.store.scan import MAX_DEPTH
 
 
 @pytest.fixture
-def same_after_a_restore(store, work, tmp_path):
+def same_after_a_restore(store, work, tmp_path, tree_of):
     """Store the tree, restore it elsewhere, and return what the two differ in."""
 
     def check():
-        taken = store.snapshot(LocalTree(work))
+        taken = store.snapshot(tree_of(work))
         out = tmp_path / "out"
         out.mkdir()
-        store.restore(taken.tree, LocalTree(out), journal=tmp_path / "journal")
+        store.restore(taken.tree, tree_of(out), journal=tmp_path / "journal")
         found = differing(work, out)
-        assert store.snapshot(LocalTree(out)).tree == taken.tree
+        assert store.snapshot(tree_of(out)).tree == taken.tree
         return found
 
     return check
@@ -62,7 +61,7 @@ def test_names_of_every_kind(work, same_after_a_restore):
     assert same_after_a_restore() == SAME
 
 
-def test_a_tree_whose_paths_are_longer_than_the_kernel_takes(work, store, tmp_path):
+def test_a_tree_whose_paths_are_longer_than_the_kernel_takes(work, store, tmp_path, tree_of):
     at = os.open(work, os.O_RDONLY)
     for _ in range(MAX_DEPTH):
         os.mkdir("d" * 200, dir_fd=at)
@@ -71,19 +70,19 @@ def test_a_tree_whose_paths_are_longer_than_the_kernel_takes(work, store, tmp_pa
         at = below
     os.close(os.open("bottom", os.O_WRONLY | os.O_CREAT, dir_fd=at))
     os.close(at)
-    taken = store.snapshot(LocalTree(work))
+    taken = store.snapshot(tree_of(work))
     assert taken.skipped == []
     (tmp_path / "out").mkdir()
-    out = LocalTree(tmp_path / "out")
+    out = tree_of(tmp_path / "out")
     store.restore(taken.tree, out, journal=tmp_path / "journal")
     assert store.compare(taken.tree, out, full=True).differ == []
     (tmp_path / "empty").mkdir()
-    nothing = store.snapshot(LocalTree(tmp_path / "empty")).tree
+    nothing = store.snapshot(tree_of(tmp_path / "empty")).tree
     store.restore(nothing, out, journal=tmp_path / "journal")
     assert os.listdir(tmp_path / "out") == []
 
 
-def test_folders_that_are_nested_too_deeply_are_listed(work, store):
+def test_folders_that_are_nested_too_deeply_are_listed(work, store, tree_of):
     at = os.open(work, os.O_RDONLY)
     for _ in range(MAX_DEPTH + 40):
         os.mkdir("d", dir_fd=at)
@@ -91,7 +90,7 @@ def test_folders_that_are_nested_too_deeply_are_listed(work, store):
         os.close(at)
         at = below
     os.close(at)
-    taken = store.snapshot(LocalTree(work))
+    taken = store.snapshot(tree_of(work))
     deepest = b"/".join([b"d"] * (MAX_DEPTH + 1))
     assert [tuple(one) for one in taken.skipped] == [(deepest, f"nested deeper than {MAX_DEPTH} folders")]
 
@@ -157,30 +156,30 @@ def test_sparse_files_keep_their_holes(work, same_after_a_restore):
     assert same_after_a_restore() == SAME
 
 
-def test_ten_sparse_gigabytes_cost_nothing(work, store, tmp_path):
+def test_ten_sparse_gigabytes_cost_nothing(work, store, tmp_path, tree_of):
     with open(work / "huge", "wb") as file:
         file.truncate(10 << 30)
-    taken = store.snapshot(LocalTree(work))
+    taken = store.snapshot(tree_of(work))
     assert taken.bytes > 10 << 30
     assert taken.added_bytes < 1 << 20
     assert store.read(taken.tree, b"huge", 5 << 30, 4) == bytes(4)
     (tmp_path / "out").mkdir()
-    store.restore(taken.tree, LocalTree(tmp_path / "out"), journal=tmp_path / "journal")
+    store.restore(taken.tree, tree_of(tmp_path / "out"), journal=tmp_path / "journal")
     found = (tmp_path / "out" / "huge").stat()
     assert (found.st_size, found.st_blocks) == (10 << 30, 0)
 
 
-def test_fifos_are_kept_and_sockets_are_listed(work, store, tmp_path):
+def test_fifos_are_kept_and_sockets_are_listed(work, store, tmp_path, tree_of):
     os.mkfifo(work / "pipe", 0o622)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.fspath(work / "socket"))
-        taken = store.snapshot(LocalTree(work))
-        again = store.snapshot(LocalTree(work))
+        taken = store.snapshot(tree_of(work))
+        again = store.snapshot(tree_of(work))
     expected = [(b"socket", "a socket has no content to keep")]
     assert ([tuple(one) for one in taken.skipped], [tuple(one) for one in again.skipped]) == (expected, expected)
     (work / "socket").unlink()
     (tmp_path / "out").mkdir()
-    store.restore(taken.tree, LocalTree(tmp_path / "out"), journal=tmp_path / "journal")
+    store.restore(taken.tree, tree_of(tmp_path / "out"), journal=tmp_path / "journal")
     paths, links = differing(work, tmp_path / "out")
     assert (paths, links) == ([b""], set())  # the time of the folder, which has just lost its socket
 
@@ -199,35 +198,35 @@ def test_repositories_worktrees_and_submodules_are_plain_files(work, tmp_path, s
     assert same_after_a_restore() == SAME
 
 
-def test_setuid_is_kept_in_the_store_and_set_only_where_it_is_safe(work, store, tmp_path):
+def test_setuid_is_kept_in_the_store_and_set_only_where_it_is_safe(work, store, tmp_path, tree_of):
     (work / "tool").write_text("#!/bin/sh\n")
     (work / "tool").chmod(0o4755)
-    taken = store.snapshot(LocalTree(work))
+    taken = store.snapshot(tree_of(work))
     assert store.entry(taken.tree, b"tool").mode == 0o4755
     (tmp_path / "out").mkdir()
     if os.geteuid() == 0:
         # The folder of somebody else must not receive a program that runs as root.
         os.chown(tmp_path / "out", 1234, 1234)
-    store.restore(taken.tree, LocalTree(tmp_path / "out"), journal=tmp_path / "journal")
+    store.restore(taken.tree, tree_of(tmp_path / "out"), journal=tmp_path / "journal")
     expected = 0o755 if os.geteuid() == 0 else 0o4755
     assert (tmp_path / "out" / "tool").stat().st_mode & 0o7777 == expected
 
 
-def test_large_files_come_back_and_an_append_stores_the_append(work, store, tmp_path):
+def test_large_files_come_back_and_an_append_stores_the_append(work, store, tmp_path, tree_of):
     big = work / "log"
     with open(big, "wb") as file:
         for _ in range(40):
             file.write(os.urandom(1 << 20))
-    first = store.snapshot(LocalTree(work))
+    first = store.snapshot(tree_of(work))
     with open(big, "ab") as file:
         file.write(b"one more line\n")
-    second = store.snapshot(LocalTree(work))
+    second = store.snapshot(tree_of(work))
     assert second.added_bytes < 3 << 20
     shutil.copytree(work, tmp_path / "copy", symlinks=True)
     with open(big, "r+b") as file:
         file.seek(20 << 20)
         file.write(b"changed in the middle")
-    third = store.snapshot(LocalTree(work))
+    third = store.snapshot(tree_of(work))
     assert third.added_bytes < 5 << 20
     assert store.read(second.tree, b"log", 40 << 20) == b"one more line\n"
     assert b"".join(store.stream(first.tree, b"log")) == (tmp_path / "copy" / "log").read_bytes()[: 40 << 20]

@@ -7,6 +7,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -129,14 +130,28 @@ class Editor:
 edits = st.lists(st.sampled_from(EDITS), min_size=1, max_size=25)
 
 
-@given(first=edits, second=edits, seed=st.integers(0, 2**32))
-@settings(max_examples=ROUNDS, deadline=None, suppress_health_check=list(HealthCheck))
+def any_tree(rounds):
+    options = settings(max_examples=rounds, deadline=None, suppress_health_check=list(HealthCheck))
+    return lambda test: options(given(first=edits, second=edits, seed=st.integers(0, 2**32))(test))
+
+
+@any_tree(ROUNDS)
 def test_any_tree_comes_back_in_place_and_elsewhere(first, second, seed):
+    comes_back_in_place_and_elsewhere(LocalTree, first, second, seed)
+
+
+@any_tree(ROUNDS // 5)
+@pytest.mark.parametrize("tree_of", ["guest"], indirect=True)
+def test_any_tree_comes_back_in_a_guest(tree_of, first, second, seed):
+    comes_back_in_place_and_elsewhere(tree_of, first, second, seed)
+
+
+def comes_back_in_place_and_elsewhere(tree_of, first, second, seed):
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
         (home / "work").mkdir()
         (home / "copy").mkdir()
-        store, work, journal = Store.create(home / "store"), LocalTree(home / "work"), home / "journal"
+        store, work, journal = Store.create(home / "store"), tree_of(home / "work"), home / "journal"
         editor = Editor(home / "work", seed)
         for kind in first:
             editor.edit(kind)
@@ -149,16 +164,16 @@ def test_any_tree_comes_back_in_place_and_elsewhere(first, second, seed):
         assert describe(home / "work") == told_a
         store.restore(b, work, journal=journal)
         assert describe(home / "work") == told_b
-        store.restore(a, LocalTree(home / "copy"), journal=journal)
+        store.restore(a, tree_of(home / "copy"), journal=journal)
         assert describe(home / "copy") == told_a
-        assert store.compare(a, LocalTree(home / "copy"), full=True).differ == []
+        assert store.compare(a, tree_of(home / "copy"), full=True).differ == []
         assert bool(list(store.diff(a, b))) <= (a != b)
         assert store.verify(full=True).problems == []
 
 
-def test_many_rounds_of_edit_snapshot_and_restore_lose_nothing(tmp_path):
+def test_many_rounds_of_edit_snapshot_and_restore_lose_nothing(tmp_path, tree_of):
     (tmp_path / "work").mkdir()
-    store, work = Store.create(tmp_path / "store"), LocalTree(tmp_path / "work")
+    store, work = Store.create(tmp_path / "store"), tree_of(tmp_path / "work")
     editor, chance = Editor(tmp_path / "work", 7), random.Random(7)
     kept = []
     for _ in range(ROUNDS):

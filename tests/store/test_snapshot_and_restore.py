@@ -8,10 +8,10 @@ import pytest
 from workspaces.store import Cancelled, LocalTree, Store, StoreError, recover
 
 
-def test_a_restored_tree_is_the_one_that_was_stored(store, tree, work, tmp_path):
+def test_a_restored_tree_is_the_one_that_was_stored(store, tree, work, tmp_path, tree_of):
     taken = store.snapshot(tree)
     (tmp_path / "copy").mkdir()
-    copy = LocalTree(tmp_path / "copy")
+    copy = tree_of(tmp_path / "copy")
     done = store.restore(taken.tree, copy, journal=tmp_path / "journal")
     assert (done.created, done.removed, done.entries) == (taken.entries, 0, taken.entries)
     assert store.compare(taken.tree, copy, full=True).differ == []

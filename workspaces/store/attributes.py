@@ -2,9 +2,10 @@
 
 import os
 import stat
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from .objects import Entry
+if TYPE_CHECKING:
+    from .objects import Entry
 
 SPECIAL = stat.S_ISUID | stat.S_ISGID
 _CAPABILITY = b"security.capability"
@@ -31,14 +32,25 @@ class Attributes(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What may be set where: decided once for a tree, from who we are and whose the tree is."""
+    """What may be set where: decided once for a tree, from who we are and whose the tree is.
+
+    `moved` (uid, gid, new uid, new gid): what belonged to the owner of the snapshot's root belongs to another now.
+    """
 
     euid: int
     root_uid: int
+    moved: tuple[int, int, int, int] | None = None
 
-    def attributes(self, entry: Entry) -> Attributes:
+    def owner(self, entry: "Entry") -> tuple[int, int]:
+        if self.moved is None:
+            return entry.uid, entry.gid
+        uid, gid, new_uid, new_gid = self.moved
+        return (new_uid if entry.uid == uid else entry.uid), (new_gid if entry.gid == gid else entry.gid)
+
+    def attributes(self, entry: "Entry") -> Attributes:
         """Return what to set for an entry: the same as recorded, less what would give rights to others."""
-        safe = entry.uid == self.root_uid and self.euid in (0, entry.uid)
+        uid, gid = self.owner(entry)
+        safe = uid == self.root_uid and self.euid in (0, uid)
         mode = entry.mode if safe or entry.kind == 2 else entry.mode & ~SPECIAL
         xattrs = (
             ()
@@ -49,15 +61,14 @@ class Rules(NamedTuple):
                 if name not in _NEVER and (name != _CAPABILITY or (safe and self.euid == 0))
             )
         )
-        owner = (entry.uid, entry.gid) if self.euid == 0 else (None, entry.gid)
-        return Attributes(mode, *owner, entry.mtime_ns, xattrs)
+        return Attributes(mode, uid if self.euid == 0 else None, gid, entry.mtime_ns, xattrs)
 
-    def same(self, live: Entry, want: Entry) -> bool:
+    def same(self, live: "Entry", want: "Entry") -> bool:
         """Whether a live entry has all that a restore would have set on it."""
         wished = self.attributes(want)
         if (live.mode, live.mtime_ns) != (wished.mode, wished.mtime_ns):
             return False
-        if self.euid == 0 and (live.uid, live.gid) != (want.uid, want.gid):
+        if self.euid == 0 and (live.uid, live.gid) != (wished.uid, wished.gid):
             return False
         found = {name: value for name, value in live.xattrs.items() if name not in _NEVER}
         return found == dict(wished.xattrs)

@@ -16,10 +16,11 @@ from typing import NamedTuple
 from . import blocks
 from .catalog import Catalog, pack_path
 from .contents import pieces_of
+from .durable import flush_folder, replace_file
 from .errors import Damaged, Missing, StoreError
 from .objects import EMPTY, FILE, FOLDER, LISTED
 from .segments import Place, merged
-from .writer import Writer, flush_folder, replace_file
+from .writer import Writer
 
 MOSTLY_DEAD = 0.5
 _CACHE_DAYS = 60

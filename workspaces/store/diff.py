@@ -32,12 +32,12 @@ class Change(NamedTuple):
         return None if self.new is None else full_mode(self.new)
 
 
-_TYPE_BITS = {FILE: 0o100000, FOLDER: 0o040000, SYMLINK: 0o120000, 4: 0o010000, 5: 0o140000, 6: 0o020000, 7: 0o060000}
+TYPE_BITS = {FILE: 0o100000, FOLDER: 0o040000, SYMLINK: 0o120000, 4: 0o010000, 5: 0o140000, 6: 0o020000, 7: 0o060000}
 
 
 def full_mode(entry: Entry) -> int:
     """Return st_mode as it was: type and permission bits."""
-    return _TYPE_BITS.get(entry.kind, 0) | entry.mode
+    return TYPE_BITS.get(entry.kind, 0) | entry.mode
 
 
 def pairs(read: ReadFolder, a: bytes, b: bytes) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:

@@ -6,20 +6,18 @@ done. If that fails, all steps are taken back. `cleaning`: the tree is done, onl
 """
 
 import errno
+import hashlib
 import json
 import os
 import stat
 from pathlib import Path
 
-from blake3 import blake3
-
 from .attributes import Attributes, set_on
 from .beneath import RENAME_EXCHANGE, open_beneath, open_root, parent_beneath, rename_at
+from .durable import flush_folder, replace_file, sync_tree
 from .errors import StoreError
-from .trees import sync_tree
-from .writer import flush_folder, replace_file
 
-VERSION = 1
+VERSION = 2
 _ASIDE = b".old"
 _SWAPPED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV)
 STAGING, APPLYING, CLEANING = "staging", "applying", "cleaning"
@@ -38,7 +36,7 @@ def write_journal(journal: Path, phase: str, target: bytes, stage: dict, steps: 
     body = json.dumps(
         {"version": VERSION, "phase": phase, "target": as_text(target), "stage": stage, "steps": steps}
     ).encode()
-    replace_file(journal, body + b"\n" + blake3(body).hexdigest().encode() + b"\n")
+    replace_file(journal, body + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n")
 
 
 def read_journal(journal: Path) -> dict | None:
@@ -48,7 +46,7 @@ def read_journal(journal: Path) -> dict | None:
         return None
     body, _, checksum = data.partition(b"\n")
     # It is replaced in one rename after a flush, so a damaged one is not the trace of a crash.
-    if blake3(body).hexdigest().encode() != checksum.strip():
+    if hashlib.sha256(body).hexdigest().encode() != checksum.strip():
         raise StoreError(f"the journal {journal} is damaged; the tree may be between two states")
     fields = json.loads(body)
     if fields["version"] != VERSION:

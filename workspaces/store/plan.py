@@ -1,10 +1,12 @@
 """What a restore has to do: the few entries that differ between the live tree and the wanted one."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .diff import ReadFolder, below
+from .attributes import Rules
+from .diff import TYPE_BITS, ReadFolder, below
+from .journal import as_text
 from .objects import FILE, FOLDER, Entry
 
 
@@ -34,11 +36,46 @@ class Plan:
     created: int = 0
     changed: int = 0
     removed: int = 0
+    _replaced: set[bytes] | None = None
 
     def build(self, live: Entry, want: Entry) -> "Plan":
         """Plan from root to root."""
         self._both(b"", live, want)
         return self
+
+    def drafts(self, rules: Rules) -> Iterator[dict]:
+        """Yield the steps as the journal has them, without the inodes, which only the tree itself can tell."""
+        yield from self._unlocks(rules)
+        for number, step in enumerate(self.steps):
+            path = as_text(step.path)
+            if step.adjust:
+                was = Rules(rules.euid, step.live.uid).attributes(step.live)
+                to = rules.attributes(step.want).as_list()
+                yield {"do": "adjust", "path": path, "type": TYPE_BITS[step.live.kind], "to": to, "from": was.as_list()}
+            elif step.want is None:
+                yield {"do": "remove", "path": path, "staged": f"{number}"}
+            else:
+                wished = rules.attributes(step.want)
+                locked = rules.euid != 0 and step.want.kind == FOLDER and wished.mode & 0o200 == 0
+                draft = {"do": "place", "path": path, "staged": f"{number}"}
+                yield draft | ({"locked": wished.as_list()} if locked else {})
+
+    def _unlocks(self, rules: Rules) -> Iterator[dict]:
+        """Folders that their owner has locked are opened for the time of the restore; root need not ask."""
+        if rules.euid == 0:
+            return
+        for step in sorted(self.steps, key=lambda step: step.path):
+            # A folder that moves must itself be writable: its `..` changes.
+            needed = 0o300 if step.adjust else 0o200
+            if step.live is not None and step.live.kind == FOLDER and step.live.mode & needed != needed:
+                yield {"do": "unlock", "path": as_text(step.path), "mode": step.live.mode}
+
+    def covers(self, path: bytes) -> bool:
+        """Whether a step replaces or removes the path or a folder above it."""
+        if self._replaced is None:
+            self._replaced = {step.path for step in self.steps if not step.adjust}
+        parts = path.split(b"/")
+        return any(b"/".join(parts[:count]) in self._replaced for count in range(1, len(parts) + 1))
 
     def kept(self, path: bytes) -> bool:
         return any(path == keep or path.startswith(keep + b"/") for keep in self.keep)

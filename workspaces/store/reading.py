@@ -29,6 +29,7 @@ from .objects import (
     encode_list,
     encode_xattrs,
 )
+from .sparse import extents
 from .statcache import stat_key
 
 LARGE = 1 << 20  # larger files are cut by content
@@ -85,8 +86,13 @@ class Reader:
             return self._file(at, name, path, found)
         if kind == SYMLINK:
             return self._symlink(at, name, path, found)
+        return self.special(name, found, self.named_xattrs(at, name) if kind == FIFO else {})
+
+    def special(self, name: bytes, found: os.stat_result, extras: dict) -> tuple[Row, os.stat_result, str]:
+        """Keep a FIFO; list whatever else has no content."""
+        kind = KIND_OF_MODE.get(stat.S_IFMT(found.st_mode), 0)
         if kind == FIFO:
-            return make_row(name, found, NOTHING, extras=self.named_xattrs(at, name)), found, ""
+            return make_row(name, found, NOTHING, extras=extras), found, ""
         return make_row(name, found, NOTHING, flags=UNKEPT), found, f"a {KIND_NAMES[kind]} has no content to keep"
 
     def _symlink(self, at, name, path, found):
@@ -94,12 +100,14 @@ class Reader:
             target = os.readlink(name, dir_fd=at)
         except OSError as error:
             raise Moved from error
+        # Nobody but root may have attributes on a symlink.
+        extras = self.named_xattrs(at, name) if self._euid == 0 else {}
+        return self.symlink(name, os.fsencode(path), found, target, extras)
+
+    def symlink(self, name: bytes, path: bytes, found: os.stat_result, target: bytes, extras: dict):
         if self.inspect:
-            self.inspect(os.fsencode(path), target)
-        extras = {TARGET: target}
-        if self._euid == 0:  # nobody else may have attributes on a symlink
-            extras |= self.named_xattrs(at, name)
-        return make_row(name, found, blake3(target).digest(), extras=extras), found, ""
+            self.inspect(path, target)
+        return make_row(name, found, blake3(target).digest(), extras={TARGET: target} | extras), found, ""
 
     def _file(self, at, name, path, found):
         try:
@@ -131,36 +139,48 @@ class Reader:
             xattrs = fd_xattrs(fd)
             after = os.fstat(fd)
             if stat_key(after) == stat_key(found):
-                return make_row(name, found, content, flags=flags, extras=xattrs), found, ""
+                return self.file(name, found, content, flags, xattrs, False)
             if not stat.S_ISREG(after.st_mode):
                 raise Moved
             found = after
             time.sleep(0.001 * attempt)
-        row = make_row(name, found, content, flags=flags | TORN, extras=xattrs)
+        return self.file(name, found, content, flags, xattrs, True)
+
+    def file(self, name: bytes, found: os.stat_result, content: bytes, flags: int, extras: dict, torn: bool):
+        if not torn:
+            return make_row(name, found, content, flags=flags, extras=extras), found, ""
+        row = make_row(name, found, content, flags=flags | TORN, extras=extras)
         return row, found, f"kept as last read: it changed during each of {TRIES} readings"
 
     def _content(self, fd, path, found) -> tuple[bytes, int]:
         size = found.st_size
         runs = extents(fd, found)
         if size <= LARGE and all(is_data for _, _, is_data in runs):
-            data = os.pread(fd, size + 1, 0) if size else b""
-            if not data:
-                return EMPTY, 0
-            if self.inspect:
-                self.inspect(os.fsencode(path), data)
-            self.check(len(data))
-            return self.sink.add(data), 0
-        pieces = list(self._pieces(fd, path, runs))
+            return self.whole(path, os.pread(fd, size + 1, 0) if size else b"")
+        return self.pieces(path, runs, lambda length, offset: os.pread(fd, length, offset))
+
+    def whole(self, path: str, data: bytes) -> tuple[bytes, int]:
+        """Keep the bytes of a file that is one object; return its content and flags."""
+        if not data:
+            return EMPTY, 0
+        if self.inspect:
+            self.inspect(os.fsencode(path), data)
+        self.check(len(data))
+        return self.sink.add(data), 0
+
+    def pieces(self, path: str, runs, read: Callable[[int, int], bytes]) -> tuple[bytes, int]:
+        """Keep a file in pieces; return its content and flags."""
+        pieces = list(self._pieces(path, runs, read))
         listed = encode_list(sum(length for length, _ in pieces), pieces)
         return self.sink.add(listed, kind=blocks.META), LISTED
 
-    def _pieces(self, fd, path, runs) -> Iterator[tuple[int, bytes | None]]:
+    def _pieces(self, path, runs, read) -> Iterator[tuple[int, bytes | None]]:
         for start, end, is_data in runs:
             if not is_data:
                 yield end - start, None
                 continue
             before = b""
-            for piece in cut(fd, start, end):
+            for piece in cut(read, start, end):
                 if self.inspect:
                     self.inspect(os.fsencode(path), before + piece)
                     before = (before + piece)[-_OVERLAP:]
@@ -189,36 +209,17 @@ def fd_xattrs(fd: int) -> dict[int, bytes]:
         return {}
 
 
-def extents(fd: int, found: os.stat_result) -> list[tuple[int, int, bool]]:
-    """Return (start, end, is data) for the runs of data and the holes of a file, in order."""
-    size = found.st_size
-    if found.st_blocks * 512 >= size:
-        return [(0, size, True)]
-    runs, at = [], 0
-    while at < size:
-        try:
-            start = min(os.lseek(fd, at, os.SEEK_DATA), size)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            start = size  # nothing but a hole up to the end
-        if start > at:
-            runs.append((at, start, False))
-        at = start
-        if start < size:
-            at = min(os.lseek(fd, start, os.SEEK_HOLE), size)
-            runs.append((start, at, True))
-    return runs
+def cut(read: Callable[[int, int], bytes], start: int, end: int) -> Iterator[bytes]:
+    """Cut a part of a file where its content says so; a change moves only the cuts beside it.
 
-
-def cut(fd: int, start: int, end: int) -> Iterator[bytes]:
-    """Cut a part of a file where its content says so; a change moves only the cuts beside it."""
+    `read(length, offset)` gives the bytes, from the start to the end without going back.
+    """
     from pyfastcdc import FastCDC  # slow to import, and only large files need it
 
     cutter = FastCDC(**CUT)
     carried = b""
     while start < end:
-        window = os.pread(fd, min(_WINDOW, end - start), start)
+        window = read(min(_WINDOW, end - start), start)
         if not window:
             break  # cut short meanwhile; the stat afterwards shows it
         start += len(window)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from . import blocks
 from .catalog import Catalog, Head
 from .contents import pieces_of
+from .durable import replace_file
 from .errors import Damaged, StoreError
 from .lock import writing
 from .objects import EMPTY, FILE, FOLDER, LISTED, decode_folder
 from .segments import Place, encode_segment
-from .writer import replace_file
 
 _HEAD_BYTES = 1 << 16
 

@@ -114,26 +114,59 @@ class Scan:
     entries: int = 0
     bytes: int = 0
 
-    def run(self, root_fd: int) -> bytes:
+    def run(self, root: int) -> bytes:
         """Return the id of the tree; the sink then has every object that it needs."""
-        self._reader = Reader(self.sink, inspect=self.inspect, check=self._check)
+        self._prepare(root)
+        self._node = self._visit(root, "", self._twin_root(), 0)
+        self._group_links()
+        self._seal(self._node)
+        row = make_row(b"", self._found, self._node.id, extras=self._xattrs(root))
+        self.entries, self.bytes = self._node.entries, self._node.bytes
+        return self.sink.add(encode_folder([row], self.entries, self.bytes), kind=blocks.META)
+
+    def _prepare(self, root: int) -> None:
+        self._reader = self._new_reader()
         self._links: dict[int, list[tuple[bytes, _Node, str, bytes]]] = {}
         self._skipped: dict[bytes, str] = {}
         self._seen_entries = self._seen_bytes = 0
         self._total = (None, None)
-        found = os.fstat(root_fd)
-        self._device = found.st_dev
+        self._found = self._stat_root(root)
+        self._device = self._found.st_dev
         self._limit_ns = self.started_ns - RACY_NS
         self._cached = self.cache.folders if self.cache and not self.thorough else {}
         if old := self._cached.get(""):
             self._total = (old.entries, old.bytes)
-        self._node = self._visit(root_fd, "", self._twin_root(), 0)
-        self._group_links()
-        self._seal(self._node)
-        extras = fd_xattrs(root_fd)
-        root = make_row(b"", found, self._node.id, extras=extras)
-        self.entries, self.bytes = self._node.entries, self._node.bytes
-        return self.sink.add(encode_folder([root], self.entries, self.bytes), kind=blocks.META)
+
+    # -- what is asked of the tree: by descriptors here, by what a guest has told in `remote` ------------------------
+
+    def _new_reader(self) -> Reader:
+        return Reader(self.sink, inspect=self.inspect, check=self._check)
+
+    def _stat_root(self, root: int) -> os.stat_result:
+        return os.fstat(root)
+
+    def _xattrs(self, fd: int) -> dict[int, bytes]:
+        return fd_xattrs(fd)
+
+    def _list(self, fd: int) -> tuple[list[os.DirEntry], str, bytes]:
+        """Return the entries of a folder, their names, and their stat keys."""
+        with os.scandir(fd) as listing:
+            entries = list(listing)
+        try:
+            stats = [entry.stat(follow_symlinks=False) for entry in entries]
+        except FileNotFoundError:
+            entries = [entry for entry in entries if _still_there(entry)]
+            stats = [entry.stat(follow_symlinks=False) for entry in entries]
+        return entries, "\0".join([entry.name for entry in entries]), pack_keys(stats)
+
+    def _enter(self, fd: int, name: str) -> int:
+        return os.open(name, _FOLDER_FLAGS, dir_fd=fd)
+
+    def _leave(self, fd: int) -> None:
+        os.close(fd)
+
+    def _stat(self, fd: int, name: str) -> os.stat_result:
+        return os.stat(name, dir_fd=fd, follow_symlinks=False)
 
     # -- walking ---------------------------------------------------------------------------------------------------
 
@@ -154,14 +187,7 @@ class Scan:
     def _visit(self, fd: int, path: str, twin: Folder | None, depth: int) -> _Node:
         self._check(0)
         node = _Node(path, self._cached.get(path))
-        with os.scandir(fd) as listing:
-            entries = list(listing)
-        try:
-            stats = [entry.stat(follow_symlinks=False) for entry in entries]
-        except FileNotFoundError:
-            entries = [entry for entry in entries if _still_there(entry)]
-            stats = [entry.stat(follow_symlinks=False) for entry in entries]
-        node.names, node.keys = "\0".join([entry.name for entry in entries]), pack_keys(stats)
+        entries, node.names, node.keys = self._list(fd)
         self._seen_entries += len(entries)
         if self.report:
             self.report(Progress(self._seen_entries, self._seen_bytes, *self._total))
@@ -177,7 +203,7 @@ class Scan:
         prefix = node.path + "/" if node.path else ""
         for name in old.folders:
             try:
-                below = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
+                below = self._enter(fd, name)
             except OSError:
                 node.children.clear()
                 return False
@@ -185,7 +211,7 @@ class Scan:
                 inner = self._inner(twin.find(os.fsencode(name))) if twin else None
                 node.children.append((name, self._visit(below, prefix + name, inner, depth + 1)))
             finally:
-                os.close(below)
+                self._leave(below)
         for linked in old.linked:
             self._note_link(node, *linked)
         for name, reason in old.skipped:
@@ -241,7 +267,7 @@ class Scan:
             except Moved:
                 known = None
                 try:
-                    found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                    found = self._stat(fd, text)
                 except FileNotFoundError:
                     return None, found, False
                 continue
@@ -269,7 +295,7 @@ class Scan:
         if reason:
             return make_row(name, found, NOTHING, flags=UNKEPT), reason
         try:
-            below = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
+            below = self._enter(fd, text)
         except PermissionError:
             return make_row(name, found, NOTHING, flags=UNKEPT), "may not be read"
         except OSError as error:
@@ -277,11 +303,11 @@ class Scan:
         try:
             path = node.path + "/" + text if node.path else text
             child = self._visit(below, path, self._inner(twin), depth + 1)
-            row = make_row(name, found, NOTHING, extras=fd_xattrs(below))
+            row = make_row(name, found, NOTHING, extras=self._xattrs(below))
         except PermissionError:  # it can be listed, and not entered
             return make_row(name, found, NOTHING, flags=UNKEPT), "may not be read"
         finally:
-            os.close(below)
+            self._leave(below)
         node.children.append((text, child))
         return row, ""
 

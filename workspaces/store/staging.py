@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
+from .applying import OpenFolders
 from .attributes import Rules, set_on, set_on_new, set_xattrs
 from .beneath import open_beneath, parent_beneath
 from .catalog import Catalog
@@ -17,7 +18,7 @@ from .objects import FIFO, FILE, FOLDER, LISTED, SYMLINK, Entry
 from .segments import Place
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OPEN_FOLDERS = 100  # descriptors that each thread keeps open
+Tick = Callable[[int, int], None]  # entries and bytes that were just made; raises Cancelled
 _THREADS = 2  # making files is the kernel's work, and it does not hold our lock
 
 
@@ -38,7 +39,7 @@ class Stage:
 
     def __init__(
         self, catalog: Catalog, stage_fd: int, tree_fd: int, rules: Rules, wanted: Callable[[bytes, Entry], bool],
-        live_links: dict[bytes, list[bytes]], tick: Callable[[int, int], None],
+        live_links: dict[bytes, list[bytes]], tick: Tick,
     ):  # fmt: skip
         self.catalog, self.stage_fd, self.tree_fd, self.rules = catalog, stage_fd, tree_fd, rules
         self.wanted, self.live_links, self.tick = wanted, live_links, tick
@@ -80,7 +81,7 @@ class Stage:
         whole = sorted((file for file in self._files if file.place), key=lambda file: file.place)
         batches = [list(files) for _, files in itertools.groupby(whole, key=lambda file: file.place[:2])]
         self._in_threads(batches)
-        folders = _Folders(self.stage_fd)
+        folders = OpenFolders(self.stage_fd)
         try:
             for file in self._files:
                 if file.place is None:
@@ -100,7 +101,7 @@ class Stage:
         lock, errors = threading.Lock(), []
 
         def work() -> None:
-            folders = _Folders(self.stage_fd)
+            folders = OpenFolders(self.stage_fd)
             try:
                 while not errors:
                     with lock:
@@ -124,7 +125,7 @@ class Stage:
         if errors:
             raise errors[0]
 
-    def _batch(self, files: list[_File], folders: "_Folders") -> tuple[int, int]:
+    def _batch(self, files: list[_File], folders: OpenFolders) -> tuple[int, int]:
         """Make the files of one block; return how many, and their bytes."""
         raw = memoryview(self.catalog.raw_block(files[0].place))
         total = 0
@@ -207,26 +208,6 @@ class Stage:
             set_xattrs(f"/proc/self/fd/{at}/{os.fsdecode(name)}", wished.xattrs, follow=False)
         os.utime(name, ns=(wished.mtime_ns, wished.mtime_ns), dir_fd=at, follow_symlinks=False)
         self.tick(1, 0)
-
-
-class _Folders:
-    """A few folders of the stage, kept open."""
-
-    def __init__(self, stage_fd: int):
-        self._stage_fd = stage_fd
-        self._open: dict[bytes, int] = {}
-
-    def open(self, path: bytes) -> int:
-        fd = self._open.get(path)
-        if fd is None:
-            if len(self._open) >= _OPEN_FOLDERS:
-                os.close(self._open.pop(next(iter(self._open))))
-            fd = self._open[path] = open_beneath(self._stage_fd, path, os.O_RDONLY | os.O_DIRECTORY)
-        return fd
-
-    def close(self) -> None:
-        for fd in self._open.values():
-            os.close(fd)
 
 
 def _umask() -> int:

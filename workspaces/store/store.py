@@ -17,16 +17,17 @@ from .catalog import FORMAT, VERSION, Catalog, Head
 from .collect import Collected, Usage, collect, measure, write_hold
 from .contents import read_entry, stream_entry
 from .diff import Change, changes
+from .durable import flush_folder, replace_file
 from .errors import Missing, StoreError
 from .lock import WAIT_SECONDS, writing
 from .objects import FOLDER, Entry
 from .reading import Inspect, Sink
-from .restore import Proof, Restored, prove, restore_tree
+from .restore import Owner, Proof, Restored, prove, restore_tree
 from .scan import Report, Scan, Sketch, Skipped
 from .statcache import StatCache
-from .trees import LocalTree, sync_tree, times_tell
+from .trees import LocalLive, LocalTree
 from .verify import Findings, check
-from .writer import Writer, flush_folder, replace_file
+from .writer import Writer
 
 
 class Snapshot(NamedTuple):
@@ -102,13 +103,13 @@ class Store:
         file. A collection leaves the tree alone for `hold` seconds, so that the caller can write down its id.
         """
         begun = time.monotonic()
-        with tree.opened() as root_fd, self._failing(f"no snapshot of {tree.path}"):
+        with tree.opened() as live, self._failing(f"no snapshot of {tree.path}"):
             with writing(self.path, wait=wait, cancel=cancel):
                 writer = Writer(self.catalog)
                 try:
-                    scan = self._scan(tree, root_fd, writer, thorough=thorough)
+                    scan = self._scan(tree, live, writer, thorough=thorough)
                     scan.inspect, scan.cancel, scan.report = inspect, cancel, progress
-                    tree_id = scan.run(root_fd).hex()
+                    tree_id = scan.run(live.root).hex()
                     scan.check_cancelled()
                     if agree:
                         agree()
@@ -121,18 +122,15 @@ class Store:
                 scan.remember()
         return Snapshot(tree_id, scan.entries, scan.bytes, writer.added_bytes, scan.skipped, time.monotonic() - begun)
 
-    def _scan(self, tree: LocalTree, root_fd: int, sink: Sink, *, thorough: bool) -> Scan:
+    def _scan(self, tree: LocalTree, live: LocalLive, sink: Sink, *, thorough: bool) -> Scan:
         self.catalog.refresh()  # what a collection took meanwhile must not be taken for known
-        started_ns = time.time_ns()  # before the sync: a store that it missed has a later ctime
-        sync_tree(root_fd)
-        cache = self._cache(tree, root_fd)
-        return Scan(sink, cache, thorough=thorough or not times_tell(root_fd), started_ns=started_ns)
+        started_ns = live.begin()
+        thorough = thorough or not live.times_tell()
+        return live.scan(sink, self._cache(tree, live), thorough=thorough, started_ns=started_ns)
 
-    def _cache(self, tree: LocalTree, root_fd: int) -> StatCache:
-        real = os.fsencode(os.path.realpath(tree.path))
-        path = tree.cache or self.path / "caches" / blake3(real).hexdigest(16)
-        found = os.fstat(root_fd)
-        cache = StatCache(path, (self.id, real, found.st_dev, found.st_ino))
+    def _cache(self, tree: LocalTree, live: LocalLive) -> StatCache:
+        path = tree.cache or self.path / "caches" / blake3(live.place).hexdigest(16)
+        cache = StatCache(path, (self.id, *live.identity))
         root = cache.folders.get("")
         if root and not self.catalog.holds(root.tree):
             # A collection took it. Whatever the index still names is there with all that lies below it.
@@ -183,16 +181,27 @@ class Store:
         old, new = self.root(a), self.root(b)
         return changes(self.catalog.folder, old.content, new.content)
 
-    def compare(self, tree_id: str, target: LocalTree, *, full: bool = False, lend: bool = True) -> Proof:
+    def compare(
+        self,
+        tree_id: str,
+        target: LocalTree,
+        *,
+        full: bool = False,
+        lend: bool = True,
+        owner: Owner | None = None,
+        progress: Report | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Proof:
         """Prove that a live tree is the snapshot: by stat, by content where stat differs, all of it if `full`.
 
         With `lend` a file of the same size and time is believed although the stat cache does not know it, as after a
         restore, which gives each file a new inode; without, it is read.
         """
-        with target.opened() as root_fd, self._failing(f"{target.path} cannot be compared"):
-            scan = self._scan(target, root_fd, Sketch(self.catalog), thorough=full)
+        with target.opened() as live, self._failing(f"{target.path} cannot be compared"):
+            scan = self._scan(target, live, Sketch(self.catalog), thorough=full)
             scan.twin = None if full or not lend else _tree_bytes(tree_id)
-            return prove(self.catalog, scan, _tree_bytes(tree_id), root_fd)
+            scan.cancel, scan.report = cancel, progress
+            return prove(self.catalog, scan, _tree_bytes(tree_id), live, owner)
 
     # -- restoring -------------------------------------------------------------------------------------------------
 
@@ -201,23 +210,23 @@ class Store:
         tree_id: str,
         target: LocalTree,
         *,
-        journal: str | os.PathLike,
+        journal: str | os.PathLike | None,
         paths: Iterable[bytes] | None = None,
         keep: Iterable[bytes] = (),
+        owner: Owner | None = None,
         progress: Report | None = None,
         cancel: threading.Event | None = None,
     ) -> Restored:
         """Make a live tree equal to a snapshot: all of it, or only `paths`; what is in `keep` is left alone.
 
-        It is all or nothing: after a crash `recover(journal)` must run before anything reads the tree. `cancel` is
-        heeded until the first entry of the tree is touched.
+        It is all or nothing: after a crash `target.recover(journal)` must run before anything reads the tree. `cancel`
+        is heeded until the first entry of the tree is touched. With `owner` (uid, gid) what belonged to the owner of
+        the snapshot's root belongs to that owner, as a fork for another user needs it.
         """
-        with target.opened() as root_fd, self._failing(f"{target.path} was not restored"):
-            scan = self._scan(target, root_fd, Sketch(self.catalog), thorough=False)
+        with target.opened() as live, self._failing(f"{target.path} was not restored"):
+            scan = self._scan(target, live, Sketch(self.catalog), thorough=False)
             scan.cancel = cancel
-            return restore_tree(
-                self.catalog, scan, _tree_bytes(tree_id), target.path, root_fd, Path(journal), paths, keep, progress
-            )
+            return restore_tree(self.catalog, scan, _tree_bytes(tree_id), live, journal, paths, keep, owner, progress)
 
     # -- holding ---------------------------------------------------------------------------------------------------
 
@@ -252,7 +261,7 @@ class Store:
         try:
             yield
         except OSError as error:
-            reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
+            reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or error
             where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
             raise StoreError(f"{what}: {reason}{where}") from error
 

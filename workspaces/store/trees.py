@@ -1,24 +1,23 @@
-"""A live tree: a folder on this host, opened once and then only reached through its descriptor."""
+"""Live trees. A tree is opened for a time; what is open can be scanned, brought back to a snapshot, and recovered.
 
-import ctypes
+`remote.RemoteTree` is the same for a folder inside a guest.
+"""
+
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from . import applying
+from .attributes import Rules
 from .beneath import open_root
+from .durable import sync_tree, times_tell
 from .errors import StoreError
-
-# File systems of which it is known that a sync makes the next store through a mapping move ctime.
-_TIMED = {
-    0xEF53: "ext4",
-    0x58465342: "xfs",
-    0x9123683E: "btrfs",
-    0x2FC12FC1: "zfs",
-    0xF2F52010: "f2fs",
-    0xCA451A4E: "bcachefs",
-}
-_libc = ctypes.CDLL(None, use_errno=True)
+from .journal import read_journal, recover
+from .plan import Plan
+from .scan import Scan
+from .staging import Stage, Tick
 
 
 class LocalTree:
@@ -29,8 +28,8 @@ class LocalTree:
         self.cache = Path(cache) if cache is not None else None
 
     @contextmanager
-    def opened(self) -> Iterator[int]:
-        """Give the descriptor of the root."""
+    def opened(self) -> Iterator["LocalLive"]:
+        """Open the folder once; from then on it is only reached through its descriptor."""
         try:
             fd = open_root(self.path)
         except FileNotFoundError as error:
@@ -40,21 +39,55 @@ class LocalTree:
         except PermissionError as error:
             raise StoreError(f"{self.path} may not be read") from error
         try:
-            yield fd
+            yield LocalLive(self.path, fd)
         finally:
             os.close(fd)
 
-
-def times_tell(fd: int) -> bool:
-    """Whether an unchanged ctime after a sync proves that a file on this file system is unchanged."""
-    buffer = ctypes.create_string_buffer(256)
-    if _libc.fstatfs(fd, buffer) != 0:
-        return False
-    return ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF in _TIMED
+    def recover(self, journal: str | os.PathLike) -> str | None:
+        """Finish or take back a restore that was cut off; see `journal.recover`."""
+        return recover(journal)
 
 
-def sync_tree(fd: int) -> None:
-    """Write the whole file system out, so that mapped pages are clean and the next store moves the times."""
-    if _libc.syncfs(fd) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+class LocalLive:
+    """A folder on this host while it is open; `root` is what a scan starts from."""
+
+    def __init__(self, path: Path, root: int):
+        self.path, self.root = path, root
+        found = os.fstat(root)
+        self.place = os.fsencode(os.path.realpath(path))
+        self.identity = (self.place, found.st_dev, found.st_ino)
+        self.euid, self.owner = os.geteuid(), (found.st_uid, found.st_gid)
+
+    def begin(self) -> int:
+        """Return the time by the clock of the tree, then sync: a store that the sync missed has a later ctime."""
+        started_ns = time.time_ns()
+        sync_tree(self.root)
+        return started_ns
+
+    def times_tell(self) -> bool:
+        return times_tell(self.root)
+
+    def scan(self, sink, cache, **options) -> Scan:
+        return Scan(sink, cache, **options)
+
+    def unfinished(self, journal: str | os.PathLike) -> bool:
+        """Whether a restore was cut off here and has not been recovered."""
+        return read_journal(Path(journal)) is not None
+
+    def carry_out(
+        self, catalog, plan: Plan, rules: Rules, links: dict[bytes, list[bytes]], journal: str | os.PathLike, tick: Tick
+    ) -> None:
+        """Make the steps of a plan true: all of them, or after an error none."""
+
+        def build(stage_fd: int) -> Iterable[dict]:
+            stage = Stage(catalog, stage_fd, self.root, rules, plan.wanted, links, tick)
+            for number, step in enumerate(plan.steps):
+                if step.want is not None and not step.adjust:
+                    stage.put(b"%d" % number, step.path, step.want)
+            stage.build()
+            return plan.drafts(rules)
+
+        applying.apply(self.place, self.root, Path(journal), build)
+
+
+__all__ = ["LocalLive", "LocalTree"]

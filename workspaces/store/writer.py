@@ -4,13 +4,13 @@ import os
 import time
 from collections import deque
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
 from . import blocks
 from .catalog import Catalog, Head, pack_path
+from .durable import flush_folder, replace_file
 from .objects import Folder, decode_folder
 from .segments import Place, encode_segment, merged
 
@@ -22,30 +22,6 @@ BLOCK_RAW = {blocks.DATA: 1 << 20, blocks.META: 1 << 17}
 MAX_SEGMENTS = 12
 _REMEMBER_SECONDS = 86400.0
 _THREADS = max(2, min(4, os.cpu_count() or 2))
-
-
-def flush_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Put a whole file in place at once and for good."""
-    staged = path.with_name(f"{path.name}.{os.urandom(16).hex()}.new")
-    try:
-        with open(staged, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(staged, path)
-    except BaseException:
-        staged.unlink(missing_ok=True)
-        raise
-    flush_folder(path.parent)
 
 
 class Writer:

@@ -1,0 +1,437 @@
+"""The server beside a guest's tree: it lists, reads, builds and exchanges there what a host asks for.
+
+    python3 handrail-tree.pyz ROOT --journal FILE          serves one host on standard input and output
+    python3 handrail-tree.pyz ROOT --journal FILE --recover    only finishes or takes back what was cut off
+
+Needs nothing but Python; `remote.bundle()` packs it. The host decides; here is only what must be done on the spot:
+consistent reads, and a restore whose journal lies on the guest's own disk.
+"""
+
+import argparse
+import json
+import os
+import select
+import stat
+import sys
+import time
+from pathlib import Path
+
+from . import applying
+from .attributes import Attributes, set_on, set_on_new, set_xattrs
+from .beneath import open_beneath, open_root, parent_beneath
+from .durable import sync_tree, times_tell
+from .errors import StoreError
+from .journal import TakenBack, as_path, read_journal, recover
+from .sparse import extents
+from .wire import (
+    BECAME_FOLDER,
+    FILL,
+    FOLDER_ITEM,
+    GONE,
+    KEPT_OUT,
+    KEY_BYTES,
+    READ,
+    READ_ITEM,
+    VERSION,
+    Closed,
+    Stat,
+    Wire,
+)
+
+LARGE = 1 << 20
+TRIES = 6
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Aborted(StoreError):
+    """The host changed its mind; nothing was touched."""
+
+
+class Server:
+    """Answers one host, one request after the other."""
+
+    def __init__(self, wire: Wire, root: str, journal: str):
+        self.wire, self.journal = wire, Path(journal)
+        self.place = os.fsencode(os.path.realpath(root))
+        self.root = open_root(root)
+        self.found = os.fstat(self.root)
+        self.do = {"hello": self.hello, "begin": self.begin, "list": self.folders, "read": self.read,
+                   "restore": self.restore, "recover": self.recover, "stop": lambda head, body: None}  # fmt: skip
+
+    def serve(self) -> None:
+        """Answer until the host hangs up."""
+        while True:
+            try:
+                head, body = self.wire.receive()
+            except Closed:
+                return
+            try:
+                self.do[head["do"]](head, body)
+            except Closed:
+                return
+            except (StoreError, OSError) as error:
+                what = "taken back" if isinstance(error, TakenBack) else type(error).__name__
+                number = error.errno if isinstance(error, OSError) else None
+                said = error.strerror if isinstance(error, OSError) else str(error)
+                self.wire.send({"end": True, "error": said or str(error), "what": what, "errno": number})
+
+    def hello(self, head: dict, body: bytes) -> None:
+        self.found = os.fstat(self.root)
+        self.wire.send({
+            "end": True, "version": VERSION, "euid": os.geteuid(), "owner": [self.found.st_uid, self.found.st_gid],
+            "place": self.place.decode("latin-1"), "identity": [self.found.st_dev, self.found.st_ino],
+            "times_tell": times_tell(self.root), "unfinished": read_journal(self.journal) is not None,
+        })  # fmt: skip
+
+    def begin(self, head: dict, body: bytes) -> None:
+        """The time by this machine's clock, then a sync: what the sync missed has a later ctime."""
+        started_ns = time.time_ns()
+        sync_tree(self.root)
+        self.wire.send({"end": True, "started_ns": started_ns})
+
+    def recover(self, head: dict, body: bytes) -> None:
+        self.wire.send({"end": True, "state": recover(self.journal)})
+
+    # -- listing ---------------------------------------------------------------------------------------------------
+
+    def folders(self, head: dict, body: bytes) -> None:
+        """Every folder with the stat of each of its entries; the root's own stat comes with the end."""
+        out = bytearray()
+        stack = [b""]
+        while stack:
+            path = stack.pop()
+            out += self._folder(path, stack)
+            if len(out) >= FILL:
+                if self._cancelled():
+                    break
+                self.wire.send({"folders": True}, out)
+                out.clear()
+        root = Stat.of(os.fstat(self.root), self.found.st_dev)
+        self.wire.send({"folders": True}, out)
+        self.wire.send({"end": True, "root": root})
+
+    def _folder(self, path: bytes, stack: list[bytes]) -> bytes:
+        try:
+            fd = open_beneath(self.root, path, _FOLDER)
+        except PermissionError:
+            return _item(KEPT_OUT, path)
+        except OSError:
+            return _item(GONE, path)
+        try:
+            names, keys, rest = [], [], []
+            with os.scandir(fd) as listing:
+                for entry in listing:
+                    try:
+                        found = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    packed = Stat.of(found, self.found.st_dev).pack()
+                    name = os.fsencode(entry.name)
+                    names.append(name)
+                    keys.append(packed[:KEY_BYTES])
+                    rest.append(packed[KEY_BYTES:])
+                    if stat.S_ISDIR(found.st_mode) and found.st_dev == self.found.st_dev:
+                        stack.append(path + b"/" + name if path else name)
+            return _item(READ, path, b"\0".join(names), b"".join(keys), b"".join(rest), _xattrs(fd))
+        except PermissionError:  # it can be listed, and not entered
+            return _item(KEPT_OUT, path)
+        finally:
+            os.close(fd)
+
+    def _cancelled(self) -> bool:
+        """Whether the host has spoken while it should listen: that can only mean stop."""
+        if not select.select([self.wire.reading], [], [], 0)[0]:
+            return False
+        self.wire.receive()
+        return True
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, head: dict, body: bytes) -> None:
+        """Each path of the body (joined by NUL; the first `bare` of them only for stat and attributes)."""
+        out = bytearray()
+        for number, path in enumerate(body.split(b"\0")):
+            out += self._entry(number, path, number < head["bare"], out)
+            if len(out) >= FILL:
+                if self._cancelled():
+                    break
+                self.wire.send({"items": True}, out)
+                out.clear()
+        self.wire.send({"items": True}, out)
+        self.wire.send({"end": True})
+
+    def _entry(self, number: int, path: bytes, bare: bool, before: bytearray) -> bytes:
+        try:
+            with parent_beneath(self.root, path) as (at, name):
+                found = os.stat(name, dir_fd=at, follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode):
+                    return _read_item(BECAME_FOLDER, number)
+                if stat.S_ISREG(found.st_mode) and not bare:
+                    return self._file(number, at, name, found, before)
+                content = b""
+                if stat.S_ISLNK(found.st_mode):
+                    content = os.readlink(name, dir_fd=at)
+                xattrs = _xattrs(b"/proc/self/fd/%d/%s" % (at, name))
+                return self._item(number, found, content, xattrs)
+        except (FileNotFoundError, NotADirectoryError):
+            return _read_item(GONE, number)
+        except OSError as error:
+            reason = "may not be read" if isinstance(error, PermissionError) else f"cannot be read: {error.strerror}"
+            return _read_item(KEPT_OUT, number, reason=reason.encode())
+
+    def _item(self, number: int, found: os.stat_result, content: bytes, xattrs: bytes) -> bytes:
+        return _read_item(READ, number, Stat.of(found, self.found.st_dev).pack(), content, xattrs)
+
+    def _file(self, number: int, at: int, name: bytes, found: os.stat_result, before: bytearray) -> bytes:
+        fd = self._open(at, name, found)
+        try:
+            for attempt in range(TRIES):
+                last = attempt == TRIES - 1
+                runs = extents(fd, found)
+                if found.st_size <= LARGE and all(is_data for _, _, is_data in runs):
+                    content = os.pread(fd, found.st_size + 1, 0) if found.st_size else b""
+                    xattrs = _xattrs(fd)
+                    after = os.fstat(fd)
+                    if _key(after) == _key(found):
+                        return self._item(number, found, content, xattrs)
+                    if last:
+                        return _read_item(
+                            READ, number, Stat.of(found, self.found.st_dev).pack(), content, xattrs, b"torn"
+                        )
+                elif self._large(number, fd, found, runs, before, last):
+                    return b""
+                found = os.fstat(fd)
+                time.sleep(0.001 * attempt)
+        finally:
+            os.close(fd)
+        raise AssertionError("unreachable")
+
+    def _open(self, at: int, name: bytes, found: os.stat_result) -> int:
+        if os.geteuid() in (0, found.st_uid):  # others may not read without moving atime
+            try:
+                return os.open(name, _READ | os.O_NOATIME, dir_fd=at)
+            except PermissionError:
+                pass
+        return os.open(name, _READ, dir_fd=at)
+
+    def _large(self, number: int, fd: int, found, runs, before: bytearray, last: bool) -> bool:
+        """Send a file piece by piece; False if it changed meanwhile and should be sent again."""
+        if before:
+            self.wire.send({"items": True}, before)
+            before.clear()
+        self.wire.send({"large": number}, json.dumps(runs).encode())
+        for start, end, is_data in runs:
+            at = start
+            while is_data and at < end:
+                data = os.pread(fd, min(FILL, end - at), at)
+                at += len(data)
+                # A file that was cut short meanwhile: the rest is made up, and the stat afterwards shows it.
+                self.wire.send({"data": True}, data or bytes(min(FILL, end - at)))
+                at = at if data else min(end, at + FILL)
+                if self._cancelled():
+                    raise Aborted("cancelled")
+        xattrs = _xattrs(fd)
+        same = _key(os.fstat(fd)) == _key(found)
+        stats = Stat.of(found, self.found.st_dev)
+        self.wire.send({"done": number, "same": same, "again": not same and not last, "stat": stats}, xattrs)
+        return same or last
+
+    # -- restoring -------------------------------------------------------------------------------------------------
+
+    def restore(self, head: dict, body: bytes) -> None:
+        """Build what the host sends beside the tree, then exchange it: all or nothing."""
+        begun = False
+
+        def build(stage_fd: int) -> list[dict]:
+            nonlocal begun
+            begun = True
+            return self._build(stage_fd)
+
+        try:
+            if read_journal(self.journal) is not None:
+                raise StoreError("an earlier restore was cut off; recover it first")
+            applying.apply(self.place, self.root, self.journal, build)
+        finally:
+            if not begun:
+                self._drain()
+        self.wire.send({"end": True})
+
+    def _drain(self) -> None:
+        """Take what the host still sends, so that it hears the answer."""
+        while True:
+            head, _ = self.wire.receive()
+            if "abort" in head or ("drafts" in head and not head["drafts"]):
+                return
+            if "link" in head:
+                self.wire.send({"linked": False})
+
+    def _build(self, stage_fd: int) -> list[dict]:
+        maker, text = Maker(stage_fd, self.root), b""
+        try:
+            while True:
+                head, body = self.wire.receive()
+                if "abort" in head:
+                    raise Aborted("the host gave it up")
+                if "drafts" in head:
+                    text += body
+                    if not head["drafts"]:  # nothing follows
+                        return json.loads(text)
+                    continue
+                try:
+                    if "link" in head:
+                        self.wire.send({"linked": maker.link(head["link"], head["to"])})
+                    else:
+                        maker.make(head["make"], body)
+                except OSError:
+                    self._drain()
+                    raise
+        finally:
+            maker.close()
+
+
+class Maker:
+    """Makes in a stage what the host describes."""
+
+    def __init__(self, stage_fd: int, tree_fd: int):
+        self.stage_fd, self.tree_fd = stage_fd, tree_fd
+        self.folders = applying.OpenFolders(stage_fd)
+        self.mine = os.geteuid(), os.getegid()
+        self.large = -1
+
+    def close(self) -> None:
+        self.folders.close()
+        if self.large >= 0:
+            os.close(self.large)
+
+    def make(self, items: list, body: bytes) -> None:
+        view, at = memoryview(body), 0
+        for kind, path, *rest in items:
+            parent, _, name = as_path(path).rpartition(b"/")
+            folder = self.folders.open(parent)
+            if kind == "file":
+                length, attributes = rest
+                self._file(folder, name, view[at : at + length], Attributes.from_list(attributes))
+                at += length
+            elif kind == "data":
+                offset, length = rest
+                _write_at(self.large, view[at : at + length], offset)
+                at += length
+            else:
+                getattr(self, f"_{kind}")(folder, name, *rest)
+
+    def _file(self, folder: int, name: bytes, data: memoryview, wanted: Attributes) -> None:
+        fd = os.open(name, _CREATE, 0o600, dir_fd=folder)
+        try:
+            mode = os.fstat(fd).st_mode & 0o7777  # the umask may have taken some of it
+            _write_at(fd, data, 0)
+            set_on_new(fd, wanted, (*self.mine, mode))
+        finally:
+            os.close(fd)
+
+    def _open(self, folder: int, name: bytes) -> None:
+        self.large = os.open(name, _CREATE, 0o600, dir_fd=folder)
+
+    def _shut(self, folder: int, name: bytes, size: int, attributes: list) -> None:
+        fd, self.large = self.large, -1
+        try:
+            os.ftruncate(fd, size)
+            set_on(fd, Attributes.from_list(attributes))
+        finally:
+            os.close(fd)
+
+    def _folder(self, folder: int, name: bytes) -> None:
+        os.mkdir(name, 0o700, dir_fd=folder)
+
+    def _finish(self, folder: int, name: bytes, attributes: list) -> None:
+        fd = os.open(name, _FOLDER | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            set_on(fd, Attributes.from_list(attributes))
+        finally:
+            os.close(fd)
+
+    def _symlink(self, folder: int, name: bytes, target: str, attributes: list) -> None:
+        os.symlink(as_path(target), name, dir_fd=folder)
+        self._set_on_name(folder, name, Attributes.from_list(attributes))
+
+    def _fifo(self, folder: int, name: bytes, attributes: list) -> None:
+        os.mkfifo(name, 0o600, dir_fd=folder)
+        wanted = Attributes.from_list(attributes)
+        self._set_on_name(folder, name, wanted)
+        os.chmod(name, wanted.mode, dir_fd=folder)
+
+    def _set_on_name(self, folder: int, name: bytes, wanted: Attributes) -> None:
+        if wanted.uid is not None:
+            os.chown(name, wanted.uid, wanted.gid, dir_fd=folder, follow_symlinks=False)
+        if wanted.xattrs:
+            set_xattrs(f"/proc/self/fd/{folder}/{os.fsdecode(name)}", wanted.xattrs, follow=False)
+        os.utime(name, ns=(wanted.mtime_ns, wanted.mtime_ns), dir_fd=folder, follow_symlinks=False)
+
+    def link(self, sources: list[list], to: str) -> bool:
+        """Link to the first of the sources, (whether in the stage, path), that is there."""
+        parent, _, name = as_path(to).rpartition(b"/")
+        folder = self.folders.open(parent)
+        for staged, path in sources:
+            try:
+                with parent_beneath(self.stage_fd if staged else self.tree_fd, as_path(path)) as (source, last):
+                    os.link(last, name, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
+                return True
+            except OSError:
+                continue  # it has gone meanwhile, or links are not allowed here: the host sends the file
+        return False
+
+
+def _write_at(fd: int, data: memoryview, offset: int) -> None:
+    while data:
+        written = os.pwrite(fd, data, offset)
+        data, offset = data[written:], offset + written
+
+
+def _key(found: os.stat_result) -> tuple:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _xattrs(at: int | bytes) -> bytes:
+    """Return the extended attributes as the store encodes them."""
+    options = {} if isinstance(at, int) else {"follow_symlinks": False}
+    try:
+        names = os.listxattr(at, **options)
+        pairs = [(os.fsencode(name), os.getxattr(at, name, **options)) for name in names]
+    except OSError:
+        return b""
+    return b"".join(
+        len(name).to_bytes(2, "little") + len(value).to_bytes(4, "little") + name + value
+        for name, value in sorted(pairs)
+    )
+
+
+def _item(status: int, path: bytes, *parts: bytes) -> bytes:
+    parts = parts or (b"",) * 4
+    return FOLDER_ITEM.pack(status, len(path), *map(len, parts)) + path + b"".join(parts)
+
+
+def _read_item(status, number, found=b"", content=b"", xattrs=b"", reason=b"") -> bytes:
+    head = READ_ITEM.pack(status, number, len(content), len(xattrs), len(reason))
+    return head + found + content + xattrs + reason
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="handrail-tree", description=__doc__.partition("\n")[0])
+    parser.add_argument("root")
+    parser.add_argument("--journal", required=True, help="where a restore notes its steps: beside the tree, not in it")
+    parser.add_argument("--recover", action="store_true", help="recover what was cut off, say how, and end")
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = _arguments()
+    if args.recover:
+        print(json.dumps({"state": recover(args.journal)}))
+        return 0
+    Server(Wire(0, 1), args.root, args.journal).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
