@@ -105,7 +105,7 @@ def test_an_inspector_sees_new_content_and_can_refuse_it(store, tree, work):
 def test_an_inspector_sees_names_links_and_attributes_as_well(store, tree, work):
     (work / "empty folder").mkdir()
     (work / "empty file").touch()
-    os.symlink("where it leads", work / "link")
+    os.symlink("where it leads", work / "hint")
     (work / "marked").write_text("content")
     os.setxattr(work / "marked", "user.note", b"an attribute")
     seen, before_commit = {}, []
@@ -120,8 +120,8 @@ def test_an_inspector_sees_names_links_and_attributes_as_well(store, tree, work)
     with pytest.raises(KeyError):
         store.snapshot(tree, inspect=inspect, agree=agree)
     assert store.verify(full=True).objects == 0
-    assert {b"empty folder", b"empty file", b"link", b"marked"} <= seen.keys() == before_commit[0]
-    assert seen[b"link"] == b"where it leads"
+    assert {b"empty folder", b"empty file", b"hint", b"marked"} <= seen.keys() == before_commit[0]
+    assert seen[b"hint"] == b"where it leads"
     assert seen[b"marked"].startswith(b"content")
     assert b"an attribute" in seen[b"marked"]
 

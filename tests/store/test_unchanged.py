@@ -13,6 +13,8 @@ from workspaces.store import LocalTree, Store
 from workspaces.store import store as store_module
 from workspaces.store.scan import RACY_NS
 
+# For what a guest has of its own: its clock, and readings that nobody here can step into.
+HERE = pytest.mark.parametrize("tree_of", ["local"], indirect=True)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -48,6 +50,7 @@ def test_only_what_changed_is_read(store, tree, work, settle):
     assert reads_of(store, tree) == {b"src/main.py"}
 
 
+@HERE
 def test_files_from_within_the_racy_window_are_read_again(store, tree, work, monkeypatch):
     # The snapshot seems to have begun when the file was written: it could have changed again within that tick.
     born = (work / "README.md").stat().st_ctime_ns
@@ -59,6 +62,7 @@ def test_files_from_within_the_racy_window_are_read_again(store, tree, work, mon
     assert reads_of(store, tree) == set()
 
 
+@HERE
 def test_a_clock_that_was_set_back_makes_nothing_trusted(store, tree, monkeypatch, settle):
     settle()
     monkeypatch.setattr(store_module.time, "time_ns", lambda: 10**9)
@@ -132,6 +136,7 @@ def test_where_times_tell_nothing_everything_is_read(tmp_path, store, settle):
         os.rmdir(folder)
 
 
+@HERE
 def test_a_file_that_changes_at_every_reading_is_marked(store, tree, work):
     path = work / "README.md"
 
@@ -148,6 +153,7 @@ def test_a_file_that_changes_at_every_reading_is_marked(store, tree, work):
     assert (again.skipped, store.read(again.tree, b"README.md")) == ([], path.read_bytes())
 
 
+@HERE
 def test_a_file_that_changes_once_while_it_is_read_is_read_again(store, tree, work):
     path, changed = work / "README.md", []
 

@@ -231,7 +231,7 @@ class Scan:
             row, found, trusted = self._row(fd, node, entry.name, name, found, known, twins.get(name), depth)
             if row is None:
                 continue
-            if self.inspect and row is not known:
+            if self.inspect and known is None:
                 self._show(node, entry.name, row)
             rows.append(row)
             keys[entry.name] = KEY.pack(*stat_key(found)) if trusted else _UNKNOWN_KEY
