@@ -50,6 +50,7 @@ class Probe:
     what_to_do: str = ""  # the way out, in words
     notes: tuple[str, ...] = ()  # what works less well than it could
     limits: frozenset[str] = frozenset()
+    isolation: str = ""  # what it is here, where that is less than the driver's own word
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class RunSpec:
     env: Mapping[str, str] = field(default_factory=dict)  # for every process of the Run
     phase: str = "agent"  # setup | agent
     image: str | None = None  # what the root is made of, where a driver needs one
+    generation: int = 0  # of the tree: kept memory of another generation is never used
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,28 @@ class Driver:
 
     async def frozen(self, owner: Owner) -> bool:
         raise NotImplementedError
+
+    # Memory, where `capabilities.memory`: it belongs to one pause and to the tree as it was then.
+
+    async def pause(self, owner: Owner, spec: RunSpec) -> None:
+        """Keep the memory of all that runs, and end the Run; on an error it goes on as if nothing had been asked."""
+        raise DriverError("A pause keeps no memory in this kind of workspace.")
+
+    async def why_no_memory(self, spec: RunSpec) -> str:
+        """Why `resume` would refuse, in words; "" when there is a memory that fits."""
+        return "A pause keeps no memory in this kind of workspace."
+
+    async def resume(self, spec: RunSpec) -> Owner:
+        """Bring the Run up as it was paused, and use the memory up. After an error `start` boots it."""
+        raise DriverError("A pause keeps no memory in this kind of workspace.")
+
+    async def warm(self, spec: RunSpec) -> bool:
+        """Make later starts like this one quick, if the driver can and has not yet; True when it did something now."""
+        return False
+
+    async def discard_memory(self, spec: RunSpec) -> bool:
+        """Forget kept memory (a start does so by itself); False when there was none."""
+        return False
 
     async def processes(self, owner: Owner, *, open_files: bool = False) -> Sequence[Process]:
         """What runs in it, without our init; with `open_files` also the files of the tree that each holds open."""

@@ -22,9 +22,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from . import cgroups
-from .base import Address, Driver, DriverError, Owner, Process, RunSpec, boot_id, start_time, this_host
+from .base import Address, Driver, DriverError, Limits, Owner, Process, RunSpec, boot_id, start_time, this_host
 from .initclient import InitClient, InitGone, InitRefused, short_address
 
 HERE = Path(__file__).parent
@@ -34,9 +35,11 @@ START_S = 20.0
 class LocalDriver(Driver):
     """Runs of this host under our init; a subclass says in `_command` how the init is started."""
 
-    # For subclasses
+    start_s: ClassVar[float] = START_S  # until the init answers
 
-    def _command(self, spec: RunSpec, folder: Path, init_args: list[str]) -> dict:
+    # For subclasses. What `_start` is given besides the spec (`**how`) reaches `_command` and `_launched`.
+
+    def _command(self, spec: RunSpec, folder: Path, init_args: list[str], **how) -> dict:
         """`{argv, env, cwd, stage, keep}` for launch.py, `keep` being open descriptors that the program is to inherit.
 
         `init_args` are the two descriptors that the init itself is called with.
@@ -45,6 +48,16 @@ class LocalDriver(Driver):
 
     def _address(self, spec: RunSpec) -> Address:
         raise NotImplementedError
+
+    def _host_limits(self, spec: RunSpec) -> Limits:
+        """What the control groups of this host are to hold."""
+        return spec.limits
+
+    def _limits_in_force(self, spec: RunSpec, by_cgroups: frozenset[str]) -> frozenset[str]:
+        return by_cgroups
+
+    def _launched(self, owner: Owner, spec: RunSpec, **how) -> None:
+        """Between the launch and the init's first words."""
 
     def _explain(self, log: str) -> str:
         """A sentence for a start that failed, from what was printed."""
@@ -107,7 +120,7 @@ class LocalDriver(Driver):
             raise DriverError(f"{run_id!r} cannot be the name of a Run.")
         return self.home / "runs" / run_id
 
-    def _start(self, spec: RunSpec) -> Owner:
+    def _start(self, spec: RunSpec, **how) -> Owner:
         self._check(spec)
         folder = self._folder(spec.run_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -117,7 +130,7 @@ class LocalDriver(Driver):
         try:
             if (known := self._read(spec.run_id)) is not None and known.pid is not None:
                 raise DriverError("This Run has ended; it cannot be started again.")
-            return self._launch(spec, folder, lock)
+            return self._launch(spec, folder, lock, **how)
         finally:
             os.close(lock)
 
@@ -129,9 +142,10 @@ class LocalDriver(Driver):
         if not spec.workspace.is_dir():
             raise DriverError(f"The workspace's folder {spec.workspace} does not exist.")
 
-    def _launch(self, spec: RunSpec, folder: Path, lock: int) -> Owner:
-        groups, in_force, oom_file = cgroups.create(spec.run_id, spec.limits)
-        address = replace(self._address(spec), socket=str(self.runtime / spec.run_id), oom_file=oom_file)
+    def _launch(self, spec: RunSpec, folder: Path, lock: int, **how) -> Owner:
+        groups, in_force, oom_file = cgroups.create(spec.run_id, self._host_limits(spec))
+        address = self._address(spec)
+        address = replace(address, socket=str(self.runtime / spec.run_id), oom_file=address.oom_file or oom_file)
         owner = Owner(
             driver=self.name,
             run_id=spec.run_id,
@@ -142,12 +156,12 @@ class LocalDriver(Driver):
             address=address,
             tree=str(spec.workspace),
             cgroups=tuple(groups),
-            limits=in_force,
+            limits=self._limits_in_force(spec, in_force),
         )
         self._write(owner)
         with listen(Path(address.socket)) as listener:
             keep = [listener.fileno(), lock]
-            command = self._command(spec, folder, [str(fd) for fd in keep])
+            command = self._command(spec, folder, [str(fd) for fd in keep], **how)
             keep += command["keep"]
             with open(folder / "log", "wb") as log:
                 launcher = subprocess.Popen(
@@ -169,6 +183,12 @@ class LocalDriver(Driver):
         with contextlib.suppress(BrokenPipeError):
             launcher.stdin.write(json.dumps(launch).encode())
             launcher.stdin.close()
+        try:
+            self._launched(owner, spec, **how)
+        except DriverError:
+            self._kill(owner)
+            self._forget(owner)
+            raise
         if self._hello(owner, lambda: launcher.poll() is None) is not None:
             pid = self._init_pid(owner)
             owner = replace(owner, pid=pid, start_time=start_time(pid))
@@ -181,7 +201,7 @@ class LocalDriver(Driver):
 
     def _hello(self, owner: Owner, may_come: Callable[[], bool]) -> dict | None:
         """The init's first words; None when they do not come in time, or cannot any more."""
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + self.start_s
         while time.monotonic() < deadline:
             try:
                 # The socket listens before the init exists, so the wait is for its first words.
@@ -195,7 +215,7 @@ class LocalDriver(Driver):
 
     def _join(self, run_id: str) -> Owner:
         """Somebody else is starting this Run, or has: wait until it answers."""
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + self.start_s
         while time.monotonic() < deadline:
             owner = self._read(run_id)
             if owner is not None and owner.pid is not None:

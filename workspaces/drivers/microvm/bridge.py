@@ -1,0 +1,377 @@
+"""Stands on the host for a guest: starts QEMU, and is to everybody what the init is in other Runs.
+
+A program of its own, standard library only, run as the workspace's user: `python3 -I -S BRIDGE LISTEN_FD LOCK_FD
+CONFIG_FD`, where BRIDGE is an archive of this file with init.py and streams.py. It listens on the Run's socket and
+speaks the protocol of `init.py`; each request goes into the guest, and for each descriptor that would come back a pty
+or a pipe is made here. QEMU dies with us and we end with QEMU: together they are the Run's first process.
+
+Besides the operations of `init.py`, for the runner alone:
+
+  hold, go     the guest has written everything to its disk and keeps silent; it may talk again
+  sync         everything is on the disk
+  dial  port   → one descriptor: a connection to 127.0.0.1 of the guest
+  serve        the guest serves its tree on the second port
+
+QEMU's console is read here and its last words kept, so that a guest cannot fill this host's disk by printing.
+"""
+
+import base64
+import ctypes
+import fcntl
+import json
+import os
+import pty
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import time
+import traceback
+import tty
+from functools import partial
+
+import init
+from streams import RESET, Line, LineLost, Stream
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+LOOK_AT_SIZES_S = 0.1
+CONSOLE_BYTES = 64 << 10
+HERE_ONLY = ("hold", "go", "sync", "dial", "serve")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Bridge:
+    def __init__(self, listener, config):
+        self.listener = listener
+        self.config = config
+        self.selector = selectors.DefaultSelector()
+        self.clients = {}  # number → init.Client
+        self.numbers = iter(range(1, 1 << 60))
+        self.asked = {}  # message number → what to do with its answer
+        self.next_stream = 1
+        self.terminals = {}  # stream → size as the guest knows it
+        self.ready = False
+        self.waiting = []  # clients that came before the guest was up
+        self.printed = 0
+        self.line = None
+        self.qemu = None
+
+    def run(self):
+        wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.selector.register(wake_r, selectors.EVENT_READ, lambda _: os.read(wake_r, 4096))
+        self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
+        self.start_qemu()
+        self.ask({"op": "hello", "session": os.urandom(16).hex()}, self.greeted)
+        while self.qemu.poll() is None:
+            for key, mask in self.selector.select(LOOK_AT_SIZES_S if self.terminals else None):
+                self.guarded(key.data, mask)
+            self.look_at_sizes()
+            for stream in [s for s in self.line.streams.values() if s.always_ready and s.reads and s.credit]:
+                self.guarded(stream.fetch)
+            try:
+                self.line.flush()
+            except LineLost:
+                break
+            for number, client in list(self.clients.items()):
+                self.guarded(self.flush, number, client)
+        return self.qemu.wait()
+
+    def guarded(self, step, *args):
+        try:
+            step(*args)
+        except LineLost:
+            pass  # QEMU is about to end
+        except Exception:
+            traceback.print_exc()
+
+    def start_qemu(self):
+        mine, theirs = socket.socketpair()
+        console, printing = socket.socketpair()
+        argv = [part.format(agent=theirs.fileno(), console=printing.fileno()) for part in self.config["qemu"]]
+        keep = [*self.config["keep"], theirs.fileno(), printing.fileno()]
+        self.qemu = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            stderr=2,
+            pass_fds=keep,
+            env={},
+            cwd="/",
+            preexec_fn=partial(die_with, os.getpid()),
+        )
+        theirs.close()
+        printing.close()
+        # The lock stays ours as well as QEMU's: whoever lives longer holds it.
+        for fd in self.config["keep"]:
+            if fd not in (self.config["lock"], self.config["ports"]):
+                os.close(fd)
+        console.setblocking(False)
+        self.selector.register(console, selectors.EVENT_READ, lambda _: self.show(console))
+        self.line = Line(mine.detach(), self.selector, self.heard)
+
+    def show(self, console):
+        data = console.recv(1 << 16)
+        if not data:
+            self.selector.unregister(console)
+            return
+        if self.printed < CONSOLE_BYTES:
+            self.printed += len(data)
+            os.write(2, data)
+
+    # The guest
+
+    def ask(self, message, then):
+        """Send a message; `then(answer)` when its answer is there."""
+        number = next(self.numbers)
+        self.asked[number] = then
+        self.line.message(message | {"n": number})
+
+    def greeted(self, answer):
+        if answer["configured"]:
+            wake = {"op": "wake", "time_ns": time.time_ns(), "entropy": fresh_entropy()}
+            self.ask(wake, self.configured)
+            return
+        guest = self.config["guest"]
+        if guest is None:
+            self.up()  # a template: it belongs to nobody
+            return
+        told = {"op": "configure", "time_ns": time.time_ns(), "entropy": fresh_entropy()}
+        self.ask(guest | told, self.configured)
+
+    def configured(self, answer):
+        if "error" in answer:
+            print(f"the guest says: {answer['error']}", file=sys.stderr, flush=True)
+            self.qemu.kill()
+            return
+        self.up()
+
+    def up(self):
+        self.ready = True
+        waiting, self.waiting = self.waiting, []
+        for number in waiting:
+            if number in self.clients:
+                self.welcome(number)
+
+    def heard(self, message):
+        if "c" in message:
+            self.from_init(message)
+        elif "accepted" in message:
+            self.carry_out(message["accepted"], message["to"])
+        elif "gone" in message:
+            self.drop(message["gone"])
+        elif message.get("n") in self.asked:
+            self.asked.pop(message["n"])(message)
+
+    def from_init(self, message):
+        client = self.clients.get(message["c"])
+        if "oom_kills" in message and self.config["oom"] is not None:
+            os.pwrite(self.config["oom"], b"oom_kill %d\n" % message["oom_kills"], 0)
+        fds = []
+        for number, kind in message["streams"]:
+            fd = self.terminal(number, message) if kind == "pty" else self.output(number)
+            fds.append(fd)
+        if client is None:
+            for fd in fds:
+                os.close(fd)  # its twin in the guest hears of it
+            return
+        client.send(message["frame"], fds)
+
+    def output(self, number):
+        read_end, write_end = os.pipe2(os.O_CLOEXEC)
+        Stream(self.line, number, write_end, reads=False, writes=True)
+        return read_end
+
+    def terminal(self, number, message):
+        master, slave = pty.openpty()
+        tty.setraw(slave)
+        client = self.clients.get(message["c"])
+        cols, rows = client.sizes.pop(message["frame"].get("id"), (80, 24)) if client is not None else (80, 24)
+        init.resize(master, cols, rows)
+        self.terminals[number] = (cols, rows)
+        Stream(self.line, number, slave, reads=True, writes=True, before_data=self.look_at_size)
+        return master
+
+    def look_at_size(self, stream):
+        """Nobody tells us when a terminal's window changes, so we look."""
+        try:
+            rows, cols, _, _ = struct.unpack("HHHH", fcntl.ioctl(stream.fd, termios.TIOCGWINSZ, bytes(8)))
+        except OSError:
+            return
+        if (cols, rows) != self.terminals.get(stream.number):
+            self.terminals[stream.number] = (cols, rows)
+            self.line.message({"op": "resize", "stream": stream.number, "cols": cols, "rows": rows})
+
+    def look_at_sizes(self):
+        for number in list(self.terminals):
+            stream = self.line.streams.get(number)
+            if stream is None or stream.fd is None:
+                del self.terminals[number]
+            else:
+                self.look_at_size(stream)
+
+    # Clients
+
+    def accept(self, _mask):
+        sock, _ = self.listener.accept()
+        _pid, uid, _gid = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if uid not in (0, os.getuid()):
+            sock.close()
+            return
+        sock.setblocking(False)
+        number = next(self.numbers)
+        client = self.clients[number] = init.Client(sock)
+        client.sizes = {}
+        client.waits = 0
+        self.selector.register(sock, selectors.EVENT_READ, lambda _: self.serve(number))
+        if self.ready:
+            self.welcome(number)
+        else:
+            self.waiting.append(number)
+
+    def welcome(self, number):
+        if self.config["guest"] is None:
+            self.clients[number].send({"protocol": init.PROTOCOL, "pid": 0, "frozen": False})
+        else:
+            self.line.message({"op": "open", "c": number})
+
+    def serve(self, number):
+        client = self.clients.get(number)
+        if client is None:
+            return
+        try:
+            requests = client.receive()
+        except ValueError:
+            requests = None
+        if requests is None:
+            self.drop(number)
+            return
+        for request in requests:
+            if not isinstance(request, dict):
+                self.drop(number)
+                return
+            if request.get("op") in HERE_ONLY:
+                self.serve_here(number, client, request)
+            else:
+                self.pass_on(number, client, request)
+
+    def pass_on(self, number, client, request):
+        message = {"op": "request", "c": number, "request": request}
+        if request.get("stdio") == "given" and request.get("op") == "start":
+            given, client.fds = client.fds[:3], client.fds[3:]
+            message["streams"] = [self.lend(fd, position) for position, fd in enumerate(given)]
+        elif request.get("stdio") == "pty":
+            client.sizes[request.get("id")] = (request.get("cols", 80), request.get("rows", 24))
+        self.line.message(message)
+
+    def lend(self, fd, position):
+        number = self.next_stream
+        self.next_stream += 2
+        Stream(self.line, number, fd, reads=position == 0, writes=position > 0)
+        return number
+
+    def serve_here(self, number, client, request):
+        op, asked = request["op"], request.get("id")
+
+        def answer(said, fds=()):
+            if number in self.clients:
+                told = {"error": said["error"]} if "error" in said else {}
+                client.send({"id": asked, **told, "fds": len(fds)}, fds)
+            else:
+                for fd in fds:
+                    os.close(fd)
+
+        if op == "dial":
+            stream = self.next_stream
+            self.next_stream += 2
+            mine, theirs = socket.socketpair()
+
+            def connected(said):
+                if "error" in said:
+                    mine.close()
+                    theirs.close()
+                    answer(said)
+                    return
+                Stream(self.line, stream, mine.detach(), reads=True, writes=True, half=True)
+                answer(said, [theirs.detach()])
+
+            self.ask({"op": "dial", "stream": stream, "port": request["port"]}, connected)
+        elif op == "hold":
+
+            def held(said):
+                answer(said)
+                self.line.held = True
+
+            self.ask({"op": "hold"}, held)
+        elif op == "go":
+            self.line.held = False
+            self.ask({"op": "go"}, answer)
+        elif op == "serve":
+            self.ask({"op": "serve", "arguments": request.get("arguments", [])}, answer)
+        else:
+            self.ask({"op": op}, answer)
+
+    def flush(self, number, client):
+        if not client.flush():
+            self.drop(number)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.outgoing else 0)
+        key = self.selector.get_key(client.sock)
+        if key.events != wanted:
+            self.selector.modify(client.sock, wanted, key.data)
+
+    def drop(self, number):
+        client = self.clients.pop(number, None)
+        if client is None:
+            return
+        self.selector.unregister(client.sock)
+        client.close()
+        if self.ready:
+            self.line.message({"op": "close", "c": number})
+
+    def carry_out(self, number, name):
+        """A program of the guest has connected to a port that leads here: on to the socket that serves it."""
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        sock.settimeout(2)
+        try:
+            sock.connect(f"/proc/self/fd/{self.config['ports']}/{name}")
+        except OSError:
+            sock.close()
+            self.line.send(RESET, number)
+            return
+        sock.settimeout(None)
+        Stream(self.line, number, sock.detach(), reads=True, writes=True, half=True)
+
+
+def fresh_entropy():
+    return base64.b64encode(os.urandom(128)).decode()
+
+
+def die_with(parent):
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main():
+    listen_fd, lock_fd, config_fd = (int(argument) for argument in sys.argv[1:4])
+    with open(config_fd, "rb") as file:
+        config = json.load(file)
+    config["lock"] = lock_fd
+    config["keep"] = [*config["keep"], lock_fd]
+    os.set_inheritable(listen_fd, False)
+    if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise SystemExit("cannot protect the bridge from the workload")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    sys.exit(Bridge(socket.socket(fileno=listen_fd), config).run() and 1)
+
+
+if __name__ == "__main__":
+    main()

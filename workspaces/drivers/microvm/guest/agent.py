@@ -1,0 +1,468 @@
+"""The first program of a microVM: mounts, starts the Run's init, and carries what the bridge on the host asks for.
+
+A program of its own: standard library only, any Python from 3.9. `init.py` and `streams.py` lie beside it. It runs as
+root of the guest; the workspace's programs run under the same `init.py` as in every other driver, as the agent's user,
+in a pid namespace of their own. Until `configure` the guest belongs to nobody, which is what a warm template is.
+
+Messages from the host (the answer carries the same `n`):
+
+  hello      session                → {protocol, configured}; what a former session left goes on, its output unread
+  configure  hostname, machine_id, uid, disks, hosts, ports, pids, + what wake has → {init}
+  wake       time_ns, entropy       step the clock, renew the pool
+  hold, go                          say `held` as the last thing and keep silent until `go` or another `hello`
+  sync                              → what the tree holds is on the disk
+  open, close, request  c           a conversation with the init, frame by frame; `streams` stand for descriptors
+  resize     stream, cols, rows     dial  stream, port → a connection to 127.0.0.1 of the guest
+  serve                             start the program that serves the tree on the second port
+"""
+
+import base64
+import ctypes
+import fcntl
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import init  # noqa: E402
+from streams import Line, LineLost, Stream  # noqa: E402
+
+PROTOCOL = 1
+DISKS = "/run/handrail/disks"
+INIT_SOCKET = "/run/handrail/init.sock"
+CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 1024, 4096, 16384, 1 << 18
+RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
+RB_AUTOBOOT = 0x01234567
+ERROR_FS = 2  # in s_state of an ext4 superblock
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def check(result, what):
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def mount(source, target, kind=None, flags=0, data=None):
+    os.makedirs(target, exist_ok=True)
+    arguments = (source.encode(), target.encode(), kind and kind.encode(), flags, data and data.encode())
+    check(libc.mount(*arguments), f"mount {target}")
+
+
+class Conversation:
+    """One client of the host and its connection to the init."""
+
+    def __init__(self, number):
+        self.number = number
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self.sock.connect(INIT_SOCKET)
+        self.received = bytearray()
+        self.fds = []
+        self.running = 0  # programs that were started here and have not ended
+        self.orphan = False
+
+
+class Agent:
+    def __init__(self, port):
+        self.selector = selectors.DefaultSelector()
+        self.line = Line(port, self.selector, self.heard)
+        self.conversations = {}
+        self.listeners = []
+        self.session = None
+        self.configured = None
+        self.init_pid = None
+        self.next_stream = 2  # ours are even, the host's odd
+        self.server = None
+
+    def run(self):
+        wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.selector.register(wake_r, selectors.EVENT_READ, lambda _: os.read(wake_r, 4096))
+        while True:
+            for key, mask in self.selector.select():
+                try:
+                    key.data(mask)
+                except LineLost:
+                    self.lost()
+                except Exception:  # one client's trouble is not the guest's
+                    traceback.print_exc()
+            self.reap()
+            try:
+                self.line.flush()
+            except LineLost:
+                self.lost()
+
+    def lost(self):
+        """Nobody is at the other end of the port; the bridge that comes says hello."""
+        self.line.received.clear()
+        self.line.outgoing.clear()
+        time.sleep(0.02)
+
+    def reap(self):
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.init_pid:
+                power_off(f"the init ended with {status}")
+
+    # What the host says
+
+    def heard(self, message):
+        op = str(message.get("op"))
+        try:
+            answer = getattr(self, "op_" + op)(message) or {}
+        except (OSError, KeyError, ValueError, AttributeError, subprocess.SubprocessError) as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        if message.get("n") is not None:
+            self.line.message({"n": message["n"]} | answer)
+
+    def op_hello(self, message):
+        if message["session"] != self.session:
+            self.session = message["session"]
+            self.orphan_all()
+        self.line.held = False
+        return {"protocol": PROTOCOL, "configured": self.configured is not None}
+
+    def orphan_all(self):
+        """The host's ends of everything are gone: programs go on, and what they print is read and thrown away."""
+        for stream in list(self.line.streams.values()):
+            if stream.half:
+                stream.close()
+            else:
+                stream.on_reset = "discard"
+                stream.reset()
+        self.line.outgoing.clear()
+        for conversation in list(self.conversations.values()):
+            conversation.orphan = True
+            self.let_go(conversation)
+        self.conversations = {}
+
+    def op_configure(self, message):
+        if self.configured is not None:
+            raise ValueError("this guest is somebody's already")
+        self.op_wake(message)
+        write("/etc/hostname", message["hostname"] + "\n")
+        socket.sethostname(message["hostname"])
+        write("/etc/machine-id", message["machine_id"] + "\n")
+        write("/etc/hosts", message["hosts"])
+        uid = message["uid"]
+        add_user(uid)
+        for serial, place in message["disks"].items():
+            mount_disk(serial, place, uid)
+        for number, name in message["ports"].items():
+            self.listen(int(number), name)
+        self.init_pid = start_init(uid, message.get("pids"))
+        self.configured = message
+        return {"init": self.init_pid}
+
+    def op_wake(self, message):
+        time.clock_settime_ns(time.CLOCK_REALTIME, message["time_ns"])
+        seed = base64.b64decode(message["entropy"])
+        with open("/dev/urandom", "wb", buffering=0) as pool:
+            fcntl.ioctl(pool, RNDADDENTROPY, struct.pack("ii", len(seed) * 8, len(seed)) + seed)
+            fcntl.ioctl(pool, RNDRESEEDCRNG)
+
+    def op_sync(self, message):
+        os.sync()
+
+    def op_hold(self, message):
+        os.sync()
+        self.line.message({"n": message["n"], "held": True})
+        # Whatever waits goes out first, whole: the host reads until it sees `held`.
+        os.set_blocking(self.line.fd, True)
+        try:
+            self.line.flush()
+        finally:
+            os.set_blocking(self.line.fd, False)
+        self.line.held = True
+        message["n"] = None  # it has its answer
+
+    def op_go(self, message):
+        self.line.held = False
+
+    # The init
+
+    def op_open(self, message):
+        conversation = self.conversations[message["c"]] = Conversation(message["c"])
+        self.selector.register(conversation.sock, selectors.EVENT_READ, lambda _mask: self.from_init(conversation))
+
+    def op_close(self, message):
+        conversation = self.conversations.pop(message["c"], None)
+        if conversation is not None:
+            self.drop(conversation)
+
+    def op_request(self, message):
+        conversation = self.conversations.get(message["c"])
+        if conversation is None:
+            return
+        body = json.dumps(message["request"]).encode()
+        fds = [self.given(number, position) for position, number in enumerate(message.get("streams", ()))]
+        try:
+            conversation.sock.setblocking(True)
+            socket.send_fds(conversation.sock, [struct.pack(">I", len(body)) + body], fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def given(self, number, position):
+        """A pipe that stands for a descriptor of the host: the program's end."""
+        read_end, write_end = os.pipe2(os.O_CLOEXEC)
+        for fd in (read_end, write_end):
+            os.fchown(fd, self.configured["uid"], -1)
+        mine, theirs = (write_end, read_end) if position == 0 else (read_end, write_end)
+        Stream(self.line, number, mine, reads=position > 0, writes=position == 0)
+        return theirs
+
+    def from_init(self, conversation):
+        data, fds, _flags, _address = socket.recv_fds(conversation.sock, 1 << 16, 16)
+        conversation.fds += fds
+        if not data:
+            self.conversations.pop(conversation.number, None)
+            self.drop(conversation)
+            self.line.message({"gone": conversation.number})
+            return
+        conversation.received += data
+        while len(conversation.received) >= 4:
+            (length,) = struct.unpack_from(">I", conversation.received)
+            if len(conversation.received) < 4 + length:
+                return
+            frame = json.loads(bytes(conversation.received[4 : 4 + length]))
+            del conversation.received[: 4 + length]
+            self.pass_on(conversation, frame)
+
+    def pass_on(self, conversation, frame):
+        streams = []
+        for _ in range(frame.get("fds", 0)):
+            fd = conversation.fds.pop(0)
+            if conversation.orphan:
+                os.close(fd)
+                continue
+            terminal = os.isatty(fd)
+            streams.append([self.next_stream, "pty" if terminal else "pipe"])
+            Stream(self.line, self.next_stream, fd, reads=True, writes=terminal,
+                   on_reset="close" if terminal else "discard")  # fmt: skip
+            self.next_stream += 2
+        if "pid" in frame and "id" in frame:
+            conversation.running += 1
+        message = {"c": conversation.number, "frame": frame, "streams": streams}
+        if frame.get("event") == "exit":
+            conversation.running -= 1
+            if frame["status"] == -signal.SIGKILL:
+                message["oom_kills"] = oom_kills()
+        if conversation.orphan:
+            self.let_go(conversation)
+        else:
+            self.line.message(message)
+
+    def let_go(self, conversation):
+        # As long as one of its programs runs, the init must not think that nobody wants it any more.
+        if conversation.running <= 0:
+            self.drop(conversation)
+
+    def drop(self, conversation):
+        if conversation.sock.fileno() >= 0:
+            self.selector.unregister(conversation.sock)
+            conversation.sock.close()
+        for fd in conversation.fds:
+            os.close(fd)
+        conversation.fds = []
+
+    def op_resize(self, message):
+        stream = self.line.streams.get(message["stream"])
+        if stream is not None and stream.fd is not None:
+            init.resize(stream.fd, message["cols"], message["rows"])
+
+    # The network: what listens inside is carried out, what is dialled from outside is carried in
+
+    def listen(self, number, name):
+        listener = socket.create_server(("127.0.0.1", number), backlog=64)
+        listener.setblocking(False)
+        self.listeners.append(listener)
+
+        def accept(_mask):
+            connection, _ = listener.accept()
+            stream = self.next_stream
+            self.next_stream += 2
+            Stream(self.line, stream, connection.detach(), reads=True, writes=True, half=True)
+            self.line.message({"accepted": stream, "to": name})
+
+        self.selector.register(listener, selectors.EVENT_READ, accept)
+
+    def op_dial(self, message):
+        connection = socket.create_connection(("127.0.0.1", message["port"]), timeout=2)
+        Stream(self.line, message["stream"], connection.detach(), reads=True, writes=True, half=True)
+
+    def op_serve(self, message):
+        """Serve the tree on the second port; a server that runs already goes on."""
+        if self.server is not None and self.server.poll() is None:
+            return
+        with open(find_port("handrail.tree"), "r+b", buffering=0) as port:
+            program = [sys.executable, "-I", "-S", os.path.join(HERE, "serve_tree.py"), *message["arguments"]]
+            self.server = subprocess.Popen(program, stdin=port, stdout=port, cwd="/")
+
+
+# The machine
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def add_user(uid):
+    with open("/etc/passwd") as file:
+        kept = [line for line in file if line.split(":")[0] != "agent"]
+    write("/etc/passwd", "".join(kept) + f"agent:x:{uid}:{uid}:agent:/home/agent:/bin/bash\n")
+    with open("/etc/group") as file:
+        kept = [line for line in file if line.split(":")[0] != "agent"]
+    write("/etc/group", "".join(kept) + f"agent:x:{uid}:\n")
+
+
+def find_disk(serial):
+    for name in os.listdir("/sys/block"):
+        try:
+            with open(f"/sys/block/{name}/serial") as file:
+                if file.read().strip() == serial:
+                    return f"/dev/{name}"
+        except OSError:
+            continue
+    raise ValueError(f"there is no disk {serial}")
+
+
+def mount_disk(serial, place, uid):
+    """Mount the disk where programs do not look, and show its `tree` folder at `place`."""
+    device = find_disk(serial)
+    with open(device, "rb", buffering=0) as disk:
+        superblock = os.pread(disk.fileno(), 1024, 1024)
+        if struct.unpack_from("<H", superblock, 58)[0] & ERROR_FS:
+            done = subprocess.run(["/usr/sbin/e2fsck", "-p", "-f", device], stdout=subprocess.PIPE)
+            if done.returncode > 1:
+                raise ValueError(f"the file system of the {serial} disk is damaged: e2fsck says {done.stdout[-300:]!r}")
+    below = f"{DISKS}/{serial}"
+    mount(device, below, "ext4", MS_NOSUID | MS_NODEV | MS_NOATIME, "discard,errors=remount-ro")
+    tree = f"{below}/tree"
+    if not os.path.isdir(tree):
+        os.mkdir(tree, 0o755)
+        os.chown(tree, uid, uid)
+    mount(tree, place, None, MS_BIND)
+
+
+def start_init(uid, pids):
+    """Start the Run's init as the agent's user, as the first process of a pid namespace; its pid here."""
+    with_pid_r, with_pid_w = os.pipe()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(INIT_SOCKET)
+    listener.listen(64)
+    group = "/sys/fs/cgroup/run"
+    os.makedirs(group, exist_ok=True)
+    if pids is not None:
+        write("/sys/fs/cgroup/cgroup.subtree_control", "+pids")
+        write(f"{group}/pids.max", str(pids))
+    middle = os.fork()
+    if middle == 0:
+        try:
+            check(libc.unshare(CLONE_NEWPID | CLONE_NEWNS), "namespaces")
+            first = os.fork()
+            if first:
+                os.write(with_pid_w, b"%d" % first)
+                os._exit(0)
+            become_init(listener, group, uid)
+        except BaseException:
+            traceback.print_exc()
+        os._exit(1)
+    os.close(with_pid_w)
+    listener.close()
+    with open(with_pid_r, "rb") as answer:
+        said = answer.read(20)
+    if not said:
+        raise ValueError("the init did not start")
+    return int(said)
+
+
+def become_init(listener, group, uid):
+    check(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    # What is ours on the disks is not for programs.
+    mount("tmpfs", DISKS, "tmpfs", MS_NOSUID | MS_NODEV, "size=0,mode=000")
+    write(f"{group}/cgroup.procs", "0")
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    os.umask(0o022)
+    os.chdir("/")
+    os.environ.clear()
+    signal.set_wakeup_fd(-1)
+    lock = os.open("/dev/null", os.O_RDONLY)
+    sys.argv = ["init.py", str(listener.detach()), str(lock)]
+    init.main()
+    os._exit(0)
+
+
+def oom_kills():
+    with open("/proc/vmstat") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+
+
+def find_port(name):
+    folder = "/sys/class/virtio-ports"
+    for port in os.listdir(folder):
+        with open(f"{folder}/{port}/name") as file:
+            if file.read().strip() == name:
+                return f"/dev/{port}"
+    raise ValueError(f"there is no port {name}")
+
+
+def power_off(why):
+    print(f"handrail: {why}", file=sys.stderr, flush=True)
+    os.sync()
+    for serial in os.listdir(DISKS) if os.path.isdir(DISKS) else ():
+        libc.umount2(f"{DISKS}/{serial}".encode(), 0)
+        # The bind mounts hold the file system; read-only is as clean as unmounted.
+        libc.mount(None, f"{DISKS}/{serial}".encode(), None, 32 | MS_NOSUID | MS_NODEV | MS_NOATIME, None)
+    os.sync()
+    libc.reboot(RB_AUTOBOOT)  # QEMU takes a reboot for the end
+
+
+def bring_up_loopback():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))
+
+
+def main():
+    for kind, place, flags, data in (
+        ("devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "gid=5,mode=620,ptmxmode=666"),
+        ("tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777"),
+        ("tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777"),
+        ("cgroup2", "/sys/fs/cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, None),
+    ):
+        mount(kind, place, kind, flags, data)
+    os.makedirs(DISKS, exist_ok=True)
+    os.chmod("/run/handrail", 0o711)
+    bring_up_loopback()
+    os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    port = os.open(find_port("handrail.agent"), os.O_RDWR | os.O_CLOEXEC)
+    Agent(port).run()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BaseException:
+        traceback.print_exc()
+        power_off("the agent broke")

@@ -1,0 +1,166 @@
+"""The memory of a paused guest in a file: compressed, encrypted, and bound to everything that it fits.
+
+magic, the length of the head (4 bytes), the head (JSON), then chunks of a 4-byte length and AES-256-GCM over zstd. The
+head says what the memory belongs to; it is part of what every chunk authenticates, as are the chunk's place and whether
+it is the last. A file that was cut, changed or mixed with another is therefore refused before a guest sees a byte.
+"""
+
+import json
+import os
+import secrets
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import zstandard
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from dashboard.keys import read_or_make
+
+from ..base import DriverError
+
+MAGIC = b"HRMEMORY1\n"
+CHUNK = 4 << 20
+LEVEL = 1
+
+WORDS = {  # field of the head → what differs, as a person would say it
+    "qemu": "QEMU's version",
+    "machine": "the machine type",
+    "accel": "the kind of acceleration",
+    "memory_mib": "the size of the memory",
+    "cpus": "the number of CPUs",
+    "kernel": "the kernel",
+    "root": "the image",
+    "initrd": "the agent in the image",
+    "clock_mhz": "the speed of this host's processor",
+    "disks": "the state of the disk (something has written to it since)",
+    "generation": "the workspace's files (they were put back to another snapshot since)",
+}
+
+
+class Unfit(DriverError):
+    """A memory image that must not be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What became of a memory: `raw` bytes of the guest in `bytes` on the disk."""
+
+    raw: int
+    bytes: int
+
+
+def _cipher(key: Path) -> AESGCM:
+    return AESGCM(sha256(b"memory images:" + read_or_make(key).encode()).digest())
+
+
+def _nonce(head: dict, number: int) -> bytes:
+    return bytes.fromhex(head["salt"]) + struct.pack(">I", number)
+
+
+def write(key: Path, path: Path, source: int, belongs: dict) -> Kept:
+    """Keep what can be read from `source` until its end; it is whole and durable when this returns.
+
+    `key` is a file, made at first use.
+    """
+    head = {"belongs": belongs, "salt": secrets.token_hex(8)}
+    body = json.dumps(head, sort_keys=True).encode()
+    cipher, squeeze = _cipher(key), zstandard.ZstdCompressor(level=LEVEL, threads=0).compressobj()
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    raw, number, waiting = 0, 0, bytearray()
+    try:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0) as file:
+
+            def put(data: bytes, last: bool) -> None:
+                nonlocal number
+                sealed = cipher.encrypt(_nonce(head, number), data, body + (b"last" if last else b"more"))
+                file.write(struct.pack(">I", len(sealed)) + sealed)
+                number += 1
+
+            file.write(MAGIC + struct.pack(">I", len(body)) + body)
+            while data := os.read(source, 1 << 20):
+                raw += len(data)
+                waiting += squeeze.compress(data)
+                if len(waiting) >= CHUNK:
+                    put(bytes(waiting), last=False)
+                    waiting.clear()
+            put(bytes(waiting) + squeeze.flush(), last=True)
+            size = file.tell()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+        _flush(path.parent)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    return Kept(raw, size)
+
+
+def belongs_to(path: Path) -> dict:
+    """What the head says; Unfit when there is none to read."""
+    with _opened(path) as file:
+        return _head(file)[0]["belongs"]
+
+
+def why_unfit(found: dict, wanted: dict) -> str:
+    """ "" when a memory that belongs to `found` fits `wanted`, else what differs, in words."""
+    names = [words for field, words in WORDS.items() if found.get(field) != wanted.get(field)]
+    return f"The memory was kept with something else than what is here now: {', '.join(names)}." if names else ""
+
+
+def read(key: Path, path: Path) -> Iterator[bytes]:
+    """The guest's memory, piece by piece; Unfit, at the latest at the end, when it is not what was written."""
+    cipher, expand = _cipher(key), zstandard.ZstdDecompressor().decompressobj()
+    with _opened(path) as file:
+        head, body = _head(file)
+        number, last = 0, False
+        while not last:
+            length = file.read(4)
+            sealed = file.read(struct.unpack(">I", length)[0]) if len(length) == 4 else b""
+            if not sealed:
+                raise Unfit("The memory that was kept is not whole.")
+            last = file.tell() == os.fstat(file.fileno()).st_size
+            try:
+                data = cipher.decrypt(_nonce(head, number), sealed, body + (b"last" if last else b"more"))
+            except InvalidTag as error:
+                raise Unfit("The memory that was kept is damaged, or was kept under another key.") from error
+            number += 1
+            yield expand.decompress(data)
+
+
+def discard(path: Path) -> bool:
+    """Remove a memory for good; False when there was none."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    _flush(path.parent)
+    return True
+
+
+def _opened(path: Path):
+    try:
+        return open(path, "rb")
+    except FileNotFoundError as error:
+        raise Unfit("No memory was kept.") from error
+
+
+def _head(file) -> tuple[dict, bytes]:
+    if file.read(len(MAGIC)) != MAGIC:
+        raise Unfit("The memory that was kept is of another version.")
+    body = file.read(struct.unpack(">I", file.read(4))[0])
+    try:
+        return json.loads(body), body
+    except ValueError as error:
+        raise Unfit("The memory that was kept is damaged.") from error
+
+
+def _flush(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,96 @@
+"""What the runner asks QEMU itself: keep the memory, take it back, go on, end."""
+
+import asyncio
+import fcntl
+import os
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from qemu.qmp import ExecuteError, QMPClient, QMPError
+
+from ..base import DriverError
+from ..initclient import short_address
+
+F_SETPIPE_SZ = 1031
+PIPE = 1 << 20
+MIGRATE_S = 300.0
+
+
+@asynccontextmanager
+async def monitor(path: Path):
+    """QEMU's monitor; what it refuses is a DriverError."""
+    client = QMPClient("handrail")
+    try:
+        with short_address(path) as address:
+            await asyncio.wait_for(client.connect(address), 30)
+        try:
+            yield client
+        finally:
+            with suppress(EOFError, QMPError):  # it was told to end, and did
+                await client.disconnect()
+    except (QMPError, ExecuteError, OSError, TimeoutError, EOFError) as error:
+        raise DriverError(f"QEMU does not do what it was asked: {error}") from error
+
+
+async def save(client: QMPClient, write) -> object:
+    """Stop the guest and give its memory to `write(fd)`, which runs in a thread until the end; what that returned."""
+    await client.execute("stop")
+    await client.execute("migrate-set-parameters", {"max-bandwidth": 1 << 40})
+    ours, theirs = _pipe()
+    try:
+        client.send_fd_scm(theirs)
+        await client.execute("getfd", {"fdname": "memory"})
+    finally:
+        os.close(theirs)
+    writing = asyncio.create_task(asyncio.to_thread(write, ours))
+    try:
+        await client.execute("migrate", {"uri": "fd:memory"})
+        await _migrated(client)
+        return await writing
+    finally:
+        os.close(ours)
+
+
+async def load(client: QMPClient, pieces) -> None:
+    """Fill a guest that was started with -incoming; it stands still afterwards."""
+    theirs, ours = _pipe()
+    try:
+        client.send_fd_scm(theirs)
+        await client.execute("getfd", {"fdname": "memory"})
+    finally:
+        os.close(theirs)
+    feeding = asyncio.create_task(asyncio.to_thread(_feed, ours, pieces))
+    try:
+        await client.execute("migrate-incoming", {"uri": "fd:memory"})
+        await feeding  # first what is wrong with the file, then what QEMU makes of it
+        await _migrated(client)
+    except BaseException:
+        await asyncio.gather(feeding, return_exceptions=True)
+        raise
+
+
+def _feed(fd: int, pieces) -> None:
+    with open(fd, "wb", buffering=0) as pipe:
+        for piece in pieces:
+            view = memoryview(piece)
+            while view:
+                view = view[pipe.write(view) :]
+
+
+async def _migrated(client: QMPClient) -> None:
+    pause = 0.002
+    async with asyncio.timeout(MIGRATE_S):
+        while (status := (await client.execute("query-migrate")).get("status")) != "completed":
+            if status in ("failed", "cancelled"):
+                raise DriverError("QEMU could not move the guest's memory.")
+            await asyncio.sleep(pause)
+            pause = min(0.02, pause * 1.5)
+
+
+def _pipe() -> tuple[int, int]:
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)
+    try:
+        fcntl.fcntl(write_end, F_SETPIPE_SZ, PIPE)
+    except OSError:
+        pass  # an ordinary user may have used up what it may have
+    return read_end, write_end
