@@ -14,6 +14,7 @@ from workspaces import lifecycle, secrets
 from workspaces.models import Effect, Environment, Runner, State, Workspace
 from workspaces.sources import check_git
 
+RENEW = f"{lifecycle.KINDS}.renew"
 CHECK_NAME = re.compile(r"[\w][\w .:/-]{0,79}")
 CHECKS_AT_MOST = 20
 SECRETS_AT_MOST = 50
@@ -148,9 +149,13 @@ def renew(workspace: Workspace, *, by: Actor) -> Effect:
     return lifecycle.join(workspace, "renew", by=by)
 
 
-def undo_renewal(workspace: Workspace, effect: Effect, *, by: Actor) -> Effect:
+def last_renewal(workspace: Workspace) -> Effect | None:
+    return Effect.objects.filter(workspace=workspace, kind=RENEW).order_by("-created_at").first()
+
+
+def undo_renewal(workspace: Workspace, effect: Effect | None, *, by: Actor) -> Effect:
     """Back to the files and the version from before a renewal; can be undone like any restore."""
-    if not (effect.outcome or {}).get("ok") or effect.kind != f"{lifecycle.KINDS}.renew":
+    if effect is None or not (effect.outcome or {}).get("ok") or effect.kind != RENEW:
         raise conflict("That was no set-up that could be undone.")
     number, was = effect.outcome["safety_snapshot"], effect.progress["was"]
     return lifecycle.restore(workspace, number, by=by, environment=was)

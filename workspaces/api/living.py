@@ -49,6 +49,14 @@ def renew(request, key: str):
     return Status(202, shown(workspace))
 
 
+@router.post("/workspaces/{key}/renew/undo", response={202: schemas.WorkspaceOut} | PROBLEMS)
+def undo_renewal(request, key: str):
+    """Back to the files and the version from before the last renewal; what is there now is saved first."""
+    workspace = find(request, key, "manage_environments")
+    environments.undo_renewal(workspace, environments.last_renewal(workspace), by=request.auth.actor)
+    return Status(202, shown(workspace))
+
+
 @router.get("/workspaces/{key}/runs", response={200: dict} | PROBLEMS)
 def runs(request, key: str):
     """The last periods in which it was up, newest first, each with the manifest of its resume."""

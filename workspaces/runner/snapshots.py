@@ -59,6 +59,7 @@ def take(
     leaks.forget(workspace)
     with transaction.atomic():
         row = Workspace.objects.select_for_update().select_related("environment", "head").get(pk=workspace.pk)
+        row.environment = workspace.environment  # a renewal's is the row's only once it has gone well
         snapshot = Snapshot.objects.create(
             workspace=row,
             number=row.next_snapshot,
