@@ -1,6 +1,8 @@
 # What people and CI both call. Needs python3 (3.11 or newer) with venv, git and make; nothing else.
 PYTHON ?= python3
 BIN := .venv/bin
+# Most tests wait for something, so more of them than there are processors.
+WORKERS ?= 3
 INPUTS := pyproject.toml constraints.txt hatch_build.py package.json package-lock.json Makefile
 
 .PHONY: up setup setup-tests test lint format bench demo images clean
@@ -13,8 +15,8 @@ setup: .venv/.ready ## the environment in .venv
 
 setup-tests: .venv/.ready-tests
 
-test: setup-tests ## all tests; narrow with ARGS="tests/skeleton -k sign_in"
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup-tests ## all tests, in as many processes as WORKERS says; narrow with ARGS="tests/skeleton -k sign_in"
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 lint: setup-tests ## form, lint, and migrations in step with the models
 	@$(BIN)/ruff check .

@@ -6,10 +6,10 @@ nothing and is gone with it; objects or folders that it names outside the tree a
 """
 
 import asyncio
+import contextlib
 import functools
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -48,8 +48,8 @@ async def ask(workspace: Workspace, question: dict, *, seconds: float = SECONDS)
     except (ValueError, OSError):
         return {"error": "git gave no answer that makes sense."}
     finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it may have ended by itself a moment ago
+            process.kill()  # bwrap takes all with it
         await process.wait()
 
 
