@@ -20,7 +20,7 @@ from .spawn import spawn
 START_S = 20.0
 PIECE = 1 << 16
 NOTHING_HANDED = Handed()
-REPORT_BYTES = 1 << 20  # how much a viewer reads between two words to the host of where it is
+REPORT_BYTES = 1 << 19  # how much a viewer reads between two words to the host of where it is
 
 
 async def start(folder: Path, spec: HostSpec, handed: Handed = NOTHING_HANDED) -> HostStatus:
@@ -227,7 +227,7 @@ class _Watch:
     def __init__(self, folder: Path):
         self.folder = folder
         self.connection = None
-        self.told = 0
+        self.told = -REPORT_BYTES  # so that the first word comes at once, wherever it begins
 
     async def news(self, offset: int, sizes: int | None = None) -> bool:
         """Wait until there is output behind `offset`, or another size; False when there never will be."""

@@ -14,8 +14,8 @@ Since protocol 2 (an older host ignores the fields and refuses the operations; s
   {op: join, typist}        {typed, live_from}; afterwards {op: input, …, at} → {typed}, and resize is for whoever has
                             the word
   {op: reply, data}         {taken}
-  {op: reading, offset}     a viewer that reads on: the program is made to wait, for a while, before what it is about to
-                            read is dropped
+  {op: reading, offset}     a viewer that reads on: the program is made to wait before what it is about to read is
+                            dropped, as long as it says so every READS_ON_S
 """
 
 import asyncio
@@ -40,8 +40,9 @@ GRACE_S = 5.0
 AFTER_EXIT_S = 2.0  # how long output is read after the program ended, if something it started holds the pipe
 CHUNK = 1 << 18
 MAX_LINE = 4 << 20
-READS_ON_S = 1.0  # a viewer that said where it is within this time reads on: at least 1 MiB/s, see client.REPORT_BYTES
-HOLD_S = 5.0  # how long output waits for such viewers before a segment is dropped
+# A viewer reads on as long as it says within this time that it took another client.REPORT_BYTES, so 128 KiB/s. A
+# program waits for it before bytes that it is about to read are dropped, and for none that is slower or stalls.
+READS_ON_S = 4.0
 HOLD_TICK_S = 0.02
 BEGINNING_S = 0.25  # how long what may be the beginning of a secret waits for the rest
 PR_SET_DUMPABLE = 4
@@ -63,7 +64,6 @@ class Host:
         self.lost = False
         self.keyboard = Keyboard(self.watch_input)
         self.readers: dict[Seat, tuple[int, float]] = {}  # where they are, and when they said so
-        self.held_since: float | None = None
         self.flushing: asyncio.TimerHandle | None = None
         self.news = asyncio.Event()
         self.output_open = True
@@ -170,16 +170,10 @@ class Host:
             self.wake()
 
     def must_hold(self) -> bool:
-        """Would what comes next push out bytes that a viewer is about to read, and has it not had its time?"""
-        now, about_to_go = time.monotonic(), self.recorder.about_to_drop(CHUNK)
-        if not any(at < about_to_go and now - said < READS_ON_S for at, said in self.readers.values()):
-            self.held_since = None
-            return False
-        self.held_since = self.held_since or now
-        if now - self.held_since < HOLD_S:
-            return True
-        self.held_since = None
-        return False
+        """Would what comes next push out bytes that a viewer is about to read?"""
+        about_to_go = self.recorder.about_to_drop(CHUNK)
+        reads_on = time.monotonic() - READS_ON_S
+        return any(at < about_to_go and said > reads_on for at, said in self.readers.values())
 
     def read_on(self) -> None:
         if self.output_open:
@@ -308,6 +302,8 @@ class Host:
             if sizes is not None and self.recorder.sizes > sizes:
                 return
             await self.news.wait()
+        # From here on there is something for it, and a fast program could push that out before it has begun to read.
+        self.readers[seat] = (offset, time.monotonic())
 
     # The end
 
