@@ -20,12 +20,22 @@ MODE = "irreversible"  # what a new team starts with
 
 def active(team_id, environment=None) -> Policy:
     """The policy in force: the environment's own (of any of its versions), else the team's, made when it has none."""
+    return _in_force(team_id, environment) or _first(team_id)
+
+
+def shown(team_id) -> Policy:
+    """The team's policy for who only looks: a team that has none yet sees the one it will start with, as version 0."""
+    text = default_policy(MODE)
+    return _in_force(team_id) or Policy(team_id=team_id, number=0, text=text, sha256=_sha256(text), active=True)
+
+
+def _in_force(team_id, environment=None) -> Policy | None:
     in_force = Policy.objects.filter(team=team_id, active=True)
     if environment is not None:
         of_name = in_force.filter(environment__name=environment.name).order_by("-environment__version")
         if own := of_name.first():
             return own
-    return in_force.filter(environment=None).first() or _first(team_id)
+    return in_force.filter(environment=None).first()
 
 
 def compiled(policy: Policy):
@@ -69,10 +79,14 @@ def add(team_id, text, *, actor, environment=None, user=None, only_when_none=Fal
             environment=environment,
             number=latest + 1,
             text=text,
-            sha256=hashlib.sha256(text.encode()).hexdigest(),
+            sha256=_sha256(text),
             by=user,
             active=True,
         )
         data = {"number": policy.number, "sha256": policy.sha256, "environment": environment and environment.name}
         Event.objects.record(team, actor=actor, verb="policy.saved", subject=policy, data=data)
     return policy
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

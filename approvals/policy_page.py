@@ -36,7 +36,7 @@ def _team(request) -> Team:
 @require_safe
 def policy(request):
     team = _team(request)
-    active = policies.active(team.pk)
+    active = policies.shown(team.pk)
     versions = Policy.objects.filter(team=team, environment=None).select_related("by").order_by("-number")
     tried = request.GET.get("try", "")[:TRIED]
     return render(
@@ -87,7 +87,7 @@ class PolicyForm(forms.Form):
 def edit(request):
     team = _team(request)
     must(request.caller, "write_policy", team)
-    active = policies.active(team.pk)
+    active = policies.shown(team.pk)
     form = PolicyForm(request.POST or None, initial={"text": active.text})
     if request.method == "POST" and form.is_valid():
         try:
