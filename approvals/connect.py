@@ -1,6 +1,7 @@
 """The Connect page: what to copy, a token, a test action, and a line that turns green when the agent was heard."""
 
 import json
+from pathlib import Path
 
 from django.conf import settings
 from django.contrib import messages
@@ -19,9 +20,17 @@ from dashboard.invite import agent_of, token_for
 from dashboard.models import Agent, Team
 from dashboard.pages import as_uuid, carry_out, must, signed_in
 
-TABS = [("claude-code", "Claude Code"), ("http", "Anything over HTTP")]
+TABS = [("claude-code", "Claude Code"), ("python", "Python"), ("http", "Anything over HTTP")]
 MATCHER = "Bash|Edit|MultiEdit|Write|NotebookEdit|WebFetch|mcp__.*"
 TEST_TOOL = "HandrailTest"
+PYTHON = Path(__file__).parent / "snippets" / "handrail.py"
+PYTHON_USE = """import subprocess
+
+from handrail import allowed
+
+with allowed("Bash", {"command": "git push origin main"}, "The release is ready.") as arguments:
+    subprocess.run(arguments["command"], shell=True, check=True)
+"""
 
 
 @signed_in
@@ -49,6 +58,10 @@ def connect(request):
             "agents": agents,
             "heard": [agent for agent in agents if agent.last_seen_at],
             "new_token": request.session.pop("new_token", None),
+            "connect_line": "python manage.py connect claude-code /path/to/your/folder",
+            "python_module": PYTHON.read_text(),
+            "python_use": PYTHON_USE,
+            "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",
             **_http_lines(),
             "over_plain_http": settings.HANDRAIL_PUBLIC_URL.startswith("http://")
             and "127.0.0.1" not in settings.HANDRAIL_PUBLIC_URL,
@@ -66,6 +79,8 @@ def _http_lines() -> dict:
         "http_wait": f"curl {token} '{api}/ID?wait=25'",
         "http_consume": f"curl {token} -H 'Content-Type: application/json' \\\n"
         f'  -d \'{{"digest": "DIGEST"}}\' \\\n  {api}/ID/consume',
+        "http_outcome": f"curl {token} -H 'Content-Type: application/json' \\\n"
+        f'  -d \'{{"status": "succeeded"}}\' \\\n  {api}/ID/outcome',
     }
 
 
@@ -80,11 +95,11 @@ def claude_code_settings() -> dict:
         "onFailure": "block",
     }
     told = {**hook, "timeout": 30, "onFailure": "continue"}
+    # No SessionStart: Claude Code (2.1.329 at least) never calls an http hook for it.
     return {
         "hooks": {
             "PreToolUse": [{"matcher": MATCHER, "hooks": [{**hook, "statusMessage": "Waiting for a person"}]}],
             "PostToolUse": [{"matcher": MATCHER, "hooks": [told]}],
-            "SessionStart": [{"hooks": [told]}],
             "Stop": [{"hooks": [told]}],
         }
     }

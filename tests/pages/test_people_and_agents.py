@@ -97,7 +97,7 @@ def test_connect_has_settings_that_never_fail_open(alice, browser_of, read):
     shown = text.split(".claude/settings.json</span>", 1)[1].split("HANDRAIL_TOKEN</code> is set")[0]
     parts = re.findall(r'<pre><code class="exact">(.*?)</code></pre>', shown, re.DOTALL)
     hooks = json.loads(html.unescape("".join(parts)))["hooks"]
-    assert set(hooks) == {"PreToolUse", "PostToolUse", "SessionStart", "Stop"}
+    assert set(hooks) == {"PreToolUse", "PostToolUse", "Stop"}
     gate = hooks["PreToolUse"][0]["hooks"][0]
     assert (gate["type"], gate["onFailure"], gate["timeout"]) == ("http", "block", 86400)
     assert gate["url"].endswith("/hooks/claude-code")
