@@ -1,113 +1,11 @@
 """The loop as people see it: a real Chromium, the whole product, a phone and a desktop."""
 
-import json
-import shutil
 import subprocess
 import time
 
-import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from tests.product import Product
-
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
-SIZES = {"phone": {"width": 390, "height": 844}, "desktop": {"width": 1280, "height": 900}}
-HERE = "/w/main/{key}/"
-
-
-@pytest.fixture(scope="module")
-def chromium(require):
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        require("browser", "there is no Chromium on this machine")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def product(tmp_path_factory):
-    """One of their own: in the product that other tests share, a hundred cards wait before the one that comes."""
-    sources = tmp_path_factory.mktemp("sources")
-    running = Product(tmp_path_factory.mktemp("browser"), HANDRAIL_LOCAL_SOURCES=str(sources))
-    running.sources = sources
-    try:
-        running.start()
-        yield running
-    finally:
-        running.clean_up()
-
-
-@pytest.fixture(params=["phone", "desktop"])
-def size(request):
-    return request.param
-
-
-@pytest.fixture
-def person(chromium, product, size):
-    """`person("rita", "reviewer")`: a page of somebody who came in by a one-time link."""
-    contexts = []
-
-    def come_in(name, role="reviewer", scheme="light", **options):
-        context = chromium.new_context(viewport=SIZES[size], color_scheme=scheme, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.complaints = []
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on("console", lambda said: page.complaints.append(said.text) if "Security Policy" in said.text else None)
-        page.goto(product.sign_in_url(name, role))
-        page.locator("main button").click()
-        expect(page).to_have_url(f"{product.url}/")
-        return page
-
-    yield come_in
-    for context in contexts:
-        for page in context.pages:
-            assert getattr(page, "complaints", []) == []
-        context.close()
-
-
-@pytest.fixture(scope="module")
-def token(product):
-    return product.agent_token("browser-agent")
-
-
-@pytest.fixture
-def ask(product, token):
-    """`ask("git push …")`: an agent asks over the API; the action's JSON."""
-
-    def submit(command, **more):
-        body = {"tool": "Bash", "arguments": {"command": command}, "mode": "gate", **more}
-        answer = product.post("/api/v1/actions", token, body)
-        assert answer.status == 201, answer.text
-        return answer.json
-
-    return submit
-
-
-@pytest.fixture(scope="module")
-def workspace(product, token):
-    """A workspace made from a small repository, with a change since its set-up; its key."""
-    source = product.sources / "shop"
-    source.mkdir()
-    (source / "cart.py").write_text("def total(items):\n    return sum(items)\n")
-    git = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org"]
-    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "cart"]):
-        subprocess.run([*git, *words], cwd=source, check=True)
-    made = product.post("/api/v1/workspaces", token, {"key": "shop", "source": {"git": str(source)}})
-    assert made.status == 201, made.text
-    settled = {"busy": "?"}
-    while settled["busy"]:
-        settled = product.get("/api/v1/workspaces/shop?wait=20", token).json
-    assert settled["state"] == "ready", settled
-    return "shop"
-
-
-def settle(page):
-    """Until buttons take taps: 400 ms after the page came."""
-    page.wait_for_selector("[data-resting]", state="detached")
+from .conftest import HERE, settle
 
 
 def card(product, action) -> str:
@@ -265,36 +163,3 @@ def test_agents_files_come_as_downloads_that_do_nothing(product, token, person, 
     assert response.headers["content-disposition"].startswith("attachment")
     assert response.headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in response.headers["content-security-policy"]
-
-
-def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, token, person, ask, workspace, size):
-    # Colours are settled in tokens, whose contrast the style guide's tests hold in both themes at both sizes.
-    lead = person("anna", "admin", scheme="light" if size == "phone" else "dark")
-    pending = ask("git push --force origin main", workspace=workspace, reasoning="done")
-    here = HERE.format(key=workspace)
-    addresses = ["/", "/waiting/", "/actions/", "/log/", "/team/", "/agents/", "/connect/", "/connect/?tab=http"]
-    addresses += ["/policy/?try=git+push", "/policy/edit/", "/stop/", "/me/", "/more/", "/status/", "/workspaces/"]
-    addresses += ["/workspaces/new/", "/workspaces/trash/", here, f"{here}changes/", f"{here}files/", f"{here}checks/"]
-    addresses += [
-        f"{here}files/?path=cart.py",
-        f"{here}snapshots/",
-        f"{here}snapshots/1/",
-        f"{here}snapshots/1/restore/",
-    ]
-    addresses += [f"{here}delete/"]
-    addresses += [f"/actions/{pending['id']}/{part}" for part in ("", "approve/", "deny/", "edit/", "changes/")]
-    faults = {}
-    for address in addresses:
-        lead.goto(product.url + address)
-        lead.wait_for_timeout(100)
-        found = [
-            f"{rule['id']}: {[node['html'][:160] for node in rule['nodes'][:3]]}"
-            for rule in Axe().run(lead).response["violations"]
-            if rule["impact"] in ("serious", "critical")
-        ]
-        wide = lead.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        if wide > 0:
-            found.append(f"{wide} px too wide")
-        if found:
-            faults[address] = found
-    assert faults == {}, json.dumps(faults, indent=1)

@@ -1,0 +1,109 @@
+"""What tests in a real Chromium share: people of a team of their own, in the product that all tests share."""
+
+import shutil
+import subprocess
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+ARGUMENTS += ["--disable-sync", "--no-first-run"]
+SIZES = {"phone": {"width": 390, "height": 844}, "desktop": {"width": 1280, "height": 900}}
+TEAM = "browser"  # others' cards do not wait in it
+HERE = f"/w/{TEAM}/{{key}}/"
+
+
+@pytest.fixture(scope="module")
+def chromium(require):
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        require("browser", "there is no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def signed_in():
+    """The cookies of people who came in by a one-time link, by name: a link is used once."""
+    return {}
+
+
+@pytest.fixture(params=["phone", "desktop"])
+def size(request):
+    return request.param
+
+
+@pytest.fixture
+def person(chromium, product, signed_in, size):
+    """`person("rita", "reviewer")`: a page of somebody with that role; it fails the test when it complains."""
+    contexts = []
+
+    def come_in(name, role="reviewer", scheme="light", **options):
+        known = signed_in.get(name)
+        context = chromium.new_context(viewport=SIZES[size], color_scheme=scheme, storage_state=known, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.complaints = []
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("console", lambda said: page.complaints.append(said.text) if "Security Policy" in said.text else None)
+        if known is None:
+            page.goto(product.sign_in_url(name, role, TEAM))
+            page.locator("main button").click()
+            expect(page).to_have_url(f"{product.url}/")
+            signed_in[name] = context.storage_state()
+        return page
+
+    yield come_in
+    for context in contexts:
+        for page in context.pages:
+            assert getattr(page, "complaints", []) == []
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def token(product):
+    return product.agent_token("browser-agent", TEAM)
+
+
+@pytest.fixture
+def ask(product, token):
+    """`ask("git push …")`: an agent asks over the API; the action's JSON."""
+
+    def submit(command, **more):
+        body = {"tool": "Bash", "arguments": {"command": command}, "mode": "gate", **more}
+        answer = product.post("/api/v1/actions", token, body)
+        assert answer.status == 201, answer.text
+        return answer.json
+
+    return submit
+
+
+@pytest.fixture(scope="session")
+def workspace(product, token):
+    """A workspace made from a small repository; its key."""
+    source = product.sources / "shop"
+    source.mkdir()
+    lines = "".join(f"# {number}\n" for number in range(40))
+    (source / "cart.py").write_text(f"def total(items):\n    return sum(items)\n{lines}def empty():\n    return []\n")
+    git = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-qm", "cart"]):
+        subprocess.run([*git, *words], cwd=source, check=True)
+    made = product.post("/api/v1/workspaces", token, {"key": "shop", "source": {"git": str(source)}})
+    assert made.status == 201, made.text
+    return settled(product, token, "shop")
+
+
+def settled(product, token, key) -> str:
+    """The key, once nothing is in flight and it is ready."""
+    found = {"busy": "?"}
+    while found["busy"]:
+        found = product.get(f"/api/v1/workspaces/{key}?wait=20", token).json
+    assert found["state"] == "ready", found
+    return key
+
+
+def settle(page):
+    """Until buttons take taps: 400 ms after the page came."""
+    page.wait_for_selector("[data-resting]", state="detached")

@@ -1,0 +1,106 @@
+"""Every page there is, once: at 390 and 1280 px, light and dark, nothing is wider than the screen, the strict policy
+holds, and axe finds nothing serious. A new address is walked to by itself."""
+
+import json
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.pages.test_every_url import ROUTES
+
+from .conftest import SIZES, TEAM
+
+LOOKS = [("phone", "light"), ("phone", "dark"), ("desktop", "dark"), ("desktop", "light")]
+COLOURS = {"runOnly": ["color-contrast"]}
+RULES = {"resultTypes": ["violations"]}
+
+
+@pytest.fixture(scope="module")
+def size():
+    return "phone"
+
+
+@pytest.fixture(scope="module")
+def things(product, token, workspace):
+    """Ids of one of everything that an address can name, by the word before it in the route."""
+
+    def post(path, body):
+        answer = product.post(f"/api/v1{path}", token, body)
+        assert answer.status < 300, answer.text
+        return answer.json["id"]
+
+    ask = {"tool": "Bash", "mode": "gate", "workspace": workspace, "reasoning": "It is done."}
+    push = {"command": "git push --force origin main && rm -rf build\u200b/"}
+    made = {
+        "commands": post(f"/workspaces/{workspace}/commands", {"command": "seq 2000; echo said"}),
+        "terminals": post(f"/workspaces/{workspace}/terminals", {"argv": ["bash", "-c", "echo there; sleep 600"]}),
+        "actions": post("/actions", ask | {"arguments": push}),
+    }
+    file = {"file_path": "/workspace/.github/workflows/ci.yml", "content": "on: push\n" * 30}
+    write = post("/actions", ask | {"tool": "Write", "arguments": file, "mode": "broker"})
+    product.call("PUT", f"/api/v1/workspaces/{workspace}/files/cart.py", token, b"def total(items):\n    return 0\n")
+    long = "echo " + "x" * 3000 + "\n" + "\n".join(f"echo {n}" for n in range(300)) + "\ngit push origin main"
+    read = post("/actions", ask | {"arguments": {"command": long}})
+    rows = product.manage("shell", "-c", ROWS.format(team=TEAM, key=workspace)).stdout.splitlines()[-1]
+    return made | json.loads(rows) | {"also": [f"/actions/{write}/", f"/actions/{read}/"]}
+
+
+ROWS = """
+import json
+from workspaces.models import Effect, Environment
+environment = Environment.objects.filter(team__slug={team!r}).first()
+effect = Effect.objects.filter(workspace__key={key!r}, exclusive=True).order_by("created_at").first()
+print(json.dumps({{"environments": str(environment.pk), "moves": str(effect.pk)}}))
+"""
+
+
+def addresses(things, workspace) -> list[str]:
+    """Each address of ours that names something of this team."""
+    found = list(things["also"])
+    for route, _ in ROUTES:
+        address = "/" + route.replace("<slug:team>", TEAM).replace("<str:key>", workspace).replace("<int:number>", "1")
+        for word, pk in things.items():
+            address = address.replace(f"{word}/<uuid:pk>", f"{word}/{pk}")
+        if "<" not in address:
+            found.append(address)
+    here = f"/w/{TEAM}/{workspace}/"
+    found += ["/connect/?tab=python", "/connect/?tab=http", "/policy/?try=git+push+--force", "/log/?verb=command.asked"]
+    found += [f"{here}files/?path=cart.py", f"{here}changes/?from=1&to=live", "/actions/?outcome=waiting"]
+    return found
+
+
+def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, person, things, workspace):
+    page = person("anna", "admin")
+    faults, seen = {}, 0
+    for address in addresses(things, workspace):
+        answer = page.request.get(product.url + address, max_redirects=0)
+        kind = answer.headers.get("content-type", "")
+        if (
+            answer.status != 200
+            or "text/html" not in kind
+            or "attachment" in answer.headers.get("content-disposition", "")
+        ):
+            assert answer.status in (200, 302, 403, 404, 405, 409), (address, answer.status)
+            continue
+        seen += 1
+        page.goto(product.url + address)
+        for number, (size, scheme) in enumerate(LOOKS):
+            page.set_viewport_size(SIZES[size])
+            page.emulate_media(color_scheme=scheme)
+            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            # All rules on a phone and on a desktop, each in one scheme; the colours in the other scheme too.
+            found = serious(page, RULES if number % 2 == 0 else RULES | COLOURS)
+            if wide > 0:
+                found.append(f"{wide} px too wide")
+            if found:
+                faults[f"{address} {size} {scheme}"] = found
+    assert faults == {}, json.dumps(faults, indent=1)
+    assert seen > 45
+
+
+def serious(page, options) -> list[str]:
+    return [
+        f"{rule['id']}: {[' '.join(node['html'].split())[:160] for node in rule['nodes'][:3]]}"
+        for rule in Axe().run(page, options=options).response["violations"]
+        if rule["impact"] in ("serious", "critical")
+    ]
