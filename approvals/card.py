@@ -11,6 +11,7 @@ from approvals.evidence import Evidence, evidence_of, is_quick
 from approvals.models import Action, Decision, Status
 from dashboard.templatetags.handrail import ACTION_STATES, TIERS
 from dashboard.visible import hidden_note
+from workspaces import terminals
 from workspaces.lifecycle import ISOLATION
 from workspaces.models import Command
 
@@ -217,6 +218,17 @@ class Card:
     @property
     def rollback_address(self) -> str:
         return reverse("action-rollback", args=[self.action.pk]) if self.action.snapshot_before else ""
+
+    @property
+    def terminals(self) -> list[tuple[str, str]]:
+        """Where it may have been asked from: (the place in a recording, what runs there)."""
+        if self.action.workspace_id is None:
+            return []
+        found = terminals.open_at(self.action.workspace_id, self.action.created_at)
+        return [
+            (f"{self._in_workspace('terminal-recording', terminal.pk)}?at={seconds:.1f}", terminals.name_of(terminal))
+            for terminal, seconds in found
+        ]
 
     def _in_workspace(self, name: str, *more) -> str:
         workspace = self.action.workspace

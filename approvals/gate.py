@@ -16,7 +16,7 @@ from approvals.endings import STOPPED, end_if_due, lift_stop, stop_everything, s
 from approvals.models import Action, Status, Tier
 from approvals.moves import add_revision, approve, lost, move, tell
 from approvals.reading import Reading, Unjudged, judge_again, judge_or_ask, with_all
-from approvals.votes import decide
+from approvals.votes import decide, extend
 from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.models import Actor, Team
@@ -28,6 +28,7 @@ __all__ = [
     "cancel",
     "consume",
     "decide",
+    "extend",
     "find",
     "heard",
     "is_answered",

@@ -10,6 +10,7 @@ urlpatterns = [
     path("actions/<uuid:pk>/", views.action, name="action"),
     path("actions/<uuid:pk>/approve/", views.approve, name="action-approve"),
     path("actions/<uuid:pk>/deny/", views.deny, name="action-deny"),
+    path("actions/<uuid:pk>/extend/", views.extend, name="action-extend"),
     path("actions/<uuid:pk>/edit/", views.edit, name="action-edit"),
     path("actions/<uuid:pk>/changes/", views.changes, name="action-changes"),
     path("actions/<uuid:pk>/evidence/", views.evidence, name="action-evidence"),

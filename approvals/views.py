@@ -237,6 +237,16 @@ def deny(request, pk):
     return _decide(request, found, "deny", "Denied", comment=asked(request, "comment")["comment"][:4000])
 
 
+@signed_in
+@require_POST
+def extend(request, pk):
+    """Let it wait longer."""
+    found = _find(request, pk)
+    must(request.caller, "decide", found.team_id)
+    here = reverse("action", args=[pk])
+    return carry_out(request, lambda: gate.extend(found, caller=request.caller), then=here)
+
+
 def _decide(request, found, verdict, word, **more):
     caller = request.caller
     try:

@@ -1,5 +1,8 @@
 """A person's answer: approve, deny or edit, bound to the digest that was on the screen."""
 
+from datetime import timedelta
+
+from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
@@ -54,6 +57,22 @@ def decide(action: Action, verdict: str, *, caller, digest: str, arguments: dict
         raise lost(end_if_due(action))
     failpoint("K5")
     return action
+
+
+def extend(action: Action, *, caller):
+    """Let an open action wait as long from now as a new one would; never shorter than it would anyway."""
+    if not caller.is_person or not caller.can("decide", action.team_id):
+        raise not_allowed("A person with the role reviewer, lead or admin extends the wait.")
+    now = clock.now()
+    until = now + timedelta(seconds=settings.HANDRAIL_EXPIRY_SECONDS)
+    still_open = Q(status=Status.PENDING, expires_at__gt=now, expires_at__lt=until)
+    data = {"until": until.isoformat()}
+    if not move(
+        action, Status.PENDING, verb="action.extended", by=caller.actor, when=still_open, data=data, expires_at=until
+    ):
+        action.refresh_from_db()
+        if end_if_due(action).status != Status.PENDING:
+            raise lost(action)
 
 
 def votes(action: Action) -> list[Decision]:

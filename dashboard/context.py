@@ -26,6 +26,7 @@ def page(request):
         "team": SimpleLazyObject(lambda: _only_team(caller)),
         "runner_state": SimpleLazyObject(_runner),
         "theme": request.COOKIES.get("handrail-theme", ""),
+        "keys_off": request.COOKIES.get("handrail-keys") == "off",
     }
 
 

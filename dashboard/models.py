@@ -219,6 +219,8 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["team", "subject_type", "subject_id", "seq"], name="event_by_subject"),
             models.Index(fields=["team", "workspace_id", "seq"], name="event_by_workspace"),
+            models.Index(fields=["team", "at", "id"], name="event_by_time"),  # the Log page
+            models.Index(fields=["team", "verb"], name="event_by_verb"),  # and its list of verbs
         ]
 
     def __str__(self):

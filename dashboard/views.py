@@ -20,7 +20,7 @@ from dashboard.live import cursor_of
 from dashboard.models import Agent, Event, Membership, Team
 from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in, without
 from dashboard.proof import prove
-from workspaces import history
+from workspaces import history, retention
 from workspaces.checks import checks_of, in_words
 from workspaces.models import Effect, Phase, Run, Snapshot, State, Workspace
 
@@ -45,6 +45,7 @@ def desk(request):
             "nav": "desk",
             "waiting": waiting,
             "wrong": _went_wrong(caller, since, now),
+            "going": [(w, at, caller.can("use_workspace", w.team_id)) for w, at in retention.going(caller)],
             "since": since,
             "counts": _counts(actions, since),
             "changed": _changed(caller, since),
@@ -154,12 +155,26 @@ def log(request):
             "nav": "log",
             "page": page,
             "rows": [(event, names.get(event.workspace_id, ""), _more(event.data)) for event in page],
-            "proofs": [prove(team) for team in teams],
+            **_proofs(teams),
             "filters": asked(request, *FILTERS),
             "verbs": Event.objects.filter(team__in=teams).order_by("verb").values_list("verb", flat=True).distinct(),
             "query": without(request),
         },
     )
+
+
+def _proofs(teams, **patience) -> dict:
+    proofs = [prove(team, **patience) for team in teams]
+    return {"proofs": proofs, "unproven": any(proof.holds and not proof.is_whole for proof in proofs)}
+
+
+@signed_in
+@require_safe
+def log_proof(request):
+    """Check the log further, while its page is open."""
+    teams = [team for team in Team.objects.visible_to(request.caller) if request.caller.can("read_log", team)]
+    found = _proofs(teams, patience=0.5)
+    return render(request, "dashboard/_log_proofs.html", found) if request.htmx else redirect("log")
 
 
 def _more(data: dict) -> str:
@@ -256,6 +271,18 @@ def theme(request):
         response.delete_cookie("handrail-theme", samesite="Lax")
     else:
         messages.error(request, "There are two themes, light and dark.")
+    return response
+
+
+@signed_in
+@require_POST
+def keys(request):
+    """Single-key shortcuts, of this browser."""
+    response = redirect("me")
+    if request.POST.get("keys") == "off":
+        response.set_cookie("handrail-keys", "off", max_age=365 * 24 * 3600, samesite="Lax")
+    else:
+        response.delete_cookie("handrail-keys", samesite="Lax")
     return response
 
 

@@ -7,7 +7,6 @@ from dashboard.models import Actor, Event
 from workspaces import environments, retention, secrets
 from workspaces.models import Environment, RetentionPolicy, Secret
 
-NOT_YET = "Not yet in this version: kept as long as the workspace is, whatever stands here."
 RULES = ("snapshot_days", "keep_newest_snapshots", "home_days", "output_days", "unused_workspace_days")
 
 
@@ -24,10 +23,13 @@ class RetentionForm(forms.ModelForm):
             "snapshot_days": "Days. Empty: for ever. Pinned ones, the newest ones below, the first and the current one "
             "of each workspace stay in any case.",
             "keep_newest_snapshots": "So many of each workspace stay however old they are.",
-            "home_days": NOT_YET,
-            "output_days": NOT_YET,
+            "home_days": "Days without use until the agent's home in a workspace that is asleep is emptied: its "
+            "sessions and caches. The files in /workspace stay. Empty: never.",
+            "output_days": "Days that the output of commands and the recordings of terminals are kept; how they ended "
+            "stays. Empty: for ever.",
             "unused_workspace_days": "Days without use until a workspace that is asleep goes to the trash, with a "
-            "snapshot of everything. Empty: never. Folders of people are left alone.",
+            "snapshot of everything. People are warned a week before (half the time, where that is less) and can keep "
+            "it. Empty: never. Folders of people are left alone.",
         }
 
     def clean(self):

@@ -1,17 +1,15 @@
 """Commands and checks of a workspace: run one, follow its output, end it."""
 
-from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import Slice, carry_out, in_threads, must, signed_in
+from dashboard.pages import Slice, carry_out, download, must, signed_in
 from dashboard.problems import Problem
 from workspaces import effects, programs
 from workspaces.checks import checks_of, services_of
 from workspaces.environments import newest_of
-from workspaces.file_pages import RAW_POLICY
 from workspaces.head import find, look
 from workspaces.models import Command
 from workspaces.runner import client
@@ -79,9 +77,10 @@ def command(request, team, key, pk):
 
 def _tail(found: Command) -> tuple[str, int]:
     """The end of the output, and how many bytes came before it."""
-    if found.started_at is None:
+    if found.started_at is None or found.swept_at:
         return "", 0
-    offset = max(0, found.output_bytes - TAIL)
+    printed = found.output_bytes or client.ask("GET", f"{_address(found)}/length", timeout=20)["length"]
+    offset = max(0, printed - TAIL)
     data = client.call("GET", _address(found), offset=offset, timeout=20)
     if len(data) > TAIL:
         offset, data = offset + len(data) - TAIL, data[-TAIL:]
@@ -98,20 +97,13 @@ def output(request, team, key, pk):
     """All of the output, as a download."""
     head = look(request, team, key, "workspace-checks")
     found = _command(head.workspace, pk)
+    if found.swept_at:
+        raise Http404("its output was not kept")
     try:
-        data = client.call("GET", _address(found))
+        chunks = client.pieces(_address(found))
     except Problem as problem:
         return HttpResponse(problem.detail + "\n", status=problem.status, content_type="text/plain; charset=utf-8")
-    chunks = iter([data])
-    return StreamingHttpResponse(
-        in_threads(chunks) if isinstance(request, ASGIRequest) else chunks,
-        content_type="application/octet-stream",
-        headers={
-            "Content-Disposition": f'attachment; filename="{key}-{str(pk)[:8]}.txt"',
-            "Content-Security-Policy": RAW_POLICY,
-            "X-Content-Type-Options": "nosniff",
-        },
-    )
+    return download(request, chunks, f"{key}-{str(pk)[:8]}.txt")
 
 
 @signed_in

@@ -5,13 +5,12 @@ from datetime import timedelta
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from django.conf import settings
-from django.core.handlers.asgi import ASGIRequest
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from dashboard import clock
-from dashboard.pages import in_threads, must, signed_in
+from dashboard.pages import download, must, signed_in
 from dashboard.problems import Problem
 from workspaces import history, taking_back
 from workspaces.colours import COLOURED_BYTES, coloured_lines
@@ -22,8 +21,6 @@ from workspaces.models import Snapshot, State
 FILES_AT_ONCE = 30  # diffs on one page
 SHOWN_BYTES = COLOURED_BYTES
 SHOWN_ENTRIES = 2000
-# Agents' bytes never act in our origin: no scripts, no frames, no forms, and saved rather than shown.
-RAW_POLICY = "sandbox; default-src 'none'"
 
 
 def _points(workspace) -> list[tuple[str, str]]:
@@ -164,27 +161,13 @@ def patch(request, team, key):
     except Problem as problem:
         return _refused(problem)
     name = f"{key}-{from_}-{to}.patch"
-    return _download(request, chunks, name, "text/x-diff; charset=utf-8")
+    return download(request, chunks, name, "text/x-diff; charset=utf-8")
 
 
 def _refused(problem):
     if problem.status == 404:
         raise Http404(problem.detail)
     return HttpResponse(problem.detail + "\n", status=problem.status, content_type="text/plain; charset=utf-8")
-
-
-def _download(request, chunks, name: str, kind: str) -> StreamingHttpResponse:
-    chunks = iter(chunks)
-    return StreamingHttpResponse(
-        in_threads(chunks) if isinstance(request, ASGIRequest) else chunks,
-        content_type=kind,
-        headers={
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote_from_bytes(name.encode())}",
-            "Content-Security-Policy": RAW_POLICY,
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "private, no-store",
-        },
-    )
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -264,4 +247,4 @@ def raw(request, team, key):
     except Problem as problem:
         return _refused(problem)
     name = path.rpartition(b"/")[2].decode("utf-8", "replace")
-    return _download(request, [data], name, "application/octet-stream")
+    return download(request, iter([data]), name)

@@ -10,7 +10,7 @@ from django.http import Http404
 from django.utils.dateparse import parse_datetime
 
 from dashboard import clock
-from workspaces import capacity
+from workspaces import capacity, retention
 from workspaces.activity import Awake, why_awake
 from workspaces.drift import Drift, drift_of
 from workspaces.lifecycle import ISOLATION
@@ -38,6 +38,7 @@ MOVE_WORDS = {
     "prove": "Comparing every byte",
     "renew": "Setting up again",
     "trash": "Moving to the trash",
+    "forget": "Deleting what retention no longer keeps",
 }
 STEP_WORDS = {
     "files": "fetching the files",
@@ -191,6 +192,22 @@ class Head:
     @property
     def may_use(self) -> bool:
         return self.caller.can("use_workspace", self.workspace.team_id)
+
+    @cached_property
+    def goes_at(self):
+        """When it goes to the trash if nobody uses it, where people were warned of that."""
+        return retention.when_it_goes(self.workspace)
+
+    @property
+    def opens_terminal(self) -> bool:
+        usable = self.workspace.state in (State.READY, State.PAUSED) and not self.workspace.trashed_at
+        return usable and self.caller.can("type_in_terminal", self.workspace.team_id)
+
+    @cached_property
+    def live_terminal(self):
+        """The newest one that runs."""
+        running = self.workspace.terminals.filter(ended_at=None, effect__in=Effect.objects.open())
+        return running.order_by("-created_at").first()
 
     @property
     def may_restore(self) -> bool:

@@ -5,9 +5,13 @@ without a row, so that every comparison is one of two trees. Reading a snapshot 
 """
 
 import base64
+import os
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import islice
 
 from django.core.cache import cache
@@ -206,7 +210,7 @@ def _entry(store, tree, path: bytes) -> Entry:
 def read_file(workspace: Workspace, at, path: bytes, limit: int, *, timeout: float = 120) -> bytes:
     """A file's bytes. Problem 409 for a folder, 413 beyond `limit`; `timeout` in seconds, for the live tree."""
     if at == LIVE:
-        return client.call("GET", f"/workspaces/{workspace.pk}/file", path=_b64(path), timeout=timeout)
+        return _up_to(limit, client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path), timeout=timeout))
     store, tree = store_of(workspace), tree_at(workspace, at)
     entry = _entry(store, tree, path)
     if entry.kind == FOLDER:
@@ -216,6 +220,15 @@ def read_file(workspace: Workspace, at, path: bytes, limit: int, *, timeout: flo
     if entry.size > limit:
         raise Problem(413, f"The file has {entry.size:,} bytes; {limit:,} is the limit here.")
     return store.read(tree, path)
+
+
+def _up_to(limit: int, pieces) -> bytes:
+    data = bytearray()
+    for piece in pieces:
+        data += piece
+        if len(data) > limit:
+            raise Problem(413, f"The file has more than {limit:,} bytes; that is the limit here.")
+    return bytes(data)
 
 
 def write_file(workspace: Workspace, path: bytes, data: bytes) -> bool:
@@ -229,9 +242,30 @@ def largest(workspace: Workspace) -> list[tuple[bytes, int]]:
     return [(base64.b64decode(entry["path_b64"]), entry["bytes"]) for entry in found]
 
 
-def read_bundle(workspace: Workspace) -> bytes:
-    """The newest git bundle that was made of the workspace."""
-    return client.call("GET", f"/workspaces/{workspace.pk}/bundle")
+def archive(snapshot: Snapshot) -> Iterator[bytes]:
+    """The files of a snapshot as .tar.zst, in pieces. Problem now, when the store cannot be opened."""
+    return _piped(partial(store_of(snapshot.workspace).archive, snapshot.tree_hex))
+
+
+def _piped(write) -> Iterator[bytes]:
+    """What `write(file)` writes; a reader that goes away ends the writer by a broken pipe."""
+    reading, writing = os.pipe()
+
+    def fill():
+        with suppress(BrokenPipeError), os.fdopen(writing, "wb") as out:
+            write(out)
+
+    threading.Thread(target=fill, daemon=True).start()
+    try:
+        while chunk := os.read(reading, 256 * 1024):
+            yield chunk
+    finally:
+        os.close(reading)
+
+
+def read_bundle(workspace: Workspace) -> Iterator[bytes]:
+    """The newest git bundle that was made of the workspace, in pieces."""
+    return client.pieces(f"/workspaces/{workspace.pk}/bundle")
 
 
 def delete_file(workspace: Workspace, path: bytes):

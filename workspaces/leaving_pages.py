@@ -1,17 +1,14 @@
 """Pages on which something is taken back in part, copied, or leaves: one file or hunk, a fork, a bundle, a push."""
 
 from django.contrib import messages
-from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from dashboard.pages import asked, carry_out, must, signed_in
+from dashboard.pages import asked, carry_out, download, must, signed_in
 from dashboard.problems import Problem, invalid
 from workspaces import effects, history, lifecycle, taking_back
 from workspaces.head import look
-
-CONTROLLED = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
 
 
 @signed_in
@@ -92,12 +89,11 @@ def bundle(request, team, key):
         effect = effects.wait(lifecycle.bundle(head.workspace, by=request.caller.actor), 120)
         if not effects.is_over(effect) or not effect.outcome["ok"]:
             raise invalid((effect.outcome or {}).get("reason") or "The bundle is not there yet; try again.")
-        body = history.read_bundle(head.workspace)
+        pieces = history.read_bundle(head.workspace)
     except Problem as problem:
         messages.error(request, problem.detail)
         return redirect(_changes(team, key, ""))
-    headers = CONTROLLED | {"Content-Disposition": f'attachment; filename="{key}.bundle"'}
-    return HttpResponse(body, content_type="application/octet-stream", headers=headers)
+    return download(request, pieces, f"{key}.bundle")
 
 
 @signed_in

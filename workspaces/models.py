@@ -122,6 +122,8 @@ class Workspace(models.Model):
     proof = models.JSONField(default=dict, blank=True)  # the last one: {at, snapshot, entries, differ, names, how}
     alarm = models.JSONField(default=dict, blank=True)  # a proof that did not hold and that nobody has answered yet
     vitals = models.JSONField(default=dict, blank=True)  # as measured: {at, bytes, frozen, ports}
+    warned_at = models.DateTimeField(null=True, blank=True)  # that it goes to the trash, unused; use takes that back
+    home_swept_at = models.DateTimeField(null=True, blank=True)
     trashed_at = models.DateTimeField(null=True, blank=True)
     purge_at = models.DateTimeField(null=True, blank=True)
     purged_at = models.DateTimeField(null=True, blank=True)  # a tombstone: the row stays, the files are gone
@@ -317,6 +319,7 @@ class Command(models.Model):
     output_bytes = models.PositiveBigIntegerField(default=0)
     truncated = models.BooleanField(default=False)
     cancelled_at = models.DateTimeField(null=True, blank=True)
+    swept_at = models.DateTimeField(null=True, blank=True)  # when retention took its output away
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     idempotency_key = models.CharField(max_length=200, null=True, blank=True)
@@ -354,6 +357,7 @@ class Terminal(models.Model):
     bytes = models.PositiveBigIntegerField(default=0)
     exit_status = models.IntegerField(null=True, blank=True)
     opened_by = models.JSONField(default=dict)
+    swept_at = models.DateTimeField(null=True, blank=True)  # when retention took its recording away
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 

@@ -1,6 +1,7 @@
-"""What is due to go, and the sweep: deleted workspaces after their date, and snapshots by their team's policy.
+"""What is due to go, and the sweep: deleted workspaces after their date, and the rest by their team's policy.
 
-The runner removes files (the purge kind); the store's garbage collection frees the bytes later.
+The runner removes files (the purge and forget kinds); the store's garbage collection frees the bytes later. Nothing
+unused goes to the trash before people could read a warning for a while; using it, or *Keep it*, takes the warning back.
 """
 
 from contextlib import suppress
@@ -8,17 +9,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.template.defaultfilters import filesizeformat
 
 from dashboard import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import Problem
 from workspaces import effects, lifecycle, places
-from workspaces.models import Effect, RetentionPolicy, Snapshot, State, Workspace
+from workspaces.models import Command, Effect, RetentionPolicy, Snapshot, State, Terminal, Workspace
 from workspaces.store import Store, StoreError
 
 SWEEPER = Actor.system("retention")
+FORGET = f"{lifecycle.KINDS}.forget"
+NOTICE_DAYS = 7
+OUTPUT = ("workspace_id", "effect_id")
 
 
 def snapshots_due(policy: RetentionPolicy):
@@ -36,15 +40,88 @@ def snapshots_due(policy: RetentionPolicy):
     return old.exclude(pk__in=newest | {pk for pair in used for pk in pair if pk})
 
 
-def unused_due(policy: RetentionPolicy):
-    """Workspaces that nobody used for so long that they go to the trash; never a person's own folder, never one that is
-    up or in the middle of something."""
+def notice(policy: RetentionPolicy) -> timedelta:
+    """How long a warning stands before an unused workspace goes."""
+    return timedelta(days=min(NOTICE_DAYS, max(1, policy.unused_workspace_days // 2)))
+
+
+def unused(policy: RetentionPolicy):
+    """Workspaces that are warned about, or to be: nobody used them for long; never a person's own folder, never one
+    that is up or in the middle of something."""
     if policy.unused_workspace_days is None:
         return Workspace.objects.none()
-    unused_since = clock.now() - timedelta(days=policy.unused_workspace_days)
-    asleep = Workspace.objects.kept().filter(team=policy.team_id, state__in=[State.PAUSED, State.STOPPED, State.FAILED])
+    unused_since = clock.now() - timedelta(days=policy.unused_workspace_days) + notice(policy)
+    return _asleep(policy.team_id).filter(last_active_at__lt=unused_since)
+
+
+def unused_due(policy: RetentionPolicy):
+    """Those of them that go to the trash now: long unused, and warned about long enough ago."""
+    if policy.unused_workspace_days is None:
+        return Workspace.objects.none()
+    now = clock.now()
+    return unused(policy).filter(
+        last_active_at__lt=now - timedelta(days=policy.unused_workspace_days),
+        warned_at__lte=now - notice(policy),
+        warned_at__gt=F("last_active_at"),
+    )
+
+
+def _asleep(team_id):
+    asleep = Workspace.objects.kept().filter(team=team_id, state__in=[State.PAUSED, State.STOPPED, State.FAILED])
     busy = Effect.objects.open().filter(workspace=OuterRef("pk"))
-    return asleep.filter(~Exists(busy), last_active_at__lt=unused_since).exclude(environment__driver="folder")
+    return asleep.filter(~Exists(busy)).exclude(environment__driver="folder")
+
+
+def goes_at(workspace: Workspace, policy: RetentionPolicy | None):
+    """When it goes to the trash if nobody uses it; None for one that was not warned about."""
+    if policy is None or policy.unused_workspace_days is None or workspace.trashed_at:
+        return None
+    warned, used = workspace.warned_at, workspace.last_active_at
+    if warned is None or used is None or warned <= used:
+        return None
+    return max(used + timedelta(days=policy.unused_workspace_days), warned + notice(policy))
+
+
+def going(caller) -> list[tuple[Workspace, object]]:
+    """(workspace, when) of all that were warned about and that the caller sees, the next one first."""
+    kept = Workspace.objects.visible_to(caller).kept().exclude(state=State.READY)
+    warned = kept.filter(warned_at__gt=F("last_active_at")).select_related("team__retention")
+    found = ((workspace, goes_at(workspace, _policy_of(workspace))) for workspace in warned[:50])
+    return sorted((pair for pair in found if pair[1]), key=lambda pair: pair[1])
+
+
+def when_it_goes(workspace: Workspace):
+    """`goes_at` by the policy of its team."""
+    return goes_at(workspace, _policy_of(workspace)) if workspace.warned_at else None
+
+
+def _policy_of(workspace) -> RetentionPolicy | None:
+    return getattr(workspace.team, "retention", None)
+
+
+def keep(workspace: Workspace, *, by: Actor):
+    """Somebody wants it: it counts as used now."""
+    with transaction.atomic():
+        Workspace.objects.filter(pk=workspace.pk).update(last_active_at=clock.now())
+        lifecycle.record(workspace, by, "workspace.kept")
+
+
+def homes_due(policy: RetentionPolicy):
+    """Workspaces asleep for so long that the agent's home in them goes; the files stay."""
+    if policy.home_days is None:
+        return Workspace.objects.none()
+    since = clock.now() - timedelta(days=policy.home_days)
+    never = Q(home_swept_at=None) | Q(home_swept_at__lt=F("last_active_at"))
+    return _asleep(policy.team_id).filter(never, last_active_at__lt=since)
+
+
+def outputs_due(policy: RetentionPolicy) -> list[tuple]:
+    """(workspace, effect) of each command and terminal whose output goes."""
+    if policy.output_days is None:
+        return []
+    until = clock.now() - timedelta(days=policy.output_days)
+    of = {"workspace__team": policy.team_id, "workspace__purged_at": None, "swept_at": None, "ended_at__lt": until}
+    return [pair for model in (Command, Terminal) for pair in model.objects.filter(**of).values_list(*OUTPUT)]
 
 
 @dataclass(frozen=True)
@@ -55,29 +132,45 @@ class Preview:
     workspaces: int
     pinned: int
     bytes: int | None
+    homes: int
+    outputs: int
     to_trash: int
+    to_warn: int
 
     @property
     def deletes(self) -> bool:
-        return bool(self.snapshots or self.to_trash)
+        return bool(self.snapshots or self.homes or self.outputs or self.to_trash or self.to_warn)
 
     def __str__(self):
-        words = []
+        gone = []
         if self.snapshots:
+            gone.append(f"{_many(self.snapshots, 'snapshot')} of {_many(self.workspaces, 'workspace')}")
+        if self.outputs:
+            gone.append(f"the output of {_many(self.outputs, 'command or terminal', 'commands and terminals')}")
+        if self.homes:
+            gone.append(f"the agent's home of {_many(self.homes, 'workspace')}")
+        words = []
+        if gone:
             freed = "" if self.bytes is None else f" and frees at least {filesizeformat(self.bytes)}"
-            words.append(
-                f"Saving this deletes {_many(self.snapshots, 'snapshot')} of {_many(self.workspaces, 'workspace')} "
-                f"tonight{freed}."
-            )
+            words.append(f"Saving this deletes {_listed(gone)} tonight{freed}.")
         if self.to_trash:
-            words.append(f"{_many(self.to_trash, 'workspace')} that nobody uses will go to the trash.")
+            words.append(f"{_many(self.to_trash, 'workspace')} that nobody uses will go to the trash tonight.")
+        if self.to_warn:
+            words.append(
+                f"People are warned about {_many(self.to_warn, 'workspace')} that nobody uses; what stays unused goes "
+                "to the trash."
+            )
         if words and self.pinned:
             words.append(f"{self.pinned} pinned {'one stays' if self.pinned == 1 else 'ones stay'}.")
         return " ".join(words) or "Saving this deletes nothing tonight."
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _many(count: int, what: str, many: str = "") -> str:
+    return f"{count:,} {what if count == 1 else many or what + 's'}"
 
 
 def preview(policy: RetentionPolicy, *, weigh: bool = True) -> Preview:
@@ -91,7 +184,10 @@ def preview(policy: RetentionPolicy, *, weigh: bool = True) -> Preview:
         workspaces=len({workspace for _, workspace, _ in due}),
         pinned=Snapshot.objects.filter(old).count() if due else 0,
         bytes=_freed(policy.team_id, {pk for pk, _, _ in due}) if due and weigh else None,
-        to_trash=unused_due(policy).count(),
+        homes=homes_due(policy).count(),
+        outputs=len(outputs_due(policy)),
+        to_trash=(to_trash := unused_due(policy).count()),
+        to_warn=unused(policy).count() - to_trash,
     )
 
 
@@ -120,10 +216,12 @@ def sweep():
                 snapshots_due(policy).delete()
                 data = {"snapshots": len(gone), "days": policy.snapshot_days}
                 Event.objects.record(policy.team, actor=SWEEPER, verb="retention.swept", subject=policy.team, data=data)
+        _warn(policy)
         for workspace in unused_due(policy):
             # By way of the trash, with a snapshot of everything first: whoever misses it brings it back.
             with suppress(Problem):  # somebody was faster
                 lifecycle.trash(workspace, by=SWEEPER)
+        _forget(policy)
     for workspace in Workspace.objects.in_trash().filter(purge_at__lte=clock.now()):
         effects.submit(
             f"{lifecycle.KINDS}.purge",
@@ -132,6 +230,28 @@ def sweep():
             exclusive=True,
             dedupe=f"purge:{workspace.pk}:{workspace.purge_at.isoformat()}",
         )
+
+
+def _warn(policy):
+    stale = Q(warned_at=None) | Q(warned_at__lte=F("last_active_at"))
+    for workspace in unused(policy).filter(stale):
+        with transaction.atomic():
+            if Workspace.objects.filter(stale, pk=workspace.pk).update(warned_at=clock.now()):
+                workspace.refresh_from_db(fields=["warned_at"])
+                data = {"until": goes_at(workspace, policy).isoformat(), "days": policy.unused_workspace_days}
+                lifecycle.record(workspace, SWEEPER, "workspace.warned", data)
+
+
+def _forget(policy):
+    """One effect for each workspace that has something to forget."""
+    homes = set(homes_due(policy).values_list("pk", flat=True))
+    programs: dict = {pk: [] for pk in homes}
+    for pk, effect in outputs_due(policy):
+        programs.setdefault(pk, []).append(str(effect))
+    under_way = Effect.objects.open().filter(kind=FORGET).values_list("workspace", flat=True)
+    for workspace in Workspace.objects.filter(pk__in=programs.keys() - set(under_way)):
+        args = {"home": workspace.pk in homes, "programs": programs[workspace.pk]}
+        effects.submit(FORGET, workspace=workspace, by=SWEEPER, args=args, exclusive=True)
 
 
 def kept_trees(team) -> list[str]:

@@ -2,15 +2,13 @@
 
 from csp.constants import SELF, UNSAFE_INLINE
 from csp.decorators import csp_update
-from django.core.handlers.asgi import ASGIRequest
-from django.http import StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import Slice, carry_out, in_threads, must, signed_in
+from dashboard import clock
+from dashboard.pages import Slice, carry_out, download, must, signed_in
 from workspaces import effects, programs, terminals
-from workspaces.file_pages import RAW_POLICY
 from workspaces.head import find, look
 from workspaces.models import Terminal
 
@@ -58,7 +56,15 @@ def terminal(request, team, key, pk):
 def recording(request, team, key, pk):
     """The recording so far, played."""
     head, found = _look(request, team, key, pk)
-    return render(request, "workspaces/terminal_recording.html", _context(head, found))
+    context = _context(head, found) | {"asked": _asked_meanwhile(found)}
+    return render(request, "workspaces/terminal_recording.html", context)
+
+
+def _asked_meanwhile(terminal) -> list[tuple]:
+    """(action, seconds into the recording): an agent in it, or another one in the workspace, asked for it then."""
+    began = terminals.began_at(terminal)
+    actions = terminal.workspace.actions.filter(created_at__gte=began, created_at__lte=terminal.ended_at or clock.now())
+    return [(action, (action.created_at - began).total_seconds()) for action in actions.order_by("created_at")[:200]]
 
 
 @signed_in
@@ -67,7 +73,7 @@ def cast(request, team, key, pk):
     """The recording so far as an asciicast, version 2."""
     _, found = _look(request, team, key, pk)
     lines = (line.encode() for line in terminals.cast_of(found))
-    return _download(request, lines, f"{key}-{str(pk)[:8]}.cast", "application/x-asciicast")
+    return download(request, lines, f"{key}-{str(pk)[:8]}.cast", "application/x-asciicast")
 
 
 @signed_in
@@ -75,13 +81,14 @@ def cast(request, team, key, pk):
 def log(request, team, key, pk):
     """The raw bytes so far."""
     _, found = _look(request, team, key, pk)
-    return _download(request, terminals.log_of(found), f"{key}-{str(pk)[:8]}.log", "application/octet-stream")
+    return download(request, terminals.log_of(found), f"{key}-{str(pk)[:8]}.log")
 
 
 def _look(request, team, key, pk):
     head = look(request, team, key, TAB)
+    # Those whose recording is gone have nothing to show; the list says how they ended.
     rows = Terminal.objects.select_related("effect", "run")
-    return head, get_object_or_404(rows, pk=pk, workspace=head.workspace)
+    return head, get_object_or_404(rows, pk=pk, workspace=head.workspace, swept_at=None)
 
 
 def _context(head, found) -> dict:
@@ -97,16 +104,3 @@ def _context(head, found) -> dict:
 
 def _may_type(head) -> bool:
     return head.caller.can("type_in_terminal", head.workspace.team_id) and not head.workspace.trashed_at
-
-
-def _download(request, chunks, name, kind):
-    return StreamingHttpResponse(
-        in_threads(chunks) if isinstance(request, ASGIRequest) else chunks,
-        content_type=kind,
-        headers={
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "Content-Security-Policy": RAW_POLICY,
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "private, no-store",
-        },
-    )

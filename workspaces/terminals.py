@@ -2,7 +2,10 @@
 
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+
+from django.db.models import Q
 
 from workspaces import effects, places
 from workspaces.drivers.base import DriverError
@@ -41,6 +44,21 @@ def folder_of(terminal: Terminal) -> Path:
     return places.program_of(terminal.workspace_id, terminal.effect_id)
 
 
+def began_at(terminal: Terminal) -> datetime:
+    """When its recording begins: its program starts a moment after it was asked for, or once the workspace is awake."""
+    try:
+        return datetime.fromtimestamp((folder_of(terminal) / "claim").stat().st_mtime, UTC)
+    except OSError:
+        return terminal.created_at
+
+
+def open_at(workspace_id, moment: datetime) -> list[tuple[Terminal, float]]:
+    """The terminals of a workspace that were open then, newest first, with the seconds into their recordings."""
+    meanwhile = Terminal.objects.filter(Q(ended_at=None) | Q(ended_at__gte=moment), created_at__lte=moment)
+    found = meanwhile.filter(workspace=workspace_id, swept_at=None).select_related("effect").order_by("-created_at")[:3]
+    return [(terminal, max(0.0, (moment - began_at(terminal)).total_seconds())) for terminal in found]
+
+
 def is_over(pk) -> bool:
     return effects.is_over(Effect.objects.get(terminal=pk))
 
@@ -69,6 +87,9 @@ def end_of(pk) -> tuple[int | None, str]:
 def how_it_ended(terminal: Terminal, move: str = "") -> tuple[int | None, str]:
     """(exit status, words) of one that is over; comes with its effect and run. `move` ended it, if anything did."""
     folder = folder_of(terminal)
+    if terminal.swept_at:
+        status = terminal.exit_status
+        return status, f"It ended{f' with status {status}' if status else ''}; its recording is no longer kept."
     end = client.status(folder).exit if folder.exists() else None
     if end is None or end.reason == "not_started":
         outcome = terminal.effect.outcome or {}

@@ -32,6 +32,7 @@ urlpatterns = [
     path(f"{AT}pause/", views.pause, name="workspace-pause"),
     path(f"{AT}resume/", views.resume, name="workspace-resume"),
     path(f"{AT}stop/", views.stop, name="workspace-stop"),
+    path(f"{AT}wanted/", views.wanted, name="workspace-wanted"),
     path(f"{AT}retry/", views.retry, name="workspace-retry"),
     path(f"{AT}reset/", views.reset, name="workspace-reset"),
     path(f"{AT}awake/", life_pages.keep_awake, name="workspace-awake"),
@@ -68,6 +69,8 @@ urlpatterns = [
     path(f"{AT}snapshots/", views.snapshots, name="workspace-snapshots"),
     path(f"{AT}snapshots/take/", views.take_snapshot, name="snapshot-take"),
     path(f"{AT}snapshots/<int:number>/", views.snapshot, name="snapshot"),
+    path(f"{AT}snapshots/<int:number>/pin/", views.pin, name="snapshot-pin"),
+    path(f"{AT}snapshots/<int:number>/archive/", views.archive, name="snapshot-archive"),
     path(f"{AT}snapshots/<int:number>/fork/", leaving_pages.fork, name="snapshot-fork"),
     path(f"{AT}snapshots/<int:number>/restore/", views.restore, name="snapshot-restore"),
 ]

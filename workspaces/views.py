@@ -2,14 +2,15 @@
 
 from django.contrib import messages
 from django.db.models import Q
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import Slice, asked, carry_out, must, signed_in
+from dashboard.pages import Slice, asked, came_from, carry_out, download, must, signed_in
 from dashboard.problems import Problem
-from workspaces import history, lifecycle
+from workspaces import history, lifecycle, retention
 from workspaces.checks import checks_of, failing, in_words
 from workspaces.forms import NewWorkspace
 from workspaces.head import Move, find, look, with_what_lists_need
@@ -68,7 +69,8 @@ def new(request):
     teams = [team for team in Team.objects.visible_to(caller).order_by("name") if caller.can("create_workspace", team)]
     if not teams:
         must(caller, "create_workspace", None)
-    form = NewWorkspace(request.POST or None, teams=teams, initial={"key": request.GET.get("key", "")})
+    wished = {"key": request.GET.get("key", "")}
+    form = NewWorkspace(request.POST or None, request.FILES or None, teams=teams, initial=wished)
     if request.method == "POST" and form.is_valid():
         try:
             made, is_new = lifecycle.create(
@@ -154,6 +156,33 @@ def snapshot(request, team, key, number):
     )
 
 
+@signed_in
+@require_POST
+def pin(request, team, key, number):
+    """Keep a snapshot whatever retention says, or no longer."""
+    workspace = find(request, team, key)
+    must(request.caller, "use_workspace", workspace.team_id)
+    found = _snapshot(workspace, number)
+    return carry_out(
+        request,
+        lambda: lifecycle.pin(found, asked(request, "pinned")["pinned"] == "yes", by=request.caller.actor),
+        then=reverse("snapshot", args=[team, key, number]),
+    )
+
+
+@signed_in
+@require_safe
+def archive(request, team, key, number):
+    """The files of a snapshot, as a download."""
+    head = look(request, team, key, "workspace-snapshots")
+    found = _snapshot(head.workspace, number)
+    try:
+        chunks = history.archive(found)
+    except Problem as problem:
+        return HttpResponse(problem.detail + "\n", status=problem.status, content_type="text/plain; charset=utf-8")
+    return download(request, chunks, f"{key}-{number}.tar.zst", "application/zstd")
+
+
 def _snapshot(workspace, number) -> Snapshot:
     rows = Snapshot.objects.select_related("manifest", "parent")
     return get_object_or_404(rows, workspace=workspace, number=number)
@@ -224,6 +253,20 @@ def resume(request, team, key):
 @require_POST
 def stop(request, team, key):
     return _moved(request, team, key, "use_workspace", lifecycle.stop)
+
+
+@signed_in
+@require_POST
+def wanted(request, team, key):
+    """Take back the warning that it goes to the trash."""
+    workspace = find(request, team, key)
+    must(request.caller, "use_workspace", workspace.team_id)
+    return carry_out(
+        request,
+        lambda: retention.keep(workspace, by=request.caller.actor),
+        then=came_from(request, reverse("workspace", args=[team, key])),
+        say=f"{key} stays.",
+    )
 
 
 @signed_in

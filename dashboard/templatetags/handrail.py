@@ -247,6 +247,12 @@ def size(count) -> str:
 
 
 @register.filter
+def minutes(seconds) -> str:
+    """75.2 as 1:15."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+@register.filter
 def ago(moment) -> str:
     """How long ago, or how long until, in the words of the pages: "just now", "4 min ago", "in 27 min"."""
     if not moment:

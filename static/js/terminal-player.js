@@ -14,7 +14,7 @@ const slider = bar.querySelector("input");
 const speed = bar.querySelector("select");
 const { terminal, element } = await openScreen({ disableStdin: true, cursorBlink: false });
 
-const events = []; // [seconds, kind, data], silences cut
+const events = []; // [seconds with silences cut, kind, data, seconds as they were]
 let next = 0; // the first event that is not on the screen
 let now = 0; // seconds
 let playing = false;
@@ -61,6 +61,13 @@ function seek(seconds) {
   drawUntil(seconds);
 }
 
+// To a moment as it was, such as that of an action; `moment` in seconds since the recording began.
+function jump(moment) {
+  const before = events.findLast((event) => event[3] <= moment);
+  seek(before ? Math.min(before[0] + moment - before[3], before[0] + SILENCE_S) : 0);
+  say("quiet", playing ? "Playing" : "Paused");
+}
+
 function frame(at) {
   if (!playing) return;
   drawUntil(now + ((at - before) / 1000) * Number(speed.value));
@@ -92,7 +99,7 @@ async function load() {
     if (!Array.isArray(row)) return terminal.resize(row.width, row.height);
     cut += Math.max(0, row[0] - last - SILENCE_S);
     last = row[0];
-    events.push([row[0] - cut, row[1], row[2]]);
+    events.push([row[0] - cut, row[1], row[2], row[0]]);
   };
   for (;;) {
     const { done, value = "" } = await reader.read();
@@ -114,13 +121,24 @@ slider.addEventListener("input", () => {
   say("quiet", playing ? "Playing" : "Paused");
 });
 
+document.getElementById("terminal-asked")?.addEventListener("click", (event) => {
+  const link = event.target.closest("[data-at]");
+  if (!link || button.disabled || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  event.currentTarget.open = false;
+  history.replaceState(null, "", link.href);
+  jump(Number(link.dataset.at));
+});
+
 try {
   const whole = await load();
   slider.max = String(Math.max(length(), 0.01));
   button.disabled = slider.disabled = false;
   element.dataset.loaded = "";
   show();
-  say("quiet", whole ? "Ready to play" : "Ready to play; this is the beginning, the download has all");
+  const asked = Number(new URLSearchParams(location.search).get("at"));
+  if (asked > 0) jump(asked);
+  else say("quiet", whole ? "Ready to play" : "Ready to play; this is the beginning, the download has all");
 } catch {
   say("red", "The recording could not be loaded.");
 }

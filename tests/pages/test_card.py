@@ -6,6 +6,7 @@ import pytest
 
 from approvals.models import Action, Decision, Status
 from dashboard import clock
+from dashboard.models import Event
 
 from .conftest import FORCE, LIST, PUSH
 
@@ -274,3 +275,19 @@ def test_evidence_that_cannot_be_had_says_why(ask, bob, browser_of, read, worksp
     text = read(browser_of(bob), card(action))
     assert "The runner does not answer" in text
     assert "on: push" in text
+
+
+def test_a_reviewer_gives_it_more_time_and_a_viewer_does_not(ask, bob, vera, browser_of, settings):
+    settings.HANDRAIL_EXPIRY_SECONDS = 3600
+    action, late = ask(expires_in_s=60), ask({"command": "git push origin late"}, expires_in_s=1)
+    here = f"/actions/{action.pk}/"
+    assert f'action="{here}extend/"' in browser_of(bob).get(here).content.decode()
+    assert browser_of(vera).post(f"{here}extend/").status_code == 403
+    assert browser_of(bob).post(f"{here}extend/").headers["Location"] == here
+    was, until = action.expires_at, Action.objects.get(pk=action.pk).expires_at
+    assert timedelta(minutes=55) < until - was <= timedelta(minutes=60)
+    assert Event.objects.get(verb="action.extended").data["until"] == until.isoformat()
+    Action.objects.filter(pk=late.pk).update(expires_at=late.created_at)
+    answer = browser_of(bob).post(f"/actions/{late.pk}/extend/", follow=True)
+    assert "This expired before anyone answered." in answer.content.decode()
+    assert Action.objects.get(pk=late.pk).status == "expired"

@@ -1,5 +1,6 @@
 """Retention in the Django admin: what would go is shown before it is saved, and only these very rules are confirmed."""
 
+import html
 from datetime import timedelta
 
 import pytest
@@ -8,9 +9,9 @@ from django.contrib.auth import get_user_model
 from dashboard import clock
 from dashboard.models import Event
 from workspaces import retention
-from workspaces.models import Effect, RetentionPolicy, Snapshot, State, Workspace
+from workspaces.models import Command, Effect, RetentionPolicy, Snapshot, State, Workspace
 
-from .conftest import make_workspace
+from .conftest import make_command, make_workspace
 
 CHANGE = "/admin/workspaces/retentionpolicy/"
 
@@ -98,32 +99,69 @@ def test_the_newest_stay_however_old(operator, policy, old):
     assert (found.snapshots, found.workspaces, found.pinned) == (5, 1, 1)
 
 
-def test_what_nobody_uses_goes_to_the_trash_and_nothing_else(operator, policy, team, agent):
-    long_ago = clock.now() - timedelta(days=40)
+@pytest.fixture
+def unused(team, agent):
+    """Workspaces in every state, unused for forty days: {state: workspace}; one that was used, one that is busy."""
     places = {state: make_workspace(team, agent, f"w-{state}", state=state) for state in State.values}
-    recent = make_workspace(team, agent, "recent", state=State.STOPPED)
-    Workspace.objects.exclude(pk=recent.pk).update(last_active_at=long_ago)
     busy = make_workspace(team, agent, "busy", state=State.STOPPED)
-    Workspace.objects.filter(pk=busy.pk).update(last_active_at=long_ago)
     Effect.objects.create(workspace=busy, kind="workspaces.runner.kinds.resume", due_at=clock.now())
-    response = save(operator, policy, unused_workspace_days="30")
-    assert "3 workspaces that nobody uses will go to the trash." in response.content.decode()
-    save(operator, policy, unused_workspace_days="30", confirmed="on", seen=seen(response))
+    Workspace.objects.update(last_active_at=clock.now() - timedelta(days=40))
+    make_workspace(team, agent, "recent", state=State.STOPPED)
+    return {state: places[state] for state in (State.PAUSED, State.STOPPED, State.FAILED)}
+
+
+def asked_for(kind) -> set:
+    return set(Effect.objects.filter(kind=f"workspaces.runner.kinds.{kind}").values_list("workspace", flat=True))
+
+
+def test_people_are_warned_a_week_before_what_nobody_uses_goes_to_the_trash(operator, policy, unused):
+    response = save(operator, policy, unused_workspace_days="30", home_days="")
+    assert "People are warned about 3 workspaces that nobody uses;" in response.content.decode()
+    save(operator, policy, unused_workspace_days="30", home_days="", confirmed="on", seen=seen(response))
     for _ in range(2):
         retention.sweep()
-    asked = Effect.objects.filter(kind="workspaces.runner.kinds.trash").values_list("workspace", flat=True)
-    assert set(asked) == {places[state].pk for state in (State.PAUSED, State.STOPPED, State.FAILED)}
-    assert len(asked) == 3
+    warned = Event.objects.filter(verb="workspace.warned").values_list("workspace_id", flat=True)
+    assert (sorted(warned), asked_for("trash")) == (sorted(w.pk for w in unused.values()), set())
+    # A week later, but one was used meanwhile.
+    Workspace.objects.exclude(warned_at=None).update(warned_at=clock.now() - timedelta(days=8))
+    Workspace.objects.filter(pk=unused[State.PAUSED].pk).update(last_active_at=clock.now())
+    policy.refresh_from_db()
+    assert "2 workspaces that nobody uses will go to the trash tonight." in str(retention.preview(policy))
+    for _ in range(2):
+        retention.sweep()
+    assert asked_for("trash") == {unused[State.STOPPED].pk, unused[State.FAILED].pk}
+
+
+def test_keep_it_takes_the_warning_back(policy, unused, lena, vera, browser_of, read):
+    RetentionPolicy.objects.update(unused_workspace_days=30)
+    retention.sweep()
+    text = read(browser_of(lena), "/")
+    assert (text.count("Nothing to do if that is fine."), text.count("Keep it")) == (3, 3)
+    here = f"/w/payments/{unused[State.STOPPED].key}/"
+    assert "It goes to the trash" in read(browser_of(vera), here)
+    assert browser_of(vera).post(f"{here}wanted/").status_code == 403
+    assert browser_of(lena).post(f"{here}wanted/", {"next": "/"}).headers["Location"] == "/"
+    assert "It goes to the trash" not in read(browser_of(lena), here)
+    assert read(browser_of(lena), "/").count("Keep it") == 2
+
+
+def test_old_homes_and_outputs_are_asked_away_once(operator, policy, unused, workspace):
+    Workspace.objects.filter(pk=workspace.pk).update(state=State.STOPPED)
+    old, young = make_command(workspace), make_command(workspace)
+    Command.objects.filter(pk=old.pk).update(ended_at=clock.now() - timedelta(days=91))
+    Command.objects.filter(pk=young.pk).update(ended_at=clock.now() - timedelta(days=89))
+    words = "Saving this deletes the output of 1 command or terminal and the agent's home of 3 workspaces tonight."
+    assert words in html.unescape(save(operator, policy).content.decode())
+    for _ in range(2):
+        retention.sweep()
+    found = {e.workspace_id: e.args for e in Effect.objects.filter(kind="workspaces.runner.kinds.forget")}
+    assert found.pop(workspace.pk) == {"home": False, "programs": [str(old.effect_id)]}
+    assert found == {w.pk: {"home": True, "programs": []} for w in unused.values()}
 
 
 def test_the_list_says_what_goes_tonight(operator, policy, old):
     RetentionPolicy.objects.update(snapshot_days=90, keep_newest_snapshots=0)
     assert "Deletes 9 snapshots of 1 workspace tonight." in operator.get(CHANGE).content.decode()
-
-
-def test_what_is_not_kept_to_yet_says_so(operator, policy):
-    text = operator.get(f"{CHANGE}{policy.pk}/change/").content.decode()
-    assert text.count("Not yet in this version") == 2
 
 
 def test_the_admin_begins_with_retention(operator, policy):
@@ -135,6 +173,7 @@ def test_an_environment_saved_in_the_admin_is_the_next_version_and_in_the_log(op
     was = workspace.environment
     form = {"team": was.team_id, "name": "default", "driver": "sandbox", "checks": '{"tests": "make test"}'}
     form |= {"egress": "{}", "limits": "{}", "minimum_isolation": "namespace", "idle_seconds": "0"}
+    form |= {"services": "{}", "stop_seconds": "0"}
     assert operator.post(f"/admin/workspaces/environment/{was.pk}/change/", form).status_code == 302
     workspace.refresh_from_db()
     assert workspace.environment == was

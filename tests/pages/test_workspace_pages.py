@@ -43,7 +43,7 @@ def test_a_place_in_a_list_that_makes_no_sense_is_the_beginning(workspace, alice
 
 
 def test_a_new_one_is_made_by_its_form(team, lena, browser_of):
-    fields = {"team": "payments", "key": "task-1", "setup": "true\r\ntrue\r\n", "driver": "sandbox"}
+    fields = {"team": "payments", "key": "task-1", "setup": "true\r\ntrue\r\n", "where": "driver:sandbox"}
     response = browser_of(lena).post("/workspaces/new/", fields)
     assert response.headers["Location"] == "/w/payments/task-1/"
     made = Workspace.objects.get(key="task-1")
@@ -59,7 +59,7 @@ def test_a_new_one_is_made_by_its_form(team, lena, browser_of):
         ({"key": "x", "git": "ext::sh -c id"}, 'role="alert"'),
         ({"key": "x", "git": "--upload-pack=x"}, 'role="alert"'),
         ({"key": "x", "git": "/etc"}, 'role="alert"'),
-        ({"key": "x", "driver": "rocket"}, "Select a valid choice"),
+        ({"key": "x", "where": "driver:rocket"}, "Select a valid choice"),
     ],
 )
 def test_a_form_that_makes_no_sense_says_why(team, lena, browser_of, fields, words):
@@ -67,6 +67,18 @@ def test_a_form_that_makes_no_sense_says_why(team, lena, browser_of, fields, wor
     assert response.status_code == 200
     assert words in response.content.decode()
     assert not Workspace.objects.exists()
+
+
+def test_one_is_made_from_an_environment_that_says_where_it_runs(team, lena, browser_of, read):
+    made = Environment.objects.create(team=team, name="repo-ci", version=3, setup="make deps")
+    text = read(browser_of(lena), "/workspaces/new/")
+    assert "repo-ci, version 3. Sandbox: sees only its folder and no network." in text
+    fields = {"team": "payments", "key": "task-2", "where": f"environment:{made.pk}"}
+    assert browser_of(lena).post("/workspaces/new/", fields).status_code == 302
+    assert Workspace.objects.get(key="task-2").environment == made
+    twice = browser_of(lena).post("/workspaces/new/", fields | {"key": "task-3", "setup": "true"})
+    assert "The environment brings its own set-up script." in twice.content.decode()
+    assert not Workspace.objects.filter(key="task-3").exists()
 
 
 def test_the_same_name_with_another_source_is_refused_in_words(workspace, lena, browser_of, settings, tmp_path):

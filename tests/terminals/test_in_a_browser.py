@@ -13,6 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
 from tests.terminals.viewers import Viewer
+from tests.workspaces.conftest import Desk
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -300,3 +301,33 @@ def test_a_recording_is_played_searched_and_moved_about_in(person, opened, at, l
     page.get_by_role("searchbox", name="Search in the terminal").press_sequentially("step")
     expect(page.locator("#terminal-found")).to_have_text(re.compile(r"\d of 2"))
     assert serious(page) == []
+
+
+def test_from_an_action_to_its_place_in_the_recording_and_back(person, product, lead):
+    agent = Desk(product, product.agent_token("asks-in-a-terminal"))
+    key = agent.create()["key"]
+    argv = ["bash", "-c", "echo before; read -r; echo after; sleep 0.5"]
+    terminal = lead.post(f"/workspaces/{key}/terminals", {"argv": argv}).json["id"]
+    page = person("lead")
+    ready(page, f"/w/main/{key}/terminals/{terminal}/")
+    shows(page, "before")
+    ask = {"tool": "Bash", "arguments": {"command": "git push"}, "mode": "gate", "workspace": key}
+    asked = agent.post("/actions", ask).json
+    page.wait_for_timeout(300)
+    page.locator("textarea.xterm-helper-textarea").focus()
+    page.keyboard.type("\n")
+    expect(page.locator("#terminal-state")).to_have_text("It ended.")
+    page.goto(f"/actions/{asked['id']}/")
+    page.keyboard.press("t")
+    page.wait_for_selector("[data-loaded]")
+    expect(page.locator("#terminal-state")).to_have_text("Paused")
+    shows(page, "before")
+    assert "after" not in page.evaluate(SPOKEN)
+    page.locator("#terminal-player input").fill("100")
+    shows(page, "after")
+    page.locator("#terminal-asked summary").click()
+    page.locator("#terminal-asked [data-at]").click()
+    page.wait_for_function(f"() => !({SPOKEN}).includes('after')")
+    page.locator("#terminal-asked summary").click()
+    page.get_by_role("link", name=re.compile("^A-")).click()
+    expect(page.locator("#card")).to_contain_text("git push")

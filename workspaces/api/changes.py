@@ -4,6 +4,7 @@ from django.http import HttpResponse
 from ninja import Query, Router, Status
 
 from dashboard.contract import PROBLEMS
+from dashboard.pages import download
 from workspaces import effects, history, lifecycle, schemas
 from workspaces.api.finding import CONTROLLED, asked, ended_well, find, point_of
 
@@ -30,8 +31,7 @@ def bundle(request, key: str):
     """A git bundle of what is committed in the workspace: HEAD, branches and tags."""
     workspace = find(request, key)
     ended_well(effects.wait(lifecycle.bundle(workspace, by=request.auth.actor), 120))
-    headers = CONTROLLED | {"Content-Disposition": f'attachment; filename="{workspace.key}.bundle"'}
-    return HttpResponse(history.read_bundle(workspace), content_type="application/octet-stream", headers=headers)
+    return download(request, history.read_bundle(workspace), f"{workspace.key}.bundle")
 
 
 @router.post("/workspaces/{key}/push", response={202: schemas.PushOut | schemas.AskedOut} | PROBLEMS, tags=["changes"])

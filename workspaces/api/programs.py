@@ -9,7 +9,7 @@ from ninja import Header, Query, Router, Status
 
 from dashboard.contract import PROBLEMS, AsyncBearer
 from dashboard.live import feed
-from dashboard.problems import not_found
+from dashboard.problems import Problem, not_found
 from workspaces import effects, lifecycle, programs, schemas
 from workspaces.api.finding import CONTROLLED, LONGEST_WAIT, asked, find, page_of
 from workspaces.models import Command, Workspace
@@ -79,6 +79,8 @@ async def get_command(request, id: str, wait: float = 0):
 async def command_output(request, id: str, offset: int = Query(0, ge=0, le=2**53), follow: bool = False):
     """Raw bytes from an offset; with follow=1 streamed until it ends."""
     command = await sync_to_async(_command)(request, id)
+    if command.swept_at:
+        raise Problem(404, f"Its output was kept until {command.swept_at:%-d %b %Y}.")
     return await stream_output(command.workspace_id, command.effect_id, offset, follow)
 
 

@@ -1,17 +1,12 @@
 """Snapshots, and the way back to one."""
 
-import asyncio
-import os
-import threading
-
 from asgiref.sync import sync_to_async
-from django.http import StreamingHttpResponse
 from ninja import Router, Status
 
 from dashboard.contract import PROBLEMS, AsyncBearer
+from dashboard.pages import download
 from workspaces import effects, history, lifecycle, schemas
 from workspaces.api.finding import (
-    CONTROLLED,
     asked,
     ended_well,
     find,
@@ -69,33 +64,8 @@ def manifest(request, key: str, n: str):
 def archive(request, key: str, n: str):
     """The files as .tar.zst."""
     snapshot = _snapshot(request, key, n)
-    store = history.store_of(snapshot.workspace)
     name = f"{snapshot.workspace.key}-{snapshot.number}.tar.zst"
-    return StreamingHttpResponse(
-        _piped(lambda out: store.archive(snapshot.tree_hex, out)),
-        content_type="application/zstd",
-        headers=CONTROLLED | {"Content-Disposition": f'attachment; filename="{name}"'},
-    )
-
-
-async def _piped(write):
-    """What `write(file)` writes, as chunks; a reader that goes away ends the writer by a broken pipe."""
-    reading, writing = os.pipe()
-
-    def fill():
-        try:
-            with os.fdopen(writing, "wb") as out:
-                write(out)
-        except BrokenPipeError:
-            pass  # nobody listens any more
-
-    thread = threading.Thread(target=fill, daemon=True)
-    thread.start()
-    try:
-        while chunk := await asyncio.to_thread(os.read, reading, 256 * 1024):
-            yield chunk
-    finally:
-        os.close(reading)
+    return download(request, history.archive(snapshot), name, "application/zstd")
 
 
 @router.post(

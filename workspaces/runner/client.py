@@ -6,7 +6,9 @@ The socket lies in a folder that only Handrail's own user can open; that is the 
 import http.client
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from itertools import chain
 from urllib.parse import urlencode
 
 import aiohttp
@@ -14,6 +16,7 @@ import aiohttp
 from dashboard.problems import Problem, unavailable
 from workspaces import places
 
+PIECE = 1 << 18  # bytes read at once
 _AWAY = "The runner does not answer; files and programs cannot be reached until it is back. `make up` starts it."
 
 
@@ -42,18 +45,27 @@ def _problem(status: int, body: bytes) -> Problem:
 
 def call(method: str, path: str, /, *, body: bytes | None = None, timeout: float = 120, **query) -> bytes:
     """One request, the whole answer. Raises Problem: what the runner said, or 503 when it is away."""
-    connection = _UnixConnection("runner", timeout=timeout)
-    try:
-        connection.request(method, _target(path, query), body=body)
-        response = connection.getresponse()
-        answer = response.read()
-    except (OSError, http.client.HTTPException) as error:
-        raise unavailable(_AWAY) from error
-    finally:
-        connection.close()
-    if response.status >= 400:
-        raise _problem(response.status, answer)
-    return answer
+    return b"".join(_answer(method, path, query, body, timeout))
+
+
+def pieces(path: str, /, *, timeout: float = 120, **query) -> Iterator[bytes]:
+    """The answer to a GET as it comes, for whoever hands it on. Problems are raised now, before the first piece."""
+    answer = _answer("GET", path, query, None, timeout)
+    first = next(answer, b"")
+    return chain([first], answer)
+
+
+def _answer(method, path, query, body, timeout) -> Iterator[bytes]:
+    with closing(_UnixConnection("runner", timeout=timeout)) as connection:
+        try:
+            connection.request(method, _target(path, query), body=body)
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise _problem(response.status, response.read())
+            while piece := response.read(PIECE):
+                yield piece
+        except (OSError, http.client.HTTPException) as error:
+            raise unavailable(_AWAY) from error
 
 
 def ask(method: str, path: str, /, **rest):

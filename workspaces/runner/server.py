@@ -15,7 +15,7 @@ from dashboard.problems import Problem, not_found
 from workspaces import places
 from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
-from workspaces.hosts.recording import Output
+from workspaces.hosts.recording import Output, segments
 from workspaces.models import State, Workspace
 from workspaces.runner import asking_git, files, leaks, snapshots, vitals, weighing
 from workspaces.store import StoreError
@@ -226,6 +226,12 @@ async def output(request):
             await response.write(part.data if isinstance(part, Output) else _gap_words(part))
     await response.write_eof()
     return response
+
+
+@routes.get("/workspaces/{id}/programs/{program}/output/length")
+async def length(request):
+    """{"length": how far the output goes so far}"""
+    return web.json_response({"length": max((start + size for start, size in segments(_program(request))), default=0)})
 
 
 async def _await_start(folder: Path):

@@ -1,6 +1,7 @@
 """What the runner can be asked to carry out: `Effect.kind` is the dotted path of one of these."""
 
 from workspaces.runner.kinds.ends import Ended, Pause, Purge, Stop, Trash
+from workspaces.runner.kinds.forgets import Forget
 from workspaces.runner.kinds.leaving import MakeBundle, Push
 from workspaces.runner.kinds.points import RestorePoint, TakePoint
 from workspaces.runner.kinds.renewing import Renew
@@ -15,6 +16,7 @@ stop = Stop()
 ended = Ended()
 trash = Trash()
 purge = Purge()
+forget = Forget()
 snapshot = TakePoint()
 restore = RestorePoint()
 prove = Prove()

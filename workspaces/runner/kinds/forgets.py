@@ -1,0 +1,47 @@
+"""What retention takes away while a workspace stays: the agent's home, and what old programs printed."""
+
+import shutil
+from pathlib import Path
+
+from dashboard import clock
+from workspaces import lifecycle, places
+from workspaces.models import Command, State, Terminal, Workspace
+from workspaces.runner.job import Kind
+
+ASLEEP = (State.PAUSED, State.STOPPED, State.FAILED)
+
+
+class Forget(Kind):
+    """args: {home: bool, programs: [effect ids]}. Exclusive, so that nothing starts meanwhile; doing it twice is the
+    same as once."""
+
+    async def perform(self, job):
+        workspace = await job.refresh()
+        await job.started()
+        home = bool(job.args.get("home")) and workspace.state in ASLEEP
+        if home:
+            await job.thread(_empty, places.folder_of(workspace.pk) / "home")
+        for program in job.args["programs"]:
+            folder = places.program_of(workspace.pk, program)
+            await job.thread(shutil.rmtree, folder, ignore_errors=True)
+        return {"ok": True, "home": home}
+
+    def finish(self, job, outcome):
+        if not outcome["ok"]:
+            return
+        now, programs = clock.now(), job.args["programs"]
+        if outcome["home"]:
+            Workspace.objects.filter(pk=job.workspace.pk).update(home_swept_at=now)
+        for model in (Command, Terminal):
+            model.objects.filter(workspace=job.workspace.pk, effect__in=programs).update(swept_at=now)
+        data = {"home": outcome["home"], "outputs": len(programs)}
+        lifecycle.record(job.workspace, job.by, "workspace.forgot", data)
+
+
+def _empty(folder: Path):
+    """The folder itself stays: its owner and mode are the driver's."""
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
