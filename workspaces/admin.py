@@ -78,7 +78,12 @@ class EnvironmentAdmin(admin.ModelAdmin):
 
     def save_model(self, request, obj, form, change):
         latest = Environment.objects.filter(team=obj.team, name=obj.name).order_by("-version").first()
-        fields = {name: form.cleaned_data[name] for name in form.cleaned_data if name not in ("team", "name")}
+        # An empty JSON field comes as None, which is no column of ours.
+        fields = {
+            name: Environment._meta.get_field(name).get_default() if value is None else value
+            for name, value in form.cleaned_data.items()
+            if name not in ("team", "name")
+        }
         made = environments.save(obj.team, obj.name, fields, base=latest, by=Actor.person(request.user))
         # What the admin tells of afterwards is what was made, not the row that was opened.
         obj.pk, obj.version = made.pk, made.version
