@@ -16,13 +16,17 @@ logger = logging.getLogger("handrail.gate")
 ALLOWED = (Tier.LOW, Tier.MEDIUM)
 PEOPLE = {Tier.CRITICAL: 2}  # how many different people must approve; everything else that waits needs one
 TITLE = 300
-# Handrail's own verbs (approvals.verbs), which no rule can allow: {tool: headline}. All but the push can be undone.
+# Handrail's own verbs (approvals.verbs), which no rule can allow: {tool: headline}.
 OWN_VERBS = {
     "Handrail.Delete": "Move the workspace {key} to the trash",
     "Handrail.Reset": "Put {key} back to the snapshot after set-up",
     "Handrail.Restore": "Put {key} back to snapshot {snapshot}",
     "Handrail.Push": "Push {key} to the branch {branch} of {remote}",
+    "Handrail.Allow": "Let {key} reach {host}, {how_long}",
 }
+
+FOR_GOOD = ("Handrail.Push", "Handrail.Allow")  # what left the workspace does not come back
+HOW_LONG = {"once": "once", "workspace": "from now on", "environment": "and let its environment reach it"}
 
 
 class Unjudged(Exception):
@@ -57,9 +61,11 @@ class Reading:
 def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, mcp_server: str = "") -> Reading:
     """Ask the policy in force. Raises Unjudged."""
     if tool in OWN_VERBS:
-        known = {"snapshot": "", "branch": "", "remote": workspace.source.get("git"), **arguments}
+        how_long = HOW_LONG.get(arguments.get("scope"), "")
+        known = {"snapshot": "", "branch": "", "host": "", "remote": workspace.source.get("git")}
+        known |= arguments | {"how_long": how_long}
         title = OWN_VERBS[tool].format(key=workspace.key, **known)[:TITLE]
-        undo = "no" if tool == "Handrail.Push" else "yes"
+        undo = "no" if tool in FOR_GOOD else "yes"
         why = "Waits because an agent does not do this to a workspace by itself."
         return Reading(tier=Tier.HIGH.value, reasons=[why], undo=undo, title=title)
     try:

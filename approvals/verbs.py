@@ -1,7 +1,8 @@
 """Handrail's own verbs as actions: what an agent wishes of a workspace that a person must allow first.
 
-Deleting and pushing any workspace, and commands, restores and resets in a user's own folder. `ask` is called by the
-API of workspaces through the setting HANDRAIL_ASK; `carrier` is the effect's kind once the action is approved.
+Deleting and pushing any workspace, letting it reach a host, and commands, restores and resets in a user's own folder.
+`ask` is called by the API of workspaces through the setting HANDRAIL_ASK; `carrier` is the effect's kind once the
+action is approved.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from approvals.models import Action, Status
 from approvals.reading import OWN_VERBS, content, with_all
 from dashboard.models import Actor
 from dashboard.problems import conflict
-from workspaces import effects, lifecycle
+from workspaces import effects, lifecycle, network
 from workspaces.models import Effect
 from workspaces.runner.job import Kind
 
@@ -39,6 +40,7 @@ VERBS = {
         "Handrail.Restore",
         lambda workspace, wish, by: lifecycle.restore(workspace, wish["snapshot"], by=by, paths=wish.get("paths")),
     ),
+    "allow": Verb("Handrail.Allow", lambda workspace, wish, by: network.allow_by_runner(workspace, wish, by=by)),
     "push": Verb("Handrail.Push", lambda workspace, wish, by: lifecycle.push(workspace, wish["branch"], by=by)),
 }
 assert {verb.tool for verb in VERBS.values()} == set(OWN_VERBS)
@@ -48,7 +50,7 @@ def must_ask(caller, workspace, verb: str) -> bool:
     """An agent deletes nothing by itself, and in a user's own folder it changes nothing by itself."""
     if caller.is_person:
         return False
-    return verb in ("delete", "push") or workspace.environment.driver == "folder"
+    return verb in ("delete", "push", "allow") or workspace.environment.driver == "folder"
 
 
 def ask(caller, workspace, verb: str, wish: dict, *, idempotency_key=None) -> Action | None:

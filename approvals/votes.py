@@ -31,6 +31,8 @@ def decide(action: Action, verdict: str, *, caller, digest: str, arguments: dict
     failpoint("K4")
     if not caller.is_person or not caller.can("decide", action.team_id):
         raise not_allowed("A person with the role reviewer, lead or admin decides.")
+    if verdict != DENY and not may_say_yes(action, caller):
+        raise not_allowed("This changes the environment of every new workspace; a lead or an admin decides on it.")
     if verdict not in (APPROVE, DENY, EDIT):
         raise invalid("A verdict is approve, deny or edit.")
     if len(comment) > COMMENT:
@@ -73,6 +75,13 @@ def extend(action: Action, *, caller):
         action.refresh_from_db()
         if end_if_due(action).status != Status.PENDING:
             raise lost(action)
+
+
+def may_say_yes(action: Action, caller) -> bool:
+    """An answer gives nobody a right that they have not: an environment is changed by who may change it."""
+    if action.tool != "Handrail.Allow" or content(action)["arguments"].get("scope") != "environment":
+        return True
+    return caller.can("manage_environments", action.team_id)
 
 
 def votes(action: Action) -> list[Decision]:

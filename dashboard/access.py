@@ -25,6 +25,7 @@ MATRIX = {
     "type_in_terminal": (Role.LEAD, True),
     "restore": (Role.LEAD, True),
     "delete_workspace": (Role.LEAD, True),
+    "allow_host": (Role.REVIEWER, False),  # for one workspace; an agent asks, and whoever may decide may allow
     "write_policy": (Role.LEAD, False),
     "manage_environments": (Role.LEAD, False),
     "manage_secrets": (Role.LEAD, False),  # and say that one may stay in a snapshot
@@ -88,8 +89,14 @@ def caller_of(user) -> Caller:
     return Caller(roles=dict(Membership.objects.filter(user=user).values_list("team_id", "role")), user=user)
 
 
-def caller_by_token(token: Token) -> Caller | None:
-    """Who a live token speaks for: its agent, or its person with the role held in that team now."""
+def caller_by_token(token: Token, inside: str = "") -> Caller | None:
+    """Who a live token speaks for: its agent, or its person with the role held in that team now.
+
+    `inside`: the workspace that a request came from through handrail.internal (workspaces/egress/inside.py says so);
+    from there only that workspace's own token speaks, whatever else its programs have got hold of.
+    """
+    if inside and inside != str(token.workspace_id):
+        return None
     if token.agent_id:
         return None if token.agent.paused_at else Caller(roles={token.team_id: "agent"}, agent=token.agent, token=token)
     role = Membership.objects.filter(team=token.team_id, user=token.user_id).values_list("role", flat=True).first()

@@ -29,7 +29,7 @@ class Bearer(HttpBearer):
 
     def authenticate(self, request, token) -> Caller | None:
         found = find_token(token)
-        return caller_by_token(found) if found else None
+        return caller_by_token(found, request.headers.get("X-Handrail-Inside", "")) if found else None
 
 
 class AsyncBearer(Bearer):

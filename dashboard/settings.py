@@ -12,6 +12,7 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from dashboard.keys import make_private, read_or_make
+from workspaces.egress.addresses import read_networks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -45,6 +46,14 @@ _over_tls = _public.scheme == "https"
 # Folders under which local repositories may be cloned, and whether private addresses may be.
 HANDRAIL_LOCAL_SOURCES = [Path(p).resolve() for p in env("HANDRAIL_LOCAL_SOURCES").split(":") if p]
 HANDRAIL_PRIVATE_SOURCES = env("HANDRAIL_PRIVATE_SOURCES") == "1"
+# Private networks that workspaces may reach all the same, by names on their lists; and a file of names known here.
+try:
+    HANDRAIL_EGRESS_NETWORKS = read_networks(env("HANDRAIL_EGRESS_NETWORKS"))
+except ValueError as error:
+    raise ImproperlyConfigured(f"HANDRAIL_EGRESS_NETWORKS: {error}.") from None
+HANDRAIL_EGRESS_HOSTS = env("HANDRAIL_EGRESS_HOSTS")
+if HANDRAIL_EGRESS_HOSTS and not Path(HANDRAIL_EGRESS_HOSTS).is_file():
+    raise ImproperlyConfigured(f"HANDRAIL_EGRESS_HOSTS names a file that is not there: {HANDRAIL_EGRESS_HOSTS!r}.")
 # How long a hook is held before the agent hears "not yet"; below any proxy's limit. Seconds.
 HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 100, least=1)
 HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
@@ -232,10 +241,10 @@ Q_CLUSTER = {
 }
 
 # What the runner's sweep calls every few seconds, by dotted path: workspaces may not know approvals.
-HANDRAIL_SWEEPS = ["approvals.tasks.sweep", "workspaces.uploads.sweep"]
+HANDRAIL_SWEEPS = ["approvals.tasks.sweep", "workspaces.uploads.sweep", "workspaces.network.sweep"]
 
 # Who gives programs of a workspace more variables than its environment names (see workspaces/secrets.py).
-HANDRAIL_PHASE_ENV: list[str] = []
+HANDRAIL_PHASE_ENV = ["workspaces.network.variables_of_phase"]
 
 # What an agent's wish goes through first where a person must allow it, by dotted path for the same reason.
 HANDRAIL_ASK = "approvals.verbs.ask"

@@ -1,5 +1,6 @@
 """Bearer tokens and one-time links: random, shown once, kept as SHA-256."""
 
+import base64
 import hashlib
 import logging
 import secrets
@@ -7,6 +8,7 @@ from datetime import timedelta
 
 from django.db import OperationalError
 from django.db.models import Q
+from django.utils.crypto import salted_hmac
 
 from dashboard import clock
 from dashboard.models import SignInLink, Token
@@ -18,10 +20,21 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def make_token(team, *, agent=None, user=None, workspace=None, expires_at=None) -> str:
+def _written(random: bytes) -> str:
+    return f"hr_{random[:4].hex()}_{base64.urlsafe_b64encode(random[4:]).decode().rstrip('=')}"
+
+
+def derived(what: str) -> str:
+    """A token that this installation can work out again at any time, so that it need not be kept anywhere."""
+    return _written(salted_hmac("handrail.tokens.derived", what, algorithm="sha512").digest()[:36])
+
+
+def make_token(
+    team, *, agent=None, user=None, workspace=None, expires_at=None, scopes=(), plain: str | None = None
+) -> str:
     """Make a token for exactly one of agent and user; the return value is the only time it is seen."""
-    prefix = f"hr_{secrets.token_hex(4)}"
-    plain = f"{prefix}_{secrets.token_urlsafe(32)}"
+    plain = plain or _written(secrets.token_bytes(36))
+    prefix = plain[: len("hr_") + 8]
     Token.objects.create(
         team=team,
         agent=agent,
@@ -29,6 +42,7 @@ def make_token(team, *, agent=None, user=None, workspace=None, expires_at=None) 
         workspace=workspace,
         prefix=prefix,
         sha256=sha256(plain),
+        scopes=list(scopes),
         expires_at=expires_at,
     )
     return plain

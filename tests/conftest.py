@@ -204,8 +204,16 @@ def browser_of():
 def product(tmp_path_factory):
     """The whole product, one for the session: `make up` as people run it, on a free port, with a home of its own."""
     sources = tmp_path_factory.mktemp("sources")
-    running = Product(tmp_path_factory.mktemp("product"), HANDRAIL_LOCAL_SOURCES=str(sources))
+    hosts = tmp_path_factory.mktemp("names") / "hosts"
+    hosts.touch()
+    running = Product(
+        tmp_path_factory.mktemp("product"),
+        HANDRAIL_LOCAL_SOURCES=str(sources),
+        HANDRAIL_EGRESS_HOSTS=str(hosts),
+        HANDRAIL_EGRESS_NETWORKS="127.77.0.0/16",  # a part of loopback that nothing but tests listens on
+    )
     running.sources = sources  # the folder under which local repositories may be cloned
+    running.hosts = hosts  # names that the workspaces' proxy knows
     try:
         running.start()
         yield running

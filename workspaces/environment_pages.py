@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from dashboard.models import Team
 from dashboard.pages import carry_out, must, signed_in
 from dashboard.problems import Problem
-from workspaces import environments, secrets
+from workspaces import environments, network, secrets
 from workspaces.forms import CODE, DRIVERS
 from workspaces.head import find
 from workspaces.lifecycle import available_drivers
@@ -17,6 +17,7 @@ from workspaces.models import Environment, Workspace
 
 READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
 MB = 1024**2
+REACHES = {"setup": "The set-up reaches", "agent": "The agent reaches"}
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 
 
@@ -44,7 +45,7 @@ class EnvironmentForm(forms.Form):
         required=False,
         strip=False,
         max_length=100_000,
-        help_text="Runs once with bash in each new workspace. In this version it runs without network.",
+        help_text="Runs once with bash in each new workspace; it reaches the hosts listed for it below.",
         widget=forms.Textarea(attrs=CODE),
     )
     checks = forms.CharField(
@@ -91,6 +92,20 @@ class EnvironmentForm(forms.Form):
         max_value=365 * 24,
         help_text="Then use does not wake it any more, only Resume. Empty: as everywhere here.",
     )
+    egress_setup = forms.CharField(
+        label="Hosts that the set-up may reach",
+        required=False,
+        max_length=20_000,
+        help_text="One a line: example.org, *.example.org (all below it) or example.org:8443. Empty: none.",
+        widget=forms.Textarea(attrs={**CODE, "rows": 3, "placeholder": "packages.example.net"}),
+    )
+    egress_agent = forms.CharField(
+        label="Hosts that the agent may reach",
+        required=False,
+        max_length=20_000,
+        help_text="From the end of the set-up on. What is not listed is held back, shown, and can be asked for.",
+        widget=forms.Textarea(attrs={**CODE, "rows": 3, "placeholder": "api.example.com"}),
+    )
     memory_mb = forms.IntegerField(label="Memory in MB", required=False, min_value=64, max_value=1024**2)
     cpus = forms.FloatField(label="Processors", required=False, min_value=0.1, max_value=1024)
     pids = forms.IntegerField(label="Processes and threads", required=False, min_value=16, max_value=4_000_000)
@@ -125,6 +140,7 @@ class EnvironmentForm(forms.Form):
             "checks": environments.read_checks(cleaned["checks"]),
             "services": environments.read_checks(cleaned["services"], "services"),
             **self._times(),
+            "egress": network.read_egress({phase: _lines(cleaned[f"egress_{phase}"]) for phase in network.PHASES}),
             "limits": {name: value for name, value in wanted.items() if value is not None},
             "secrets": environments.read_secrets(cleaned["setup_secrets"], cleaned["agent_secrets"]),
         }
@@ -134,6 +150,10 @@ class EnvironmentForm(forms.Form):
         units = {"idle_minutes": ("idle_seconds", 60), "stop_hours": ("stop_seconds", 3600)}
         asked = {name: unit for name, unit in units.items() if name in self.data and name in self.changed_data}
         return {column: (self.cleaned_data[name] or 0) * size for name, (column, size) in asked.items()}
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _initial(base: Environment) -> dict:
@@ -147,6 +167,7 @@ def _initial(base: Environment) -> dict:
         "idle_minutes": base.idle_seconds // 60 or None,
         "stop_hours": base.stop_seconds // 3600 or None,
         "disk_mb": disk and disk // MB,
+        **{f"egress_{phase}": "\n".join(base.egress.get(phase) or []) for phase in network.PHASES},
         "memory_mb": memory and memory // MB,
         "cpus": base.limits.get("cpus"),
         "pids": base.limits.get("pids"),
@@ -184,6 +205,7 @@ def environment(request, pk):
         "users": users.select_related("environment", "team").order_by("key")[:50],
         "limits": environments.limits_shown(found),
         "secrets": secrets.standing(found),
+        "hosts": [(words, found.egress.get(phase) or []) for phase, words in REACHES.items()],
         "where": DRIVERS.get(found.driver, found.driver),
         "may_edit": request.caller.can("manage_environments", found.team),
     }

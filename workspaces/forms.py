@@ -8,7 +8,7 @@ from workspaces.lifecycle import available_drivers
 from workspaces.models import KEY_PATTERN
 
 CODE = {"class": "code-field", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off", "rows": 6}
-DRIVERS = {"sandbox": "Sandbox: sees only its folder and no network. Shares this machine's kernel."}
+DRIVERS = {"sandbox": "Sandbox: sees only its folder and the hosts on its list. Shares this machine's kernel."}
 
 
 class NewWorkspace(forms.Form):
@@ -48,7 +48,7 @@ class NewWorkspace(forms.Form):
         label="Set-up script",
         required=False,
         strip=False,
-        help_text="Runs once with bash, in the workspace; without network. An environment brings its own.",
+        help_text="Runs once with bash, and reaches no host. An environment brings its own script and its hosts.",
         widget=forms.Textarea(attrs=CODE),
     )
     fresh = forms.BooleanField(label="Start empty although one with this name is in the trash", required=False)

@@ -21,7 +21,7 @@ SILENT = timedelta(seconds=30)
 
 ISOLATION_WORDS = {
     "none": "Runs as you, in your folder. Handrail asks and keeps snapshots; it cannot hold anything back.",
-    "namespace": "Sees only its folder and no network. Shares this machine's kernel.",
+    "namespace": "Sees only its folder and the hosts on its list. Shares this machine's kernel.",
     "container": "Own file system and limits. Shares this machine's kernel.",
     "microvm": "Its own kernel, behind hardware virtualisation.",
     "microvm-emulated": "Its own kernel, but emulated: slower, and not a security boundary.",
@@ -53,6 +53,7 @@ TABS = [
     ("workspace-terminals", "Terminals"),
     ("workspace-checks", "Commands"),
     ("workspace-snapshots", "Snapshots"),
+    ("workspace-network", "Network"),
 ]
 
 

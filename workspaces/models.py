@@ -176,6 +176,7 @@ class Run(models.Model):
     first_useful_at = models.DateTimeField(null=True, blank=True)
     proof_entries = models.PositiveIntegerField(null=True, blank=True)
     proof_differ = models.PositiveIntegerField(null=True, blank=True)
+    network = models.CharField(max_length=300, blank=True)  # why its programs cannot reach the proxy, in words
 
     class Meta:
         constraints = [
@@ -449,3 +450,54 @@ class RetentionPolicy(models.Model):
 
     def __str__(self):
         return f"retention of {self.team}"
+
+
+class Allowance(models.Model):
+    """A host that this workspace may reach beside the lists of its environment; the id of one that was asked for is
+    that of the effect that made it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="allowances")
+    rule = models.CharField(max_length=300)  # as in an environment's list: example.org, *.example.org, with :port
+    phase = models.CharField(max_length=16, default="agent")
+    scope = models.CharField(max_length=16)  # once, workspace, environment
+    by = models.JSONField(default=dict)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True, blank=True)  # of one that holds once
+    ended_at = models.DateTimeField(null=True, blank=True)  # used up, or taken back
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(scope__in=["once", "workspace", "environment"]), name="allowance_scope")
+        ]
+        indexes = [models.Index(fields=["workspace", "ended_at"], name="allowance_open")]
+
+    def __str__(self):
+        return f"{self.rule} ({self.scope})"
+
+
+class Contact(models.Model):
+    """What programs of a workspace tried to reach, counted: one row for each host, port, method and verdict."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="contacts")
+    phase = models.CharField(max_length=16)
+    host = models.CharField(max_length=253)  # empty where none was named
+    port = models.PositiveIntegerField()
+    method = models.CharField(max_length=16)
+    allowed = models.BooleanField()
+    why = models.CharField(max_length=200, blank=True)  # why not
+    count = models.PositiveBigIntegerField(default=0)
+    sent = models.PositiveBigIntegerField(default=0)  # bytes
+    received = models.PositiveBigIntegerField(default=0)
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "phase", "host", "port", "method", "allowed", "why"], name="contact_counted_once"
+            )
+        ]
+
+    def __str__(self):
+        return f"{self.host}:{self.port} {'allowed' if self.allowed else 'blocked'}"

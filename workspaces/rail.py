@@ -38,6 +38,9 @@ TOLD = {
     "workspace.untrashed": "Brought back from the trash",
     "secret.kept": "A secret may stay in its snapshots",
     "secret.in_home": "A secret's value lies in its home folder",
+    "network.blocked": "Held back a connection",
+    "network.allowed": "Allowed a host",
+    "network.taken_back": "Took back a host",
 }
 
 

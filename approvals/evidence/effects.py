@@ -102,7 +102,18 @@ def _reset(place, arguments: dict, text: str) -> Finding:
     return Finding(1, text, _put_back(place, baseline.number) if baseline else [UNKNOWN])
 
 
+def _allow(place, arguments: dict, text: str) -> Finding:
+    tries = place.workspace.contacts.filter(allowed=False, phase=arguments.get("phase", "agent"))
+    host, _, port = arguments.get("host", "").partition(":")
+    tries = tries.filter(host=host, **({"port": port} if port.isdecimal() else {}))
+    counted = sum(tries.values_list("count", flat=True))
+    tried = f"Its programs tried {counted:,} times." if counted else "Its programs have not tried yet."
+    says = [f"Programs in the {arguments.get('phase', 'agent')} phase may send anything there. {tried}"]
+    return Finding(1, text, says, names=[arguments.get("host", "")])
+
+
 OWN = {
+    "Handrail.Allow": _allow,
     "Handrail.Delete": lambda place, arguments, text: deletes.whole(place, text),
     "Handrail.Push": pushes.push_out,
     "Handrail.Restore": _restore,

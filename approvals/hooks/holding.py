@@ -60,7 +60,7 @@ def read_caller(request) -> Caller:
     close_old_connections()
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     found = find_token(token.strip()) if scheme.lower() == "bearer" else None
-    caller = caller_by_token(found) if found else None
+    caller = caller_by_token(found, request.headers.get("X-Handrail-Inside", "")) if found else None
     if caller is None:
         raise Problem(401, "Handrail does not know this token, or its agent is paused, so nothing is allowed.")
     if caller.is_person:

@@ -63,10 +63,21 @@ def test_a_save_that_changes_nothing_makes_no_version(lead, default):
 
 
 def test_what_no_form_shows_is_kept(lead, default):
-    Environment.objects.filter(pk=default.pk).update(idle_seconds=77, image="x", egress={"agent": ["example.org"]})
+    Environment.objects.filter(pk=default.pk).update(idle_seconds=77, image="x")
     save(lead, default)
     made = Environment.objects.get(version=2)
-    assert (made.idle_seconds, made.image, made.egress) == (77, "x", {"agent": ["example.org"]})
+    assert (made.idle_seconds, made.image) == (77, "x")
+
+
+def test_hosts_are_listed_for_each_phase(lead, default):
+    save(lead, default, egress_setup="Packages.example.net\n\n*.example.org:8443\n", egress_agent="api.example.com")
+    made = Environment.objects.get(version=2)
+    assert made.egress == {"setup": ["packages.example.net", "*.example.org:8443"], "agent": ["api.example.com"]}
+    shown = lead.get(f"/environments/{made.pk}/").text
+    assert all(f"<code>{host}</code>" in shown for host in ("packages.example.net", "*.example.org:8443", "api.example.com"))
+    refused = say(save(lead, made, egress_agent="10.0.0.1"))
+    assert "Hosts are reached by name, never by address." in refused
+    assert Environment.objects.count() == 2
 
 
 def test_the_second_of_two_who_edit_the_same_version_is_told(lead, default):

@@ -118,7 +118,7 @@ def test_the_timeline_has_everything_on_one_rail(ask, workspace, command, alice,
 
 def test_the_head_says_what_holds_it_and_what_stays(workspace, alice, browser_of, read):
     text = read(browser_of(alice), HERE)
-    assert "Sees only its folder and no network. Shares this machine&#x27;s kernel." in text
+    assert "Sees only its folder and the hosts on its list. Shares this machine&#x27;s kernel." in text
     assert "Only /workspace stays." in text
 
 

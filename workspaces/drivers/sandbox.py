@@ -44,7 +44,7 @@ ETC = {
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "group": "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
-    "resolv.conf": "# This workspace has no network of its own.\n",
+    "resolv.conf": "# Names are looked up by the proxy alone.\n",
     "shells": "/bin/sh\n/bin/bash\n",
 }
 AGENT_ENV = {

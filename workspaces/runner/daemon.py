@@ -30,6 +30,7 @@ from workspaces.models import Command, Effect, Phase, Run, Runner, State, Worksp
 from workspaces.runner import orphans, server, services, vitals
 from workspaces.runner.job import Job, in_threads
 from workspaces.runner.ledger import Ledger
+from workspaces.runner.network import Network
 from workspaces.runner.vitals import Vitals
 from workspaces.store import StoreError
 
@@ -52,6 +53,7 @@ class Daemon:
         self.thread = in_threads(self.threads)
         self.row: Runner | None = None
         self.ledger: Ledger | None = None
+        self.network = Network(self)
         self._drivers = {}
         self._locks = defaultdict(asyncio.Lock)
         self._jobs: dict = {}  # effect id: task
@@ -69,6 +71,7 @@ class Daemon:
         nudges = self._open_nudges()
         serving = await self._serve()
         background = [asyncio.create_task(self._forever(name)) for name in ("beat", "watch", "sweep")]
+        background.append(asyncio.create_task(self.network.flush_forever()))
         try:
             await self._probe()
             spawn.keep_spares(1)  # a command then starts in a host process that is up already
@@ -81,6 +84,7 @@ class Daemon:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self.network.shut()
             await serving.cleanup()
             asyncio.get_running_loop().remove_reader(nudges)
             nudges.close()
@@ -308,6 +312,7 @@ class Daemon:
         """Runs that died by themselves: leave a snapshot, and say why."""
         rows = Run.objects.filter(ended_at=None, runner=self.row, ready_at__isnull=False)
         runs = await self.thread(lambda: list(rows.select_related("workspace__environment", "workspace__team")))
+        await self.network.prune({str(run.pk) for run in runs})
         for driver, run, owner in await self.with_owners(runs):
             try:
                 dead = owner is None or not await driver.alive(owner)
@@ -315,6 +320,8 @@ class Daemon:
                 continue  # this host cannot tell: unreachable is not gone
             if dead:
                 await self.thread(self._ask_end, run)
+            else:
+                await self.network.tend(run, owner)
         await self.thread(services.keep_up, self.row)
 
     def _ask_end(self, run):

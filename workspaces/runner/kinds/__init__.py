@@ -1,5 +1,6 @@
 """What the runner can be asked to carry out: `Effect.kind` is the dotted path of one of these."""
 
+from workspaces.runner.kinds.allowing import AllowHost
 from workspaces.runner.kinds.ends import Ended, Pause, Purge, Stop, Trash
 from workspaces.runner.kinds.forgets import Forget
 from workspaces.runner.kinds.leaving import MakeBundle, Push
@@ -26,3 +27,4 @@ service = RunService()
 terminal = RunTerminal()
 bundle = MakeBundle()
 push = Push()
+allow_host = AllowHost()

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from dashboard import clock
 from dashboard.failpoints import failpoint
-from workspaces import lifecycle, places
+from workspaces import lifecycle, network, places
 from workspaces.drivers.base import DriverError
 from workspaces.models import Run, State, Workspace
 from workspaces.runner import ports, snapshots
@@ -39,6 +39,7 @@ async def end_run(job: Job, reason: str) -> list[dict]:
             listened = await ports.of(job.driver, owner)
             await job.driver.stop(owner)
             failpoint("down.stopped")
+            await job.daemon.network.close(run.pk)
             await job.driver.clear(owner)
         await job.thread(_close, run, reason)
         failpoint("down.closed")
@@ -47,6 +48,7 @@ async def end_run(job: Job, reason: str) -> list[dict]:
 
 def _close(run, reason):
     Run.objects.filter(pk=run.pk, ended_at=None).update(ended_at=clock.now(), end_reason=reason[:200])
+    network.revoke_run_tokens(run.workspace_id)
 
 
 async def end_snapshot(job: Job, **how) -> str:

@@ -9,7 +9,7 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
-from workspaces import capacity, lifecycle, places, secrets, sources, uploads
+from workspaces import capacity, lifecycle, network, places, secrets, sources, uploads
 from workspaces.drivers.base import DriverError, Limits, RunSpec
 from workspaces.models import Run, Runner, Snapshot, State, Workspace
 from workspaces.runner import programs, roots, snapshots
@@ -25,6 +25,8 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
     """What the driver is asked to start for a workspace."""
     limits = workspace.environment.limits
     env = {"HANDRAIL_WORKSPACE": workspace.key}
+    if network.is_led(workspace):
+        env |= network.environment_variables()
     return RunSpec(
         run_id=str(run_id),
         workspace_id=str(workspace.pk),
@@ -53,6 +55,7 @@ async def bring_up(job: Job, run_id=None) -> Run:
         await job.record("workspace.root_changed", {"words": changed})
     run = await job.thread(_open_run, job.workspace, job.effect, run_id)
     failpoint("up.row")
+    await job.thread(network.make_run_token, job.workspace, run)
     spec = spec_of(job.workspace, run.pk)
     try:
         await job.driver.prepare(spec)
@@ -61,6 +64,7 @@ async def bring_up(job: Job, run_id=None) -> Run:
         await job.thread(_never_up, run)
         raise
     failpoint("up.started")
+    await job.daemon.network.open_for_run(run, owner, job.workspace)
     await job.thread(_up, run, owner)
     return run
 
@@ -78,6 +82,7 @@ def _open_run(workspace, effect, run_id) -> Run:
 
 def _never_up(run):
     Run.objects.filter(pk=run.pk).update(ended_at=clock.now(), end_reason="It could not be started.")
+    network.revoke_run_tokens(run.workspace_id)
 
 
 def _up(run, owner):
@@ -158,6 +163,8 @@ async def run_set_up(job: Job, script: str, *, keep=None, tree=None):
     await job.driver.prepare(spec)
     owner = await job.driver.start(spec)
     try:
+        if trouble := await job.daemon.network.open(owner, workspace, "setup"):
+            raise Failed(trouble)
         ended = await programs.run(
             job,
             _strict(owner.address.shell, script),
@@ -172,12 +179,13 @@ async def run_set_up(job: Job, script: str, *, keep=None, tree=None):
             raise Failed(ended["reason"])
         if ended["exit_status"] != 0:
             said = await job.said(ended)
-            note = "It runs without network in this version. Its last words:"
+            note = "It reaches the hosts on the set-up's list and no others. Its last words:"
             raise Failed(f"The set-up script failed ({ended['words']}). {note}\n{said or '(none)'}")
         if keep is not None:
             await keep(owner)
     finally:
         await job.driver.stop(owner)
+        await job.daemon.network.close(owner.run_id)
         await job.driver.clear(owner)
         await job.thread(shutil.rmtree, home, ignore_errors=True)
 

@@ -1,0 +1,72 @@
+"""Real servers on this host's loopback, and workspaces of the session's product that reach them by name."""
+
+import threading
+import uuid
+
+import pytest
+
+from tests.egress.grounds import OPEN, Server, certificate
+from tests.workspaces.conftest import Desk
+
+_naming = threading.Lock()
+
+
+@pytest.fixture(scope="session")
+def agent(product):
+    return Desk(product, product.agent_token("egress-tests"))
+
+
+@pytest.fixture(scope="session")
+def lead(product):
+    return Desk(product, product.person_token("lead-of-egress", "lead"))
+
+
+@pytest.fixture(scope="session")
+def reviewer(product):
+    return Desk(product, product.person_token("reviewer-of-egress", "reviewer"))
+
+
+@pytest.fixture
+def serve():
+    """`serve(…)`: a Server, closed after the test."""
+    made = []
+
+    def start(*args, **options) -> Server:
+        made.append(Server(*args, **options))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.close()
+
+
+@pytest.fixture
+def name_for(product):
+    """`name_for("x")`: a name of its own that leads to 127.77.0.1, or wherever it is told to."""
+
+    def named(word: str, address: str = OPEN) -> str:
+        name = f"{word}-{uuid.uuid4().hex[:8]}.test"
+        with _naming, product.hosts.open("a") as file:
+            file.write(f"{address} {name}\n")
+        return name
+
+    return named
+
+
+@pytest.fixture
+def tls_for(tmp_path):
+    return lambda *names: certificate(tmp_path, *names)
+
+
+@pytest.fixture
+def workspace(lead, agent):
+    """`workspace(setup=[…], agent=[…])`: the key of a new one with these lists."""
+
+    def make(script="", *, expect_state="ready", **egress) -> str:
+        name = f"egress-{uuid.uuid4().hex[:8]}"
+        lead.post("/environments", {"name": name, "setup": script, "egress": egress})
+        made = agent.create(environment=name)
+        assert made["state"] == expect_state, made
+        return made["key"]
+
+    return make

@@ -1,0 +1,102 @@
+"""What a workspace may reach, what it tried, and asking for a host."""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from ninja import Router, Schema, Status
+from pydantic import Field
+
+from dashboard.contract import PROBLEMS
+from dashboard.problems import not_allowed
+from workspaces import network, schemas
+from workspaces.api.finding import asked, find
+from workspaces.models import Allowance, Contact
+
+router = Router(tags=["network"])
+
+
+class NewAllowance(schemas.Strict):
+    host: str = Field(min_length=1, max_length=300, description="example.org, *.example.org")
+    port: int | None = Field(None, ge=1, le=65535, description="without it 80 and 443")
+    scope: Literal["once", "workspace", "environment"] = "workspace"
+    phase: Literal["setup", "agent"] = "agent"
+
+
+class AllowanceOut(Schema):
+    id: str
+    host: str
+    scope: str
+    phase: str
+    by: str
+    created_at: datetime
+    expires_at: datetime | None
+    ended_at: datetime | None
+
+
+class ContactOut(Schema):
+    host: str
+    port: int
+    method: str
+    phase: str
+    why: str = Field(description="why not; empty for what was allowed")
+    count: int
+    sent: int
+    received: int
+    first_at: datetime
+    last_at: datetime
+
+
+class NetworkOut(Schema):
+    phase: str
+    lists: dict[str, list[str]]
+    blocked: list[ContactOut]
+    allowed: list[ContactOut]
+    allowances: list[AllowanceOut]
+    trouble: str = Field(description="why its programs cannot reach the proxy now; empty when they can")
+
+
+def allowance_out(one: Allowance) -> dict:
+    names = ("scope", "phase", "created_at", "expires_at", "ended_at")
+    return {"id": str(one.pk), "host": one.rule, "by": one.by.get("label", "")} | {n: getattr(one, n) for n in names}
+
+
+def contact_out(row: Contact) -> dict:
+    return {name: getattr(row, name) for name in ContactOut.model_fields}
+
+
+@router.get("/workspaces/{key}/network", response={200: NetworkOut} | PROBLEMS)
+def get_network(request, key: str):
+    """The lists, what was held back and let through (newest first, counted), and what people have allowed."""
+    found = network.shown(find(request, key))
+    rows = {name: [contact_out(row) for row in found[name]] for name in ("blocked", "allowed")}
+    told = {"phase": found["phase"], "lists": found["lists"], "trouble": found["trouble"]}
+    return Status(200, told | rows | {"allowances": [allowance_out(one) for one in found["allowances"]]})
+
+
+@router.post("/workspaces/{key}/network/allow", response={201: AllowanceOut, 202: schemas.AskedOut} | PROBLEMS)
+def allow_host(request, key: str, wish: NewAllowance):
+    """Allow a host, at once. For an agent a person decides first: the answer names the action."""
+    workspace = find(request, key)
+    checked = network.check_wish(workspace, wish.model_dump(exclude_none=True))
+    if waiting := asked(request, workspace, "allow", checked):
+        return Status(202, waiting)
+    must_allow(request.auth, workspace, checked["scope"])
+    return Status(201, allowance_out(network.allow(workspace, checked, by=request.auth.actor)))
+
+
+def must_allow(caller, workspace, scope: str):
+    """Problem 403 unless the person's role lets them: who may decide may allow, the environment is a lead's."""
+    verb = "manage_environments" if scope == "environment" else "allow_host"
+    if not caller.can(verb, workspace.team_id):
+        raise not_allowed("Your role does not allow that here.")
+
+
+@router.delete("/workspaces/{key}/network/allowances/{id}", response={200: AllowanceOut} | PROBLEMS)
+def take_back(request, key: str, id: UUID):
+    """From the next connection on the host is not allowed any more."""
+    workspace = find(request, key, "allow_host")
+    allowance = network.find_allowance(workspace, id)
+    network.take_back(allowance, by=request.auth.actor)
+    allowance.refresh_from_db()
+    return Status(200, allowance_out(allowance))

@@ -1,0 +1,81 @@
+"""Names of hosts and the rules that allow them."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+DEFAULT_PORTS = (80, 443)
+HANDRAIL = "handrail.internal"
+RULES_AT_MOST = 200
+
+
+class BadName(ValueError):
+    """Why this is not a name of a host, or no rule, in words."""
+
+
+def host_name(text: str) -> str:
+    """The name in small letters without its last dot. BadName for all else, above all an address."""
+    name = text.lower().removesuffix(".")
+    if not name or len(name) > 253:
+        raise BadName("A host has a name of 1 to 253 characters.")
+    labels = name.split(".")
+    # What ends in a number is an address to some program or other: 127.1, 0x7f000001, 017700000001.
+    if ":" in name or name.startswith("[") or NUMBER.fullmatch(labels[-1]):
+        raise BadName("Hosts are reached by name, never by address.")
+    if not all(LABEL.fullmatch(label) for label in labels):
+        raise BadName("That is no name of a host.")
+    return name
+
+
+def port_number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 5 or not 0 < int(text) < 65536:
+        raise BadName("A port is a number from 1 to 65535.")
+    return int(text)
+
+
+def host_and_port(text: str, default: int | None = None) -> tuple[str, int]:
+    """Split `name:port`. BadName."""
+    if text.startswith("[") or text.count(":") > 1:
+        raise BadName("Hosts are reached by name, never by address.")
+    name, colon, port = text.partition(":")
+    if not colon and default is None:
+        raise BadName("The port is missing.")
+    return host_name(name), port_number(port) if colon else default
+
+
+class Rule(NamedTuple):
+    """`example.org`, `*.example.org` (everything below it, not itself), each with or without `:port`."""
+
+    name: str
+    below: bool
+    port: int | None  # None: 80 and 443
+
+    def allows(self, host: str, port: int) -> bool:
+        if port not in (DEFAULT_PORTS if self.port is None else (self.port,)):
+            return False
+        return host.endswith("." + self.name) if self.below else host == self.name
+
+    def __str__(self):
+        return f"{'*.' if self.below else ''}{self.name}{'' if self.port is None else f':{self.port}'}"
+
+
+def read_rule(text: str) -> Rule:
+    """Raises BadName with the rule in it."""
+    pattern, colon, port = text.strip().partition(":")
+    try:
+        below = pattern.startswith("*.")
+        name = host_name(pattern[2:] if below else pattern)
+        return Rule(name, below, port_number(port) if colon else None)
+    except BadName as error:
+        raise BadName(
+            f"{text.strip()[:100]!r} cannot be allowed: {error} Write example.org, *.example.org or example.org:8443."
+        ) from None
+
+
+def read_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+    rules = tuple(dict.fromkeys(read_rule(text) for text in texts))
+    if len(rules) > RULES_AT_MOST:
+        raise BadName(f"At most {RULES_AT_MOST} hosts; these are {len(rules)}.")
+    return rules
