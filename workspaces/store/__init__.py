@@ -4,8 +4,9 @@ from .diff import Change
 from .errors import Cancelled, Damaged, Missing, StoreError
 from .journal import recover
 from .objects import Entry
+from .progress import Progress
 from .restore import Proof, Restored
-from .scan import Progress, Skipped
+from .scan import Skipped
 from .store import Snapshot, Store
 from .trees import LocalTree
 

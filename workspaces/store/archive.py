@@ -11,13 +11,14 @@ from .catalog import Catalog
 from .contents import pieces_of, stream_entry
 from .diff import below
 from .objects import FIFO, FILE, FOLDER, LISTED, SYMLINK, Entry
+from .progress import Watch
 
 _TYPES = {FILE: tarfile.REGTYPE, FOLDER: tarfile.DIRTYPE, SYMLINK: tarfile.SYMTYPE, FIFO: tarfile.FIFOTYPE}
 _LEVEL = 3
 _BLOCK = 512
 
 
-def write_archive(catalog: Catalog, root: Entry, out: BinaryIO) -> int:
+def write_archive(catalog: Catalog, root: Entry, out: BinaryIO, watch: Watch) -> int:
     """Write a tree to `out` and return the number of its entries. Names are relative, parents come first."""
     count = 0
     with zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(out, closefd=False) as packed:
@@ -26,6 +27,8 @@ def write_archive(catalog: Catalog, root: Entry, out: BinaryIO) -> int:
             if path and entry.kept:
                 for piece in _member(catalog, path[1:], entry, linked):
                     packed.write(piece)
+                    watch.check()
+                watch.tick(1, entry.size if entry.kind == FILE else 0)
                 count += 1
         packed.write(bytes(2 * _BLOCK))
     return count

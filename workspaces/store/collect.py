@@ -19,6 +19,7 @@ from .contents import pieces_of
 from .durable import flush_folder, replace_file
 from .errors import Damaged, Missing, StoreError
 from .objects import EMPTY, FILE, FOLDER, LISTED
+from .progress import Watch
 from .segments import Place, merged
 from .writer import Writer
 
@@ -73,8 +74,8 @@ def held(folder: Path) -> set[bytes]:
 class Marks:
     """Every object that a set of trees needs, by kind."""
 
-    def __init__(self, catalog: Catalog):
-        self._catalog = catalog
+    def __init__(self, catalog: Catalog, watch: Watch | None = None):
+        self._catalog, self._watch = catalog, watch or Watch()
         self.meta: set[bytes] = set()
         self.data: set[bytes] = set()
 
@@ -86,7 +87,9 @@ class Marks:
             if content in self.meta:
                 continue
             self.meta.add(content)
-            for entry in self._catalog.folder(content):
+            found = self._catalog.folder(content)
+            self._watch.tick(len(found.names))
+            for entry in found:
                 if entry.kind == FOLDER and entry.kept:
                     stack.append(entry.content)
                 elif entry.kind == FILE and entry.kept and entry.content != EMPTY:
@@ -103,13 +106,13 @@ class Marks:
 # -- sweeping ------------------------------------------------------------------------------------------------------
 
 
-def collect(catalog: Catalog, keep: set[bytes], since: float) -> Collected:
+def collect(catalog: Catalog, keep: set[bytes], since: float, watch: Watch) -> Collected:
     """Carry out a collection; the caller holds the writer lock."""
     while True:
         writer = Writer(catalog)
-        marks, trees = _mark(catalog, keep, since)
         try:
-            result = _sweep(catalog, writer, marks, trees)
+            marks, trees = _mark(catalog, keep, since, watch)
+            result = _sweep(catalog, writer, marks, trees, watch)
         except BaseException:
             writer.abort()
             raise
@@ -118,9 +121,9 @@ def collect(catalog: Catalog, keep: set[bytes], since: float) -> Collected:
         writer.abort()
 
 
-def _mark(catalog: Catalog, keep: set[bytes], since: float) -> tuple[Marks, set[bytes]]:
+def _mark(catalog: Catalog, keep: set[bytes], since: float, watch: Watch) -> tuple[Marks, set[bytes]]:
     recent = {bytes.fromhex(tree) for tree, at in catalog.view.head.trees.items() if at >= since}
-    marks, trees = Marks(catalog), set()
+    marks, trees = Marks(catalog, watch), set()
     for tree in sorted(keep | recent | held(catalog.store / "holds")):
         try:
             marks.add(tree)
@@ -132,15 +135,16 @@ def _mark(catalog: Catalog, keep: set[bytes], since: float) -> tuple[Marks, set[
     return marks, trees
 
 
-def _sweep(catalog: Catalog, writer: Writer, marks: Marks, trees: set[bytes]) -> Collected | None:
+def _sweep(catalog: Catalog, writer: Writer, marks: Marks, trees: set[bytes], watch: Watch) -> Collected | None:
     """Write the new state, or return None if a tree was held meanwhile and marking must start again."""
     before = merged(catalog.view.segments.values())
     live = {content: place for content, place in before.items() if content in marks.data or content in marks.meta}
     doomed = _mostly_dead(catalog, before, live)
     writer.closed |= doomed
-    moved = _rewrite(catalog, writer, marks, live, doomed)
+    moved = _rewrite(catalog, writer, marks, live, doomed, watch)
     writer.flush()
     packs = {number: size for number, size in writer.packs.items() if number not in doomed}
+    watch.check()  # the last moment: from the new head on it has happened
     if {tree for tree in held(catalog.store / "holds") - trees if tree in before}:
         return None
     freed = sum(writer.head.packs.values()) - sum(packs.values())
@@ -184,7 +188,9 @@ def _mostly_dead(catalog: Catalog, before: dict[bytes, Place], live: dict[bytes,
     }
 
 
-def _rewrite(catalog, writer: Writer, marks: Marks, live: dict[bytes, Place], doomed: set[int]) -> dict[bytes, Place]:
+def _rewrite(
+    catalog, writer: Writer, marks: Marks, live: dict[bytes, Place], doomed: set[int], watch: Watch
+) -> dict[bytes, Place]:
     """Copy what lives in doomed packs; a pack that cannot be read in full stays as it is."""
     by_block: dict[tuple[int, int], list[bytes]] = defaultdict(list)
     for content, place in live.items():
@@ -200,6 +206,7 @@ def _rewrite(catalog, writer: Writer, marks: Marks, live: dict[bytes, Place], do
         for content in contents:
             kind = blocks.META if content in marks.meta else blocks.DATA
             writer.copy(catalog.blob_at(content, live[content]), kind, content)
+            watch.tick(0, live[content].length)
     writer.flush()
     return dict(writer.places)
 

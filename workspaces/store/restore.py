@@ -1,6 +1,6 @@
 """Bringing a live tree back to a snapshot, and proving that it is there."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from .attributes import Rules
@@ -8,10 +8,10 @@ from .beneath import split_path
 from .catalog import Catalog
 from .diff import pairs
 from .errors import StoreError
-from .objects import FILE, FOLDER, Entry, Folder
+from .objects import FILE, FOLDER, Entry
 from .plan import Plan, chooser
-from .scan import Progress, Report, Scan
-from .staging import Tick
+from .progress import Report, Watch
+from .scan import Scan
 
 if TYPE_CHECKING:
     from .trees import LocalLive as Live
@@ -54,7 +54,7 @@ def restore_tree(
         links = {
             group: [path for path in paths if not plan.covers(path)] for group, paths in scan.link_groups().items()
         }
-        tick = _progress(plan, want_root, progress, scan.check_cancelled)
+        tick = Watch(progress, scan.cancel, plan.created + plan.changed).tick
         live.carry_out(catalog, plan, rules, links, journal, tick)
     return done
 
@@ -63,20 +63,6 @@ def _rules(live: "Live", want: Entry, owner: Owner | None) -> Rules:
     if owner is None:
         return Rules(live.euid, live.owner[0])
     return Rules(live.euid, owner[0], (want.uid, want.gid, *owner))
-
-
-def _progress(plan: Plan, want_root: Folder, report: Report | None, check: Callable[[], None]) -> Tick:
-    total = plan.created + plan.changed
-    seen = [0, 0]
-
-    def tick(count: int, size: int) -> None:
-        check()
-        seen[0] += count
-        seen[1] += size
-        if report:
-            report(Progress(seen[0], seen[1], total, None))
-
-    return tick
 
 
 def prove(catalog: Catalog, scan: Scan, tree_id: bytes, live: "Live", owner: Owner | None) -> Proof:

@@ -8,7 +8,6 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,6 +30,7 @@ from .objects import (
     decode_folder,
     encode_folder,
 )
+from .progress import Progress, Report
 from .reading import Inspect, Moved, Reader, Sink, fd_xattrs, make_row
 from .statcache import KEY, CachedFolder, StatCache, pack_keys, stat_key
 
@@ -39,18 +39,6 @@ RACY_NS = 20_000_000  # more than one tick of any kernel's clock
 _ENCODING, _ENCODE_ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, inlined
 _UNKNOWN_KEY = bytes(KEY.size)
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class Progress(NamedTuple):
-    """How far long work is; totals are None where nobody knows them."""
-
-    entries: int
-    bytes: int
-    total_entries: int | None = None
-    total_bytes: int | None = None
-
-
-Report = Callable[[Progress], None]
 
 
 class Skipped(NamedTuple):

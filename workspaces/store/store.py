@@ -21,9 +21,10 @@ from .durable import flush_folder, replace_file
 from .errors import Missing, StoreError
 from .lock import WAIT_SECONDS, writing
 from .objects import FOLDER, Entry
+from .progress import Report, Watch
 from .reading import Inspect, Sink
 from .restore import Owner, Proof, Restored, prove, restore_tree
-from .scan import Report, Scan, Sketch, Skipped
+from .scan import Scan, Sketch, Skipped
 from .statcache import StatCache
 from .trees import LocalLive, LocalTree
 from .verify import Findings, check
@@ -168,11 +169,15 @@ class Store:
         """Yield a file's bytes piece by piece."""
         return stream_entry(self.catalog, self.entry(tree_id, path))
 
-    def archive(self, tree_id: str, out: BinaryIO) -> int:
+    def archive(
+        self, tree_id: str, out: BinaryIO, *, progress: Report | None = None, cancel: threading.Event | None = None
+    ) -> int:
         """Write a tree as `.tar.zst` to an open file and return the number of its entries."""
         from .archive import write_archive  # tarfile is slow to import, and few need it
 
-        return write_archive(self.catalog, self.root(tree_id), out)
+        below = self.catalog.folder(_tree_bytes(tree_id))
+        watch = Watch(progress, cancel, below.entries_below, below.bytes_below)
+        return write_archive(self.catalog, below.root(), out, watch)
 
     # -- comparing -------------------------------------------------------------------------------------------------
 
@@ -238,18 +243,29 @@ class Store:
         """Let go of a tree before its time."""
         (self.path / "holds" / _tree_bytes(tree_id).hex()).unlink(missing_ok=True)
 
-    def gc(self, keep: Iterable[str], *, since: float | None = None, wait: float = WAIT_SECONDS) -> Collected:
+    def gc(
+        self,
+        keep: Iterable[str],
+        *,
+        since: float | None = None,
+        wait: float = WAIT_SECONDS,
+        progress: Report | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Collected:
         """Remove what no tree of `keep` needs. Trees committed after `since` (unix time; default: now) stay too,
-        and so do held ones. Give the time at which `keep` was read as `since`.
+        and so do held ones. Give the time at which `keep` was read as `since`. Cancelled, it has removed nothing.
         """
         since = time.time() if since is None else since
-        with self._failing("nothing was collected"), writing(self.path, wait=wait):
-            return collect(self.catalog, {_tree_bytes(tree_id) for tree_id in keep}, since)
+        with self._failing("nothing was collected"), writing(self.path, wait=wait, cancel=cancel):
+            keep = {_tree_bytes(tree_id) for tree_id in keep}
+            return collect(self.catalog, keep, since, Watch(progress, cancel))
 
-    def verify(self, full: bool = False) -> Findings:
+    def verify(
+        self, full: bool = False, *, progress: Report | None = None, cancel: threading.Event | None = None
+    ) -> Findings:
         """Check the structure of the store, or with `full` every byte of it."""
         with self._failing("the store cannot be checked"):
-            return check(self.catalog, full)
+            return check(self.catalog, full, Watch(progress, cancel))
 
     def usage(self, trees: Iterable[str] = ()) -> Usage:
         """Return what the store takes on disk, and for each of `trees` what it holds alone and with others."""

@@ -7,6 +7,7 @@ lead a later one elsewhere.
 import gzip
 import os
 import tarfile
+import threading
 import unicodedata
 import zlib
 from typing import BinaryIO, NamedTuple
@@ -16,6 +17,7 @@ import zstandard
 from .beneath import BadPath, open_beneath, open_root, parent_beneath, split_path
 from .errors import StoreError
 from .journal import empty
+from .progress import Report, Watch
 
 _CHUNK = 1 << 20
 _HEADER_BYTES = 1 << 20  # a PAX or long-name header larger than this describes nothing honest
@@ -48,18 +50,24 @@ class Refused(StoreError):
 
 
 def import_archive(
-    fileobj: BinaryIO, folder: str | os.PathLike, limits: Limits | None = None, *, owner: tuple[int, int] | None = None
+    fileobj: BinaryIO,
+    folder: str | os.PathLike,
+    limits: Limits | None = None,
+    *,
+    owner: tuple[int, int] | None = None,
+    progress: Report | None = None,
+    cancel: threading.Event | None = None,
 ) -> Imported:
     """Unpack a tar, tar.gz or tar.zst into an empty folder; Refused (a StoreError) leaves the folder empty.
 
-    Entries belong to `owner` (uid, gid) or to whoever calls; setuid and setgid are dropped.
+    Entries belong to `owner` (uid, gid) or to whoever calls; setuid and setgid are dropped. Cancelled, it leaves nothing.
     """
     root_fd = open_root(folder)
     try:
         if os.listdir(root_fd):
             raise StoreError(f"{os.fspath(folder)} is not empty")
         try:
-            return _Unpacking(root_fd, limits or Limits(), owner).run(fileobj)
+            return _Unpacking(root_fd, limits or Limits(), owner, Watch(progress, cancel)).run(fileobj)
         except BaseException as error:
             empty(root_fd)
             if isinstance(error, (tarfile.TarError, EOFError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile)):
@@ -99,7 +107,8 @@ class _Bounded:
 
 
 class _Unpacking:
-    def __init__(self, root_fd: int, limits: Limits, owner: tuple[int, int] | None):
+    def __init__(self, root_fd: int, limits: Limits, owner: tuple[int, int] | None, watch: Watch):
+        self.watch = watch
         self.root_fd, self.limits, self.owner = root_fd, limits, owner
         self.entries = self.bytes = self.apparent = 0
         self._seen: dict[bytes, bool] = {}  # path -> is a folder
@@ -128,6 +137,7 @@ class _Unpacking:
         if not path:
             return  # the folder itself
         self._count(path, info)
+        self.watch.tick(1)
         self._parents(path)
         if info.isdir():
             self._folder(path, info)
@@ -245,6 +255,7 @@ class _Unpacking:
             while view:
                 written = os.pwrite(fd, view, offset)
                 view, offset = view[written:], offset + written
+            self.watch.tick(0, len(data))
 
     def _finish(self, fd: int, info: tarfile.TarInfo) -> None:
         if self.owner:

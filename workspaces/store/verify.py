@@ -11,6 +11,7 @@ from .catalog import Catalog, pack_path
 from .contents import pieces_of
 from .errors import Damaged, StoreError
 from .objects import EMPTY, FILE, FOLDER, Entry, decode_folder
+from .progress import Watch
 from .segments import Place
 
 _HEAD_BYTES = 1 << 16
@@ -40,7 +41,8 @@ class Findings(NamedTuple):
 
 
 class _Check:
-    def __init__(self, catalog: Catalog, full: bool):
+    def __init__(self, catalog: Catalog, full: bool, watch: Watch):
+        self.watch = watch
         catalog.refresh()
         self.catalog, self.full, self.view = catalog, full, catalog.view
         self.problems: list[tuple[str, str, set[bytes]]] = []
@@ -60,6 +62,7 @@ class _Check:
         by_pack: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
         for content, place in self.places.items():
             by_pack[place.pack][place.block].append(content)
+        self.watch.total_bytes = sum(size for _, size in self.catalog.packs())
         for number, size in self.catalog.packs():
             self._pack(number, size, by_pack.pop(number, {}))
         for number, by_block in by_pack.items():
@@ -92,7 +95,8 @@ class _Check:
                 self.note(f"packs/{path.name}", f"is {length} bytes long, {size} were committed")
             at = 0
             while at < size:
-                at = self._block(fd, path.name, at, size, wanted)
+                before, at = at, self._block(fd, path.name, at, size, wanted)
+                self.watch.tick(0, at - before)
             for offset, contents in wanted.items():
                 self.note(f"packs/{path.name}", f"has no block at {offset}, which the index names", contents)
         finally:
@@ -204,6 +208,6 @@ def _without(where: str, message: str) -> str:
     return message.removeprefix(where).strip()
 
 
-def check(catalog: Catalog, full: bool) -> Findings:
+def check(catalog: Catalog, full: bool, watch: Watch) -> Findings:
     """Check the structure, or with `full` every byte."""
-    return _Check(catalog, full).run()
+    return _Check(catalog, full, watch).run()
