@@ -114,6 +114,11 @@ def note(effect: Effect, progress: dict):
     effect.progress = progress
 
 
+def ask_to_stop(effect: Effect) -> bool:
+    """Somebody no longer wants it. It may be too late: the outcome says. False when it is over or was asked before."""
+    return bool(Effect.objects.open().filter(pk=effect.pk, cancelled_at=None).update(cancelled_at=clock.now()))
+
+
 def settle(effect: Effect, outcome: dict):
     """It is over: outcome {"ok": bool, "reason": words, …}. Raises Lost."""
     if not _mine(effect, Phase.CLAIMED, Phase.STARTED).update(

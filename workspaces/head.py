@@ -13,7 +13,7 @@ from dashboard import clock
 from workspaces import capacity, retention
 from workspaces.activity import Awake, why_awake
 from workspaces.drift import Drift, drift_of
-from workspaces.lifecycle import ISOLATION
+from workspaces.lifecycle import CAN_BE_STOPPED, ISOLATION
 from workspaces.models import Effect, State, Workspace
 from workspaces.secrets import open_findings
 
@@ -190,6 +190,9 @@ class Head:
     def may_keep_secrets(self) -> bool:
         return self.caller.can("manage_secrets", self.workspace.team_id)
 
+    def may_stop(self, move: "Move") -> bool:
+        return bool(move.stop_needs) and self.caller.can(move.stop_needs, self.workspace.team_id)
+
     @property
     def may_use(self) -> bool:
         return self.caller.can("use_workspace", self.workspace.team_id)
@@ -264,7 +267,28 @@ class Move:
     def step(self) -> str:
         if self.effect.phase == "due":
             return "waiting for the runner"
-        return STEP_WORDS.get(self.effect.progress.get("step"), "")
+        words = STEP_WORDS.get(self.effect.progress.get("step"), "")
+        return f"{words}, {self.counted}" if words and self.counted else words or self.counted
+
+    @property
+    def counted(self) -> str:
+        """ "12,000 of 83,915 entries", as far as anyone knows."""
+        done, total = self.effect.progress.get("done"), self.effect.progress.get("total")
+        if done is None:
+            return ""
+        return f"{done:,} of {total:,} entries" if total and done <= total else f"{done:,} entries"
+
+    @property
+    def total(self) -> int | str:
+        """For the bar; empty where nobody knows how much there is."""
+        done, total = self.effect.progress.get("done"), self.effect.progress.get("total")
+        return total if total and done is not None and done <= total else ""
+
+    @property
+    def stop_needs(self) -> str:
+        """The right that asking it to stop takes; empty when that makes no sense."""
+        asked = self.effect.cancelled_at is not None or self.is_over
+        return "" if asked else CAN_BE_STOPPED.get(self.effect.kind, "")
 
     @property
     def is_over(self) -> bool:

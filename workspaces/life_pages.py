@@ -43,6 +43,22 @@ def keep_awake(request, team, key):
 
 @signed_in
 @require_POST
+def stop_move(request, team, key, pk):
+    """Ask a snapshot or a restore to stop; the page of the move then says how it ended."""
+    head = look(request, team, key, "workspace")
+    effect = get_object_or_404(Effect, pk=pk, workspace=head.workspace)
+    must(request.caller, lifecycle.CAN_BE_STOPPED.get(effect.kind, "use_workspace"), head.workspace.team_id)
+    there = reverse("workspace-move", args=[team, key, effect.pk])
+    return carry_out(
+        request,
+        lambda: lifecycle.stop_move(head.workspace, effect, by=request.caller.actor),
+        then=there,
+        otherwise=there,
+    )
+
+
+@signed_in
+@require_POST
 def prove(request, team, key):
     return _carry(request, team, key, "use_workspace", lambda w: proofs.prove(w, by=request.caller.actor), moves=True)
 

@@ -302,6 +302,19 @@ def restore(workspace, number: int, *, by: Actor, paths: list[str] | None = None
     return effects.submit(f"{KINDS}.restore", workspace=workspace, by=by, args=args, exclusive=True)
 
 
+CAN_BE_STOPPED = {f"{KINDS}.snapshot": "use_workspace", f"{KINDS}.restore": "restore"}
+
+
+def stop_move(workspace, effect: Effect, *, by: Actor):
+    """Ask a snapshot or a restore that is under way to stop; until a restore touches the first entry it can."""
+    if effect.kind not in CAN_BE_STOPPED:
+        raise conflict("This cannot be stopped half-way.")
+    with transaction.atomic():
+        if not effects.ask_to_stop(effect):
+            raise conflict("It is over, or was asked to stop already.")
+        record(workspace, by, "workspace.move_stopped", {"kind": effect.kind.rpartition(".")[2]})
+
+
 def reset(workspace, *, by: Actor) -> Effect:
     """Back to the snapshot after set-up; can be undone like any restore."""
     if workspace.baseline is None:

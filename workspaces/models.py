@@ -273,6 +273,7 @@ class Effect(models.Model):
     dedupe = models.CharField(max_length=200, unique=True, null=True, blank=True)
     by = models.JSONField(default=dict)  # the Actor who caused it
     created_at = models.DateTimeField(auto_now_add=True)
+    cancelled_at = models.DateTimeField(null=True, blank=True)  # somebody asked it to stop; it may be too late
     started_at = models.DateTimeField(null=True, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True)
 

@@ -17,6 +17,7 @@ TOLD = {
     "workspace.resumed": "Woke up",
     "workspace.restored": "Put back",
     "workspace.restore_failed": "Could not be put back",
+    "workspace.move_stopped": "Was asked to stop half-way",
     "workspace.ended": "Ended by itself",
     "workspace.resume_failed": "Could not be woken",
     "workspace.proof_failed": "Woke up with entries that differ",

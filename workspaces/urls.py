@@ -46,6 +46,7 @@ urlpatterns = [
     path(f"{AT}services/start/", life_pages.start_service, name="service-start"),
     path(f"{AT}delete/", views.delete, name="workspace-delete"),
     path(f"{AT}moves/<uuid:pk>/", views.move, name="workspace-move"),
+    path(f"{AT}moves/<uuid:pk>/stop/", life_pages.stop_move, name="move-stop"),
     path(f"{AT}changes/", file_pages.changes, name="workspace-changes"),
     path(f"{AT}changes/patch/", file_pages.patch, name="workspace-patch"),
     path(f"{AT}changes/back/", leaving_pages.take_back_file, name="change-back"),

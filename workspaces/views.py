@@ -362,4 +362,6 @@ def move(request, team, key, pk):
     """How a move is going, and how it ended; a restore with the way back."""
     head = look(request, team, key, "workspace")
     effect = get_object_or_404(Effect, pk=pk, workspace=head.workspace)
-    return render(request, "workspaces/move.html", {"nav": "workspaces", "head": head, "move": Move(effect)})
+    seen = Move(effect)
+    context = {"nav": "workspaces", "head": head, "move": seen, "may_stop": head.may_stop(seen)}
+    return render(request, "workspaces/move.html", context)

@@ -178,6 +178,25 @@ def test_a_restore_is_asked_for_and_its_end_offers_the_way_back(workspace, lena,
     assert f'action="{HERE}snapshots/2/restore/"' in text
 
 
+@pytest.mark.parametrize(("verb", "stops"), [("snapshots/take", True), ("snapshots/1/restore", True), ("pause", False)])
+def test_only_a_snapshot_or_a_restore_is_stopped_half_way(workspace, lena, bob, browser_of, verb, stops):
+    client = browser_of(lena)
+    client.post(f"{HERE}{verb}/")
+    move = f"{HERE}moves/{Effect.objects.get().pk}/"
+    assert ("Stop it" in client.get(move).content.decode()) == stops
+    assert browser_of(bob).post(f"{move}stop/").status_code == 403
+    assert Effect.objects.get().cancelled_at is None
+    client.post(f"{move}stop/")
+    assert (Effect.objects.get().cancelled_at is not None, Effect.objects.get().phase) == (stops, "due")
+
+
+def test_the_head_says_how_far_a_move_is(workspace, lena, browser_of, read):
+    client = browser_of(lena)
+    client.post(f"{HERE}snapshots/take/")
+    Effect.objects.update(phase="started", progress={"done": 12_000, "total": 83_915})
+    assert "Taking a snapshot: 12,000 of 83,915 entries" in read(client, HERE)
+
+
 def test_a_snapshot_shows_its_manifest_and_what_is_different_now(workspace, alice, browser_of, read):
     text = read(browser_of(alice), f"{HERE}snapshots/1/")
     assert "https://git.example.org/x" in text

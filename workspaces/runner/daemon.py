@@ -58,6 +58,7 @@ class Daemon:
         self._locks = defaultdict(asyncio.Lock)
         self._jobs: dict = {}  # effect id: task
         self.vitals = Vitals(self)
+        self._stops: dict = {}  # effect id: what its job looks at to know that it shall stop
         self._cancelled: set = set()  # effects whose program was told to end
         self._nudged = asyncio.Event()
 
@@ -221,6 +222,7 @@ class Daemon:
 
     def _over(self, effect_id):
         self._jobs.pop(effect_id, None)
+        self._stops.pop(effect_id, None)
         self._cancelled.discard(effect_id)
         self._nudged.set()
 
@@ -229,6 +231,9 @@ class Daemon:
             try:
                 kind = import_string(effect.kind)
                 job = Job(self, effect)
+                self._stops[effect.pk] = job.cancel
+                if effect.cancelled_at:
+                    job.cancel.set()
                 outcome = await self._carry_out(kind, job, recovering)
                 await self.thread(self._settle, kind, job, outcome)
             except effects.Lost:
@@ -275,7 +280,11 @@ class Daemon:
         self.ledger.write(job.effect.pk, job.effect.epoch, "settled")
 
     def _cancel_asked(self):
-        """Cancelled commands whose program runs: tell its host."""
+        """Cancelled moves: tell their jobs. Cancelled commands whose program runs: tell its host."""
+        moves = Effect.objects.in_flight().filter(runner=self.row, cancelled_at__isnull=False)
+        for pk in moves.values_list("pk", flat=True):
+            if pk in self._stops:
+                self._stops[pk].set()
         asked = Command.objects.filter(cancelled_at__isnull=False, effect__phase=Phase.STARTED, effect__runner=self.row)
         for command in asked.exclude(effect__in=self._cancelled).select_related("effect"):
             folder = places.program_of(command.workspace_id, command.effect_id)

@@ -1,5 +1,7 @@
 """One effect being carried out: what a kind gets to work with."""
 
+import threading
+import time
 from pathlib import Path
 
 from asgiref.sync import sync_to_async
@@ -10,6 +12,8 @@ from workspaces import effects, lifecycle, places
 from workspaces.drivers.base import Owner
 from workspaces.models import Effect, Phase, Run, Snapshot, Workspace
 from workspaces.runner import files, programs, snapshots
+
+NOTED_EVERY = 0.25  # seconds between two notes of how far long work is
 
 
 class Kind:
@@ -34,6 +38,7 @@ class Job:
         self.args: dict = effect.args
         self.by = effects.actor_of(effect)
         self.workspace: Workspace = effect.workspace
+        self.cancel = threading.Event()  # set once somebody asked it to stop; for kinds that can
 
     async def thread(self, function, *args, **kwargs):
         """Run what blocks (the database, the store) off the loop."""
@@ -53,6 +58,22 @@ class Job:
 
     async def progress(self, **what):
         await self.thread(effects.note, self.effect, self.effect.progress | what)
+
+    def watch(self, **what) -> dict:
+        """Options for long work of the store: how far it is goes to the effect, and whoever asked can stop it.
+
+        Called from the thread that does the work; a few times a second is enough for a page.
+        """
+        last = time.monotonic()  # quick work is not worth a note
+
+        def report(progress):
+            nonlocal last
+            if time.monotonic() - last > NOTED_EVERY:
+                last = time.monotonic()
+                seen = {"done": progress.entries, "total": progress.total_entries, "bytes": progress.bytes}
+                effects.note(self.effect, self.effect.progress | what | seen)
+
+        return {"progress": report, "cancel": self.cancel}
 
     async def refresh(self) -> Workspace:
         """The workspace as it is in the database now."""
@@ -91,7 +112,11 @@ class Job:
             return await self.thread(files.write, self.tree, path, data, mode=mode, owner=self.workspace.uid)
 
     async def snapshot(self, kind: str, label: str = "", **how) -> Snapshot:
-        """Take a snapshot inside this effect; `how` as for snapshots.take. StoreError when it cannot be kept."""
+        """Take a snapshot inside this effect; `how` as for snapshots.take. StoreError when it cannot be kept.
+
+        Only what a person asked for by itself can be cancelled: `how` then has the job's `cancel`.
+        """
+        how = {"progress": self.watch()["progress"]} | how
         return await self.thread(snapshots.take, self.workspace, kind=kind, label=label, by=self.by, **how)
 
     async def run_program(self, argv, *, cwd="/workspace", env=None, timeout_s=3600, phase="agent") -> dict:

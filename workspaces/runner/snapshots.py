@@ -35,7 +35,7 @@ def journal_of(workspace) -> Path:
     return places.folder_of(workspace.pk) / "journal"
 
 
-def scan(workspace, progress=None, *, thorough: bool = False):
+def scan(workspace, progress=None, *, thorough: bool = False, cancel=None):
     """The live tree as the store has it now: a snapshot that no row names (what a live diff compares).
 
     Nothing is kept that holds the value of a secret: leaks.SecretFound, a StoreError, says where.
@@ -43,18 +43,18 @@ def scan(workspace, progress=None, *, thorough: bool = False):
     inspector = leaks.inspector_of(workspace)
     agree = inspector.agree if inspector else None
     return store_of(workspace).snapshot(
-        live_tree(workspace), progress=progress, thorough=thorough, inspect=inspector, agree=agree
+        live_tree(workspace), progress=progress, cancel=cancel, thorough=thorough, inspect=inspector, agree=agree
     )
 
 
 def take(
-    workspace, *, kind: str, by: Actor, label: str = "", progress=None, thorough: bool = False, ports=None
+    workspace, *, kind: str, by: Actor, label: str = "", progress=None, cancel=None, thorough: bool = False, ports=None
 ) -> Snapshot:
     """Snapshot the live tree and make it the workspace's head: packs and trees first, then the row.
 
     `thorough` believes no file's times; `ports` are those on which programs listen.
     """
-    kept = scan(workspace, progress, thorough=thorough)
+    kept = scan(workspace, progress, thorough=thorough, cancel=cancel)
     git = _git_state(places.tree_of(workspace))
     leaks.forget(workspace)
     with transaction.atomic():

@@ -60,7 +60,7 @@ def import_archive(
 ) -> Imported:
     """Unpack a tar, tar.gz or tar.zst into an empty folder; Refused (a StoreError) leaves the folder empty.
 
-    Entries belong to `owner` (uid, gid) or to whoever calls; setuid and setgid are dropped. Cancelled, it leaves nothing.
+    Entries belong to `owner` (uid, gid) or to whoever calls; setuid and setgid are dropped.
     """
     root_fd = open_root(folder)
     try:

@@ -8,7 +8,7 @@ from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.runner import files, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.kinds.resumes import prove
-from workspaces.store import StoreError, recover
+from workspaces.store import Cancelled, StoreError, recover
 
 HOLDERS = 20  # processes named that still hold an old file open
 
@@ -22,7 +22,9 @@ class TakePoint(Kind):
         try:
             async with job.lock():
                 await job.thread(recover, snapshots.journal_of(job.workspace))
-                taken = await job.snapshot(job.args["kind"], job.args.get("label", ""))
+                taken = await job.snapshot(job.args["kind"], job.args.get("label", ""), **job.watch())
+        except Cancelled:
+            return {"ok": False, "cancelled": True, "reason": "It was stopped as asked. Nothing of it was kept."}
         except StoreError as error:
             return {"ok": False, "reason": f"The snapshot could not be kept: {error}"}
         return {"ok": True, "snapshot": taken.number}
@@ -79,7 +81,7 @@ class RestorePoint(Kind):
         paths = [files.inside(path) for path in job.args["paths"]] if job.args.get("paths") else None
         try:
             target = await job.thread(history.find_snapshot, workspace, job.args["number"])
-            safety = await job.snapshot("safety", f"before going back to {target.number}")
+            safety = await job.snapshot("safety", f"before going back to {target.number}", **job.watch())
             await job.progress(step="putting back", safety_snapshot=safety.number)
             failpoint("restore.saved")
             store = snapshots.store_of(workspace)
@@ -90,11 +92,14 @@ class RestorePoint(Kind):
                 journal=snapshots.journal_of(workspace),
                 paths=paths,
                 keep=folders.HOOK_FILES if workspace.source.get("path") else (),
+                **job.watch(),
             )
             failpoint("restore.placed")
             back = await job.snapshot("restored", f"back at {target.number}" + (" (some paths)" if paths else ""))
             failpoint("restore.back")
             proof = await job.thread(self._proof, workspace, target, back, paths)
+        except Cancelled:
+            return {"ok": False, "cancelled": True, "reason": "It was stopped as asked. Nothing was put back."}
         except StoreError as error:
             return {"ok": False, "reason": f"Nothing was put back: {error}"}
         return {
