@@ -40,7 +40,7 @@ def needed_to_work() -> list[Finding]:
 def examine(*, deep: bool) -> list[Finding]:
     """Everything. `deep` also checks the database page by page and asks the web server from outside."""
     web = _web() if deep else Finding("web", True, "answers")
-    return [web, *_database(deep=deep), _queue(), *_store(), _sqlite(), _user_namespaces(), *_drivers()]
+    return [web, *_database(deep=deep), _queue(), *_store(), _sqlite(), _user_namespaces(), *_unclear(), *_drivers()]
 
 
 def _web() -> Finding:
@@ -133,6 +133,8 @@ def _store() -> list[Finding]:
         way_out = f"Make {home} writable for the user that runs Handrail."
         return [Finding("store", False, f"HANDRAIL_HOME cannot be written: {error.strerror}.", way_out)]
     words = f"Writable, {free / 10**9:.1f} GB free."
+    if free < settings.HANDRAIL_RESERVE_BYTES:
+        words += f" That is below the reserve of {settings.HANDRAIL_RESERVE_BYTES / 10**9:.1f} GB: nothing new is made."
     if free < DISK_COMFORT:
         way_out = "Free some space: snapshots need it, and actions whose snapshot cannot be kept do not run."
         return [Finding("store", free >= DISK_NEEDED, words, way_out)]
@@ -174,6 +176,18 @@ def _user_namespaces() -> Finding:
         if value == forbidden and (os.geteuid() != 0 or name.startswith("user/")):
             return Finding("user namespaces", False, f"{name.replace('/', '.')} is {value}.", way_out, needed=False)
     return Finding("user namespaces", True, "Allowed.", needed=False)
+
+
+def _unclear() -> list[Finding]:
+    """What runs on a host and nobody can tell whose it is: left alone, and told."""
+    try:
+        hosts = [runner for runner in Runner.objects.order_by("host") if runner.unclear]
+    except DatabaseError:
+        return []
+    way_out = "Look at what it does; if it is nobody's, end it by hand. It is neither adopted nor replaced."
+    return [
+        Finding(f"orphans on {runner.host}", False, " ".join(runner.unclear), way_out, needed=False) for runner in hosts
+    ]
 
 
 def _drivers() -> list[Finding]:

@@ -17,6 +17,9 @@ from pathlib import Path
 from tests.product import CHECKOUT, Answer, Product
 
 POINTS = ("K0", "K1", "K2", "K3", "K4", "K5", "K6", "K7", "K8", "K9")
+LIFE_POINTS = ("create.tree", "create.snapshot", "up.row", "up.started", "resume.proved")
+LIFE_POINTS += ("down.stopped", "down.closed", "down.snapshot")
+LIFE_POINTS += ("restore.frozen", "restore.saved", "restore.placed", "restore.back")
 ENDS = ("denied", "expired", "cancelled", "succeeded", "failed", "uncertain")
 TRUTH = 5.0  # seconds after the parts answer again within which pages and API must be true
 KILLS = 4  # of one start: the supervisor pauses twice as long before each next one
@@ -27,7 +30,7 @@ class Desk:
 
     def __init__(self, home: Path, cartridges: Path):
         self.cartridges = cartridges
-        armed = ",".join(f"{point}:{cartridges / point}" for point in POINTS)
+        armed = ",".join(f"{point}:{cartridges / point}" for point in POINTS + LIFE_POINTS)
         self.product = Product(home, HANDRAIL_FAILPOINT=armed)
         self.product.start()
         self.agent = self.product.agent_token("steady")

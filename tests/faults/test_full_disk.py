@@ -49,7 +49,7 @@ def ask(product, token, tag=None):
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(small_disk):
-    product = Product(small_disk / "home")
+    product = Product(small_disk / "home", HANDRAIL_RESERVE_BYTES="60000000")
     try:
         product.start()
         agent, person = product.agent_token(), product.person_token("rita", "lead")
@@ -77,6 +77,8 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk):
         written = product.call("PUT", "/api/v1/workspaces/w/files/big", agent, b"x" * 1_000_000)
         assert written.status == 507, written.body
         assert product.get("/api/v1/workspaces/w/files/big", agent).status == 404
+        made = product.post("/api/v1/workspaces", agent, {"key": "one-more"})
+        assert (made.status, "kept back for saving what exists" in made.json["detail"]) == (507, True), made.body
         body = {"verdict": "approve", "digest": kept["digest"]}
         assert product.post(f"/api/v1/actions/{kept['id']}/decision", person, body).status == 507
         assert product.get(f"/api/v1/actions/{kept['id']}", person).json["status"] == "pending"

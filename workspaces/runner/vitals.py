@@ -65,7 +65,8 @@ class Vitals:
         if run is None:
             return
         measured = self._measured.get(workspace.pk)
-        if measured is None or self._is_due(run.workspace, measured):
+        stands_still = run.workspace.vitals.get("frozen")
+        if measured is None or stands_still or self._is_due(run.workspace, measured):
             [(driver, _, owner)] = await self.daemon.with_owners([run]) or [(None, run, None)]
             await self._look_at(run, driver, owner)
         if words := run.workspace.vitals.get("frozen"):

@@ -1,0 +1,68 @@
+"""Two hosts over one database: a runner that was stopped for longer than its lease comes back, and is refused."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tests.product import CHECKOUT, Product
+from workspaces.drivers.base import Owner, start_time
+
+
+def until(look, within=90.0):
+    deadline = time.monotonic() + within
+    while not (found := look()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
+    return found
+
+
+def state_of(pid: int) -> str:
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
+
+
+def test_what_a_silent_host_had_claimed_is_done_by_another_and_the_old_epoch_is_refused(tmp_path):
+    cartridge = tmp_path / "stop"
+    database = f"sqlite:///{tmp_path}/shared.sqlite3"
+    shared = {"DATABASE_URL": database, "HANDRAIL_LEASE_SECONDS": "5"}
+    first = Product(tmp_path / "a", HANDRAIL_HOST_NAME="a", HANDRAIL_FAILPOINT=f"K6=stop:{cartridge}", **shared)
+    other = Product(tmp_path / "b", HANDRAIL_HOST_NAME="b", **shared)
+    second = None
+    try:
+        first.start()
+        token = first.agent_token()
+        runner = first.part_pid("runner")
+        cartridge.touch()
+        assert first.post("/api/v1/workspaces", token, {"key": "shared"}).status == 201
+        until(lambda: state_of(runner) == "T")  # it has claimed the creation, and not begun it
+        with open(tmp_path / "b.log", "wb") as log:
+            second = subprocess.Popen(
+                [sys.executable, "manage.py", "runner"], cwd=CHECKOUT, env=other.environment, stdout=log, stderr=log
+            )
+        made = until(lambda: (w := first.get("/api/v1/workspaces/shared", token).json)["state"] == "ready" and w)
+        assert made["busy"] is None
+        os.kill(runner, signal.SIGCONT)
+        events = until(lambda: _refusals(first, token))
+        assert [(event["data"]["kind"], event["data"]["epoch"]) for event in events] == [("create", 1)]
+        # The second host has it, and nothing of it was done on the first one.
+        [record] = other.home.glob("runs/*/owner.json")
+        owner = Owner.from_json(record.read_text())
+        assert start_time(owner.pid) == owner.start_time
+        assert not list(first.home.glob("runs/*/owner.json"))
+        assert not list(first.home.glob("workspaces/*/tree"))
+        assert first.get("/api/v1/workspaces/shared", token).json["state"] == "ready"
+        assert len(first.get("/api/v1/workspaces/shared/runs", token).json["runs"]) == 1
+    finally:
+        if second is not None:
+            second.terminate()
+            second.wait(20)
+        other.clean_up()
+        first.clean_up()
+
+
+def _refusals(product, token):
+    lead = product.person_token("lia", "lead")
+    found = product.get("/api/v1/events?after=0", lead).json["events"]
+    return [event for event in found if event["verb"] == "effect.refused"]
