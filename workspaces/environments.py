@@ -158,7 +158,7 @@ def undo_renewal(workspace: Workspace, effect: Effect | None, *, by: Actor) -> E
     if effect is None or not (effect.outcome or {}).get("ok") or effect.kind != RENEW:
         raise conflict("That was no set-up that could be undone.")
     number, was = effect.outcome["safety_snapshot"], effect.progress["was"]
-    return lifecycle.restore(workspace, number, by=by, environment=was)
+    return lifecycle.restore(workspace, number, by=by, follow=was)
 
 
 def limits_shown(environment: Environment) -> list[tuple[str, str, bool]]:

@@ -288,9 +288,9 @@ def pin(snapshot: Snapshot, pinned: bool, *, by: Actor):
     snapshot.pinned = pinned
 
 
-def restore(workspace, number: int, *, by: Actor, paths: list[str] | None = None, environment=None) -> Effect:
-    """Put the tree (or some paths of it) back; what is there now is saved first. `environment`: the id of the version
-    that it is to follow afterwards.
+def restore(workspace, number: int, *, by: Actor, paths: list[str] | None = None, follow: dict | None = None) -> Effect:
+    """Put the tree (or some paths of it) back; what is there now is saved first. `follow`: columns of the workspace
+    that go back with it, such as the version of the environment.
 
     The effect's progress names `safety_snapshot` as soon as it is taken; the outcome holds {"ok", "safety_snapshot",
     "snapshot", "changed", "created", "removed", "entries", "differ"}.
@@ -298,7 +298,7 @@ def restore(workspace, number: int, *, by: Actor, paths: list[str] | None = None
     must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="put back")
     target = find_snapshot(workspace, number)
     touch(workspace)
-    args = {"number": target.number, "paths": paths} | ({"environment": environment} if environment else {})
+    args = {"number": target.number, "paths": paths} | ({"follow": follow} if follow else {})
     return effects.submit(f"{KINDS}.restore", workspace=workspace, by=by, args=args, exclusive=True)
 
 

@@ -19,7 +19,7 @@ STEPS = [
     *(("resume", point) for point in UP),
     *((verb, point) for verb in ("restore", "reset") for point in BACK),
 ]
-AT_ONCE = 5  # steps of a single round
+AT_ONCE = 3  # steps of a single round
 
 
 class Life:

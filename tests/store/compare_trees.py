@@ -30,7 +30,7 @@ def xattrs_of(path):
         return {}
 
 
-def describe_one(path):
+def describe_one(path, content=bytes):
     found = os.lstat(path)
     told = {
         "type": stat.S_IFMT(found.st_mode),
@@ -41,17 +41,17 @@ def describe_one(path):
     }
     if stat.S_ISREG(found.st_mode):
         with open(path, "rb") as file:
-            told["content"] = file.read()
+            told["content"] = content(file.read())
         told["holes"] = holes(path, found.st_size) if found.st_blocks * 512 < found.st_size else None
     elif stat.S_ISLNK(found.st_mode):
         told["target"] = os.readlink(path)
     return told
 
 
-def describe(root, *, without=()):
-    """Return {path: what the system says}, and the sets of paths that are one file."""
+def describe(root, *, without=(), content=bytes):
+    """Return {path: what the system says}, and the sets of paths that are one file; `content` may shorten the bytes."""
     root = os.fsencode(root)
-    entries, inodes = {b"": describe_one(root)}, {}
+    entries, inodes = {b"": describe_one(root, content)}, {}
     stack = [b""]
     while stack:
         folder = stack.pop()
@@ -60,7 +60,7 @@ def describe(root, *, without=()):
             if path in without:
                 continue
             full = os.path.join(root, path)
-            entries[path] = describe_one(full)
+            entries[path] = describe_one(full, content)
             found = os.lstat(full)
             if stat.S_ISDIR(found.st_mode):
                 stack.append(path)

@@ -1,6 +1,7 @@
 """A workspace with nothing to do goes to sleep, and use wakes it."""
 
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,8 +11,10 @@ from tests.workspaces.conftest import Desk
 
 @pytest.fixture(scope="module")
 def drowsy(tmp_path_factory):
-    """A desk of a product whose workspaces sleep after five seconds."""
-    product = Product(tmp_path_factory.mktemp("drowsy"), HANDRAIL_IDLE_SECONDS="5")
+    """A desk of a product whose workspaces sleep after five seconds, and stop when they have slept for ten."""
+    times = {"HANDRAIL_IDLE_SECONDS": "5", "HANDRAIL_STOP_SECONDS": "10"}
+    # A host of four gigabytes, as far as promises go: the test of a full one needs no more.
+    product = Product(tmp_path_factory.mktemp("drowsy"), HANDRAIL_PROMISED_MEMORY=str(4 * 1024**3), **times)
     try:
         product.start()
         yield Desk(product, product.agent_token())
@@ -19,10 +22,10 @@ def drowsy(tmp_path_factory):
         product.clean_up()
 
 
-def _asleep(desk, key, within):
+def _asleep(desk, key, within, state="paused"):
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
-        if desk.get(f"/workspaces/{key}").json["state"] == "paused":
+        if desk.get(f"/workspaces/{key}").json["state"] in (state, "stopped"):
             return True
         time.sleep(0.5)
     return False
@@ -31,16 +34,49 @@ def _asleep(desk, key, within):
 def test_it_sleeps_with_a_snapshot_and_a_command_wakes_it(drowsy):
     key = drowsy.create()["key"]
     drowsy.run(key, "echo kept > file")
-    assert _asleep(drowsy, key, 40)
+    assert _asleep(drowsy, key, 60)
     assert drowsy.get(f"/workspaces/{key}/snapshots").json["snapshots"][0]["kind"] == "end"
     assert drowsy.run(key, "cat file") == b"kept\n"
+
+
+def test_one_that_is_to_stay_awake_does_and_one_that_slept_for_long_is_stopped(drowsy):
+    kept, left = drowsy.create()["key"], drowsy.create()["key"]
+    until = datetime.now(UTC) + timedelta(hours=1)
+    told = drowsy.call("PUT", f"/workspaces/{kept}/awake", {"until": until.isoformat()}).json
+    assert datetime.fromisoformat(told["awake_until"]) == until.replace(microsecond=until.microsecond // 1000 * 1000)
+    drowsy.call("PUT", f"/workspaces/{kept}/awake", {"until": "2020-01-01T00:00:00Z"}, 422)
+    assert _asleep(drowsy, left, 90, "stopped")
+    assert drowsy.get(f"/workspaces/{kept}").json["state"] == "ready"
+    # A stopped one is not woken by use, only by request.
+    drowsy.post(f"/workspaces/{left}/commands", {"command": "true"}, 409)
+    drowsy.call("PUT", f"/workspaces/{kept}/awake", {"until": None})
+    assert _asleep(drowsy, kept, 60)
+
+
+def test_a_host_that_is_full_says_so_and_changes_nothing(drowsy):
+    script = (
+        "from dashboard.models import Team; from workspaces.models import Environment;"
+        "team = Team.objects.get(slug='main');"
+        "Environment.objects.create(team=team, name='large', limits={'memory_bytes': 3 * 1024**3})"
+    )
+    assert drowsy.product.manage("shell", "-c", script).returncode == 0
+    first = drowsy.create(environment="large")["key"]
+    drowsy.call("PUT", f"/workspaces/{first}/awake", {"until": (datetime.now(UTC) + timedelta(hours=1)).isoformat()})
+    refused = drowsy.post("/workspaces", {"key": "one-more", "environment": "large"}, 503).json
+    assert refused["detail"].startswith("This host is full: of 4.0")
+    drowsy.get("/workspaces/one-more", 404)
+    drowsy.post(f"/workspaces/{first}/stop", expect=202)
+    drowsy.settled(first)
+    assert drowsy.create("one-more", environment="large")["state"] == "ready"
+    drowsy.post(f"/workspaces/{first}/resume", expect=503)
+    assert drowsy.get(f"/workspaces/{first}").json["state"] == "stopped"
 
 
 def test_a_command_that_runs_keeps_it_awake_and_an_open_shell_does_not(drowsy):
     busy, idle = drowsy.create()["key"], drowsy.create()["key"]
     asked = drowsy.post(f"/workspaces/{busy}/commands", {"command": "sleep 60"}).json
     drowsy.post(f"/workspaces/{idle}/terminals", {"argv": ["cat"]})
-    assert _asleep(drowsy, idle, 40)
+    assert _asleep(drowsy, idle, 60)
     assert drowsy.get(f"/workspaces/{busy}").json["state"] == "ready"
     drowsy.post(f"/commands/{asked['id']}/cancel", expect=202)
     drowsy.finished(asked["id"])

@@ -81,7 +81,11 @@ class RestorePoint(Kind):
         paths = [files.inside(path) for path in job.args["paths"]] if job.args.get("paths") else None
         try:
             target = await job.thread(history.find_snapshot, workspace, job.args["number"])
+<<<<<<< HEAD
             safety = await job.snapshot("safety", f"before going back to {target.number}", **job.watch())
+=======
+            safety = await self._saved(job, target)
+>>>>>>> 100d939 (Undo a restore that the runner died in to what was there before it; describe the life of a workspace)
             await job.progress(step="putting back", safety_snapshot=safety.number)
             failpoint("restore.saved")
             store = snapshots.store_of(workspace)
@@ -112,6 +116,15 @@ class RestorePoint(Kind):
             "proof": proof,
         }
 
+    async def _saved(self, job, target) -> Snapshot:
+        """What is there before it is put back. After a crash of the runner that is what was saved then: the tree may be
+        the new one by now. Where nothing is frozen, what came since is saved as well."""
+        if number := job.effect.progress.get("safety_snapshot"):
+            if not job.driver.capabilities.freeze:
+                await job.snapshot("safety", f"what came while it went back to {target.number}")
+            return await job.thread(history.find_snapshot, job.workspace, number)
+        return await job.snapshot("safety", f"before going back to {target.number}")
+
     def _proof(self, workspace, target, back, paths):
         workspace.head = back if paths else target
         proof = prove(workspace)
@@ -127,8 +140,8 @@ class RestorePoint(Kind):
             rows.update(proof=proof, disk_generation=job.workspace.disk_generation + 1)
             if proof["differ"] or not job.args.get("paths"):  # a whole tree that was put back answers what was found
                 rows.update(alarm=proof | {"found": None} if proof["differ"] else {})
-            if was := job.args.get("environment"):
-                rows.update(environment=was)
+            if follow := job.args.get("follow"):
+                rows.update(**follow)
             Run.objects.filter(workspace=job.workspace, ended_at=None).update(
                 proof_entries=outcome["proof"]["entries"], proof_differ=outcome["proof"]["differ"]
             )

@@ -8,7 +8,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.environments import newest_of
 from workspaces.history import find_snapshot
 from workspaces.models import State, Workspace
-from workspaces.runner import snapshots
+from workspaces.runner import roots, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.kinds.ends import at_rest, bring_down
 from workspaces.runner.kinds.starts import Failed, bring_up, set_up
@@ -28,13 +28,15 @@ class Renew(Kind):
             return {"ok": False, "reason": f"Version {newest.version} uses another driver; make a new workspace of it."}
         await job.started()
         was_up = workspace.state == State.READY or job.effect.progress.get("was_up", False)
-        await job.progress(was_up=was_up, was=str(workspace.environment_id))
+        was = {"environment_id": str(workspace.environment_id), "base": workspace.base}
+        await job.progress(was_up=was_up, was=was)
         if owed := await bring_down(job, "set up again"):
             return {"ok": False, "reason": f"Nothing was set up: {owed}", "down": True}
         safety = workspace.head.number
         await job.progress(safety_snapshot=safety)
-        workspace.environment = newest
+        workspace.environment, workspace.base = newest, {}
         try:
+            await roots.choose(job)
             if newest.setup:
                 await set_up(job)
             async with job.lock():
@@ -65,7 +67,7 @@ class Renew(Kind):
     async def _put_back(self, job, number: int):
         async with job.lock():
             await job.thread(recover, snapshots.journal_of(job.workspace))
-            await job.thread(_restore, job.workspace, number)
+            await job.thread(_restore, job.workspace, number, job.effect.progress["was"]["base"])
 
     def finish(self, job, outcome):
         rows = Workspace.objects.filter(pk=job.workspace.pk)
@@ -81,7 +83,9 @@ class Renew(Kind):
             lifecycle.record(job.workspace, job.by, "workspace.renewed", data)
 
 
-def _restore(workspace, number: int):
+def _restore(workspace, number: int, base: dict):
+    """The files, and what its root was made of."""
     target = find_snapshot(workspace, number)
     tree, journal = snapshots.live_tree(workspace), snapshots.journal_of(workspace)
     snapshots.store_of(workspace).restore(target.tree_hex, tree, journal=journal)
+    Workspace.objects.filter(pk=workspace.pk).update(base=base)
