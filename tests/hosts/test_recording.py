@@ -108,3 +108,19 @@ def read(folder, offset: int = 0) -> list:
         return take(reader)
     finally:
         reader.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.integers(1, 2048), min_size=20, max_size=60))
+def test_what_is_about_to_be_dropped_is_said_before(tmp_path_factory, sizes):
+    folder = tmp_path_factory.mktemp("recording")
+    recorder = Recorder(folder, 16384)
+    recorder.write(bytes(16384))
+    for size in sizes:
+        said, kept = recorder.about_to_drop(2048), [start for start, _ in segments(folder)]
+        recorder.write(bytes(size))
+        gone = set(kept) - {start for start, _ in segments(folder)}
+        assert said or not gone
+        if gone:
+            assert max(gone) < said == min(start for start, _ in segments(folder) if start)
+    recorder.close()

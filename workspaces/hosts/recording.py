@@ -100,8 +100,10 @@ class Recorder:
 
     def about_to_drop(self, more: int) -> int:
         """The offset below which bytes go if `more` bytes come now; 0 when nothing goes."""
-        full = self._tail and self._tail[-1][1] - self._tail[0][1] >= self._tail_cap - self._segment_size
-        return self._tail[0][1] if full and self._room < more else 0
+        if not self._tail or self._room >= more:
+            return 0
+        when_full = self._tail[-1][1] + self._room - self._tail[0][1]
+        return self._tail[0][1] if when_full >= self._tail_cap - self._segment_size else 0
 
     def close(self) -> None:
         """Make it durable."""
