@@ -81,11 +81,7 @@ class RestorePoint(Kind):
         paths = [files.inside(path) for path in job.args["paths"]] if job.args.get("paths") else None
         try:
             target = await job.thread(history.find_snapshot, workspace, job.args["number"])
-<<<<<<< HEAD
-            safety = await job.snapshot("safety", f"before going back to {target.number}", **job.watch())
-=======
             safety = await self._saved(job, target)
->>>>>>> 100d939 (Undo a restore that the runner died in to what was there before it; describe the life of a workspace)
             await job.progress(step="putting back", safety_snapshot=safety.number)
             failpoint("restore.saved")
             store = snapshots.store_of(workspace)
@@ -123,7 +119,7 @@ class RestorePoint(Kind):
             if not job.driver.capabilities.freeze:
                 await job.snapshot("safety", f"what came while it went back to {target.number}")
             return await job.thread(history.find_snapshot, job.workspace, number)
-        return await job.snapshot("safety", f"before going back to {target.number}")
+        return await job.snapshot("safety", f"before going back to {target.number}", **job.watch())
 
     def _proof(self, workspace, target, back, paths):
         workspace.head = back if paths else target
