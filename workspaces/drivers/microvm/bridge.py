@@ -311,8 +311,6 @@ class Bridge:
         elif op == "go":
             self.line.held = False
             self.ask({"op": "go"}, answer)
-        elif op == "serve":
-            self.ask({"op": "serve", "arguments": request.get("arguments", [])}, answer)
         else:
             self.ask({"op": op}, answer)
 

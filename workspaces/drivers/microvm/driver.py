@@ -27,6 +27,7 @@ from ..local import HERE as DRIVERS
 from ..local import LocalDriver, _wait_free, listen
 from ..sandbox import AGENT_ENV, UID, find_python
 from . import disks, machine, memory
+from .guesttree import GuestTree, forget
 from .image import HERE, Image, find_image
 
 MEMORY = 512 << 20
@@ -302,6 +303,12 @@ class MicroVMDriver(LocalDriver):
             self._kill(owner)
             _wait_free(self._folder(owner.run_id) / "lock", 5.0)
 
+    # Files
+
+    def tree(self, owner: Owner, *, cache: Path | None = None) -> GuestTree:
+        port = self._socket(owner.run_id, "tree")
+        return GuestTree(port, owner.address.socket, name=owner.workspace_id, cache=cache)
+
     # Templates
 
     def _template(self, spec: RunSpec) -> "tuple[Path, dict]":
@@ -346,6 +353,7 @@ class MicroVMDriver(LocalDriver):
     # The end
 
     def _forget(self, owner: Owner) -> None:
+        forget(self._socket(owner.run_id, "tree"))
         for name in ("qmp", "tree"):
             self._socket(owner.run_id, name).unlink(missing_ok=True)
         shutil.rmtree(self._ports(owner.run_id), ignore_errors=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from ...store.remote import bundle
 from ..base import DriverError
 from ..local import replace_file
 
@@ -77,13 +78,9 @@ def _finish_initrd(where: Path, base_digest: str) -> tuple[Path, str]:
 @lru_cache(maxsize=1)
 def _added() -> bytes:
     entries = [(b"init", 0o100755, (HERE / "guest" / "init.sh").read_bytes()), (b"handrail", 0o040755, b"")]
-    entries += [(b"handrail/" + path.name.encode(), 0o100644, path.read_bytes()) for path in guest_files()]
+    entries += [(b"handrail/" + path.name.encode(), 0o100644, path.read_bytes()) for path in GUEST_FILES]
+    entries += [(b"handrail/tree.pyz", 0o100644, bundle())]
     return b"".join(_cpio(number, *entry) for number, entry in enumerate(entries, 1)) + _cpio(0, b"TRAILER!!!", 0, b"")
-
-
-def guest_files() -> tuple[Path, ...]:
-    served = HERE.parent.parent / "store" / "serve_tree.py"
-    return (*GUEST_FILES, *([served] if served.exists() else []))
 
 
 def _cpio(inode: int, name: bytes, mode: int, content: bytes) -> bytes:

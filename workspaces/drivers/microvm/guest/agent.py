@@ -21,6 +21,7 @@ import ctypes
 import fcntl
 import json
 import os
+import select
 import selectors
 import signal
 import socket
@@ -38,6 +39,8 @@ from streams import Line, LineLost, Stream  # noqa: E402
 
 PROTOCOL = 1
 DISKS = "/run/handrail/disks"
+TREE, JOURNAL = f"{DISKS}/workspace/tree", f"{DISKS}/workspace/journal"
+TREE_SERVER = [sys.executable, "-I", "-S", os.path.join(HERE, "tree.pyz"), TREE]
 INIT_SOCKET = "/run/handrail/init.sock"
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 1024, 4096, 16384, 1 << 18
@@ -118,6 +121,8 @@ class Agent:
                 return
             if pid == 0:
                 return
+            if self.server is not None and pid == self.server.pid:
+                self.server = None
             if pid == self.init_pid:
                 power_off(f"the init ended with {status}")
 
@@ -165,6 +170,9 @@ class Agent:
         add_user(uid)
         for serial, place in message["disks"].items():
             mount_disk(serial, place, uid)
+        if os.path.exists(JOURNAL):
+            # A restore was cut off: the tree becomes the old one or the new one before anything can look.
+            subprocess.run([*TREE_SERVER, "--journal", JOURNAL, "--recover"], check=True, stdout=subprocess.DEVNULL)
         for number, name in message["ports"].items():
             self.listen(int(number), name)
         self.init_pid = start_init(uid, message.get("pids"))
@@ -309,12 +317,24 @@ class Agent:
         Stream(self.line, message["stream"], connection.detach(), reads=True, writes=True, half=True)
 
     def op_serve(self, message):
-        """Serve the tree on the second port; a server that runs already goes on."""
+        """Serve the tree on the second port to whoever has just come there; a former host of it is gone."""
         if self.server is not None and self.server.poll() is None:
-            return
-        with open(find_port("handrail.tree"), "r+b", buffering=0) as port:
-            program = [sys.executable, "-I", "-S", os.path.join(HERE, "serve_tree.py"), *message["arguments"]]
-            self.server = subprocess.Popen(program, stdin=port, stdout=port, cwd="/")
+            self.server.terminate()
+            try:
+                self.server.wait(5)
+            except subprocess.TimeoutExpired:
+                raise ValueError("the tree is still being changed for somebody who has left") from None
+        port = os.open(find_port("handrail.tree"), os.O_RDWR | os.O_CLOEXEC)
+        try:
+            poll = select.poll()
+            poll.register(port, 0)
+            for _ in range(500):
+                if not poll.poll(0):  # nothing to hear of: somebody is connected
+                    break
+                time.sleep(0.01)
+            self.server = subprocess.Popen([*TREE_SERVER, "--journal", JOURNAL], stdin=port, stdout=port, cwd="/")
+        finally:
+            os.close(port)
 
 
 # The machine
