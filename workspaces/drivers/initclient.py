@@ -112,6 +112,13 @@ class InitClient:
         answer = self.request("start", argv=list(argv), env=dict(env), cwd=cwd, stdio=stdio, **fields)
         return Started(answer["pid"], self._fds.pop(0) if answer["fds"] else None)
 
+    def dial(self, port: int) -> socket.socket:
+        """A connection to 127.0.0.1:port inside; only where the init stands on the host for a guest."""
+        answer = self.request("dial", port=port)
+        if not answer["fds"]:
+            raise InitGone("The workspace's first process went away.")
+        return socket.socket(fileno=self._fds.pop(0))
+
     def read_exits(self) -> None:
         """Read what has come without being asked for, if anything has; InitGone at the end of the conversation."""
         patience = self._sock.gettimeout()

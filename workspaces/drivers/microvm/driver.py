@@ -309,6 +309,10 @@ class MicroVMDriver(LocalDriver):
         port = self._socket(owner.run_id, "tree")
         return GuestTree(port, owner.address.socket, name=owner.workspace_id, cache=cache)
 
+    def ports(self, owner: Owner) -> Path:
+        """The folder of the sockets `proxy` and `internal`: who listens there serves the guest's 3128 and 80."""
+        return self._ports(owner.run_id)
+
     # Templates
 
     def _template(self, spec: RunSpec) -> "tuple[Path, dict]":

@@ -46,6 +46,7 @@ CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 1024, 4096, 16384, 1 << 18
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 RB_AUTOBOOT = 0x01234567
+RESERVE = 48 << 20  # of the guest's memory, for its kernel and for us
 ERROR_FS = 2  # in s_state of an ext4 superblock
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -391,8 +392,10 @@ def start_init(uid, pids):
     listener.listen(64)
     group = "/sys/fs/cgroup/run"
     os.makedirs(group, exist_ok=True)
+    write("/sys/fs/cgroup/cgroup.subtree_control", "+memory +pids")
+    # Programs end before the guest has nothing left to say so with.
+    write(f"{group}/memory.max", str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") - RESERVE))
     if pids is not None:
-        write("/sys/fs/cgroup/cgroup.subtree_control", "+pids")
         write(f"{group}/pids.max", str(pids))
     middle = os.fork()
     if middle == 0:
