@@ -1,8 +1,12 @@
 """A pause that keeps what runs: it goes on, it is used up, and it is refused wherever it does not fit."""
 
 import os
+import pickle
 import random
 import shutil
+import subprocess
+import sys
+import textwrap
 import time
 from dataclasses import replace
 
@@ -182,3 +186,37 @@ def test_a_terminal_of_before_the_pause_ends_and_its_shell_goes_on(guest):
     guest.resume()
     guest.sh("rm alive")
     until(lambda: guest.sh("cat alive 2>/dev/null || true"))
+
+
+def test_a_runner_killed_at_any_step_of_a_pause_leaves_a_guest_or_its_memory(guest):
+    guest.leave("n=0; while :; do n=$((n+1)); echo $n > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.05; done")
+    until(lambda: guest.sh("ls /tmp/count 2>/dev/null || true"), 30)
+    script = textwrap.dedent("""
+        import asyncio, pickle, sys
+        from workspaces.drivers.microvm.driver import MicroVMDriver
+        home, runtime, images, owner, spec = pickle.load(sys.stdin.buffer)
+        driver = MicroVMDriver(home, runtime, {"images": images})
+        print("now", flush=True)
+        asyncio.run(driver.pause(owner, spec))
+        print("done", flush=True)
+    """)
+    driver = guest.driver
+    asked = pickle.dumps((driver.home, driver.runtime, str(driver.images), guest.owner, replace(guest.spec, env={})))
+    for delay in [0.02, 0.3, 0.8, 1.5][: 2 * ROUNDS]:
+        with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
+            runner.stdin.write(asked)
+            runner.stdin.close()
+            runner.stdout.readline()
+            time.sleep(delay)
+            runner.kill()
+        if not guest.do.alive(guest.owner):
+            break  # it was quick enough: all is in the memory
+        before = counted(guest)
+        until(lambda before=before: counted(guest) > before)
+        assert guest.memory.exists() is False
+    if guest.do.alive(guest.owner):
+        guest.do.pause(guest.owner, guest.spec)
+    guest.do.clear(guest.owner)
+    guest.resume()
+    before = counted(guest)
+    until(lambda: counted(guest) > before)

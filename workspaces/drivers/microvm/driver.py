@@ -33,12 +33,16 @@ from .image import HERE, Image, find_image
 MEMORY = 512 << 20
 DISK = 8 * disks.GIB
 HOME_DISK = 4 * disks.GIB
+PAUSING = "pausing"  # a mark in the Run's folder
 PORTS = {"3128": "proxy", "80": "internal"}
 HOSTS = "127.0.0.1 localhost {name}\n::1 localhost\n127.0.0.1 handrail.internal\n"
 WHAT_TO_DO = (
     "Install QEMU and e2fsprogs (Debian: `apt install qemu-system-x86 e2fsprogs`), then build the image with "
     "`make images` (which needs mmdebstrap and busybox-static)."
 )
+
+
+_pausing: set[str] = set()  # Runs that this process pauses now
 
 
 @dataclass(frozen=True)
@@ -274,7 +278,34 @@ class MicroVMDriver(LocalDriver):
     def _pause(self, owner: Owner, spec: RunSpec) -> None:
         if not self._alive(owner):
             raise DriverError("The Run has ended; there is no memory to keep.")
-        self._keep(owner, Source(self._key, disks.memory_of(spec.workspace)), self._belongs(spec))
+        belongs = self._belongs(spec)
+        mark = self._folder(owner.run_id) / PAUSING
+        _pausing.add(owner.run_id)
+        try:
+            mark.touch()
+            self._keep(owner, Source(self._key, disks.memory_of(spec.workspace)), belongs)
+            mark.unlink()
+        finally:
+            _pausing.discard(owner.run_id)
+
+    def _alive(self, owner: Owner) -> bool:
+        alive = super()._alive(owner)
+        if alive and owner.run_id not in _pausing and (self._folder(owner.run_id) / PAUSING).exists():
+            self._go_on(owner)
+        return alive
+
+    def _go_on(self, owner: Owner) -> None:
+        """A runner died while it paused this guest: whatever was kept of its memory goes, and it moves again."""
+
+        async def go_on() -> None:
+            async with qmp().monitor(self._socket(owner.run_id, "qmp")) as client:
+                await client.execute("cont")
+
+        memory.discard(disks.memory_of(Path(owner.tree)))
+        asyncio.run(go_on())
+        with InitClient(owner.address.socket, timeout_s=60) as client:
+            client.request("go")
+        (self._folder(owner.run_id) / PAUSING).unlink(missing_ok=True)
 
     def _keep(self, owner: Owner, target: "Source", belongs: dict) -> None:
         async def keep() -> None:
