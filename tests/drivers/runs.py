@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from workspaces.drivers.base import Limits, Owner, RunSpec, get_driver
+from workspaces.drivers.base import ImageMissing, Limits, Owner, RunSpec, get_driver
 from workspaces.drivers.initclient import InitClient
 
 NOBODY = 65534
+# What drivers are told on this host; the engine of the tests is a private one.
+OPTIONS = {"docker": {"address": os.environ.get("HANDRAIL_TEST_DOCKER_HOST") or os.environ.get("DOCKER_HOST", "")}}
+IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
 NO_LIMITS = Limits()
 numbers = itertools.count(1)
 
@@ -21,23 +24,25 @@ numbers = itertools.count(1)
 class Running:
     """One Run of one driver, and what a test does to it."""
 
-    def __init__(self, name: str, ground: Path, *, limits: Limits = NO_LIMITS, env=None):
+    def __init__(self, name: str, ground: Path, *, limits: Limits = NO_LIMITS, env=None, image=None, phase="agent"):
         self.name = name
         self.ground = ground
         self.tree = ground / f"tree-{next(numbers)}"
         self.home = ground / f"home-{next(numbers)}"
         for folder in (self.tree, self.home):
             folder.mkdir(mode=0o755)
-        self.driver = get_driver(name, ground / "handrail", ground / "run")
+        self.driver = driver_of(name, ground)
         self.spec = RunSpec(
             run_id=f"run-{os.getpid()}-{next(numbers)}",
             workspace_id="1",
             key="payments fix",
             workspace=self.tree,
-            home=self.home if name == "sandbox" else None,
+            home=None if name == "folder" else self.home,
             uid=workload_uid(name),
             limits=limits,
             env=env or {},
+            image=self.do.find_image(image or IMAGES[name]) if self.driver.capabilities.images else None,
+            phase=phase,
         )
         if name == "folder":
             os.chown(self.tree, self.spec.uid, -1)
@@ -51,7 +56,7 @@ class Running:
 
     def again(self):
         """The driver as a new runner process has it: nothing in memory."""
-        return Blocking(get_driver(self.name, self.ground / "handrail", self.ground / "run"))
+        return Blocking(driver_of(self.name, self.ground))
 
     def sh(self, command: str, *, env=None) -> tuple[str, int]:
         """Run a shell command; its output and status (minus a signal)."""
@@ -113,7 +118,11 @@ def until(holds, seconds: float = 10.0):
 def workload_uid(name: str) -> int:
     if os.getuid() != 0:
         return os.getuid()
-    return 200_000 + next(numbers) if name == "sandbox" else NOBODY
+    return NOBODY if name == "folder" else 200_000 + next(numbers)
+
+
+def driver_of(name: str, ground: Path):
+    return get_driver(name, ground / "handrail", ground / "run", OPTIONS.get(name))
 
 
 @pytest.fixture
@@ -133,9 +142,15 @@ def begin(ground, require):
     made = []
 
     def start(name: str, **fields) -> Running:
-        probe = Blocking(get_driver(name, ground / "handrail", ground / "run")).probe()
+        driver = Blocking(driver_of(name, ground))
+        probe = driver.probe()
         if not probe.available:
             require(name, f"{probe.reason} {probe.what_to_do}")
+        if name in IMAGES and "image" not in fields:
+            try:
+                driver.find_image(IMAGES[name])
+            except ImageMissing as missing:
+                require(name, str(missing))
         made.append(Running(name, ground, **fields))
         return made[-1]
 

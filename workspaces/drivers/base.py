@@ -252,9 +252,13 @@ class Driver:
 
 def get_driver(name: str, home: Path, runtime: Path, options: Mapping[str, str] | None = None) -> Driver:
     """The driver of a built-in name (`sandbox`) or a dotted path (`package.module.Class`)."""
+    return get_driver_class(name)(home, runtime, options)
+
+
+def get_driver_class(name: str) -> type[Driver]:
     module, _, attribute = BUILT_IN.get(name, name).rpartition(".")
     try:
-        return getattr(importlib.import_module(module), attribute)(home, runtime, options)
+        return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise DriverError(f"There is no driver named {name!r}.") from error
 

@@ -341,13 +341,15 @@ class DockerDriver(LocalDriver):
             return False
         if held(self._folder(owner.run_id) / "lock"):
             return True
-        # Its init holds no lock. Only the engine knows whether one is about to start, or why it ended.
+        # Its init holds no lock. Only the engine knows whether one is about to start.
         with self.engine() as client:
             found = self._container(client, owner.run_id)
-        return found is not None and _runs(found)
+        known = self._read(owner.run_id) or owner
+        return known.pid is None and found is not None and _runs(found)
 
     def _why(self, owner: Owner) -> str:
         with self.engine() as client:
+            _wait_for_end(client, self._container(client, owner.run_id))
             found = self._container(client, owner.run_id)
         if found is None:
             return "its container was removed by somebody else"
@@ -361,6 +363,11 @@ class DockerDriver(LocalDriver):
     def _patience(self, owner: Owner) -> float:
         # The init of a set-up gives every file to the workspace's user before it ends.
         return GIVE_BACK_S if owner.phase == "setup" else super()._patience(owner)
+
+    def _stop(self, owner: Owner, grace_s: float) -> None:
+        super()._stop(owner, grace_s)
+        with contextlib.suppress(EngineLost), self.engine() as client:
+            _wait_for_end(client, self._container(client, owner.run_id))
 
     def _kill(self, owner: Owner) -> None:
         try:
@@ -451,6 +458,13 @@ class DockerDriver(LocalDriver):
 
 def _runs(container: dict) -> bool:
     return container["State"]["Status"] in ("running", "paused", "restarting")
+
+
+def _wait_for_end(client: APIClient, container: dict | None) -> None:
+    """The engine notes a moment later than we that a first process has ended."""
+    if container is not None and _runs(container):
+        with contextlib.suppress(NotFound, requests.exceptions.ReadTimeout, requests.exceptions.ConnectionError):
+            client.wait(container["Id"], timeout=5)
 
 
 def _said(client: APIClient, container: str) -> str:
