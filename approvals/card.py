@@ -12,7 +12,7 @@ from approvals.models import Action, Decision, Status
 from dashboard.templatetags.handrail import ACTION_STATES, TIERS
 from dashboard.visible import hidden_note
 from workspaces import terminals
-from workspaces.lifecycle import ISOLATION
+from workspaces.isolation import ISOLATION
 from workspaces.models import Command
 
 # Arguments in which an agent explains itself; they stand apart from what would run.

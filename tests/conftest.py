@@ -206,12 +206,14 @@ def product(tmp_path_factory):
     sources = tmp_path_factory.mktemp("sources")
     hosts = tmp_path_factory.mktemp("names") / "hosts"
     hosts.touch()
-    running = Product(
-        tmp_path_factory.mktemp("product"),
-        HANDRAIL_LOCAL_SOURCES=str(sources),
-        HANDRAIL_EGRESS_HOSTS=str(hosts),
-        HANDRAIL_EGRESS_NETWORKS="127.77.0.0/16",  # a part of loopback that nothing but tests listens on
-    )
+    settings = {
+        "HANDRAIL_LOCAL_SOURCES": str(sources),
+        "HANDRAIL_EGRESS_HOSTS": str(hosts),
+        "HANDRAIL_EGRESS_NETWORKS": "127.77.0.0/16",  # a part of loopback that nothing but tests listens on
+    }
+    if engine := os.environ.get("HANDRAIL_TEST_DOCKER_HOST"):
+        settings["HANDRAIL_DOCKER_HOST"] = engine
+    running = Product(tmp_path_factory.mktemp("product"), **settings)
     running.sources = sources  # the folder under which local repositories may be cloned
     running.hosts = hosts  # names that the workspaces' proxy knows
     try:

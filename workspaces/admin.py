@@ -4,7 +4,8 @@ from django import forms
 from django.contrib import admin
 
 from dashboard.models import Actor, Event
-from workspaces import environments, retention, secrets
+from dashboard.problems import Problem
+from workspaces import environments, isolation, retention, secrets
 from workspaces.models import Environment, RetentionPolicy, Secret
 
 RULES = ("snapshot_days", "keep_newest_snapshots", "home_days", "output_days", "unused_workspace_days")
@@ -65,11 +66,28 @@ class RetentionPolicyAdmin(admin.ModelAdmin):
         )
 
 
+class EnvironmentForm(forms.ModelForm):
+    """The whole row, with what it must not say refused in words."""
+
+    driver = forms.ChoiceField(choices=[(name, name) for name in isolation.ISOLATION])
+    minimum_isolation = forms.ChoiceField(choices=[(level, level) for level in isolation.LEVELS])
+
+    def clean(self):
+        cleaned = super().clean()
+        if not self.errors:
+            try:
+                environments.check(cleaned)
+            except Problem as problem:
+                raise forms.ValidationError(problem.detail) from problem
+        return cleaned
+
+
 @admin.register(Environment)
 class EnvironmentAdmin(admin.ModelAdmin):
     """A saved environment is the next version of it: rows that workspaces were made from never change."""
 
-    list_display = ["name", "version", "team", "driver", "repository", "ref"]
+    form = EnvironmentForm
+    list_display = ["name", "version", "team", "driver", "image", "repository", "ref"]
     list_filter = ["team", "driver"]
     exclude = ["version"]
 

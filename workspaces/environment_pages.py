@@ -9,15 +9,15 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from dashboard.models import Team
 from dashboard.pages import carry_out, must, signed_in
 from dashboard.problems import Problem
-from workspaces import environments, network, secrets
+from workspaces import environments, isolation, network, secrets
 from workspaces.forms import CODE, DRIVERS
 from workspaces.head import find
-from workspaces.lifecycle import available_drivers
 from workspaces.models import Environment, Workspace
 
 READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
 MB = 1024**2
 REACHES = {"setup": "The set-up reaches", "agent": "The agent reaches"}
+INITIAL = ("driver", "image", "minimum_isolation", "repository", "ref", "setup")
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 
 
@@ -32,6 +32,20 @@ class EnvironmentForm(forms.Form):
         widget=forms.TextInput(attrs=PLAIN),
     )
     driver = forms.ChoiceField(label="Where it runs")
+    image = forms.CharField(
+        label="Image",
+        required=False,
+        max_length=200,
+        help_text="For containers: an image that is on the engine, or the path of an allowed folder with a Dockerfile. "
+        "Empty: handrail/base:bookworm. Nothing is fetched by itself.",
+        widget=forms.TextInput(attrs=PLAIN),
+    )
+    minimum_isolation = forms.ChoiceField(
+        label="Isolation at least",
+        required=False,
+        choices=[("", "What the choice above offers"), *((level, level) for level in isolation.LEVELS)],
+        help_text="Where less is offered, the workspace does not start.",
+    )
     repository = forms.CharField(
         label="Git address",
         required=False,
@@ -114,7 +128,7 @@ class EnvironmentForm(forms.Form):
     def __init__(self, data=None, *, teams, base=None, initial=None):
         super().__init__(data, initial=initial)
         self.fields["team"].queryset = Team.objects.filter(pk__in=[team.pk for team in teams]).order_by("name")
-        known = [*available_drivers(), *([base.driver] if base else [])]
+        known = [*isolation.available(), *([base.driver] if base else [])]
         self.fields["driver"].choices = [(name, DRIVERS.get(name, name)) for name in dict.fromkeys(known)]
         if base:
             # A version's name and team are those of the one before; another name would be another environment.
@@ -134,6 +148,8 @@ class EnvironmentForm(forms.Form):
         }
         return {
             "driver": cleaned["driver"],
+            "image": cleaned["image"],
+            "minimum_isolation": cleaned["minimum_isolation"] or isolation.ISOLATION[cleaned["driver"]],
             "repository": cleaned["repository"],
             "ref": cleaned["ref"],
             "setup": cleaned["setup"].replace("\r\n", "\n"),
@@ -159,7 +175,7 @@ def _lines(text: str) -> list[str]:
 def _initial(base: Environment) -> dict:
     memory, disk = base.limits.get("memory_bytes"), base.limits.get("disk_bytes")
     return {
-        **{name: getattr(base, name) for name in ("driver", "repository", "ref", "setup")},
+        **{name: getattr(base, name) for name in INITIAL},
         "checks": environments.write_checks(base.checks),
         "setup_secrets": " ".join(base.secrets.get("setup", [])),
         "agent_secrets": " ".join(base.secrets.get("agent", [])),

@@ -10,7 +10,7 @@ from django.db.models import Count, F, OuterRef, Subquery
 from dashboard import clock
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
-from workspaces import lifecycle, secrets
+from workspaces import images, isolation, lifecycle, secrets
 from workspaces.models import Effect, Environment, Runner, State, Workspace
 from workspaces.sources import check_git
 
@@ -91,8 +91,7 @@ def save(team: Team, name: str, fields: dict, *, base: Environment | None, by: A
     `base` is the version that was edited: Problem 409 when somebody saved a newer one meanwhile, or the name is taken.
     A save that changes nothing is `base` itself.
     """
-    if fields.get("repository"):
-        check_git(fields["repository"], fields.get("ref", ""))
+    check(fields, base)
     with transaction.atomic():
         Team.objects.select_for_update().get(pk=team.pk)
         latest = Environment.objects.filter(team=team, name=name).order_by("-version").first()
@@ -106,11 +105,22 @@ def save(team: Team, name: str, fields: dict, *, base: Environment | None, by: A
         for field, value in fields.items():
             setattr(made, field, value)
         if "minimum_isolation" not in fields:
-            made.minimum_isolation = lifecycle.ISOLATION[made.driver]
+            made.minimum_isolation = isolation.ISOLATION[made.driver]
         made.save(force_insert=True)
         data = {"name": name, "version": made.version, "changed": changed}
         Event.objects.record(team, actor=by, verb="environment.saved", subject=made, data=data)
     return made
+
+
+def check(fields: dict, base: Environment | None = None):
+    """Problem 422 for what cannot be: an address or an image that is refused, or more isolation than there is."""
+    if fields.get("repository"):
+        check_git(fields["repository"], fields.get("ref", ""))
+    images.check(fields.get("image") or "")
+    driver = fields.get("driver") or (base.driver if base else "sandbox")
+    if fields.get("image") and driver != "docker":
+        raise invalid("Only containers have an image.")
+    isolation.check(driver, fields.get("minimum_isolation") or isolation.ISOLATION.get(driver, "none"))
 
 
 def _copy(base: Environment) -> Environment:

@@ -2,13 +2,15 @@
 
 from django import forms
 
-from workspaces import uploads
+from workspaces import isolation, uploads
 from workspaces.environments import newest
-from workspaces.lifecycle import available_drivers
 from workspaces.models import KEY_PATTERN
 
 CODE = {"class": "code-field", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off", "rows": 6}
-DRIVERS = {"sandbox": "Sandbox: sees only its folder and the hosts on its list. Shares this machine's kernel."}
+DRIVERS = {
+    "sandbox": "Sandbox: sees only its folder and the hosts on its list. Shares this machine's kernel.",
+    "docker": "Container: an image of its own, and the hosts on its list. Shares this machine's kernel.",
+}
 
 
 class NewWorkspace(forms.Form):
@@ -69,7 +71,7 @@ class NewWorkspace(forms.Form):
             self.initial["team"] = teams[0].slug
 
     def _drivers(self):
-        return [(f"driver:{name}", DRIVERS.get(name, name)) for name in available_drivers()]
+        return [(f"driver:{name}", DRIVERS.get(name, name)) for name in isolation.available()]
 
     def _made_before(self, several_teams: bool):
         """(value, words) of the environments: a name, where it runs, and of whom when there are several teams."""

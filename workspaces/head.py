@@ -13,7 +13,8 @@ from dashboard import clock
 from workspaces import capacity, retention
 from workspaces.activity import Awake, why_awake
 from workspaces.drift import Drift, drift_of
-from workspaces.lifecycle import CAN_BE_STOPPED, ISOLATION
+from workspaces.isolation import ISOLATION
+from workspaces.lifecycle import CAN_BE_STOPPED
 from workspaces.models import Effect, State, Workspace
 from workspaces.secrets import open_findings
 

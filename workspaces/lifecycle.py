@@ -15,7 +15,7 @@ from dashboard import clock
 from dashboard.access import Caller
 from dashboard.models import Actor, Event
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
-from workspaces import capacity, effects, uploads
+from workspaces import capacity, effects, images, isolation, uploads
 from workspaces.activity import touch
 from workspaces.history import find_snapshot
 from workspaces.models import (
@@ -31,7 +31,6 @@ from workspaces.sources import check_git
 
 KINDS = "workspaces.runner.kinds"
 SAVED_WITHIN = 60.0  # seconds
-ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "microvm": "microvm"}
 BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}+-]{0,199}")
 STATE_WORDS = {
     State.CREATING: "is being made",
@@ -125,6 +124,7 @@ def _next_uid() -> int:
 def _environment(team, wish) -> Environment:
     """The newest version of the named environment; without a name the default, or one made for this wish."""
     name, driver, setup = wish.get("environment"), wish.get("driver"), wish.get("setup") or ""
+    image = wish.get("image") or ""
     if name:
         found = Environment.objects.filter(team=team, name=name).order_by("-version").first()
         if found is None:
@@ -133,24 +133,37 @@ def _environment(team, wish) -> Environment:
             raise invalid(f"The environment {name!r} uses the driver {found.driver}, not {driver}.")
         if setup:
             raise invalid("The environment brings its own set-up script.")
+        if image and image != found.image:
+            raise invalid(f"The environment {name!r} brings its own image.")
         return found
-    driver = driver or "sandbox"
-    if driver not in available_drivers():
-        raise invalid(f"There is no driver {driver!r} here; there are: {', '.join(available_drivers())}.")
-    name = "default" if (driver, setup) == ("sandbox", "") else _name_of(driver, setup)
+    driver = driver or ("docker" if image else "sandbox")
+    if image and driver != "docker":
+        raise invalid(f"A workspace of the driver {driver} has no image.")
+    images.check(image)
+    if driver not in isolation.available():
+        here = f"There are: {', '.join(isolation.available())}."
+        if driver in isolation.ISOLATION and driver != "folder":
+            raise invalid(f"The driver {driver} cannot be used now. {isolation.why_not(driver)} {here}")
+        raise invalid(f"There is no driver {driver!r} here. {here}")
+    name = "default" if (driver, setup) == ("sandbox", "") else _name_of(driver, setup, image)
     if name == "default" and (found := Environment.objects.filter(team=team, name=name).order_by("-version").first()):
         return found
     return Environment.objects.get_or_create(
-        team=team, name=name, version=1, defaults={"driver": driver, "setup": setup}
+        team=team,
+        name=name,
+        version=1,
+        defaults={
+            "driver": driver,
+            "setup": setup,
+            "image": image,
+            "minimum_isolation": isolation.ISOLATION[driver],
+        },
     )[0]
 
 
-def available_drivers() -> list[str]:
-    return ["sandbox"]
-
-
-def _name_of(driver, setup) -> str:
-    return f"{driver}-{hashlib.sha256(setup.encode()).hexdigest()[:10]}" if setup else driver
+def _name_of(driver, setup, image) -> str:
+    made_of = f"{image}\0{setup}" if image else setup
+    return f"{driver}-{hashlib.sha256(made_of.encode()).hexdigest()[:10]}" if made_of else driver
 
 
 def _refuse_differences(workspace, wish, source):
@@ -161,6 +174,8 @@ def _refuse_differences(workspace, wish, source):
         differ["driver"] = [environment.driver, wished]
     if (wished := wish.get("environment")) and wished != environment.name:
         differ["environment"] = [environment.name, wished]
+    if (wished := wish.get("image")) and wished != environment.image:
+        differ["image"] = [environment.image, wished]
     if (wished := wish.get("setup")) and wished != environment.setup:
         differ["setup"] = [environment.setup, wished]
     if source and source != {name: workspace.source.get(name, "") for name in source}:

@@ -11,7 +11,7 @@ from dashboard import clock
 from dashboard.models import Actor, Agent, Token
 from dashboard.problems import conflict, invalid, not_found
 from dashboard.tokens import derived, make_token, sha256
-from workspaces import effects, environments, lifecycle
+from workspaces import effects, environments, isolation, lifecycle
 from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule, read_rules
 from workspaces.models import Allowance, Contact, Effect, Environment, Run, Workspace
 
@@ -31,7 +31,7 @@ ALLOWANCES_AT_MOST = 200
 
 def is_led(workspace) -> bool:
     """Is its network ours to give? A user's own folder has the user's."""
-    return lifecycle.ISOLATION[workspace.environment.driver] != "none"
+    return isolation.ISOLATION[workspace.environment.driver] != "none"
 
 
 def environment_variables() -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 from ninja import Schema
 from pydantic import ConfigDict, Field, StringConstraints
 
-from workspaces.lifecycle import ISOLATION
+from workspaces.isolation import ISOLATION
 from workspaces.models import KEY_PATTERN, Effect
 
 Key = Annotated[str, StringConstraints(pattern=rf"^{KEY_PATTERN}$", max_length=64)]
@@ -32,6 +32,7 @@ class NewWorkspace(Strict):
     driver: str | None = Field(None, max_length=32)
     environment: str | None = Field(None, max_length=80)
     source: Source | None = None
+    image: str | None = Field(None, max_length=200)
     setup: str | None = Field(None, max_length=100_000)
     labels: dict[LabelName, LabelValue] | None = Field(None, max_length=50)
     fresh: bool = False

@@ -6,7 +6,7 @@ from pydantic import Field
 from dashboard.contract import PROBLEMS
 from dashboard.problems import invalid, not_allowed
 from workspaces import environments as environment_versions
-from workspaces import lifecycle, network, schemas
+from workspaces import isolation, network, schemas
 from workspaces.api.finding import team_of
 from workspaces.models import Environment, Runner
 
@@ -38,6 +38,8 @@ class Egress(schemas.Strict):
 class NewEnvironment(schemas.Strict):
     name: str = Field(pattern=r"^[\w][\w .-]{0,79}$")
     driver: str | None = Field(None, max_length=32)
+    image: str | None = Field(None, max_length=200)
+    minimum_isolation: str | None = Field(None, max_length=20)
     repository: str | None = Field(None, max_length=500)
     ref: str | None = Field(None, max_length=200)
     setup: str | None = Field(None, max_length=100_000)
@@ -53,7 +55,7 @@ def save_environment(request, wish: NewEnvironment):
         raise not_allowed("Your role does not allow that here.")
     fields = wish.model_dump(exclude_none=True)
     name = fields.pop("name")
-    if "driver" in fields and fields["driver"] not in lifecycle.available_drivers():
+    if "driver" in fields and fields["driver"] not in isolation.available():
         raise invalid(f"There is no driver {fields['driver']!r} here.")
     if "egress" in fields:
         fields["egress"] = network.read_egress(fields["egress"])

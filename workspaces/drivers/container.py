@@ -113,4 +113,5 @@ def _bind(source: Path, target: str, read_only: bool = False) -> dict:
 
 def _tmpfs(spec: RunSpec) -> dict[str, str]:
     size = f",size={spec.limits.memory}" if spec.limits.memory else ""
-    return dict.fromkeys(("/tmp", "/var/tmp", "/run"), f"rw,exec,nosuid,nodev,mode=1777{size}")
+    for_all = dict.fromkeys(("/tmp", "/var/tmp"), f"rw,exec,nosuid,nodev,mode=1777{size}")
+    return for_all | {"/run": f"rw,nosuid,nodev,mode=755{size}"}

@@ -37,7 +37,17 @@ from workspaces.store import StoreError
 logger = logging.getLogger("handrail.runner")
 LOOK = 0.5  # seconds between two looks for due effects when nobody nudges
 # Seconds between two rounds of each loop.
-PAUSES = {"beat": 2.0, "watch": 2.0, "sweep": 5.0, "claim": 0.0, "measure": vitals.ROUND, "orphans": orphans.EVERY}
+PAUSES = {
+    "beat": 2.0,
+    "watch": 2.0,
+    "sweep": 5.0,
+    "claim": 0.0,
+    "measure": vitals.ROUND,
+    "orphans": orphans.EVERY,
+    "host": 0.0,
+}
+PROBE_S = 60.0
+UNREACHABLE = "It cannot be reached now; nothing is lost, and it is left as it is."
 SYSTEM = Actor.system("runner")
 
 
@@ -77,7 +87,7 @@ class Daemon:
             await self._probe()
             spawn.keep_spares(1)  # a command then starts in a host process that is up already
             await self._take_up()
-            background += [asyncio.create_task(self._forever(name)) for name in ("claim", "measure", "orphans")]
+            background += [asyncio.create_task(self._forever(name)) for name in ("claim", "measure", "orphans", "host")]
             logger.info("runner of %s is ready", self.row.host)
             await stopping.wait()
         finally:
@@ -153,6 +163,11 @@ class Daemon:
                 "limits": sorted(probe.limits),
             }
         await self.thread(Runner.objects.filter(pk=self.row.pk).update, capabilities=found)
+
+    async def _host(self):
+        """An engine comes and goes while we run."""
+        await asyncio.sleep(PROBE_S)
+        await self._probe()
 
     # What jobs need
 
@@ -325,8 +340,11 @@ class Daemon:
         for driver, run, owner in await self.with_owners(runs):
             try:
                 dead = owner is None or not await driver.alive(owner)
-            except DriverError:
+            except DriverError as error:
+                await self.thread(_note_unreachable, run, f"{UNREACHABLE} {error}")
                 continue  # this host cannot tell: unreachable is not gone
+            if run.workspace.reason.startswith(UNREACHABLE):
+                await self.thread(_note_unreachable, run, "")
             if dead:
                 await self.thread(self._ask_end, run)
             else:
@@ -360,6 +378,16 @@ def _refused(effect: Effect):
     if effect.workspace is not None:
         data = {"kind": effect.kind.rpartition(".")[2], "epoch": effect.epoch, "effect": str(effect.pk)}
         lifecycle.record(effect.workspace, SYSTEM, "effect.refused", data)
+
+
+def _note_unreachable(run, words: str):
+    """Say on the workspace why nobody can tell how it is; "" once somebody can again. Each is said once."""
+    rows = Workspace.objects.filter(pk=run.workspace_id, state=State.READY)
+    rows = rows.exclude(reason=words) if words else rows.filter(reason__startswith=UNREACHABLE)
+    with transaction.atomic():
+        if rows.update(reason=words):
+            verb = "workspace.unreachable" if words else "workspace.reachable"
+            lifecycle.record(run.workspace, SYSTEM, verb, {"reason": words[:1000]})
 
 
 def _ask_for_what_is_owed(runner):

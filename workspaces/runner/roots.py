@@ -38,12 +38,15 @@ LOCK_FILES = (
 )
 
 
-async def choose(job) -> None:
-    """Find the image of the environment, or build it from its folder, and remember it for good."""
-    if job.driver.capabilities.images and not job.workspace.base:
+async def choose(job, *, again: bool = False) -> None:
+    """Find the image of the environment, or build it from its folder, and remember it for good.
+
+    `again`: the environment is another one now, so what was remembered is no longer true.
+    """
+    if job.driver.capabilities.images and (again or not job.workspace.base):
         reference = job.workspace.environment.image or images.DEFAULT
         digest = await _find(job, reference)
-        await _remember(job, {"image": reference, "digest": digest})
+        await remember(job, {"image": reference, "digest": digest})
 
 
 async def _find(job, reference: str) -> str:
@@ -56,7 +59,7 @@ async def _find(job, reference: str) -> str:
     return await job.driver.build_image(context, name)
 
 
-async def _remember(job, base: dict) -> None:
+async def remember(job, base: dict) -> None:
     job.workspace.base = base
     await job.thread(Workspace.objects.filter(pk=job.workspace.pk).update, base=base)
 
@@ -79,7 +82,7 @@ class SetUp:
         if self.layer is None:
             return
         if self.known:
-            await _remember(self.job, self.job.workspace.base | _named(self.layer))
+            await remember(self.job, self.job.workspace.base | _named(self.layer))
         else:
             self.before = (await self.job.thread(snapshots.scan, self.job.workspace)).tree
 
@@ -90,7 +93,7 @@ class SetUp:
         after = (await self.job.thread(snapshots.scan, self.job.workspace)).tree
         made = replace(self.layer, touched_workspace=after != self.before)
         kept = await self.job.driver.keep_layer(owner, made, look=look)
-        await _remember(self.job, self.job.workspace.base | _named(kept))
+        await remember(self.job, self.job.workspace.base | _named(kept))
 
 
 def _named(layer: Layer) -> dict:
@@ -150,10 +153,10 @@ async def ensure(job, run_set_up) -> str:
         if known is not None:
             base = base | _named(known)
         else:
-            await _remember(job, base)
+            await remember(job, base)
             base = base | _named(await _make_layer_again(job, base["layer"], run_set_up))
             said.append("What the set-up had installed outside /workspace was gone; it ran again for that.")
-    await _remember(job, base)
+    await remember(job, base)
     return " ".join(said)
 
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
-from workspaces import capacity, lifecycle, network, places, secrets, sources, uploads
+from workspaces import capacity, isolation, lifecycle, network, places, secrets, sources, uploads
 from workspaces.drivers.base import DriverError, Limits, RunSpec
 from workspaces.models import Run, Runner, Snapshot, State, Workspace
 from workspaces.runner import programs, roots, snapshots
@@ -51,6 +51,7 @@ def _uid(workspace) -> dict:
 
 async def bring_up(job: Job, run_id=None) -> Run:
     """Start the agent phase: the Run's row first, then the driver."""
+    _must_hold_enough(job)
     if changed := await roots.ensure(job, run_set_up):
         await job.record("workspace.root_changed", {"words": changed})
     run = await job.thread(_open_run, job.workspace, job.effect, run_id)
@@ -67,6 +68,12 @@ async def bring_up(job: Job, run_id=None) -> Run:
     await job.daemon.network.open_for_run(run, owner, job.workspace)
     await job.thread(_up, run, owner)
     return run
+
+
+def _must_hold_enough(job: Job):
+    environment, offered = job.workspace.environment, job.driver.capabilities.isolation
+    if not isolation.is_enough(offered, environment.minimum_isolation):
+        raise DriverError(isolation.too_little(environment.driver, offered, environment.minimum_isolation))
 
 
 def _open_run(workspace, effect, run_id) -> Run:

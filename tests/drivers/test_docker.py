@@ -1,0 +1,271 @@
+"""What a container keeps apart and lets a program use, and what becomes of it when its engine goes away."""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.runs import OPTIONS, Blocking, Running, until
+from tests.engine import BUSYBOX, Client, Engine, lacks, make_busybox
+from workspaces.drivers import dockerfile
+from workspaces.drivers.base import DriverError, ImageMissing, Layer, Limits, get_driver
+
+MIB = 1 << 20
+ADDRESS = OPTIONS["docker"]["address"]
+
+
+@pytest.fixture
+def run(begin):
+    return begin("docker")
+
+
+@pytest.fixture
+def engine():
+    with Client(ADDRESS) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def busybox(require):
+    if why := lacks():
+        require("docker", why)
+    return make_busybox(ADDRESS, env=["ENV TOOLS=/opt/tools", "ENV LD_PRELOAD=/opt/evil.so"])
+
+
+def container_of(run) -> str:
+    return run.driver._container_name(run.spec.run_id)
+
+
+def test_a_program_is_the_agent_in_its_workspace(run):
+    output, _ = run.sh("id -u; id -g; id -un; hostname; pwd; echo $HOME; touch ~/kept /tmp/fresh && echo written")
+    uid = str(run.spec.uid)
+    assert output.split() == [uid, uid, "agent", "payments-fix", "/workspace", "/home/agent", "written"]
+    assert (run.home / "kept").stat().st_uid == run.spec.uid
+
+
+def test_no_right_is_left_and_the_root_is_read_only(run):
+    wanted = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
+    status = dict(line.split(":\t") for line in run.sh("cat /proc/self/status")[0].splitlines() if ":\t" in line)
+    assert [status[name] for name in wanted] == ["0" * 16] * 5 + ["1", "2"]
+    for path in ("/x", "/usr/x", "/etc/passwd", "/.handrail/x", "/.handrail/run/x", "/.handrail/init.py"):
+        assert run.sh(f"echo x 2>/dev/null >> {path}")[1] != 0, path
+
+
+def test_there_is_no_network_but_its_own_loopback(run):
+    assert run.sh("ls /sys/class/net")[0].split() == ["lo"]
+    assert "127.0.0.1 handrail.internal" in run.sh("cat /etc/hosts")[0]
+
+
+def test_the_init_cannot_be_read_or_used_by_the_workspace(run):
+    for path in ("environ", "mem", "fd/0", "cwd/x"):
+        assert run.sh(f"cat /proc/1/{path} 2>/dev/null")[1] != 0, path
+    run.sh("kill -KILL 1; kill -TERM 1; kill -STOP 1")
+    # Neither its socket nor the door through which it came is there to be reached.
+    assert run.sh("find / -type s 2>/dev/null")[0] == ""
+    assert run.do.alive(run.owner) is True
+
+
+def test_an_image_without_python_and_bash_will_do(begin, busybox):
+    run = begin("docker", image=busybox)
+    assert run.owner.address.shell == "/bin/sh"
+    assert run.sh("echo $TOOLS; ls /usr 2>/dev/null; echo on")[0] == "/opt/tools\non\n"
+
+
+def test_the_init_takes_nothing_from_the_image(begin, busybox):
+    run = begin("docker", image=busybox)
+    if os.getuid() == 0:
+        environ = Path(f"/proc/{run.owner.pid}/environ").read_bytes()
+        assert b"LD_PRELOAD" not in environ
+        mapped = Path(f"/proc/{run.owner.pid}/maps").read_text().split()
+        assert {word.split("/")[1] for word in mapped if word.startswith("/")} == {".handrail"}
+
+
+def test_nothing_is_fetched_for_an_image_that_is_not_here(run):
+    with pytest.raises(ImageMissing, match="no image 'handrail/nowhere:1' on this Docker engine, and Handrail fetches"):
+        run.do.find_image("handrail/nowhere:1")
+
+
+def test_the_digest_is_in_the_record(run, engine):
+    assert run.owner.image == engine.inspect_container(container_of(run))["Image"] == run.spec.image
+
+
+def test_memory_over_the_limit_ends_the_program_and_the_run_goes_on(begin):
+    run = begin("docker", limits=Limits(memory=64 * MIB, cpus=1.5, pids=50))
+    assert run.owner.limits == {"memory", "cpus", "pids"}
+    assert run.sh("exec python3 -c 'x = bytearray(200 << 20)'")[1] == -signal.SIGKILL
+    assert run.sh("echo on") == ("on\n", 0)
+    os.kill(run.owner.pid, signal.SIGKILL)
+    until(lambda: not run.do.alive(run.owner))
+    assert run.do.end_reason(run.owner) == "out of memory"
+
+
+def test_a_container_removed_behind_our_back_says_so(run, engine):
+    engine.remove_container(container_of(run), force=True)
+    until(lambda: not run.again().alive(run.owner))
+    assert run.again().end_reason(run.owner) == "its container was removed by somebody else"
+
+
+def test_a_container_that_somebody_paused_can_be_stopped(run, engine):
+    engine.pause(container_of(run))
+    assert run.do.alive(run.owner) is True
+    run.do.stop(run.owner, grace_s=0.0)
+    assert run.do.alive(run.owner) is False
+
+
+def test_a_container_that_only_has_our_name_is_left_alone(run, engine, busybox):
+    name = run.driver._container_name("taken")
+    engine.create_container(busybox, name=name, command=["true"])
+    try:
+        with pytest.raises(DriverError, match="is not Handrail's; it is left alone"):
+            run.do.start(replace(run.spec, run_id="taken"))
+        assert engine.inspect_container(name)["State"]["Status"] == "created"
+    finally:
+        engine.remove_container(name)
+
+
+def test_a_container_of_ours_that_no_record_knows_is_swept(run, engine):
+    (run.ground / "handrail" / "runs" / run.spec.run_id).rename(run.ground / "handrail" / "aside")
+    assert run.driver.sweep() == [container_of(run)]
+    assert engine.containers(all=True, filters={"name": container_of(run)}) == []
+
+
+def test_what_a_set_up_installs_is_a_layer_and_its_files_are_the_workspaces(begin, ground):
+    setup = begin("docker", phase="setup", env={"PROJECT": "payments"})
+    assert setup.sh("id -u; echo tool > /opt/tool; mkdir deep; echo x > deep/made; chmod u+s deep/made")[0] == "0\n"
+    assert setup.sh("exec env", env={"TOKEN": "planted-secret"})[1] == 0
+    setup.do.stop(setup.owner)
+    made = setup.tree / "deep" / "made"
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in (made, made.parent)} == {(setup.spec.uid,) * 2}
+    assert made.stat().st_mode & 0o7000 == 0
+    shown = {}
+    layer = Layer(f"test-{os.getpid()}", touched_workspace=False)
+    kept = setup.do.keep_layer(setup.owner, layer, look=lambda path, file: shown.update({path: file.read()}))
+    try:
+        assert shown["/opt/tool"] == b"tool\n"
+        assert setup.do.find_layer(layer.name) == kept
+        run = begin("docker", image=kept.digest)
+        assert run.sh("cat /opt/tool; id -u")[0] == f"tool\n{run.spec.uid}\n"
+        with Client(ADDRESS) as client:
+            config = str(client.inspect_image(kept.digest)) + str(client.history(kept.digest))
+        assert ("planted-secret" in config, "PROJECT" in config) == (False, False)
+        run.end()
+    finally:
+        with Client(ADDRESS) as client:
+            client.remove_image(f"handrail/setup:{layer.name}", force=True)
+
+
+def test_a_layer_that_somebody_else_made_under_this_name_is_not_taken(run, engine):
+    engine.tag(run.spec.image, "handrail/setup", "foreign")
+    assert run.do.find_layer("foreign") is None
+    engine.remove_image("handrail/setup:foreign")
+
+
+def test_an_image_is_built_from_a_folder_without_network(run, busybox, tmp_path):
+    (tmp_path / "tool").write_text("built\n")
+    (tmp_path / "Dockerfile").write_text(f"FROM {busybox}\nCOPY tool /opt/tool\nRUN ls /sys/class/net > /opt/net\n")
+    image = run.do.build_image(tmp_path, "test")
+    built = replace(run.spec, run_id="built", image=image)
+    owner = run.do.start(built)
+    run.do.stop(owner, grace_s=0.0)
+    run.do.clear(owner)
+    (tmp_path / "Dockerfile").write_text("FROM handrail/nowhere:1\n")
+    with pytest.raises(ImageMissing):
+        run.do.build_image(tmp_path, "test")
+    (tmp_path / "Dockerfile").write_text(f"FROM {busybox}\nRUN exit 3\n")
+    with pytest.raises(DriverError, match="could not be built"):
+        run.do.build_image(tmp_path, "test")
+
+
+@pytest.mark.parametrize(
+    ("text", "bases"),
+    [
+        ("FROM a:1\nRUN x", ["a:1"]),
+        ("# FROM b\nfrom \\\n  a:1 as one\nFROM one\nCOPY --from=c:2 /x /y\nCOPY --from=one /x /y", ["a:1", "c:2"]),
+        ("FROM --platform=linux/amd64 a\nFROM scratch\nCOPY --from=0 /x /y", ["a"]),
+        ("ARG B=a\nFROM $B", "write out the image"),
+        ("FROM a\nADD https://example.org/x /y", "needs a network"),
+    ],
+)
+def test_what_a_build_needs_is_read_before_it_is_begun(tmp_path, text, bases):
+    (tmp_path / "Dockerfile").write_text(text)
+    if isinstance(bases, list):
+        assert dockerfile.bases(tmp_path) == bases
+    else:
+        with pytest.raises(DriverError, match=bases):
+            dockerfile.bases(tmp_path)
+
+
+# An engine that goes away
+
+
+@pytest.fixture(scope="module")
+def own_engine(require):
+    if why := lacks():
+        require("docker", why)
+    engine = Engine()
+    try:
+        engine.start()
+        make_busybox(engine.address)
+        yield engine
+    finally:
+        engine.clean_up()
+
+
+@pytest.fixture
+def own(own_engine, ground, monkeypatch):
+    """A Run on an engine that the test may kill."""
+    monkeypatch.setitem(OPTIONS, "docker", {"address": own_engine.address})
+    running = Running("docker", ground, image=BUSYBOX)
+    yield running
+    if own_engine.process is None:
+        own_engine.start()
+    running.end()
+
+
+def test_an_engine_that_is_killed_takes_no_program_along(own, own_engine):
+    own.leave("exec sleep 70")
+    own_engine.stop(signal.SIGKILL)
+    assert own.again().alive(own.owner) is True
+    assert own.sh("echo on") == ("on\n", 0)
+    own.do.freeze(own.owner)
+    own.do.thaw(own.owner)
+    with pytest.raises(DriverError, match="does not answer"):
+        own.do.start(replace(own.spec, run_id="second"))
+    own.do.stop(own.owner, grace_s=0.0)
+    # Its programs are ended; that its container is gone nobody can say, so nothing is forgotten.
+    with pytest.raises(DriverError, match="does not answer"):
+        own.again().alive(own.owner)
+    with pytest.raises(DriverError, match="does not answer"):
+        own.again().clear(own.owner)
+    assert [owner.run_id for owner in own.again().owners()] == [own.spec.run_id]
+    own_engine.start()
+    assert own.again().alive(own.owner) is False
+    assert own.again().end_reason(own.owner) == "stopped"
+
+
+def test_an_engine_that_ends_its_containers_leaves_a_reason(own, own_engine):
+    own_engine.stop()
+    with pytest.raises(DriverError, match="does not answer"):
+        own.again().alive(own.owner)
+    with pytest.raises(DriverError, match="does not answer"):
+        own.again().end_reason(own.owner)
+    assert own.tree.is_dir()
+    own_engine.start()
+    assert own.again().alive(own.owner) is False
+    assert own.again().end_reason(own.owner) == "its first process was killed or crashed"
+
+
+def test_without_an_engine_the_probe_says_so_and_what_to_do(ground):
+    probe = Blocking(get_driver("docker", ground, ground, {"address": f"unix://{ground}/nobody"})).probe()
+    assert (probe.available, probe.limits) == (False, frozenset())
+    assert probe.reason == f"The Docker engine at unix://{ground}/nobody does not answer (No such file or directory)."
+    assert "HANDRAIL_DOCKER_HOST" in probe.what_to_do
+
+
+def test_a_runtime_that_the_engine_does_not_have_is_named(ground, run):
+    options = OPTIONS["docker"] | {"runtime": "nowhere"}
+    probe = Blocking(get_driver("docker", ground / "handrail", ground / "run", options)).probe()
+    assert probe.available is False
+    assert probe.reason.startswith("This engine has no runtime 'nowhere'; it has ")

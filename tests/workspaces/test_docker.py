@@ -1,0 +1,171 @@
+"""Workspaces in containers, through the whole product on a real engine."""
+
+import time
+import uuid
+
+import pytest
+
+from tests.drivers.runs import IMAGES, OPTIONS, Blocking
+from tests.engine import Client, Engine, lacks, make_busybox
+from tests.workspaces.conftest import Desk
+from workspaces.drivers.base import DriverError, get_driver
+
+IMAGE = IMAGES["docker"]
+
+
+@pytest.fixture(scope="module")
+def docker(desk, require, tmp_path_factory):
+    """`docker(**wish)`: make a workspace in a container."""
+    folder = tmp_path_factory.mktemp("probe")
+    driver = Blocking(get_driver("docker", folder, folder, OPTIONS["docker"]))
+    try:
+        driver.find_image(IMAGE)
+    except DriverError as error:
+        require("docker", str(error))
+    return lambda **wish: desk.create(driver="docker", **({"image": IMAGE} | wish))
+
+
+@pytest.fixture
+def engine():
+    with Client(OPTIONS["docker"]["address"]) as client:
+        yield client
+
+
+def eventually(holds, seconds=40):
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
+    return found
+
+
+def events(desk, key, verb):
+    found = desk.get("/events?after=0&limit=1000").json["events"]
+    return [event for event in found if event["verb"] == verb and event["subject"].get("key", key) == key]
+
+
+def test_what_this_host_can_do_is_said(desk, docker):
+    [docker] = [driver for driver in desk.get("/drivers").json["drivers"] if driver["name"] == "docker"]
+    assert (docker["available"], docker["isolation"], docker["limits"]) == (
+        True,
+        "container",
+        ["cpus", "memory", "pids"],
+    )
+
+
+def test_a_container_from_its_making_to_its_fork(desk, docker):
+    made = docker()
+    key = made["key"]
+    assert (made["state"], made["isolation"], made["driver"]) == ("ready", "container", "docker"), made
+    manifest = desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
+    body = manifest.get("body", manifest)
+    assert (body["image"], body["image_digest"][:7]) == (IMAGE, "sha256:")
+    # One path for all: command, terminal, file browser and snapshot.
+    assert desk.run(key, "pwd; echo one > note; cat /workspace/note") == b"/workspace\none\n"
+    argv = ["bash", "-c", "pwd > from-terminal; tty >> from-terminal"]
+    desk.post(f"/workspaces/{key}/terminals", {"argv": argv})
+    wanted = b"/workspace\n/dev/pts/0\n"
+    path = f"/workspaces/{key}/files/from-terminal"
+    eventually(lambda: (a := desk.product.get(f"/api/v1{path}", desk.token)).status == 200 and a.body == wanted)
+    point = desk.post(f"/workspaces/{key}/snapshots", {"label": "one"}).json["number"]
+    desk.call("PUT", f"/workspaces/{key}/files/note", b"two\n", expect=200)
+    assert desk.run(key, "cat note") == b"two\n"
+    desk.post(f"/workspaces/{key}/snapshots/{point}/restore", expect=202)
+    desk.settled(key)
+    assert desk.run(key, "cat /workspace/note") == b"one\n"
+    # Asleep nothing runs; use wakes it, and its home is still there.
+    desk.run(key, "echo kept > ~/kept; echo gone > /tmp/gone")
+    desk.post(f"/workspaces/{key}/pause", expect=202)
+    assert desk.settled(key)["state"] == "paused"
+    assert desk.run(key, "cat ~/kept; ls /tmp; id -un") == b"kept\nagent\n"
+    desk.post(f"/workspaces/{key}/fork", {"key": f"{key}-fork"})
+    assert desk.settled(f"{key}-fork")["state"] == "ready"
+    assert desk.run(f"{key}-fork", "cat /workspace/note; ls ~") == b"one\n"
+
+
+def test_what_a_set_up_installs_is_there_in_the_next_one_without_running_again(desk, docker, engine):
+    setup = f"id -u > by\ndate +%s%N > /opt/once-{uuid.uuid4().hex[:8]}\necho made > /usr/local/bin/tool\n"
+    first, second = docker(setup=setup), docker(setup=setup)
+    assert (first["state"], second["state"]) == ("ready", "ready"), (first, second)
+    once = [desk.run(made["key"], "cat /opt/once-* /usr/local/bin/tool") for made in (first, second)]
+    assert once[0] == once[1] != b""
+    for made in (first, second):
+        assert desk.run(made["key"], "cat by; stat -c %U by; id -u") == desk.run(made["key"], "echo 0; id -un; id -u")
+    # Somebody cleans up the engine: the layer is made again, and the files stay as they are.
+    desk.run(first["key"], "echo changed > by")
+    for made in (first, second):
+        desk.post(f"/workspaces/{made['key']}/stop", expect=202)
+        desk.settled(made["key"])
+    body = desk.get(f"/workspaces/{first['key']}/snapshots/1/manifest").json
+    engine.remove_image(body.get("body", body)["setup_layer"], force=True)
+    desk.post(f"/workspaces/{first['key']}/resume", expect=202)
+    assert desk.settled(first["key"])["state"] == "ready"
+    assert desk.run(first["key"], "cat by /usr/local/bin/tool") == b"changed\nmade\n"
+
+
+def test_a_set_up_that_leaves_the_workspace_alone_runs_once(desk, docker):
+    setup = f"sleep 3; echo {uuid.uuid4().hex} > /opt/tool"
+    docker(setup=setup)
+    began = time.monotonic()
+    made = docker(setup=setup)
+    assert desk.run(made["key"], "test -s /opt/tool; echo $?") == b"0\n"
+    effects = time.monotonic() - began
+    assert made["state"] == "ready"
+    assert not events(desk, made["key"], "workspace.failed"), effects
+
+
+def test_an_image_that_is_not_there_is_a_reason_in_words(desk, docker):
+    made = docker(image="handrail/nowhere:1")
+    assert made["state"] == "failed"
+    assert "There is no image 'handrail/nowhere:1' on this Docker engine" in made["reason"]
+
+
+def test_an_image_from_a_folder(desk, docker, product):
+    folder = product.sources / "context"
+    folder.mkdir()
+    (folder / "Dockerfile").write_text(f"FROM {IMAGE}\nCOPY tool /opt/tool\n")
+    (folder / "tool").write_text("built\n")
+    made = docker(image=str(folder))
+    assert desk.run(made["key"], "cat /opt/tool") == b"built\n"
+    refused = desk.post("/workspaces", {"key": "elsewhere", "driver": "docker", "image": "/etc"}, expect=422).json
+    assert "HANDRAIL_LOCAL_SOURCES" in refused["detail"]
+
+
+def test_a_container_removed_behind_our_back_ends_with_a_reason_and_comes_back(desk, docker, engine):
+    key = docker()["key"]
+    desk.run(key, "echo kept > note")
+    [container] = engine.containers(filters={"label": "handrail.run"}, limit=1)
+    engine.remove_container(container["Id"], force=True)
+    ended = eventually(lambda: (w := desk.get(f"/workspaces/{key}").json)["state"] == "stopped" and w)
+    assert "its container was removed by somebody else" in ended["reason"]
+    desk.post(f"/workspaces/{key}/resume", expect=202)
+    desk.settled(key)
+    assert desk.run(key, "cat note") == b"kept\n"
+
+
+def test_an_engine_that_is_lost_loses_nothing(new_product, require):
+    if why := lacks():
+        require("docker", why)
+    engine = Engine()
+    try:
+        engine.start()
+        image = make_busybox(engine.address)
+        product = new_product(HANDRAIL_DOCKER_HOST=engine.address)
+        product.start()
+        desk = Desk(product, product.agent_token())
+        desk.create("held", driver="docker", image=image)
+        desk.run("held", "echo kept > note")
+        engine.stop()
+        lost = eventually(lambda: (w := desk.get("/workspaces/held").json)["reason"] and w)
+        assert lost["state"] == "ready"
+        assert lost["reason"].startswith("It cannot be reached now; nothing is lost")
+        assert "The Docker engine" in lost["reason"]
+        engine.start()
+        ended = eventually(lambda: (w := desk.get("/workspaces/held").json)["state"] == "stopped" and w)
+        assert "its first process was killed or crashed" in ended["reason"]
+        desk.post("/workspaces/held/resume", expect=202)
+        desk.settled("held")
+        assert desk.run("held", "cat note") == b"kept\n"
+        product.clean_up()
+    finally:
+        engine.clean_up()

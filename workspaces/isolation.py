@@ -1,0 +1,45 @@
+"""Which drivers there are, how much each holds apart, and which can be used now."""
+
+from datetime import timedelta
+
+from dashboard import clock
+from dashboard.problems import invalid
+from workspaces.models import Runner
+
+ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "microvm": "microvm"}
+# From least to most; an emulated machine is no security boundary.
+LEVELS = ("none", "namespace", "microvm-emulated", "container", "microvm")
+SILENT = timedelta(minutes=2)
+
+
+def is_enough(offered: str, minimum: str) -> bool:
+    return LEVELS.index(offered) >= LEVELS.index(minimum)
+
+
+def check(driver: str, minimum: str):
+    """Problem 422 for a driver that there is not, or that holds less apart than the environment wants."""
+    if driver not in ISOLATION:
+        raise invalid(f"There is no driver {driver!r}; there are: {', '.join(ISOLATION)}.")
+    if minimum not in LEVELS:
+        raise invalid(f"There is no isolation {minimum!r}; there are: {', '.join(LEVELS)}.")
+    if not is_enough(ISOLATION[driver], minimum):
+        raise invalid(too_little(driver, ISOLATION[driver], minimum))
+
+
+def too_little(driver: str, offered: str, minimum: str) -> str:
+    return f"This environment wants isolation {minimum} at least, and {driver} offers {offered}."
+
+
+def available() -> list[str]:
+    """The drivers that a new workspace can be made with now."""
+    return ["sandbox", *(name for name in ISOLATION if name not in ("sandbox", "folder") and not why_not(name))]
+
+
+def why_not(driver: str) -> str:
+    """Why no host can use this driver now, in words; "" when one can."""
+    runners = Runner.objects.filter(heartbeat_at__gt=clock.now() - SILENT).order_by("host")
+    probes = [runner.capabilities[driver] for runner in runners if driver in runner.capabilities]
+    if any(probe.get("available") for probe in probes):
+        return ""
+    said = [probe[part] for probe in probes for part in ("reason", "what_to_do") if probe.get(part)]
+    return " ".join(said) or "No runner has said that it can use it."
