@@ -153,7 +153,8 @@ async def ensure(job, run_set_up) -> str:
         if known is not None:
             base = base | _named(known)
         else:
-            await remember(job, base)
+            # Only for us, and not in the row: should it fail, the next start must not do without the layer.
+            job.workspace.base = {name: base[name] for name in ("image", "digest")}
             base = base | _named(await _make_layer_again(job, base["layer"], run_set_up))
             said.append("What the set-up had installed outside /workspace was gone; it ran again for that.")
     await remember(job, base)

@@ -17,7 +17,7 @@ from workspaces.runner.job import Job, Kind
 from workspaces.store import StoreError, import_archive
 
 
-class Failed(Exception):
+class Failed(DriverError):
     """Why a workspace could not be made, in words."""
 
 
