@@ -9,7 +9,9 @@ import subprocess
 import pytest
 
 from tests.store.compare_trees import differing
-from workspaces.store.scan import MAX_DEPTH
+from workspaces.store import LocalTree
+from workspaces.store.durable import MAX_DEPTH
+from workspaces.store.journal import empty
 
 
 @pytest.fixture
@@ -61,17 +63,31 @@ def test_names_of_every_kind(work, same_after_a_restore):
     assert same_after_a_restore() == SAME
 
 
-def test_a_tree_whose_paths_are_longer_than_the_kernel_takes(work, store, tmp_path, tree_of):
-    at = os.open(work, os.O_RDONLY)
-    for _ in range(MAX_DEPTH):
-        os.mkdir("d" * 200, dir_fd=at)
-        below = os.open("d" * 200, os.O_RDONLY, dir_fd=at)
+@pytest.fixture
+def deep(work, tmp_path):
+    """`deep(count, name)`: so many folders below each other, and a file in the last one."""
+
+    def make(count, name):
+        at = os.open(work, os.O_RDONLY)
+        for _ in range(count):
+            os.mkdir(name, dir_fd=at)
+            below = os.open(name, os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = below
+        os.close(os.open("bottom", os.O_WRONLY | os.O_CREAT, dir_fd=at))
         os.close(at)
-        at = below
-    os.close(os.open("bottom", os.O_WRONLY | os.O_CREAT, dir_fd=at))
-    os.close(at)
+
+    yield make
+    fd = os.open(tmp_path, os.O_RDONLY)
+    empty(fd)  # shutil and pytest do not get to the end of it
+    os.close(fd)
+
+
+@pytest.mark.parametrize(("count", "name"), [(100, "d" * 200), (700, "d")])
+def test_trees_deeper_than_paths_reach_and_python_recurses(work, store, tmp_path, tree_of, deep, count, name):
+    deep(count, name)
     taken = store.snapshot(tree_of(work))
-    assert taken.skipped == []
+    assert (taken.skipped, taken.entries) == ([], 8 + count)
     (tmp_path / "out").mkdir()
     out = tree_of(tmp_path / "out")
     store.restore(taken.tree, out, journal=tmp_path / "journal")
@@ -80,17 +96,12 @@ def test_a_tree_whose_paths_are_longer_than_the_kernel_takes(work, store, tmp_pa
     nothing = store.snapshot(tree_of(tmp_path / "empty")).tree
     store.restore(nothing, out, journal=tmp_path / "journal")
     assert os.listdir(tmp_path / "out") == []
+    assert store.verify(full=True).ok
 
 
-def test_folders_that_are_nested_too_deeply_are_listed(work, store, tree_of):
-    at = os.open(work, os.O_RDONLY)
-    for _ in range(MAX_DEPTH + 40):
-        os.mkdir("d", dir_fd=at)
-        below = os.open("d", os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.close(at)
-    taken = store.snapshot(tree_of(work))
+def test_folders_that_are_nested_too_deeply_are_listed(work, store, deep):
+    deep(MAX_DEPTH + 40, "d")
+    taken = store.snapshot(LocalTree(work))
     deepest = b"/".join([b"d"] * (MAX_DEPTH + 1))
     assert [tuple(one) for one in taken.skipped] == [(deepest, f"nested deeper than {MAX_DEPTH} folders")]
 
@@ -131,6 +142,27 @@ def test_extended_attributes_and_acls(work, same_after_a_restore):
     os.setxattr(work / "src" / "main.py", "system.posix_acl_access", acl)
     os.setxattr(work / "src" / "deep", "system.posix_acl_default", acl)
     assert same_after_a_restore() == SAME
+
+
+def test_a_fork_for_somebody_else_belongs_to_them(work, store, tmp_path, tree_of, require):
+    if os.geteuid() != 0:
+        require("user", "only root gives files to others")
+    for path in (work, *work.rglob("*")):
+        os.chown(path, 1234, 1234, follow_symlinks=False)
+    os.chown(work / "empty", 0, 50)
+    (work / "tool").write_text("#!/bin/sh\n")
+    os.chown(work / "tool", 1234, 50)
+    (work / "tool").chmod(0o4755)
+    taken = store.snapshot(tree_of(work)).tree
+    out = tmp_path / "out"
+    out.mkdir()
+    store.restore(taken, tree_of(out), journal=tmp_path / "journal", owner=(5678, 5679))
+    owners = {path.name: (path.lstat().st_uid, path.lstat().st_gid) for path in (out, *out.rglob("*"))}
+    assert {owners.pop("empty"), owners.pop("tool")} == {(0, 50), (5678, 50)}
+    assert set(owners.values()) == {(5678, 5679)}
+    assert (out / "tool").stat().st_mode & 0o7777 == 0o4755  # still a program of the owner's own
+    assert store.compare(taken, tree_of(out), full=True, owner=(5678, 5679)).differ == []
+    assert store.compare(taken, tree_of(out), full=True).differ != []
 
 
 def test_owners_when_we_may(work, same_after_a_restore):

@@ -5,6 +5,7 @@ import mmap
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -121,19 +122,14 @@ def test_a_writer_through_a_mapping_in_another_process_is_never_missed(store, tr
         writer.stdin.close()
 
 
-def test_where_times_tell_nothing_everything_is_read(tmp_path, store, settle):
+def test_where_times_tell_nothing_everything_is_read(store, settle, require):
     if not os.access("/dev/shm", os.W_OK):
-        return
-    folder = f"/dev/shm/handrail-test-{os.getpid()}"
-    os.mkdir(folder)
-    try:
+        require("tmpfs", "there is no /dev/shm to write to")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         with open(os.path.join(folder, "file"), "w") as file:
             file.write("x")
         settle()
         assert [reads_of(store, LocalTree(folder)) for _ in range(2)] == [{b"file"}, {b"file"}]
-    finally:
-        os.unlink(os.path.join(folder, "file"))
-        os.rmdir(folder)
 
 
 @HERE

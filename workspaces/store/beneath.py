@@ -84,7 +84,10 @@ def open_beneath(root_fd: int, path: bytes, flags: int, mode: int = 0o666) -> in
 
 def _open_in_hops(root_fd, parts, flags, mode):
     # A tree may be deeper than one path may be long.
-    count = max(1, _HOP // 256)
+    count = length = 0
+    while length <= _HOP - 256:
+        length += len(parts[count]) + 1
+        count += 1
     at = open_beneath(root_fd, b"/".join(parts[:count]), _FOLDER)
     try:
         return open_beneath(at, b"/".join(parts[count:]), flags, mode)

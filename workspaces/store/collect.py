@@ -8,7 +8,7 @@ import contextlib
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -237,13 +237,36 @@ class Usage(NamedTuple):
     reach: dict[str, int]
 
 
-def measure(catalog: Catalog, trees: list[bytes]) -> Usage:
-    """Share out the stored bytes of blocks by the raw bytes of the objects in them."""
+def freed(catalog: Catalog, going: Iterable[bytes], kept: Iterable[bytes]) -> int:
+    """What removing some trees together frees, about, in stored bytes, while others stay."""
     catalog.refresh()
     places = merged(catalog.view.segments.values())
+    stays, goes = Marks(catalog), Marks(catalog)
+    for tree in kept:
+        stays.add(tree)
+    for tree in going:
+        goes.add(tree)
+    share = _shares(places)
+    return round(sum(share(content) for content in (goes.meta | goes.data) - stays.meta - stays.data))
+
+
+def _shares(places: dict[bytes, Place]) -> Callable[[bytes], float]:
+    """Share out the stored bytes of blocks by the raw bytes of the objects in them."""
     raw: dict[tuple[int, int], int] = defaultdict(int)
     for place in places.values():
         raw[place.pack, place.block] += place.length
+
+    def stored(content: bytes) -> float:
+        place = places[content]
+        return place.block_length * place.length / max(1, raw[place.pack, place.block])
+
+    return stored
+
+
+def measure(catalog: Catalog, trees: list[bytes]) -> Usage:
+    """What the store takes, and each tree's part of it."""
+    catalog.refresh()
+    stored = _shares(merged(catalog.view.segments.values()))
     users: dict[bytes, int] = defaultdict(int)
     needs: dict[bytes, set[bytes]] = {}
     for tree in trees:
@@ -252,10 +275,6 @@ def measure(catalog: Catalog, trees: list[bytes]) -> Usage:
         needs[tree] = marks.meta | marks.data
         for content in needs[tree]:
             users[content] += 1
-
-    def stored(content: bytes) -> float:
-        place = places[content]
-        return place.block_length * place.length / max(1, raw[place.pack, place.block])
 
     reach = {tree.hex(): round(sum(stored(content) for content in found)) for tree, found in needs.items()}
     alone = {

@@ -5,6 +5,8 @@ Runs inside guests too, so it needs nothing but Python.
 
 import ctypes
 import os
+import resource
+import sys
 from pathlib import Path
 
 # File systems of which it is known that a sync makes the next store through a mapping move ctime.
@@ -17,6 +19,19 @@ _TIMED = {
     0xCA451A4E: "bcachefs",
 }
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+MAX_DEPTH = 2000  # folders below each other: about as deep as a path of 4,095 bytes can name
+
+
+def make_room_for_depth() -> None:
+    """Let this process go MAX_DEPTH folders deep: a few Python frames and one descriptor for each."""
+    # Frames of Python functions are not on the C stack (from 3.11 on), so the limit can be raised without risk.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 8 * MAX_DEPTH))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DEPTH + 1000 if hard == resource.RLIM_INFINITY else min(hard, MAX_DEPTH + 1000)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def flush_folder(path: Path) -> None:

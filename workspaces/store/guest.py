@@ -10,7 +10,6 @@ consistent reads, and a restore whose journal lies on the guest's own disk.
 import argparse
 import json
 import os
-import select
 import stat
 import sys
 import time
@@ -36,6 +35,7 @@ from .wire import (
     Closed,
     Stat,
     Wire,
+    waits_for,
 )
 
 LARGE = 1 << 20
@@ -142,7 +142,7 @@ class Server:
 
     def _cancelled(self) -> bool:
         """Whether the host has spoken while it should listen: that can only mean stop."""
-        if not select.select([self.wire.reading], [], [], 0)[0]:
+        if not waits_for(self.wire.reading, 0):
             return False
         self.wire.receive()
         return True

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .attributes import Attributes, set_on
 from .beneath import RENAME_EXCHANGE, open_beneath, open_root, parent_beneath, rename_at
-from .durable import flush_folder, replace_file, sync_tree
+from .durable import flush_folder, make_room_for_depth, replace_file, sync_tree
 from .errors import StoreError
 
 VERSION = 2
@@ -119,15 +119,17 @@ def _open_stage(stage: dict) -> int:
     return fd
 
 
-def empty(fd: int) -> None:
+def empty(fd: int, depth: int = 0) -> None:
     """Remove everything below an open folder, following nothing."""
+    if depth == 100:
+        make_room_for_depth()
     with os.scandir(fd) as listing:
         entries = list(listing)
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             below = _open_for_removal(fd, entry.name)
             try:
-                empty(below)
+                empty(below, depth + 1)
             finally:
                 os.close(below)
             os.rmdir(entry.name, dir_fd=fd)

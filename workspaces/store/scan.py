@@ -15,6 +15,7 @@ from blake3 import blake3
 
 from . import blocks
 from .catalog import Catalog
+from .durable import MAX_DEPTH, make_room_for_depth
 from .errors import Cancelled
 from .objects import (
     FILE,
@@ -34,7 +35,7 @@ from .progress import Progress, Report
 from .reading import Inspect, Moved, Reader, Sink, fd_xattrs, make_row
 from .statcache import KEY, CachedFolder, StatCache, pack_keys, stat_key
 
-MAX_DEPTH = 160  # folders below each other; deeper ones are listed as skipped. Four frames of Python for each
+DEEP = 100  # from here on room is made; few trees are deeper
 RACY_NS = 20_000_000  # more than one tick of any kernel's clock
 _ENCODING, _ENCODE_ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, inlined
 _UNKNOWN_KEY = bytes(KEY.size)
@@ -174,6 +175,8 @@ class Scan:
 
     def _visit(self, fd: int, path: str, twin: Folder | None, depth: int) -> _Node:
         self._check(0)
+        if depth == DEEP:
+            make_room_for_depth()
         node = _Node(path, self._cached.get(path))
         entries, node.names, node.keys = self._list(fd)
         self._seen_entries += len(entries)

@@ -14,7 +14,7 @@ from blake3 import blake3
 
 from .beneath import split_path
 from .catalog import FORMAT, VERSION, Catalog, Head
-from .collect import Collected, Usage, collect, measure, write_hold
+from .collect import Collected, Usage, collect, freed, measure, write_hold
 from .contents import read_entry, stream_entry
 from .diff import Change, changes
 from .durable import flush_folder, replace_file
@@ -270,6 +270,10 @@ class Store:
     def usage(self, trees: Iterable[str] = ()) -> Usage:
         """Return what the store takes on disk, and for each of `trees` what it holds alone and with others."""
         return measure(self.catalog, [_tree_bytes(tree_id) for tree_id in trees])
+
+    def freed(self, going: Iterable[str], kept: Iterable[str]) -> int:
+        """Return about how many bytes removing the trees of `going` would free, while those of `kept` stay."""
+        return freed(self.catalog, map(_tree_bytes, going), map(_tree_bytes, kept))
 
     @contextmanager
     def _failing(self, what: str) -> Iterator[None]:

@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 import zstandard
 
 from .beneath import BadPath, open_beneath, open_root, parent_beneath, split_path
+from .durable import MAX_DEPTH
 from .errors import StoreError
 from .journal import empty
 from .progress import Report, Watch
@@ -26,7 +27,6 @@ _HEADER_TYPES = (
 )  # fmt: skip
 _KINDS = {tarfile.CHRTYPE: "a character device", tarfile.BLKTYPE: "a block device"}
 _XATTR = "SCHILY.xattr.user."
-_MAX_DEPTH = 160  # what a snapshot keeps
 
 
 class Limits(NamedTuple):
@@ -161,7 +161,7 @@ class _Unpacking:
             parts = split_path(os.fsencode(info.name))
         except BadPath as error:
             raise Refused(f"{info.name!r}: {error}") from error
-        if len(parts) > _MAX_DEPTH or any(len(part) > 255 for part in parts):
+        if len(parts) > MAX_DEPTH or any(len(part) > 255 for part in parts):
             raise Refused(f"{info.name[:80]!r}… is nested too deeply, or has too long a name")
         return b"/".join(parts)
 
@@ -187,6 +187,8 @@ class _Unpacking:
                 raise Refused(f"{os.fsdecode(path)!r} and {os.fsdecode(self._folded[folded])!r} differ only in case")
 
     def _parents(self, path: bytes) -> None:
+        if self._seen.get(path.rpartition(b"/")[0]):
+            return
         parts = path.split(b"/")
         for count in range(1, len(parts)):
             folder = b"/".join(parts[:count])

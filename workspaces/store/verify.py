@@ -9,6 +9,7 @@ from blake3 import blake3
 from . import blocks
 from .catalog import Catalog, pack_path
 from .contents import pieces_of
+from .durable import make_room_for_depth
 from .errors import Damaged, StoreError
 from .objects import EMPTY, FILE, FOLDER, Entry, decode_folder
 from .progress import Watch
@@ -210,4 +211,5 @@ def _without(where: str, message: str) -> str:
 
 def check(catalog: Catalog, full: bool, watch: Watch) -> Findings:
     """Check the structure, or with `full` every byte."""
+    make_room_for_depth()
     return _Check(catalog, full, watch).run()

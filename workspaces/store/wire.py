@@ -54,6 +54,13 @@ class Stat(NamedTuple):
         return STAT.pack(*self)
 
 
+def waits_for(fd: int, seconds: float) -> bool:
+    """Whether there is something to read within so many seconds."""
+    poll = select.poll()  # select itself knows no descriptors beyond 1,023
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 class Wire:
     """Frames over a pair of descriptors (which may be one and the same); Closed after `patience` seconds of silence."""
 
@@ -97,7 +104,7 @@ class Wire:
         return b"".join(parts)
 
     def _some(self, length: int) -> bytes:
-        if self._patience is not None and not select.select([self.reading], [], [], self._patience)[0]:
+        if self._patience is not None and not waits_for(self.reading, self._patience):
             raise Closed(f"the other side has said nothing for {self._patience:.0f} seconds")
         try:
             return os.read(self.reading, length)

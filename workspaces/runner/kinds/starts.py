@@ -228,7 +228,10 @@ def _make_tree(workspace):
     if fork := workspace.source.get("fork"):
         origin = Snapshot.objects.get(pk=fork["id"])
         store = snapshots.store_of(workspace)
-        store.restore(origin.tree_hex, snapshots.live_tree(workspace), journal=snapshots.journal_of(workspace))
+        uid = _uid(workspace).get("uid")
+        owner = (uid, uid) if uid is not None else None  # its files are its own, whose ever they were in the other one
+        tree, journal = snapshots.live_tree(workspace), snapshots.journal_of(workspace)
+        store.restore(origin.tree_hex, tree, journal=journal, owner=owner)
     elif upload := workspace.source.get("upload"):
         with open(uploads.find(workspace.team_id, upload), "rb") as archive:
             import_archive(archive, tree, uploads.LIMITS)
