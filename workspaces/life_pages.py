@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from dashboard import clock
 from dashboard.pages import asked, carry_out, must, signed_in
 from dashboard.problems import Problem, conflict, invalid
-from workspaces import capacity, environments, history, idle, lifecycle, programs, proofs
+from workspaces import capacity, environments, history, idle, lifecycle, programs, proofs, usage
 from workspaces.head import find, look
 from workspaces.models import Effect, Run
 
@@ -103,6 +103,7 @@ def size(request, team, key):
     """What is big here, with a way to remove it that needs no program to run."""
     head = look(request, team, key, "workspace")
     context = {"nav": "workspaces", "head": head, "is_saved": not capacity.is_short_of_room()}
+    context["usage"] = usage.of_workspace(head.workspace)
     try:
         found = history.largest(head.workspace)
         context["largest"] = [(path.decode("utf-8", "surrogateescape"), size) for path, size in found]

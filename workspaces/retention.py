@@ -17,7 +17,8 @@ from dashboard.models import Actor, Event, Team
 from dashboard.problems import Problem
 from workspaces import effects, lifecycle, places
 from workspaces.models import Command, Effect, RetentionPolicy, Snapshot, State, Terminal, Workspace
-from workspaces.store import Store, StoreError
+from workspaces.store import Store
+from workspaces.usage import freed
 
 SWEEPER = Actor.system("retention")
 FORGET = f"{lifecycle.KINDS}.forget"
@@ -126,7 +127,7 @@ def outputs_due(policy: RetentionPolicy) -> list[tuple]:
 
 @dataclass(frozen=True)
 class Preview:
-    """What the next sweep takes away by a policy. `bytes` is the least that is free afterwards; None: not known."""
+    """What the next sweep takes away by a policy. `bytes` is about what is free afterwards; None: not known."""
 
     snapshots: int
     workspaces: int
@@ -151,7 +152,7 @@ class Preview:
             gone.append(f"the agent's home of {_many(self.homes, 'workspace')}")
         words = []
         if gone:
-            freed = "" if self.bytes is None else f" and frees at least {filesizeformat(self.bytes)}"
+            freed = "" if self.bytes is None else f" and frees about {filesizeformat(self.bytes)}"
             words.append(f"Saving this deletes {_listed(gone)} tonight{freed}.")
         if self.to_trash:
             words.append(f"{_many(self.to_trash, 'workspace')} that nobody uses will go to the trash tonight.")
@@ -183,28 +184,12 @@ def preview(policy: RetentionPolicy, *, weigh: bool = True) -> Preview:
         snapshots=len(due),
         workspaces=len({workspace for _, workspace, _ in due}),
         pinned=Snapshot.objects.filter(old).count() if due else 0,
-        bytes=_freed(policy.team_id, {pk for pk, _, _ in due}) if due and weigh else None,
+        bytes=freed(policy.team_id, {pk for pk, _, _ in due}) if due and weigh else None,
         homes=homes_due(policy).count(),
         outputs=len(outputs_due(policy)),
         to_trash=(to_trash := unused_due(policy).count()),
         to_warn=unused(policy).count() - to_trash,
     )
-
-
-def _freed(team_id, due: set) -> int | None:
-    """What the due trees hold alone: at least so much is free afterwards. What they share with one another is not
-    counted, and a store that cannot be asked frees nobody knows how much."""
-    path = places.store_of(team_id)
-    kept, going = set(), set()
-    for pk, tree in Snapshot.objects.filter(workspace__team=team_id).values_list("pk", "tree"):
-        (going if pk in due else kept).add(bytes(tree).hex())
-    if not path.exists():
-        return None
-    try:
-        alone = Store.open(path).usage(kept | going).alone
-    except StoreError:
-        return None
-    return sum(alone[tree] for tree in going - kept)
 
 
 def sweep():

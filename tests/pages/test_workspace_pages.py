@@ -1,9 +1,14 @@
 """Workspaces on pages without a runner: the list, one of them, its trash, and who may move it."""
 
+import os
+import re
+
 import pytest
 
 from dashboard import clock
+from workspaces import places
 from workspaces.models import Command, Effect, Environment, State, Workspace
+from workspaces.store import LocalTree, Store
 
 from .conftest import PUSH, make_command, make_workspace
 
@@ -195,6 +200,18 @@ def test_the_head_says_how_far_a_move_is(workspace, lena, browser_of, read):
     client.post(f"{HERE}snapshots/take/")
     Effect.objects.update(phase="started", progress={"done": 12_000, "total": 83_915})
     assert "Taking a snapshot: 12,000 of 83,915 entries" in read(client, HERE)
+
+
+def test_the_page_of_what_is_big_says_what_deleting_frees(workspace, team, agent, alice, browser_of, read, tmp_path):
+    assert "Deleting repo-task-1 for good" not in read(browser_of(alice), f"{HERE}size/")
+    store = Store.create(places.store_of(team.pk))
+    other = make_workspace(team, agent, "repo-task-2")
+    (tmp_path / "tree").mkdir()
+    for of, name in ((other, "shared"), (workspace, "alone")):
+        (tmp_path / "tree" / name).write_bytes(os.urandom(300_000))
+        of.snapshots.update(tree=bytes.fromhex(store.snapshot(LocalTree(tmp_path / "tree")).tree))
+    text = read(browser_of(alice), f"{HERE}size/")
+    assert re.search(r"takes 58\d.\d.KB. Deleting repo-task-1 for good frees 29\d.\d.KB of that.", text), text
 
 
 def test_a_snapshot_shows_its_manifest_and_what_is_different_now(workspace, alice, browser_of, read):

@@ -82,6 +82,18 @@ def test_usage_says_what_a_tree_holds_alone(store, tree, work):
     assert told.bytes >= told.reach[second]
 
 
+def test_what_removing_several_would_free_counts_what_they_share(store, tree, work):
+    kept = store.snapshot(tree).tree
+    fill(work, "more")
+    one = store.snapshot(tree).tree
+    (work / "little").write_text("x")
+    two = store.snapshot(tree).tree
+    assert store.freed([one], [kept, two]) < 2_000
+    assert 400_000 < store.freed([one, two], [kept]) < 410_000
+    assert store.freed([kept, one, two], []) > 700_000
+    assert store.freed([], [kept]) == 0
+
+
 def test_another_process_takes_nothing_for_known_that_was_collected(store, tree, work, tmp_path):
     taken = store.snapshot(tree, hold=0).tree
     other = Store.open(tmp_path / "store")
