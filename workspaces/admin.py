@@ -89,7 +89,7 @@ class EnvironmentAdmin(admin.ModelAdmin):
     form = EnvironmentForm
     list_display = ["name", "version", "team", "driver", "image", "repository", "ref"]
     list_filter = ["team", "driver"]
-    exclude = ["version"]
+    exclude = ["version", "secrets"]  # named on the environment's page, which checks the names
 
     def has_delete_permission(self, request, obj=None):
         return False

@@ -12,7 +12,9 @@ import hashlib
 import re
 import uuid
 from datetime import datetime
+from pathlib import Path
 
+import ahocorasick_rs
 from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
@@ -33,6 +35,7 @@ TAKEN = re.compile(
     re.IGNORECASE,
 )
 VALUE_BYTES = 16 * 1024  # an eighth of what one variable may have, and what a search sees across its pieces
+PACKAGES = str(Path(ahocorasick_rs.__file__).parents[1])  # where a host finds what takes values out of output
 SET, EXPIRED, MISSING, UNREADABLE = "set", "expired", "missing", "unreadable"
 SCOPES = {"setup": Scope.SETUP, "agent": Scope.AGENT}
 
@@ -152,7 +155,7 @@ def handing(workspace: Workspace, phase: str | None) -> Handed:
     """What a host process is told: the variables of its phase (None: of none), and all values that it must not show."""
     env = for_phase(workspace, phase) if phase else {}
     hidden = dict.fromkeys([*env.items(), *handed_to(workspace)])
-    return Handed(env, tuple(hidden))
+    return Handed(env, tuple(hidden), PACKAGES)
 
 
 def handed_to(workspace: Workspace) -> list[tuple[str, str]]:

@@ -62,6 +62,7 @@ class Handed:
 
     env: Mapping[str, str] = field(default_factory=dict)  # for the program
     hidden: tuple[tuple[str, str], ...] = ()  # (name, value): taken out of what is recorded
+    packages: str = ""  # the folder of the packages that this needs; a host starts without any
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self)).encode() if self.env or self.hidden else b""
@@ -69,7 +70,8 @@ class Handed:
     @classmethod
     def from_json(cls, text: bytes) -> "Handed":
         data = json.loads(text) if text else {}
-        return cls(data.get("env", {}), tuple((name, value) for name, value in data.get("hidden", ())))
+        hidden = tuple((name, value) for name, value in data.get("hidden", ()))
+        return cls(data.get("env", {}), hidden, data.get("packages", ""))
 
     def __repr__(self) -> str:
         return f"Handed({len(self.env)} values)"  # they would be in a traceback, and that in a log

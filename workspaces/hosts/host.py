@@ -25,6 +25,7 @@ import json
 import os
 import socket
 import struct
+import sys
 import termios
 import time
 from pathlib import Path
@@ -395,6 +396,8 @@ def _redactor(handed: Handed):
     """None where nothing is to be hidden: most programs, which shall not wait for what that needs."""
     if not handed.hidden:
         return None
+    if handed.packages not in sys.path:
+        sys.path.append(handed.packages)
     from .redacting import Redactor  # see above
 
     return Redactor(handed.hidden)

@@ -8,10 +8,11 @@ from django.db import transaction
 
 from dashboard import clock
 from dashboard.failpoints import failpoint
+from dashboard.keyring import Unreadable
 from workspaces import lifecycle, network, places
 from workspaces.drivers.base import DriverError
 from workspaces.models import Run, State, Workspace
-from workspaces.runner import ports, snapshots
+from workspaces.runner import leaks, ports, snapshots
 from workspaces.runner.job import Job, Kind
 from workspaces.store import StoreError, recover
 
@@ -43,7 +44,16 @@ async def end_run(job: Job, reason: str) -> list[dict]:
             await job.driver.clear(owner)
         await job.thread(_close, run, reason)
         failpoint("down.closed")
+        await job.thread(_look_at_home, job, run)
     return listened
+
+
+def _look_at_home(job: Job, run: Run):
+    """A report, no more: whatever is wrong with it keeps nobody from ending a run."""
+    try:
+        leaks.look_at_home(job.workspace, run.started_at, by=job.by)
+    except (OSError, Unreadable):
+        logger.exception("the home of %s could not be searched for secrets", job.workspace.pk)
 
 
 def _close(run, reason):
@@ -186,6 +196,7 @@ class Purge(Kind):
         workspace = job.workspace
         Workspace.objects.filter(pk=workspace.pk).update(purged_at=clock.now(), head=None, baseline=None)
         workspace.snapshots.all().delete()
+        workspace.handed_secrets.all().delete()
         lifecycle.record(workspace, job.by, "workspace.purged", {"key": workspace.key})
 
 
