@@ -12,10 +12,14 @@ import pytest
 
 from workspaces.drivers.base import ImageMissing, Limits, Owner, RunSpec, get_driver
 from workspaces.drivers.initclient import InitClient
+from workspaces.store.remote import _listings as listings
 
-NOBODY = 65534
+NOBODY, GUEST_UID = 65534, 1000
 # What drivers are told on this host; the engine of the tests is a private one.
-OPTIONS = {"docker": {"address": os.environ.get("HANDRAIL_TEST_DOCKER_HOST") or os.environ.get("DOCKER_HOST", "")}}
+OPTIONS = {
+    "docker": {"address": os.environ.get("HANDRAIL_TEST_DOCKER_HOST") or os.environ.get("DOCKER_HOST", "")},
+    "microvm": {"images": os.environ.get("HANDRAIL_TEST_MICROVM_IMAGES", "")},
+}
 IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
 NO_LIMITS = Limits()
 numbers = itertools.count(1)
@@ -47,7 +51,11 @@ class Running:
         if name == "folder":
             os.chown(self.tree, self.spec.uid, -1)
         self.do.prepare(self.spec)
+        self.do.warm(self.spec)
         self.owner: Owner = self.do.start(self.spec)
+        self.file_uid = self.spec.uid  # whose the files of the tree are, for who looks at them
+        if self.driver.capabilities.guest_files:
+            self.tree, self.file_uid = GuestPath(self), GUEST_UID if os.getuid() == 0 else os.getuid()
 
     @property
     def do(self):
@@ -75,6 +83,10 @@ class Running:
             os.close(started.fd)
             return started.pid
 
+    def names(self) -> list[bytes]:
+        """What lies in the tree."""
+        return self.tree.names() if isinstance(self.tree, GuestPath) else sorted(os.listdir(os.fsencode(self.tree)))
+
     def commands(self) -> list[str]:
         return [" ".join(process.argv) for process in self.do.processes(self.owner)]
 
@@ -83,6 +95,33 @@ class Running:
             if owner.run_id == self.spec.run_id:
                 self.do.stop(owner, grace_s=0.0)
                 self.do.clear(owner)
+
+
+class GuestPath:
+    """What tests ask of a tree that lies on a guest's disk; asked of its server, which no freeze stops."""
+
+    def __init__(self, run: Running, name: str = ""):
+        self.run, self.name = run, name
+
+    def __truediv__(self, name: str) -> "GuestPath":
+        return GuestPath(self.run, name)
+
+    def listed(self) -> dict[bytes, os.stat_result]:
+        with self.run.driver.tree(self.run.owner).opened() as live, live.talk({"do": "list"}) as answers:
+            found = [listing for _said, data in answers for path, listing in listings(data) if path == b""]
+        return {os.fsencode(entry.name): entry.found for entry in found[0].entries()}
+
+    def stat(self):
+        return self.listed()[self.name.encode()]
+
+    def exists(self) -> bool:
+        return self.name.encode() in self.listed()
+
+    def read_text(self) -> str:
+        return self.run.sh(f"cat {self.name}")[0]
+
+    def names(self) -> list[bytes]:
+        return sorted(self.listed())
 
 
 class Blocking:

@@ -18,6 +18,7 @@ BUILT_IN = {
     "sandbox": "workspaces.drivers.sandbox.SandboxDriver",
     "folder": "workspaces.drivers.folder.FolderDriver",
     "docker": "workspaces.drivers.docker.DockerDriver",
+    "microvm": "workspaces.drivers.microvm.driver.MicroVMDriver",
 }
 
 
@@ -38,6 +39,7 @@ class Capabilities:
     memory: bool  # a pause can keep the memory of programs
     network: bool  # the network is cut off, or led through a proxy
     limits: bool  # memory, CPU and process limits, where the host lets us set them
+    guest_files: bool = False  # /workspace is a disk of its own, reached through `tree(owner)` while it is up
     images: bool = False  # its root is an image, and what a set-up installs in it can be kept as a layer
 
 

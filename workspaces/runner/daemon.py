@@ -24,7 +24,7 @@ from dashboard.logs import about
 from dashboard.models import Actor
 from dashboard.problems import Problem
 from workspaces import effects, idle, lifecycle, places
-from workspaces.drivers.base import BUILT_IN, DriverError, Owner, boot_id, get_driver
+from workspaces.drivers.base import BUILT_IN, DriverError, Owner, Probe, boot_id, get_driver
 from workspaces.hosts import spawn
 from workspaces.models import Command, Effect, Phase, Run, Runner, State, Workspace
 from workspaces.runner import orphans, server, services, vitals
@@ -49,6 +49,11 @@ PAUSES = {
 PROBE_S = 60.0
 UNREACHABLE = "It cannot be reached now; nothing is lost, and it is left as it is."
 SYSTEM = Actor.system("runner")
+NOT_YET = Probe(
+    False,
+    "Live files, evidence and git questions cannot look into a disk of its own yet.",
+    "docs/microvm.md says where it stands.",
+)
 
 
 class AlreadyRunning(Exception):
@@ -153,7 +158,7 @@ class Daemon:
         found = {}
         for name in BUILT_IN:
             driver = self.driver(name)
-            probe = await driver.probe()
+            probe = NOT_YET if driver.capabilities.guest_files else await driver.probe()
             found[name] = {
                 "available": probe.available,
                 "isolation": driver.capabilities.isolation,

@@ -10,6 +10,7 @@ FOLDER/.handrail-microvm/     the disk of a folder that a RunSpec names, and the
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -60,7 +61,9 @@ class Unfilled(DriverError):
 
 class MicroVMDriver(LocalDriver):
     name = "microvm"
-    capabilities = Capabilities(isolation="microvm", freeze=True, memory=True, network=True, limits=True)
+    capabilities = Capabilities(
+        isolation="microvm", freeze=True, memory=True, network=True, limits=True, guest_files=True
+    )
     start_s: ClassVar[float] = 180.0
 
     @property
@@ -366,6 +369,25 @@ class MicroVMDriver(LocalDriver):
         if path.exists():
             return False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(path.parent / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two runners may share the images
+            if path.exists():
+                return False
+            self._forget_templates(belongs)
+            self._make_template(spec, path, belongs)
+        return True
+
+    def _forget_templates(self, belongs: dict) -> None:
+        """Remove those that nothing can use any more, since the image, the agent or QEMU has changed."""
+        for other in (self.images / "templates").glob("*/memory"):
+            try:
+                known = memory.belongs_to(other)
+            except DriverError:
+                continue  # being made
+            if any(known.get(name) != belongs[name] for name in ("qemu", "kernel", "root", "initrd")):
+                shutil.rmtree(other.parent, ignore_errors=True)
+
+    def _make_template(self, spec: RunSpec, path: Path, belongs: dict) -> None:
         run_id = f"template-{path.parent.name}"
         with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as name:
             folders = [Path(name, part) for part in ("workspace", "home")]
@@ -383,7 +405,6 @@ class MicroVMDriver(LocalDriver):
                 self._kill(owner)
                 _wait_free(self._folder(run_id) / "lock", 5.0)
                 self._clear(owner)
-        return True
 
     # The end
 

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import os
+import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from ...store.remote import bundle
 from ..base import DriverError
-from ..local import replace_file
 
 HERE = Path(__file__).parent
 FORMAT = 1
@@ -70,9 +70,16 @@ def _finish_initrd(where: Path, base_digest: str) -> tuple[Path, str]:
     digest = hashlib.sha256(base_digest.encode() + added).hexdigest()
     path = where / f"initrd-{digest[:16]}"
     if not path.exists():
-        replace_file(path, (where / "base.cpio").read_bytes() + added)
-        path.chmod(0o644)
+        put(path, (where / "base.cpio").read_bytes() + added)
     return path, digest
+
+
+def put(path: Path, content: bytes) -> None:
+    """Put a file there that anybody may read, whole; several processes may do that at once."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+        os.fchmod(file.fileno(), 0o644)
+    os.replace(file.name, path)
 
 
 @lru_cache(maxsize=1)

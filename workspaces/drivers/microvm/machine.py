@@ -14,8 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..base import DriverError, boot_id
-from ..local import replace_file
-from .image import Image
+from .image import Image, put
 
 MIB = 1 << 20
 MACHINE = "microvm,x-option-roms=off,pit=on,pic=on,rtc=on,isa-serial=on,auto-kernel-cmdline=off"
@@ -160,7 +159,7 @@ def find_accel(qemu: Qemu, image: Image, folder: Path) -> tuple[str, str]:
         pass
     why = _try_kvm(qemu, image)
     accel = "tcg" if why else "kvm"
-    replace_file(cache, json.dumps({"asked": asked, "accel": accel, "why": why}).encode())
+    put(cache, json.dumps({"asked": asked, "accel": accel, "why": why}).encode())
     return accel, why
 
 
@@ -183,9 +182,12 @@ def _try_kvm(qemu: Qemu, image: Image) -> str:
         argv += ["-no-user-config", "-display", "none", "-serial", "stdio", "-kernel", _by_fd(kernel.fileno())]
         argv += ["-initrd", _by_fd(initrd.fileno()), "-append", f"{KERNEL_LINE} handrail.probe"]
         fds = [kernel.fileno(), initrd.fileno()]
-        probe = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, pass_fds=fds, cwd="/", env={}, **who
-        )
+        try:
+            probe = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, pass_fds=fds, cwd="/", env={}, **who
+            )
+        except OSError as error:
+            return f"QEMU could not be started as an ordinary user: {error.strerror}"
         try:
             probe.wait(PROBE_S)
         except subprocess.TimeoutExpired:

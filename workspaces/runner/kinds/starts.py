@@ -106,6 +106,8 @@ class Create(Kind):
         await job.started()
         await job.thread(_settle_here, job.effect)
         workspace = await job.refresh()
+        if job.driver.capabilities.guest_files:
+            return {"ok": False, "reason": "Workspaces whose files lie on a disk of their own cannot be made yet."}
         try:
             await job.progress(step="files")
             await job.thread(_make_tree, workspace)
