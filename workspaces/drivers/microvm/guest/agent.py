@@ -475,6 +475,9 @@ def main():
         ("cgroup2", "/sys/fs/cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, None),
     ):
         mount(kind, place, kind, flags, data)
+    for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
+        if not os.path.lexists(f"/dev/{name}"):
+            os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")
     os.makedirs(DISKS, exist_ok=True)
     os.chmod("/run/handrail", 0o711)
     bring_up_loopback()
