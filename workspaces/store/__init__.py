@@ -1,14 +1,9 @@
 """Handrail's snapshot engine: content-addressed, crash-safe, and knowing nothing of Django."""
 
-from .diff import Change
+from importlib import import_module
+
 from .errors import Cancelled, Damaged, Missing, StoreError
-from .journal import recover
-from .objects import Entry
-from .progress import Progress
-from .restore import Proof, Restored
-from .scan import Skipped
 from .store import Snapshot, Store
-from .trees import LocalTree
 
 __all__ = [
     "Cancelled",
@@ -31,10 +26,24 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
-    # tarfile is slow to import, and most who use the store never unpack an archive.
-    if name in ("Imported", "Limits", "import_archive"):
-        from . import unpack
+# What few programs need is imported when it is asked for: the start of a program counts too.
+_LATER = {
+    "Change": "diff",
+    "Entry": "objects",
+    "Imported": "unpack",
+    "Limits": "unpack",
+    "LocalTree": "trees",
+    "Progress": "progress",
+    "Proof": "restore",
+    "Restored": "restore",
+    "Skipped": "scan",
+    "import_archive": "unpack",
+    "recover": "journal",
+}
 
-        return getattr(unpack, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str):
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    return found

@@ -1,15 +1,13 @@
 """The snapshot engine on the command line: one JSON object (JSON lines for diff and ls) on standard output."""
 
 import argparse
-import base64
 import json
 import os
 import sys
 from pathlib import Path
 
-from . import LocalTree, Store, StoreError, recover
+from . import Store, StoreError
 from .objects import LISTED, TORN, Entry
-from .reindex import reindex as make_anew
 
 
 def path_fields(path: bytes, key: str = "path") -> dict:
@@ -17,6 +15,8 @@ def path_fields(path: bytes, key: str = "path") -> dict:
     try:
         return {key: path.decode()}
     except UnicodeDecodeError:
+        import base64
+
         return {key: path.decode(errors="replace"), f"{key}_b64": base64.b64encode(path).decode()}
 
 
@@ -30,6 +30,8 @@ def init(args) -> None:
 
 
 def snapshot(args) -> None:
+    from . import LocalTree  # here and below: only what this command needs
+
     done = Store.open(args.store).snapshot(LocalTree(args.dir), thorough=args.thorough, hold=0)
     say(
         {
@@ -44,6 +46,8 @@ def snapshot(args) -> None:
 
 
 def restore(args) -> None:
+    from . import LocalTree, recover
+
     store = Store.open(args.store)
     args.dir.mkdir(parents=True, exist_ok=True)
     # Beside the stage rather than in the store, so that whoever finds one finds the other.
@@ -57,6 +61,8 @@ def restore(args) -> None:
 
 
 def compare(args) -> None:
+    from . import LocalTree
+
     proof = Store.open(args.store).compare(args.tree, LocalTree(args.dir), full=args.full)
     say({"entries": proof.entries, "differ": [path_fields(path) for path in proof.differ]})
 
@@ -110,6 +116,8 @@ def verify(args) -> None:
 
 
 def reindex(args) -> None:
+    from .reindex import reindex as make_anew
+
     done = make_anew(args.store)
     say({"packs": done.packs, "objects": done.objects, "trees": done.trees, "dropped": done.dropped})
 

@@ -10,8 +10,8 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from blake3 import blake3
 
@@ -25,19 +25,18 @@ VERSION = 1
 _CACHED_BYTES = 24 << 20
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """One state of the store. `packs` maps a pack's number to its committed length."""
 
     generation: int = 0
     collected: int = 0  # grows at each garbage collection: caches made before it may name what is gone
     next_pack: int = 1  # numbers are never used again, so that no reader takes one pack for another
-    packs: dict[int, int] = field(default_factory=dict)
-    segments: list[str] = field(default_factory=list)
-    trees: dict[str, float] = field(default_factory=dict)  # trees of the last day: unix time of their commit
+    packs: dict[int, int] = {}
+    segments: list[str] = []
+    trees: dict[str, float] = {}  # trees of the last day: unix time of their commit
 
     def encode(self) -> bytes:
-        body = json.dumps({"format": FORMAT, "version": VERSION, **vars(self)}, separators=(",", ":")).encode()
+        body = json.dumps({"format": FORMAT, "version": VERSION, **self._asdict()}, separators=(",", ":")).encode()
         return body + b"\n" + blake3(body).hexdigest().encode() + b"\n"
 
     @classmethod

@@ -9,7 +9,6 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -149,8 +148,7 @@ def _sweep(catalog: Catalog, writer: Writer, marks: Marks, trees: set[bytes], wa
         return None
     freed = sum(writer.head.packs.values()) - sum(packs.values())
     if len(live) < len(before) or doomed:
-        head = replace(
-            writer.head,
+        head = writer.head._replace(
             generation=writer.head.generation + 1,
             collected=writer.head.collected + 1,
             next_pack=writer.next_pack,

@@ -1,20 +1,22 @@
-"""The store: what callers use. Snapshots of live trees, and everything that can be asked of them later."""
+"""The store: what callers use. Snapshots of live trees, and everything that can be asked of them later.
+
+What only some calls need is imported by them: a program that reads one file should not wait for what writes trees.
+"""
+
+from __future__ import annotations
 
 import errno
 import json
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from blake3 import blake3
 
 from .beneath import split_path
 from .catalog import FORMAT, VERSION, Catalog, Head
-from .collect import Collected, Usage, collect, freed, measure, write_hold
 from .contents import read_entry, stream_entry
 from .diff import Change, changes
 from .durable import flush_folder, replace_file
@@ -22,13 +24,18 @@ from .errors import Missing, StoreError
 from .lock import WAIT_SECONDS, writing
 from .objects import FOLDER, Entry
 from .progress import Report, Watch
-from .reading import Inspect, Sink
-from .restore import Owner, Proof, Restored, prove, restore_tree
-from .scan import Scan, Sketch, Skipped
-from .statcache import StatCache
-from .trees import LocalLive, LocalTree
-from .verify import Findings, check
-from .writer import Writer
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .collect import Collected, Usage
+    from .reading import Inspect, Sink
+    from .restore import Owner, Proof, Restored
+    from .scan import Scan, Skipped
+    from .statcache import StatCache
+    from .trees import LocalLive, LocalTree
+    from .verify import Findings
 
 
 class Snapshot(NamedTuple):
@@ -49,7 +56,7 @@ class Store:
         self.path, self.catalog, self.id = path, catalog, store_id
 
     @classmethod
-    def create(cls, path: str | os.PathLike) -> "Store":
+    def create(cls, path: str | os.PathLike) -> Store:
         """Make an empty store in a new or empty folder."""
         path = Path(path)
         try:
@@ -68,7 +75,7 @@ class Store:
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | os.PathLike) -> "Store":
+    def open(cls, path: str | os.PathLike) -> Store:
         path = Path(path)
         try:
             fields = json.loads((path / "format").read_bytes())
@@ -103,6 +110,8 @@ class Store:
         `agree` is called once, before the commit. `thorough` reads every
         file. A collection leaves the tree alone for `hold` seconds, so that the caller can write down its id.
         """
+        from .writer import Writer
+
         begun = time.monotonic()
         with tree.opened() as live, self._failing(f"no snapshot of {tree.path}"):
             with writing(self.path, wait=wait, cancel=cancel):
@@ -130,6 +139,8 @@ class Store:
         return live.scan(sink, self._cache(tree, live), thorough=thorough, started_ns=started_ns)
 
     def _cache(self, tree: LocalTree, live: LocalLive) -> StatCache:
+        from .statcache import StatCache
+
         path = tree.cache or self.path / "caches" / blake3(live.place).hexdigest(16)
         cache = StatCache(path, (self.id, *live.identity))
         root = cache.folders.get("")
@@ -202,6 +213,9 @@ class Store:
         With `lend` a file of the same size and time is believed although the stat cache does not know it, as after a
         restore, which gives each file a new inode; without, it is read.
         """
+        from .restore import prove
+        from .scan import Sketch
+
         with target.opened() as live, self._failing(f"{target.path} cannot be compared"):
             scan = self._scan(target, live, Sketch(self.catalog), thorough=full)
             scan.twin = None if full or not lend else _tree_bytes(tree_id)
@@ -228,6 +242,9 @@ class Store:
         is heeded until the first entry of the tree is touched. With `owner` (uid, gid) what belonged to the owner of
         the snapshot's root belongs to that owner, as a fork for another user needs it.
         """
+        from .restore import restore_tree
+        from .scan import Sketch
+
         with target.opened() as live, self._failing(f"{target.path} was not restored"):
             scan = self._scan(target, live, Sketch(self.catalog), thorough=False)
             scan.cancel = cancel
@@ -237,6 +254,8 @@ class Store:
 
     def hold(self, tree_id: str, seconds: float) -> None:
         """Keep collections away from a tree for so many seconds from now; any process may ask."""
+        from .collect import write_hold
+
         write_hold(self.path / "holds", _tree_bytes(tree_id).hex(), seconds)
 
     def release(self, tree_id: str) -> None:
@@ -255,6 +274,8 @@ class Store:
         """Remove what no tree of `keep` needs. Trees committed after `since` (unix time; default: now) stay too,
         and so do held ones. Give the time at which `keep` was read as `since`. Cancelled, it has removed nothing.
         """
+        from .collect import collect
+
         since = time.time() if since is None else since
         with self._failing("nothing was collected"), writing(self.path, wait=wait, cancel=cancel):
             keep = {_tree_bytes(tree_id) for tree_id in keep}
@@ -264,15 +285,21 @@ class Store:
         self, full: bool = False, *, progress: Report | None = None, cancel: threading.Event | None = None
     ) -> Findings:
         """Check the structure of the store, or with `full` every byte of it."""
+        from .verify import check
+
         with self._failing("the store cannot be checked"):
             return check(self.catalog, full, Watch(progress, cancel))
 
     def usage(self, trees: Iterable[str] = ()) -> Usage:
         """Return what the store takes on disk, and for each of `trees` what it holds alone and with others."""
+        from .collect import measure
+
         return measure(self.catalog, [_tree_bytes(tree_id) for tree_id in trees])
 
     def freed(self, going: Iterable[str], kept: Iterable[str]) -> int:
         """Return about how many bytes removing the trees of `going` would free, while those of `kept` stay."""
+        from .collect import freed
+
         return freed(self.catalog, map(_tree_bytes, going), map(_tree_bytes, kept))
 
     @contextmanager

@@ -3,7 +3,6 @@
 import os
 import time
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
@@ -140,8 +139,7 @@ class Writer:
         if tree:
             trees[tree] = now
         self.publish(
-            replace(
-                self.head,
+            self.head._replace(
                 generation=self.head.generation + 1,
                 next_pack=self.next_pack,
                 packs=self.packs,
