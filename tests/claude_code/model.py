@@ -30,14 +30,15 @@ class Model:
     `asked` are the bodies of all requests about a scripted conversation, in order.
     """
 
-    def __init__(self):
+    def __init__(self, address="127.0.0.1"):
         self.scripts: dict[str, list[list[dict] | Callable[[], list[dict]]]] = {}
         self.asked: list[dict] = []
         self._said: dict[tuple[str, int], list[dict]] = {}
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer((address, 0), self._handler())
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.port = self._server.server_port
+        self.url = f"http://{address}:{self.port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stop(self):

@@ -1,0 +1,124 @@
+"""Real Claude Code inside a workspace without network: its model is reached through the proxy alone, and Handrail at
+handrail.internal, where each call waits for a person."""
+
+import json
+import os
+import shlex
+import shutil
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from approvals.connect import claude_code_settings
+from dashboard import settings
+from tests.claude_code.conftest import claude
+from tests.claude_code.model import DONE, Model, call
+from tests.egress.grounds import OPEN
+from tests.egress.test_allowing import decide
+from tests.egress.test_workspace import rows
+
+__all__ = ["claude"]  # a fixture
+
+
+@pytest.fixture
+def model():
+    running = Model(OPEN)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def install(product, agent):
+    """Put a program into a workspace's home: one file of hundreds of megabytes, which no upload would take."""
+
+    def put(key: str, program: str):
+        marker = uuid.uuid4().hex
+        agent.call("PUT", f"/workspaces/{key}/files/{marker}", b"", expect=201)
+        [found] = product.home.glob(f"workspaces/*/tree/{marker}")
+        home = found.parents[1] / "home"
+        folder = home / ".local" / "bin"
+        folder.mkdir(parents=True)
+        shutil.copy(program, folder / "claude")
+        owner = home.stat()
+        for path in (home / ".local", folder, folder / "claude"):
+            os.chown(path, owner.st_uid, owner.st_gid)
+
+    return put
+
+
+@pytest.fixture
+def key_of(agent, lead, product, require):
+    """`key_of(driver, hosts)`: a workspace of this driver whose agent may reach these hosts."""
+
+    def make(driver: str, hosts: list[str]) -> str:
+        drivers = {one["name"]: one for one in agent.get("/drivers").json["drivers"]}
+        if not drivers.get(driver, {}).get("available"):
+            require(driver, drivers.get(driver, {}).get("reason") or "this runner does not know it")
+        name = f"claude-{uuid.uuid4().hex[:8]}"
+        lead.post("/environments", {"name": name, "driver": driver, "egress": {"agent": hosts}})
+        made = agent.create(environment=name)
+        assert made["state"] == "ready", made
+        return made["key"]
+
+    return make
+
+
+def waiting(person, key) -> dict:
+    """The one card of the workspace, once it is there."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if found := person.get(f"/actions?status=pending&workspace={key}").json["actions"]:
+            return person.get(f"/actions/{found[0]['id']}").json
+        time.sleep(0.1)
+    raise AssertionError("no card came")
+
+
+@pytest.mark.parametrize("driver", ["sandbox", "docker"])
+def test_claude_code_works_inside_and_is_gated(driver, claude, model, key_of, install, agent, reviewer, name_for):
+    host = name_for("model")
+    key = key_of(driver, [f"{host}:{model.port}"])
+    install(key, claude)
+    hooks = json.dumps(claude_code_settings()).replace(settings.HANDRAIL_PUBLIC_URL, "http://handrail.internal")
+    agent.call("PUT", f"/workspaces/{key}/files/.claude/settings.json", hooks.encode(), expect=201)
+    allowed = json.dumps({"permissions": {"allow": ["Bash"]}})
+    model.scripts["SHIP"] = [
+        [call("Bash", command="git push; echo one >> ran", description="Deploy")],
+        [call("Bash", command="git push; echo two >> ran", description="Deploy again")],
+        DONE,
+    ]
+    env = {
+        "ANTHROPIC_BASE_URL": f"http://{host}:{model.port}",
+        "ANTHROPIC_API_KEY": "x",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+    command = (
+        f"mkdir -p ~/.claude && echo {shlex.quote(allowed)} > ~/.claude/settings.json && "
+        "~/.local/bin/claude -p 'SHIP it' --output-format stream-json --verbose"
+    )
+    started = agent.post(f"/workspaces/{key}/commands", {"command": command, "env": env, "timeout_s": 120}).json
+    card = waiting(reviewer, key)
+    assert (card["arguments"]["command"], card["agent"]) == ("git push; echo one >> ran", "egress-tests")
+    agent.get(f"/workspaces/{key}/files/ran", expect=404)
+    decide(reviewer, card)
+    card = waiting(reviewer, key)
+    decide(reviewer, card, verdict="deny")
+    done = agent.finished(started["id"])
+    said = agent.get(f"/commands/{started['id']}/output").body
+    assert done["exit_status"] == 0, said[-3000:]
+    assert agent.get(f"/workspaces/{key}/files/ran").body == b"one\n"
+    assert [bool(heard.get("is_error")) for heard in model.heard("SHIP")] == [False, True]
+    out = rows(agent, key, "allowed", host=host)
+    assert sum(row["count"] for row in out) >= 3
+    assert sum(row["sent"] for row in out) > 1000
+
+
+def test_the_scripted_model_is_reached_in_no_other_way(model, key_of, agent, name_for):
+    """The test above would mean little if the model could be reached past the proxy."""
+    host = name_for("model")
+    key = key_of("sandbox", [f"{host}:{model.port}"])
+    agent.run(key, f"curl --noproxy '*' -sS -m 3 http://{host}:{model.port}/", 6)
+    agent.run(key, f"curl --noproxy '*' -sS -m 3 {model.url}/", 7)
+    assert Path("/proc/self/ns/net").exists()
