@@ -15,6 +15,7 @@ from approvals.connect import claude_code_settings
 from dashboard import settings
 from tests.claude_code.conftest import claude
 from tests.claude_code.model import DONE, Model, call
+from tests.drivers.runs import IMAGES
 from tests.egress.grounds import OPEN
 from tests.egress.test_allowing import decide
 from tests.egress.test_workspace import rows
@@ -57,8 +58,11 @@ def key_of(agent, lead, product, require):
         if not drivers.get(driver, {}).get("available"):
             require(driver, drivers.get(driver, {}).get("reason") or "this runner does not know it")
         name = f"claude-{uuid.uuid4().hex[:8]}"
-        lead.post("/environments", {"name": name, "driver": driver, "egress": {"agent": hosts}})
+        image = {"image": IMAGES[driver]} if driver in IMAGES else {}
+        lead.post("/environments", {"name": name, "driver": driver, "egress": {"agent": hosts}, **image})
         made = agent.create(environment=name)
+        if made["state"] == "failed" and "image" in made["reason"].lower():
+            require(driver, made["reason"])
         assert made["state"] == "ready", made
         return made["key"]
 

@@ -26,6 +26,7 @@ logger = logging.getLogger("handrail.egress")
 FLUSH_S = 1.0
 KEYS_AT_MOST = 1000  # different verdicts of one Run between two flushes; what is beyond is counted together
 EXTEND_S = 3600.0
+HELD_S = 0.2  # so long may a host that was just allowed still be held back
 EVERYWHERE = {"0.0.0.0", "::", ""}
 
 
@@ -52,9 +53,18 @@ class RunSite:
     key: str
     phase: str
     tallies: dict = field(default_factory=dict)
+    held: dict = field(default_factory=dict)  # (host, port): (until when this answer is good enough, why not)
 
     async def judge(self, host: str, port: int) -> str:
-        return await self.daemon.thread(network.judge, self.workspace_id, self.phase, host, port)
+        """From the database each time, but for a host that is tried again and again: it costs a few looks a second."""
+        until, why = self.held.get((host, port), (0.0, ""))
+        if time.monotonic() < until:
+            return why
+        if why := await self.daemon.thread(network.judge, self.workspace_id, self.phase, host, port):
+            if len(self.held) >= KEYS_AT_MOST:
+                self.held.clear()
+            self.held[host, port] = (time.monotonic() + HELD_S, why)
+        return why
 
     async def admit(self, verdict: Verdict) -> str:
         return await self.daemon.thread(self._admit, verdict)
