@@ -65,7 +65,9 @@ def _of_step(place, step: dict) -> Finding | None:
         return None
     if gather is None:
         says = "It works outside every workspace, so what it would touch is not known here."
-        return Finding(step["line"], step["text"], [says], names=step["targets"])
+        return Finding(
+            step["line"], step["text"], [says, "It names:"] if step["targets"] else [says], names=step["targets"]
+        )
     return _careful(step["text"], step["line"], lambda: gather(place, step))
 
 
