@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS ?= 3
 INPUTS := pyproject.toml constraints.txt hatch_build.py package.json package-lock.json Makefile
 
-.PHONY: up setup setup-tests test lint format bench demo images image-microvm clean
+.PHONY: up setup setup-tests test lint format bench demo images image-docker image-microvm clean
 .DEFAULT_GOAL := up
 
 up: setup ## run Handrail in the foreground
@@ -34,7 +34,10 @@ bench: setup-tests ## the benchmarks; figures go to bench/results
 demo: setup ## a scripted agent in a workspace of this repository, beside a running `make up`; ARGS=--unattended decides
 	@$(BIN)/python manage.py demo $(ARGS)
 
-images: image-microvm ## base images for the docker and microvm drivers, of this machine's own packages
+images: $(or $(foreach one,$(ARGS),image-$(one)),image-docker image-microvm) ## base images for the docker and microvm drivers, of this machine's own packages
+
+image-docker: ## handrail/base on the Docker engine; needs mmdebstrap
+	@deploy/images/docker.sh
 
 image-microvm: ## kernel, initramfs and root for microVMs, into HANDRAIL_HOME/images; needs mmdebstrap and busybox-static
 	@deploy/images/microvm.sh

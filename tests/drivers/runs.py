@@ -1,6 +1,7 @@
 """Real Runs for tests: folders, a user, and verbs that block."""
 
 import asyncio
+import functools
 import itertools
 import os
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from workspaces.drivers import bundle
 from workspaces.drivers.base import ImageMissing, Limits, Owner, RunSpec, get_driver
 from workspaces.drivers.initclient import InitClient
 from workspaces.store.remote import _listings as listings
@@ -124,6 +126,37 @@ class GuestPath:
         return sorted(self.listed())
 
 
+@functools.cache
+def why_not(name: str, with_image: bool) -> str:
+    """Why this host cannot run the driver's tests, asked once; "" when it can."""
+    with tempfile.TemporaryDirectory(prefix="probe-") as folder:
+        driver = Blocking(get_driver(name, Path(folder), Path(folder), OPTIONS.get(name)))
+        probe = driver.probe()
+        if not probe.available:
+            return f"{probe.reason} {probe.what_to_do}"
+        if name in IMAGES and with_image:
+            try:
+                driver.find_image(IMAGES[name])
+            except ImageMissing as missing:
+                return str(missing)
+    return ""
+
+
+@functools.cache
+def _bundle() -> tuple[tempfile.TemporaryDirectory, Path]:
+    folder = tempfile.TemporaryDirectory(prefix="bundle-")
+    os.chmod(folder.name, 0o755)
+    return folder, bundle.find_or_make(Path(folder.name))
+
+
+def lend_bundle(home: Path) -> None:
+    """Give a test's home the bundle that is the same for all, so that it is not made for each."""
+    _folder, place = _bundle()
+    (home / "docker").mkdir(mode=0o700, exist_ok=True)
+    if not (home / "docker" / place.name).exists():
+        (home / "docker" / place.name).symlink_to(place)
+
+
 class Blocking:
     def __init__(self, driver):
         self.driver = driver
@@ -181,15 +214,10 @@ def begin(ground, require):
     made = []
 
     def start(name: str, **fields) -> Running:
-        driver = Blocking(driver_of(name, ground))
-        probe = driver.probe()
-        if not probe.available:
-            require(name, f"{probe.reason} {probe.what_to_do}")
-        if name in IMAGES and "image" not in fields:
-            try:
-                driver.find_image(IMAGES[name])
-            except ImageMissing as missing:
-                require(name, str(missing))
+        if why := why_not(name, "image" not in fields):
+            require(name, why)
+        if name == "docker":
+            lend_bundle(ground / "handrail")
         made.append(Running(name, ground, **fields))
         return made[-1]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.runs import OPTIONS, Blocking, Running, until
+from tests.drivers.runs import OPTIONS, Blocking, Running, lend_bundle, until
 from tests.engine import BUSYBOX, Client, Engine, lacks, make_busybox
 from workspaces.drivers import dockerfile
 from workspaces.drivers.base import DriverError, ImageMissing, Layer, Limits, get_driver
@@ -217,6 +217,7 @@ def own_engine(require):
 def own(own_engine, ground, monkeypatch):
     """A Run on an engine that the test may kill."""
     monkeypatch.setitem(OPTIONS, "docker", {"address": own_engine.address})
+    lend_bundle(ground / "handrail")
     running = Running("docker", ground, image=BUSYBOX)
     yield running
     if own_engine.process is None:

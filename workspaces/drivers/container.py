@@ -30,6 +30,7 @@ def settings(spec: RunSpec, image: dict, place: Path) -> dict:
         "user": "0:0" if spec.phase == "setup" else f"{spec.uid}:{spec.uid}",
         "hostname": hostname_of(spec.key),
         "working_dir": "/workspace",
+        "stop_timeout": 1,  # when the engine ends it, its init heeds no signal but SIGKILL
         "healthcheck": {"test": ["NONE"]},  # it would start programs behind our init's back
     }
 

@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from django.db import transaction
@@ -13,6 +14,7 @@ from dashboard.keyring import Unreadable
 from dashboard.models import Actor
 from workspaces import lifecycle, places, secrets
 from workspaces.disguises import disguises
+from workspaces.drivers.base import DriverError, Look
 from workspaces.models import HandedSecret, SecretFinding
 from workspaces.store import StoreError
 
@@ -86,6 +88,30 @@ class Inspector:
 
 def inspector_of(workspace) -> Inspector | None:
     """None for a workspace whose programs were never given a secret. StoreError when one cannot be looked for."""
+    search = _search_for(workspace)
+    return Inspector(workspace, search) if search else None
+
+
+def look_of(workspace) -> Look | None:
+    """What a driver shows each file of a set-up layer to: DriverError for one that holds a secret's value."""
+    search = _search_for(workspace)
+
+    def look(path: str, file: BinaryIO):
+        before = os.fsencode(path)
+        while True:
+            if found := search.found(before):
+                raise DriverError(
+                    f"What the set-up installed is not kept: {path} holds the secret {found[0].name}. Let the script "
+                    "take it out again."
+                )
+            if not (piece := file.read(PIECE)):
+                return
+            before = before[-OVERLAP:] + piece
+
+    return look if search else None
+
+
+def _search_for(workspace) -> Search:
     try:
         rows = secrets.handed_rows(workspace)
     except Unreadable as error:
@@ -95,8 +121,7 @@ def inspector_of(workspace) -> Inspector | None:
             f"it cannot be searched for {', '.join(sorted(set(lost))[:NAMED])}: the keys in keys/ring do not fit (see "
             "docs/secrets.md)"
         )
-    search = Search(rows)
-    return Inspector(workspace, search) if search else None
+    return Search(rows)
 
 
 def note(workspace, hits: list[tuple[bytes, HandedSecret]]):

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from dashboard.strict_json import canonical
 from workspaces import images, places
-from workspaces.drivers.base import ImageMissing, Layer
+from workspaces.drivers.base import DriverError, ImageMissing, Layer
 from workspaces.models import Workspace
-from workspaces.runner import snapshots
-from workspaces.store import LocalTree
+from workspaces.runner import leaks, snapshots
+from workspaces.store import LocalTree, StoreError
 
 # What says which versions of its packages a repository wants; read from its top folder.
 LOCK_FILES = (
@@ -86,14 +86,22 @@ class SetUp:
         else:
             self.before = (await self.job.thread(snapshots.scan, self.job.workspace)).tree
 
-    async def keep(self, owner, look=None) -> None:
+    async def keep(self, owner) -> None:
         """After the script went through and its Run was stopped."""
         if self.layer is None or self.known:
             return
         after = (await self.job.thread(snapshots.scan, self.job.workspace)).tree
         made = replace(self.layer, touched_workspace=after != self.before)
-        kept = await self.job.driver.keep_layer(owner, made, look=look)
+        kept = await _keep(self.job, owner, made)
         await remember(self.job, self.job.workspace.base | _named(kept))
+
+
+async def _keep(job, owner, layer: Layer) -> Layer:
+    try:
+        look = await job.thread(leaks.look_of, job.workspace)
+    except StoreError as error:
+        raise DriverError(f"What the set-up installed is not kept: {error}") from error
+    return await job.driver.keep_layer(owner, layer, look=look)
 
 
 def _named(layer: Layer) -> dict:
@@ -183,7 +191,7 @@ async def _make_layer_again(job, name: str, run_set_up) -> Layer:
         kept = []
 
         async def keep(owner):
-            kept.append(await job.driver.keep_layer(owner, Layer(name), look=None))
+            kept.append(await _keep(job, owner, Layer(name)))
 
         await run_set_up(job, workspace.environment.setup, keep=keep, tree=scratch)
         return kept[0]

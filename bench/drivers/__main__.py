@@ -1,0 +1,186 @@
+"""`python -m bench.drivers [--rounds N] [--at-once N] [--json]`: sandboxes and containers beside the bare tools.
+
+Milliseconds on this machine, all in one run: from nothing to the first output of a first command, a command's round
+trip through its host process, pause and resume (the Run ends, the next one begins), and many workspaces at once. What
+is bare: `bwrap`, `docker run` and `docker exec` of the same `echo`. A busy machine says so in `load`.
+
+The engine and the image are those of the tests: HANDRAIL_TEST_DOCKER_HOST or DOCKER_HOST, HANDRAIL_TEST_DOCKER_IMAGE.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+from bench.loop.__main__ import spread
+from tests.drivers.runs import IMAGES, OPTIONS, driver_of
+from workspaces.drivers.base import DriverError, RunSpec
+from workspaces.drivers.initclient import InitClient
+from workspaces.drivers.sandbox import find_bwrap
+from workspaces.hosts import client, spawn
+from workspaces.hosts.folder import HostSpec
+
+ECHO = ["/bin/echo", "hello"]
+
+
+class Ground:
+    """Workspaces of one driver in a scratch folder."""
+
+    def __init__(self, name: str, folder: Path):
+        self.folder = folder
+        for part in ("handrail", "run", "programs"):
+            (folder / part).mkdir(mode=0o700)
+        self.driver = driver_of(name, folder)
+        self.made = 0
+
+    async def spec(self) -> RunSpec:
+        self.made += 1
+        tree, home = self.folder / f"tree-{self.made}", self.folder / f"home-{self.made}"
+        for part in (tree, home):
+            part.mkdir()
+        uid = 300_000 + self.made if os.getuid() == 0 else os.getuid()
+        image = await self.driver.find_image(IMAGES["docker"]) if self.driver.capabilities.images else None
+        return RunSpec(uuid.uuid4().hex, "bench", "bench", tree, home, uid=uid, image=image)
+
+    async def up(self, spec: RunSpec):
+        """Bring it up and read the first output of a first program."""
+        await self.driver.prepare(spec)
+        owner = await self.driver.start(spec)
+        await asyncio.to_thread(first_output, owner)
+        return owner
+
+    async def down(self, owner):
+        await self.driver.stop(owner, grace_s=0.0)
+        await self.driver.clear(owner)
+
+    async def command(self, owner):
+        """A program under a host process, to its end."""
+        folder = self.folder / "programs" / uuid.uuid4().hex
+        await client.start(folder, HostSpec(tuple(ECHO), owner.address))
+        status = await client.wait(folder)
+        assert status.exit.exit_status == 0, status
+
+
+def first_output(owner):
+    with InitClient(owner.address.socket) as init:
+        started = init.start(ECHO, env=owner.address.env, cwd="/workspace", stdio="pipe")
+        assert os.read(started.fd, 100) == b"hello\n"
+        os.close(started.fd)
+
+
+async def timed(what) -> float:
+    began = time.perf_counter()
+    await what
+    return time.perf_counter() - began
+
+
+async def of_driver(name: str, folder: Path, rounds: int, at_once: int) -> dict:
+    ground = Ground(name, folder)
+    created, resumed, ended, commands = [], [], [], []
+    owner = await ground.up(await ground.spec())  # what is made once (the bundle) is made now
+    spawn.keep_spares(1)
+    for _ in range(rounds):
+        commands.append(await timed(ground.command(owner)))
+        await asyncio.sleep(0.1)  # the next spare host process
+    spawn.keep_spares(0)
+    await ground.down(owner)
+    for _ in range(rounds):
+        spec = await ground.spec()
+        began = time.perf_counter()
+        owner = await ground.up(spec)
+        created.append(time.perf_counter() - began)
+        ended.append(await timed(ground.down(owner)))
+        began = time.perf_counter()
+        owner = await ground.up(replace(spec, run_id=uuid.uuid4().hex))
+        resumed.append(time.perf_counter() - began)
+        await ground.down(owner)
+    specs = [await ground.spec() for _ in range(at_once)]
+    began = time.perf_counter()
+    owners = await asyncio.gather(*(ground.up(spec) for spec in specs))
+    together = time.perf_counter() - began
+    await asyncio.gather(*(ground.down(owner) for owner in owners))
+    return {
+        "nothing to first output": spread(created),
+        "pause (programs and Run end)": spread(ended),
+        "resume to first output": spread(resumed),
+        "command round trip": spread(commands),
+        f"{at_once} at once, all answered": {"ms": round(together * 1000, 1)},
+    }
+
+
+def bare(command: list[str], rounds: int) -> dict:
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        times.append(time.perf_counter() - began)
+    return spread(times)
+
+
+def bare_docker(rounds: int) -> dict:
+    docker = ["docker", "-H", OPTIONS["docker"]["address"]]
+    name = f"handrail-bench-{os.getpid()}"
+    subprocess.run([*docker, "run", "-d", "--network=none", "--name", name, IMAGES["docker"], "sleep", "600"],
+                   check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+    try:
+        return {
+            "docker run": bare([*docker, "run", "--rm", "--network=none", IMAGES["docker"], *ECHO], rounds),
+            "docker exec": bare([*docker, "exec", name, *ECHO], rounds),
+        }
+    finally:
+        subprocess.run([*docker, "rm", "-f", name], check=True, stdout=subprocess.DEVNULL)
+
+
+def bare_bwrap(rounds: int) -> dict:
+    options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all"]
+    return {"bwrap": bare([str(find_bwrap().path), *options, *ECHO], rounds)}
+
+
+def measure(rounds: int, at_once: int) -> dict:
+    figures: dict = {"load": [round(load, 1) for load in os.getloadavg()], "cores": os.cpu_count()}
+    peers = {"sandbox": bare_bwrap, "docker": bare_docker}
+    for name, peer in peers.items():
+        folder = Path(tempfile.mkdtemp(prefix="bench-"))
+        folder.chmod(0o755)
+        try:
+            found = asyncio.run(of_driver(name, folder, rounds, at_once))
+            figures |= {f"{name}: {title}": row for title, row in found.items()}
+            figures |= {f"bare {title}": row for title, row in peer(rounds).items()}
+        except (DriverError, FileNotFoundError) as error:
+            figures[name] = f"not measured: {error}"
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    for line, (ours, theirs, factor, more) in TARGETS.items():
+        if ours in figures and theirs in figures:
+            limit = figures[theirs]["p50"] * factor + more
+            figures[line] = {"is": figures[ours]["p50"], "at most": round(limit, 1)}
+    return figures
+
+
+TARGETS = {  # what the project holds itself to: ours, theirs, factor, milliseconds more
+    "target: sandbox up": ("sandbox: nothing to first output", "bare bwrap", 1.0, 100),
+    "target: container up": ("docker: nothing to first output", "bare docker run", 1.3, 150),
+    "target: command in a sandbox": ("sandbox: command round trip", "bare bwrap", 1.0, 30),
+    "target: command in a container": ("docker: command round trip", "bare docker exec", 1.0, 30),
+}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m bench.drivers", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--at-once", type=int, default=20, help="workspaces that are brought up together")
+    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    options = parser.parse_args()
+    found = measure(options.rounds, options.at_once)
+    if options.json:
+        print(json.dumps(found, indent=1))
+    else:
+        for title, row in found.items():
+            print(f"{title:45} {json.dumps(row)}")
