@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from dashboard.models import Team
 from dashboard.pages import carry_out, must, signed_in
 from dashboard.problems import Problem
-from workspaces import environments, isolation, network, secrets
+from workspaces import environments, images, isolation, network, secrets
 from workspaces.forms import CODE, DRIVERS
 from workspaces.head import find
 from workspaces.models import Environment, Workspace
@@ -222,6 +222,7 @@ def environment(request, pk):
         "limits": environments.limits_shown(found),
         "secrets": secrets.standing(found),
         "hosts": [(words, found.egress.get(phase) or []) for phase, words in REACHES.items()],
+        "default_image": images.DEFAULT,
         "where": DRIVERS.get(found.driver, found.driver),
         "may_edit": request.caller.can("manage_environments", found.team),
     }

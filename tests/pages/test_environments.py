@@ -11,7 +11,7 @@ from dashboard import clock
 from dashboard.access import caller_of
 from dashboard.models import Event
 from dashboard.problems import Problem
-from workspaces import environments, lifecycle
+from workspaces import environments, isolation, lifecycle
 from workspaces.checks import checks_of
 from workspaces.models import Command, Environment, Phase, Runner, Workspace
 from workspaces.runner.snapshots import manifest_of
@@ -145,6 +145,38 @@ def test_a_workspace_moves_to_the_newest_version_when_a_lead_says_so(lead, defau
     event = Event.objects.get(verb="workspace.environment_changed")
     assert event.data == {"environment": "default", "was": 1, "version": 2}
     assert "follows the newest version already" in say(lead.post(f"{here}adopt/", follow=True))
+
+
+# Where it runs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def docker_is_here(db):
+    found = {"docker": {"available": True, "limits": []}}
+    Runner.objects.create(host="h", heartbeat_at=clock.now(), capabilities=found)
+
+
+def test_a_container_is_a_choice_once_a_host_can_run_one(lead, default, docker_is_here):
+    save(lead, default, driver="docker", image="debian:bookworm")
+    made = Environment.objects.get(version=2)
+    assert (made.driver, made.image, made.minimum_isolation) == ("docker", "debian:bookworm", "container")
+    Runner.objects.update(capabilities={"docker": {"available": False, "reason": "The engine is away."}})
+    assert isolation.available() == ["sandbox"]
+    assert isolation.why_not("docker") == "The engine is away."
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"driver": "sandbox", "minimum_isolation": "microvm"}, "wants isolation microvm at least, and sandbox offers"),
+        ({"driver": "sandbox", "image": "debian:bookworm"}, "Only containers have an image."),
+        ({"driver": "docker", "image": "--privileged"}, "is neither the name of an image nor the path of a folder"),
+        ({"driver": "docker", "image": "/etc"}, "Images are built from the folders in HANDRAIL_LOCAL_SOURCES only"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(lead, default, docker_is_here, fields, words):
+    assert words in say(save(lead, default, **fields))
+    assert Environment.objects.count() == 1
 
 
 def test_another_driver_is_never_slipped_under_a_workspace(lena, default, workspace):
