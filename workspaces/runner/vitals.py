@@ -60,15 +60,18 @@ class Vitals:
                 logger.warning("%s could not be measured: %s", run.workspace.key, error)
 
     async def check(self, workspace):
-        """Before a program starts: DriverError in words for what is, or has just become, too large."""
+        """Before a program starts: DriverError in words for what is, or has just become, too large.
+
+        Nothing is walked for that but what stands still, or may have grown beyond its limit since it was measured.
+        """
         run = await self.daemon.thread(_up_of, workspace)
         if run is None:
             return
         measured = self._measured.get(workspace.pk)
-        stands_still = run.workspace.vitals.get("frozen")
-        if measured is None or stands_still or self._is_due(run.workspace, measured):
-            [(driver, _, owner)] = await self.daemon.with_owners([run]) or [(None, run, None)]
-            await self._look_at(run, driver, owner)
+        if run.workspace.vitals.get("frozen") or (measured and self._may_be_too_large(run.workspace, measured)):
+            self.forget(workspace.pk)
+            for driver, _, owner in await self.daemon.with_owners([run]):
+                await self._look_at(run, driver, owner)
         if words := run.workspace.vitals.get("frozen"):
             raise DriverError(words)
 
@@ -99,12 +102,13 @@ class Vitals:
 
     def _is_due(self, workspace, measured: Measured) -> bool:
         waited = time.monotonic() - measured.at
-        if waited >= max(ROUND - 1, PATIENCE * measured.took):
-            return True
+        return waited >= max(ROUND - 1, PATIENCE * measured.took) or self._may_be_too_large(workspace, measured)
+
+    def _may_be_too_large(self, workspace, measured: Measured) -> bool:
+        """Has the disk lost what was left to it, up to the warning or up to the limit?"""
         limit = capacity.size_limit(workspace)
-        left = (
-            limit * capacity.NEARLY_FULL if measured.bytes < limit * capacity.NEARLY_FULL else limit
-        ) - measured.bytes
+        nearly = limit * capacity.NEARLY_FULL
+        left = (nearly if measured.bytes < nearly else limit) - measured.bytes
         return bool(limit) and _used() - measured.used > max(left, 0)
 
     async def _hold(self, workspace, driver, owner, words: str):
