@@ -135,6 +135,7 @@ class Create(Kind):
         for owner in await job.driver.owners():
             if owner.workspace_id == str(job.workspace.pk):
                 await job.driver.stop(owner)
+                await job.driver.clear(owner)
         return {"ok": False, "reason": "The runner stopped while this was being made. Try again starts from nothing."}
 
     def finish(self, job, outcome):

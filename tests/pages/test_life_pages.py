@@ -1,0 +1,133 @@
+"""A workspace's life on its pages: why it is awake, what its proof found, its size, what drifted, its services."""
+
+from datetime import timedelta
+
+from dashboard import clock
+from tests.pages.conftest import make_command
+from workspaces.drift import made_with
+from workspaces.models import Effect, Environment, Manifest, Phase, Run, Runner, State, Workspace
+
+ALARM = {
+    "at": "2026-11-21T09:14:00+00:00",
+    "snapshot": 2,
+    "found": 3,
+    "entries": 83915,
+    "differ": 1,
+    "names": ["src/a\u202eb"],
+}
+
+
+def address(workspace, rest=""):
+    return f"/w/{workspace.team.slug}/{workspace.key}/{rest}"
+
+
+def test_an_alarm_names_what_differs_and_offers_three_answers(workspace, alice, vera, browser_of, read):
+    Workspace.objects.update(alarm=ALARM, proof=ALARM | {"differ": 0})
+    text = read(browser_of(alice), address(workspace))
+    assert "1 of 83,915 entries differ from snapshot 2. Nothing was replaced." in text
+    assert "src/a" in text
+    assert "\u202e" not in text
+    assert f'href="{address(workspace, "changes/")}?from=2&amp;to=3"' in text
+    assert f'href="{address(workspace, "snapshots/2/restore/")}"' in text
+    assert f'action="{address(workspace, "keep/")}"' in text
+    assert "0 of 83,915" not in text  # a later proof does not hide it
+    assert "keep/" not in read(browser_of(vera), address(workspace))
+
+
+def test_keeping_what_was_found_is_asked_of_the_runner_once(workspace, alice, vera, browser_of):
+    person = browser_of(alice)
+    assert browser_of(vera).post(address(workspace, "keep/")).status_code == 403
+    person.post(address(workspace, "keep/"))
+    assert Effect.objects.count() == 0  # there was nothing to answer
+    Workspace.objects.update(alarm=ALARM)
+    person.post(address(workspace, "keep/"))
+    assert [effect.args["kind"] for effect in Effect.objects.all()] == ["kept"]
+
+
+def test_the_page_says_why_it_is_awake_and_keeps_it_so(workspace, alice, browser_of, read):
+    person = browser_of(alice)
+    assert "Awake because it was used. Sleeps at " in read(person, address(workspace))
+    make_command(workspace, "npm run dev", phase=Phase.STARTED)
+    assert "Awake because `npm run dev` runs." in read(person, address(workspace))
+    Effect.objects.update(phase=Phase.SETTLED, outcome={"ok": True})
+    person.post(address(workspace, "awake/"), {"hours": "8"})
+    workspace.refresh_from_db()
+    assert timedelta(hours=7) < workspace.awake_until - clock.now() <= timedelta(hours=8)
+    assert "Awake because somebody asked for it. Sleeps at " in read(person, address(workspace))
+    person.post(address(workspace, "awake/"), {"hours": "999"})
+    person.post(address(workspace, "awake/"), {"hours": ""})
+    workspace.refresh_from_db()
+    assert workspace.awake_until is None
+
+
+def test_a_service_keeps_nothing_awake_and_is_shown(workspace, alice, browser_of, read):
+    Environment.objects.update(services={"web": "npm run dev", "db": "start-db"})
+    runner = Runner.objects.create(host="h", heartbeat_at=clock.now())
+    run = Run.objects.create(workspace=workspace, runner=runner, started_at=clock.now(), ready_at=clock.now())
+    make_command(workspace, "npm run dev", phase=Phase.STARTED, service="web", run=run)
+    make_command(workspace, "start-db", exit_status=3, service="db", run=run)
+    person = browser_of(alice)
+    assert "Awake because it was used." in read(person, address(workspace))
+    text = read(person, address(workspace, "checks/"))
+    assert "Running" in text
+    assert "Failed, and is started again" in text
+    person.post(address(workspace, "services/start/"), {"service": "nothing"})
+    assert Effect.objects.count() == 2
+    person.post(address(workspace, "services/start/"), {"service": "web"})
+    assert Effect.objects.count() == 2  # it runs
+    person.post(address(workspace, "services/start/"), {"service": "db"})
+    assert Effect.objects.filter(kind__endswith=".service", phase=Phase.DUE).count() == 1
+
+
+def test_size_and_what_stands_still_are_said(workspace, alice, browser_of, read):
+    person = browser_of(alice)
+    Environment.objects.update(limits={"disk_bytes": 100 * 1024**2})
+    Workspace.objects.update(vitals={"bytes": 50 * 1024**2, "ports": [{"address": "127.0.0.1", "port": 8099}]})
+    text = read(person, address(workspace))
+    assert "50.0\xa0MB of 100.0\xa0MB" in text
+    assert "8099" in text
+    assert 'data-tone="amber">Uses' not in text
+    Workspace.objects.update(vitals={"bytes": 90 * 1024**2})
+    assert 'data-tone="amber">Uses 90.0\xa0MB of 100.0\xa0MB' in read(person, address(workspace))
+    Workspace.objects.update(vitals={"bytes": 110 * 1024**2, "frozen": "It stands still."})
+    text = read(person, address(workspace))
+    assert "It stands still." in text
+    assert f'href="{address(workspace, "size/")}"' in text
+
+
+def test_drift_is_said_and_a_new_set_up_is_offered_to_leads(workspace, lena, bob, browser_of, read):
+    first = workspace.environment
+    Manifest.objects.filter(snapshot=workspace.baseline).update(body=made_with(first))
+    assert "Set up again" not in read(browser_of(lena), address(workspace))
+    Environment.objects.create(team=workspace.team, name=first.name, version=2, setup="make deps")
+    text = read(browser_of(lena), address(workspace))
+    assert "The set-up script is not the one that made it." in text
+    assert "Set up again with version 2" in text
+    assert "Set up again with version 2" not in read(browser_of(bob), address(workspace))
+    assert "runs on the files that are there" in read(browser_of(lena), address(workspace, "renew/"))
+    assert browser_of(bob).post(address(workspace, "renew/")).status_code == 403
+    browser_of(lena).post(address(workspace, "renew/"))
+    assert [effect.kind for effect in Effect.objects.all()] == ["workspaces.runner.kinds.renew"]
+
+
+def test_a_reset_is_one_tap_and_a_byte_by_byte_proof_one_more(workspace, alice, browser_of, read):
+    person = browser_of(alice)
+    assert f'action="{address(workspace, "reset/")}"' in read(person, address(workspace))
+    person.post(address(workspace, "reset/"))
+    assert [effect.args["number"] for effect in Effect.objects.all()] == [1]
+    Effect.objects.all().delete()
+    Workspace.objects.update(state=State.PAUSED)
+    assert "Compare every byte" in read(person, address(workspace))
+    person.post(address(workspace, "prove/"))
+    assert [effect.kind for effect in Effect.objects.all()] == ["workspaces.runner.kinds.prove"]
+
+
+def test_a_silent_host_is_said_and_nothing_is_replaced(workspace, alice, browser_of, read):
+    long_ago = clock.now() - timedelta(minutes=5)
+    workspace.runner = Runner.objects.create(host="cellar", heartbeat_at=long_ago, unclear=["Something runs here."])
+    workspace.save()
+    person = browser_of(alice)
+    assert "Its host cellar does not answer. Its files are there; nothing is replaced." in read(
+        person, address(workspace)
+    )
+    assert "Something runs here." in read(person, "/status/")
