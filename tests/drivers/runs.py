@@ -7,6 +7,9 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,15 @@ class Running:
             os.close(started.fd)
             return started.pid
 
+    @contextmanager
+    def again_up(self):
+        """One more Run of the same folders, now that this one has ended."""
+        reader = copy(self)
+        reader.spec = replace(self.spec, run_id=f"{self.spec.run_id}-again")
+        reader.owner = self.do.start(reader.spec)
+        yield reader
+        reader.end()
+
     def names(self) -> list[bytes]:
         """What lies in the tree."""
         return self.tree.names() if isinstance(self.tree, GuestPath) else sorted(os.listdir(os.fsencode(self.tree)))
@@ -120,7 +132,10 @@ class GuestPath:
         return self.name.encode() in self.listed()
 
     def read_text(self) -> str:
-        return self.run.sh(f"cat {self.name}")[0]
+        if self.run.do.alive(self.run.owner):
+            return self.run.sh(f"cat {self.name}")[0]
+        with self.run.again_up() as reader:
+            return reader.sh(f"cat {self.name}")[0]
 
     def names(self) -> list[bytes]:
         return sorted(self.listed())

@@ -109,7 +109,7 @@ class Bridge:
         printing.close()
         # The lock stays ours as well as QEMU's: whoever lives longer holds it.
         for fd in self.config["keep"]:
-            if fd not in (self.config["lock"], self.config["ports"]):
+            if fd not in (self.config["lock"], self.config["ports"], self.config["oom"]):
                 os.close(fd)
         console.setblocking(False)
         self.selector.register(console, selectors.EVENT_READ, lambda _: self.show(console))
