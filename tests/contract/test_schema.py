@@ -38,7 +38,8 @@ def test_no_answer_is_a_surprise(everybody, tmp_path, who):
             *("-H", f"Authorization: Bearer {caller.token}"),
             *("--phases", "examples,coverage,fuzzing", "--checks", CHECKS),
             *("--exclude-method", "DELETE", "--max-examples", EXAMPLES, "--seed", "1"),
-            *("--continue-on-failure", "--no-shrink", "--request-timeout", "30", "--warnings", "off"),
+            # Longer than any call waits for the moves that the calls before it asked for.
+            *("--continue-on-failure", "--no-shrink", "--request-timeout", "150", "--warnings", "off"),
         ],
         cwd=tmp_path,
         env={name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
