@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 
+from tests.drivers.runs import IMAGES
 from tests.egress.grounds import OPEN, Server, certificate
 from tests.workspaces.conftest import Desk
 
@@ -59,14 +60,20 @@ def tls_for(tmp_path):
 
 
 @pytest.fixture
-def workspace(lead, agent):
+def workspace(lead, agent, require):
     """`workspace(setup=[…], agent=[…])`: the key of a new one with these lists."""
 
-    def make(script="", *, expect_state="ready", **egress) -> str:
+    def make(script="", *, driver="sandbox", **egress) -> str:
+        drivers = {one["name"]: one for one in agent.get("/drivers").json["drivers"]}
+        if not drivers[driver]["available"]:
+            require(driver, drivers[driver]["reason"])
         name = f"egress-{uuid.uuid4().hex[:8]}"
-        lead.post("/environments", {"name": name, "setup": script, "egress": egress})
+        image = {"image": IMAGES[driver]} if driver in IMAGES else {}
+        lead.post("/environments", {"name": name, "driver": driver, "setup": script, "egress": egress, **image})
         made = agent.create(environment=name)
-        assert made["state"] == expect_state, made
+        if made["state"] == "failed" and "image" in made["reason"].lower():
+            require(driver, made["reason"])
+        assert made["state"] == "ready", made
         return made["key"]
 
     return make

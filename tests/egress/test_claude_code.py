@@ -7,7 +7,6 @@ import shlex
 import shutil
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from approvals.connect import claude_code_settings
 from dashboard import settings
 from tests.claude_code.conftest import claude
 from tests.claude_code.model import DONE, Model, call
-from tests.drivers.runs import IMAGES
 from tests.egress.grounds import OPEN
 from tests.egress.test_allowing import decide
 from tests.egress.test_workspace import rows
@@ -49,26 +47,6 @@ def install(product, agent):
     return put
 
 
-@pytest.fixture
-def key_of(agent, lead, product, require):
-    """`key_of(driver, hosts)`: a workspace of this driver whose agent may reach these hosts."""
-
-    def make(driver: str, hosts: list[str]) -> str:
-        drivers = {one["name"]: one for one in agent.get("/drivers").json["drivers"]}
-        if not drivers.get(driver, {}).get("available"):
-            require(driver, drivers.get(driver, {}).get("reason") or "this runner does not know it")
-        name = f"claude-{uuid.uuid4().hex[:8]}"
-        image = {"image": IMAGES[driver]} if driver in IMAGES else {}
-        lead.post("/environments", {"name": name, "driver": driver, "egress": {"agent": hosts}, **image})
-        made = agent.create(environment=name)
-        if made["state"] == "failed" and "image" in made["reason"].lower():
-            require(driver, made["reason"])
-        assert made["state"] == "ready", made
-        return made["key"]
-
-    return make
-
-
 def waiting(person, key) -> dict:
     """The one card of the workspace, once it is there."""
     deadline = time.monotonic() + 60
@@ -80,9 +58,9 @@ def waiting(person, key) -> dict:
 
 
 @pytest.mark.parametrize("driver", ["sandbox", "docker"])
-def test_claude_code_works_inside_and_is_gated(driver, claude, model, key_of, install, agent, reviewer, name_for):
+def test_claude_code_works_inside_and_is_gated(driver, claude, model, workspace, install, agent, reviewer, name_for):
     host = name_for("model")
-    key = key_of(driver, [f"{host}:{model.port}"])
+    key = workspace(driver=driver, agent=[f"{host}:{model.port}"])
     install(key, claude)
     hooks = json.dumps(claude_code_settings()).replace(settings.HANDRAIL_PUBLIC_URL, "http://handrail.internal")
     agent.call("PUT", f"/workspaces/{key}/files/.claude/settings.json", hooks.encode(), expect=201)
@@ -119,10 +97,9 @@ def test_claude_code_works_inside_and_is_gated(driver, claude, model, key_of, in
     assert sum(row["sent"] for row in out) > 1000
 
 
-def test_the_scripted_model_is_reached_in_no_other_way(model, key_of, agent, name_for):
+def test_the_scripted_model_is_reached_in_no_other_way(model, workspace, agent, name_for):
     """The test above would mean little if the model could be reached past the proxy."""
     host = name_for("model")
-    key = key_of("sandbox", [f"{host}:{model.port}"])
+    key = workspace(agent=[f"{host}:{model.port}"])
     agent.run(key, f"curl --noproxy '*' -sS -m 3 http://{host}:{model.port}/", 6)
     agent.run(key, f"curl --noproxy '*' -sS -m 3 {model.url}/", 7)
-    assert Path("/proc/self/ns/net").exists()

