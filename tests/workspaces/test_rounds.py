@@ -33,8 +33,8 @@ def begun(desk, tmp_path) -> tuple[str, Path]:
             (source / f"d{folder}/below").mkdir(parents=True)
             for number in range(12):
                 (source / f"d{folder}/below/{number}.txt").write_text(f"{folder} {number}\n" * (number + 1))
-    subprocess.run(["cp", "-a", f"{source}/.", tree], check=True)
     owner = os.stat(tree).st_uid
+    subprocess.run(["cp", "-a", f"{source}/.", tree], check=True)
     if os.geteuid() == 0:
         subprocess.run(["chown", "-hR", f"{owner}:{owner}", tree], check=True)
     return key, tree
