@@ -22,15 +22,18 @@ class Person:
             urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
         )
         link = product.sign_in_url(name, role).removeprefix(product.url)
+        self._csrf = ""
         self.submit(link)
+        self._csrf = ""  # another one after the sign-in
 
     def look(self, path: str) -> str:
         return self._open(urllib.request.Request(self.product.url + path))
 
     def submit(self, path: str, page: str = "", **fields) -> str:
         """Fill in the form at `path` (as found on `page`); the page that follows."""
-        csrf = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', self.look(page or path)).group(1)
-        body = urllib.parse.urlencode({"csrfmiddlewaretoken": csrf, **fields}, doseq=True).encode()
+        if page or not self._csrf:
+            self._csrf = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', self.look(page or path)).group(1)
+        body = urllib.parse.urlencode({"csrfmiddlewaretoken": self._csrf, **fields}, doseq=True).encode()
         address = self.product.url + path
         return self._open(urllib.request.Request(address, body, {"Referer": address}))
 

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import os
+import random
 import re
 import subprocess
 import tarfile
@@ -25,7 +26,7 @@ TAG = uuid.uuid4().hex[:6]
 
 
 def _values() -> dict[str, str]:
-    chance = __import__("random").Random(TAG)
+    chance = random.Random(TAG)
 
     def word(size, letters="abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"):
         return "".join(chance.choices(letters, k=size))
@@ -95,12 +96,15 @@ class Checker:
 PRINT = r"""
 for name in $(compgen -e | grep ^CANARY_@TAG@_); do
   printf '%s: ' $name; printf %s "${!name}" | sha256sum
-  echo "<${!name}>"; printf %s "${!name}" | base64; printf %s "${!name}" | base64 -w0; echo
-  python3 -c 'import json, os, sys, urllib.parse as u; v = os.environ[sys.argv[1]]; print(json.dumps(v), u.quote(v))' \
-    $name
-  cp /dev/null /tmp/scratch && printf %s "${!name}" > /tmp/scratch && cat /tmp/scratch && rm /tmp/scratch
+  echo "<${!name}>"; printf %s "${!name}" | base64; printf x%s "${!name}" | base64 -w0; echo
+  printf %s "${!name}" > /tmp/scratch; cat /tmp/scratch; echo; rm /tmp/scratch
   echo "${!name}" >&2
 done
+python3 -c 'if True:
+  import json, os, urllib.parse
+  for name, value in os.environ.items():
+    if name.startswith("CANARY_"):
+      print(json.dumps(value), urllib.parse.quote(value))'
 """.replace("@TAG@", TAG.upper())
 SETUP = PRINT + 'printf %s "${!CANARY_*}" > names.txt; printf x%s "$CANARY_@TAG@_00" > ~/.netrc\n'.replace(
     "@TAG@", TAG.upper()
@@ -123,7 +127,6 @@ def story(product, desk):
     lead.environment(name, setup=SETUP, **names)
     lead.environment(f"{name}-bad", setup=SETUP + 'exit "$CANARY_@TAG@_02"'.replace("@TAG@", TAG.upper()), **names)
     told.key = desk.create(name, environment=name)["key"]
-    told.setup_output = b""
     told.failed = desk.create(f"{name}-bad", environment=f"{name}-bad")
     told.output = desk.run(told.key, f"bash <<'E'\n{PRINT}\nE")
     # Programs that have values in their arguments and their environment, while everything is searched.
@@ -175,29 +178,29 @@ def test_the_programs_had_them(story):
 
 
 def test_the_checker_finds_what_is_there(tmp_path):
+    checker = Checker()
     for name, value in VALUES.items():
         for form in forms(value):
             (tmp_path / "file").write_bytes(os.urandom(5000) + form + os.urandom(5000))
-            checker = Checker()
+            checker.found.clear()
             checker.file(tmp_path / "file")
             assert name in {found for _, found in checker.found}, (name, form[:60])
 
 
 def test_no_process_of_ours_shows_them(story):
-    checker, own, seen = Checker(), 0, set()
+    checker, workload, own = Checker(), Checker(), 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             inside = len(re.search(r"NSpid:(.*)", (folder / "status").read_text()).group(1).split()) > 1
             shown = (folder / "environ").read_bytes(), (folder / "cmdline").read_bytes()
         except (OSError, AttributeError):
             continue
-        looked = Checker() if inside else checker
         own += not inside
         for data in shown:
-            looked.search(folder, data)
-        seen |= {name for _, name in looked.found if inside}
+            (workload if inside else checker).search(folder, data)
     assert (checker.found, own > 5) == ([], True)
-    assert seen == set(VALUES) - set(OF_SETUP)  # the programs themselves do have them, and only those of the agent
+    # The programs themselves do have them, and only those of the agent.
+    assert {name for _, name in workload.found} == set(VALUES) - set(OF_SETUP)
 
 
 def test_no_file_holds_them(story):

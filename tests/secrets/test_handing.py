@@ -7,6 +7,9 @@ import re
 import time
 from pathlib import Path
 
+from tests.drivers.runs import IMAGES
+from tests.workspaces.test_docker import docker  # noqa: F401 - a fixture
+
 SHOW = r"""
 import hashlib, json, os
 print(json.dumps({n: hashlib.sha256(os.environb[n.encode()]).hexdigest() for n in os.environ if "_" in n}))
@@ -110,6 +113,21 @@ def test_a_set_up_that_names_a_secret_nobody_set_says_so(desk, lead, names):
     lead.set_secret(name, "setup", "now it is there")
     desk.post("/workspaces", {"key": made["key"], "environment": name.lower()}, 200)
     assert desk.settled(made["key"])["state"] == "ready"
+
+
+def test_a_container_gets_them_and_its_layer_keeps_none(desk, lead, names, docker):  # noqa: F811
+    setup, agent = names("BUILD_KEY"), names("AGENT_KEY")
+    lead.set_secret(setup, "setup", "a key for the build")
+    lead.set_secret(agent, "agent", "a key for the agent")
+    wish = {"driver": "docker", "image": IMAGES["docker"], "setup_secrets": setup, "agent_secrets": agent}
+    lead.environment(f"{setup.lower()}-bad", setup=f'echo "${setup}" > /opt/leaked', **wish)
+    made = desk.create(environment=f"{setup.lower()}-bad")
+    expected = f"What the set-up installed is not kept: /opt/leaked holds the secret {setup}."
+    assert (made["state"], made["reason"][: len(expected)]) == ("failed", expected)
+    lead.environment(setup.lower(), setup=f'test -n "${setup}"; echo fine > /opt/tool', **wish)
+    key = desk.create(environment=setup.lower())["key"]
+    told = desk.run(key, f'echo "<${agent}><${setup}>"; cat /opt/tool')
+    assert told == f"<[secret {agent}]><>\nfine\n".encode()
 
 
 def test_other_programs_of_the_workspace_and_of_the_host_do_not_see_it(desk, lead, names, product):
