@@ -1,6 +1,7 @@
 """Workspaces in bubblewrap: namespaces of this host, without root and without a daemon. The embedded default."""
 
 import asyncio
+import functools
 import importlib.util
 import json
 import os
@@ -230,15 +231,26 @@ def find_bwrap() -> Bwrap:
         candidates.append(Path(package.origin).parent / "_bin" / "bwrap")
     for path in candidates:
         try:
-            usage = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=10).stdout
-            version = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10).stdout.split()[-1]
-        except (OSError, subprocess.TimeoutExpired, IndexError):
+            found = path.stat()
+        except OSError:
             continue
-        if all(option in usage for option in NEEDED):
+        version = _usable_version(path, found.st_mtime_ns, found.st_ino)
+        if version:
             # pip's binary finds its libraries beside its package; a venv may lie where the workload's user cannot go.
             bundled = path.parent.name == "_bin"
             return Bwrap(path, version, {"bwrap": path.parents[2]} if bundled else {})
     raise DriverError("bubblewrap 0.8 or later was not found.")
+
+
+@functools.lru_cache(maxsize=8)
+def _usable_version(path: Path, _mtime: int, _inode: int) -> str:
+    """The version of this file, asked once; "" when it is too old for us."""
+    try:
+        usage = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=10).stdout
+        version = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10).stdout.split()[-1]
+    except (OSError, subprocess.TimeoutExpired, IndexError):
+        return ""
+    return version if all(option in usage for option in NEEDED) else ""
 
 
 def find_python() -> tuple[str, Path | None]:
