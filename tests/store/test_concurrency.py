@@ -11,7 +11,7 @@ import pytest
 
 from workspaces.store import LocalTree, Missing, Store, StoreError, recover
 
-ROUNDS = int(os.environ.get("HANDRAIL_STORE_ROUNDS", "40"))
+ROUNDS = int(os.environ.get("HANDRAIL_STORE_ROUNDS", "24"))
 
 
 def test_writers_readers_and_collections_get_along(tmp_path):

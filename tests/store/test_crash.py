@@ -24,7 +24,7 @@ WRITING = (
     "setxattr,fsetxattr,mknodat"
 )
 ALLOCATING = "write,pwrite64,rename,renameat,renameat2,mkdir,mkdirat,symlinkat,linkat,fsync,fdatasync,syncfs,mknodat"
-FEW = 12
+FEW = 10
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.store.compare_trees import describe
 from workspaces.store import LocalTree, Store
 
-ROUNDS = int(os.environ.get("HANDRAIL_STORE_ROUNDS", "40"))
+ROUNDS = int(os.environ.get("HANDRAIL_STORE_ROUNDS", "24"))
 NAMES = [b"a", b"b", b"A", b"\xff", b"new\nline", b"n" * 255, b"d", b".git", b"x y"]
 CONTENTS = [b"", b"x", b"hello\n" * 50, bytes(20_000), b"same size 1", b"same size 2"]
 EDITS = [
@@ -140,7 +140,7 @@ def test_any_tree_comes_back_in_place_and_elsewhere(first, second, seed):
     comes_back_in_place_and_elsewhere(LocalTree, first, second, seed)
 
 
-@any_tree(ROUNDS // 5)
+@any_tree(ROUNDS // 4)
 @pytest.mark.parametrize("tree_of", ["guest"], indirect=True)
 def test_any_tree_comes_back_in_a_guest(tree_of, first, second, seed):
     comes_back_in_place_and_elsewhere(tree_of, first, second, seed)
@@ -171,12 +171,21 @@ def comes_back_in_place_and_elsewhere(tree_of, first, second, seed):
         assert store.verify(full=True).problems == []
 
 
-def test_many_rounds_of_edit_snapshot_and_restore_lose_nothing(tmp_path, tree_of):
+def test_many_rounds_of_edit_snapshot_and_restore_lose_nothing(tmp_path):
+    many_rounds(tmp_path, LocalTree, ROUNDS)
+
+
+@pytest.mark.parametrize("tree_of", ["guest"], indirect=True)
+def test_many_rounds_in_a_guest_lose_nothing(tmp_path, tree_of):
+    many_rounds(tmp_path, tree_of, ROUNDS // 3)
+
+
+def many_rounds(tmp_path, tree_of, rounds):
     (tmp_path / "work").mkdir()
     store, work = Store.create(tmp_path / "store"), tree_of(tmp_path / "work")
     editor, chance = Editor(tmp_path / "work", 7), random.Random(7)
     kept = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for _ in range(6):
             editor.edit(chance.choice(EDITS))
         kept.append((store.snapshot(work).tree, describe(tmp_path / "work")))

@@ -21,6 +21,7 @@ _TIMED = {
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+DEEP = 100  # from here on room is made
 MAX_DEPTH = 2000  # folders below each other: about as deep as a path of 4,095 bytes can name
 
 
@@ -32,6 +33,12 @@ def make_room_for_depth() -> None:
     wanted = MAX_DEPTH + 1000 if hard == resource.RLIM_INFINITY else min(hard, MAX_DEPTH + 1000)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def make_room_at(path: bytes) -> None:
+    """Make room once a walk has come to a depth that few trees have."""
+    if path.count(b"/") == DEEP:
+        make_room_for_depth()
 
 
 def flush_folder(path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .attributes import Attributes, set_on
 from .beneath import RENAME_EXCHANGE, open_beneath, open_root, parent_beneath, rename_at
-from .durable import flush_folder, make_room_for_depth, replace_file, sync_tree
+from .durable import DEEP, flush_folder, make_room_for_depth, replace_file, sync_tree
 from .errors import StoreError
 
 VERSION = 2
@@ -121,7 +121,7 @@ def _open_stage(stage: dict) -> int:
 
 def empty(fd: int, depth: int = 0) -> None:
     """Remove everything below an open folder, following nothing."""
-    if depth == 100:
+    if depth == DEEP:
         make_room_for_depth()
     with os.scandir(fd) as listing:
         entries = list(listing)

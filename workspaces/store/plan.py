@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from .attributes import Rules
 from .diff import TYPE_BITS, ReadFolder, below
+from .durable import make_room_at
 from .journal import as_text
 from .objects import FILE, FOLDER, Entry
 
@@ -152,6 +153,7 @@ class Plan:
         return self._place(path, live, want)
 
     def _children(self, path: bytes, live: Entry, want: Entry | None, *, touch: bool) -> bool:
+        make_room_at(path)
         prefix = path + b"/" if path else b""
         old = {entry.name: entry for entry in self.read_live(live.content)}
         new = {entry.name: entry for entry in self.read_want(want.content)} if want is not None and want.kept else {}

@@ -7,7 +7,6 @@ from .attributes import Rules
 from .beneath import split_path
 from .catalog import Catalog
 from .diff import pairs
-from .durable import make_room_for_depth
 from .errors import StoreError
 from .objects import FILE, FOLDER, Entry
 from .plan import Plan, chooser
@@ -43,7 +42,6 @@ def restore_tree(
     """Make the live tree equal to a snapshot. `scan` has not run yet; it tells what differs."""
     if live.unfinished(journal):
         raise StoreError(f"an earlier restore was cut off; recover {journal} first")
-    make_room_for_depth()  # the snapshot may be deeper than what is there
     want_root = catalog.folder(tree_id)
     rules = _rules(live, want_root.root(), owner)
     live_root = scan.sink.folder(scan.run(live.root)).root()

@@ -15,7 +15,7 @@ from blake3 import blake3
 
 from . import blocks
 from .catalog import Catalog
-from .durable import MAX_DEPTH, make_room_for_depth
+from .durable import DEEP, MAX_DEPTH, make_room_for_depth
 from .errors import Cancelled
 from .objects import (
     FILE,
@@ -35,7 +35,6 @@ from .progress import Progress, Report
 from .reading import Inspect, Moved, Reader, Sink, fd_xattrs, make_row
 from .statcache import KEY, CachedFolder, StatCache, pack_keys, stat_key
 
-DEEP = 100  # from here on room is made; few trees are deeper
 RACY_NS = 20_000_000  # more than one tick of any kernel's clock
 _ENCODING, _ENCODE_ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, inlined
 _UNKNOWN_KEY = bytes(KEY.size)

@@ -7,6 +7,7 @@ from blake3 import blake3
 
 from .attributes import Rules
 from .contents import pieces_of
+from .durable import make_room_at
 from .errors import Damaged, StoreError
 from .journal import as_text
 from .objects import FIFO, FILE, FOLDER, LISTED, SYMLINK, Entry
@@ -52,6 +53,7 @@ class Sender:
         elif entry.kind == FOLDER:
             self._make("folder", staged)
             self._folders.append((staged, entry))
+            make_room_at(staged)
             self.tick(1, 0)
             for inner in self.catalog.folder(entry.content):
                 below = path + b"/" + inner.name

@@ -13,6 +13,7 @@ from .attributes import Rules, set_on, set_on_new, set_xattrs
 from .beneath import open_beneath, parent_beneath
 from .catalog import Catalog
 from .contents import pieces_of
+from .durable import make_room_at
 from .errors import Damaged, StoreError
 from .objects import FIFO, FILE, FOLDER, LISTED, SYMLINK, Entry
 from .segments import Place
@@ -68,6 +69,7 @@ class Stage:
         with parent_beneath(self.stage_fd, staged) as (at, name):
             os.mkdir(name, 0o700, dir_fd=at)
         self._folders.append((staged, entry))
+        make_room_at(staged)
         self.tick(1, 0)
         for inner in self.catalog.folder(entry.content):
             below = path + b"/" + inner.name

@@ -9,7 +9,7 @@ from blake3 import blake3
 from . import blocks
 from .catalog import Catalog, pack_path
 from .contents import pieces_of
-from .durable import make_room_for_depth
+from .durable import make_room_at
 from .errors import Damaged, StoreError
 from .objects import EMPTY, FILE, FOLDER, Entry, decode_folder
 from .progress import Watch
@@ -175,6 +175,7 @@ class _Check:
         """Return (path, object) of what is missing or bad in a folder; remember the folders that are whole."""
         if folder in clean:
             return []
+        make_room_at(path)
         try:
             if folder in self.bad:
                 return [(path, folder)]
@@ -211,5 +212,4 @@ def _without(where: str, message: str) -> str:
 
 def check(catalog: Catalog, full: bool, watch: Watch) -> Findings:
     """Check the structure, or with `full` every byte."""
-    make_room_for_depth()
     return _Check(catalog, full, watch).run()
