@@ -32,13 +32,20 @@ def too_little(driver: str, offered: str, minimum: str) -> str:
 
 def available() -> list[str]:
     """The drivers that a new workspace can be made with now."""
-    return ["sandbox", *(name for name in ISOLATION if name not in ("sandbox", "folder") and not why_not(name))]
+    said = _said()
+    able = {name for probes in said for name, probe in probes.items() if probe.get("available")}
+    return ["sandbox", *(name for name in ISOLATION if name in able - {"sandbox", "folder"})]
+
+
+def _said() -> list[dict]:
+    """What each host that was heard of lately says of its drivers."""
+    runners = Runner.objects.filter(heartbeat_at__gt=clock.now() - SILENT).order_by("host")
+    return list(runners.values_list("capabilities", flat=True))
 
 
 def why_not(driver: str) -> str:
     """Why no host can use this driver now, in words; "" when one can."""
-    runners = Runner.objects.filter(heartbeat_at__gt=clock.now() - SILENT).order_by("host")
-    probes = [runner.capabilities[driver] for runner in runners if driver in runner.capabilities]
+    probes = [probes[driver] for probes in _said() if driver in probes]
     if any(probe.get("available") for probe in probes):
         return ""
     said = [probe[part] for probe in probes for part in ("reason", "what_to_do") if probe.get(part)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.runs import OPTIONS, Blocking, Running, lend_bundle, until
+from tests.drivers.runs import OPTIONS, Blocking, Running, lend_bundle, until, why_not
 from tests.engine import BUSYBOX, Client, Engine, lacks, make_busybox
 from workspaces.drivers import dockerfile
 from workspaces.drivers.base import DriverError, ImageMissing, Layer, Limits, get_driver
@@ -29,7 +29,7 @@ def engine():
 
 @pytest.fixture(scope="module")
 def busybox(require):
-    if why := lacks():
+    if why := why_not("docker", False):
         require("docker", why)
     return make_busybox(ADDRESS, env=["ENV TOOLS=/opt/tools", "ENV LD_PRELOAD=/opt/evil.so"])
 
@@ -203,7 +203,7 @@ def test_what_a_build_needs_is_read_before_it_is_begun(tmp_path, text, bases):
 @pytest.fixture(scope="module")
 def own_engine(require):
     if why := lacks():
-        require("docker", why)
+        require("engine", why)
     engine = Engine()
     try:
         engine.start()

@@ -141,7 +141,7 @@ def test_a_container_removed_behind_our_back_ends_with_a_reason_and_comes_back(d
 
 def test_an_engine_that_is_lost_loses_nothing(new_product, require):
     if why := lacks():
-        require("docker", why)
+        require("engine", why)
     engine = Engine()
     try:
         engine.start()

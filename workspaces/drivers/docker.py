@@ -328,7 +328,7 @@ class DockerDriver(LocalDriver):
         said = str(error.explanation or error)
         if "bind source path does not exist" in said:
             said += ". The engine must run on this host and see the same folders as Handrail"
-        elif self.oci_runtime and self.oci_runtime in said:
+        elif self.oci_runtime and "runtime" in said:
             said += f". The runtime comes from HANDRAIL_DOCKER_RUNTIME ({self.oci_runtime})"
         return f"The container could not be started: {said}."
 

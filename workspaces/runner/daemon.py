@@ -70,6 +70,7 @@ class Daemon:
         self.ledger: Ledger | None = None
         self.network = Network(self)
         self._drivers = {}
+        self._offers = {}  # driver: the isolation that the last probe found
         self._locks = defaultdict(asyncio.Lock)
         self._jobs: dict = {}  # effect id: task
         self.vitals = Vitals(self)
@@ -161,13 +162,14 @@ class Daemon:
             probe = NOT_YET if driver.capabilities.guest_files else await driver.probe()
             found[name] = {
                 "available": probe.available,
-                "isolation": driver.capabilities.isolation,
+                "isolation": probe.isolation or driver.capabilities.isolation,
                 "reason": probe.reason,
                 "what_to_do": probe.what_to_do,
                 "notes": list(probe.notes),
                 "limits": sorted(probe.limits),
             }
         await self.thread(Runner.objects.filter(pk=self.row.pk).update, capabilities=found)
+        self._offers = {name: probe["isolation"] for name, probe in found.items()}
 
     async def _host(self):
         """An engine comes and goes while we run."""
@@ -180,6 +182,10 @@ class Daemon:
         if name not in self._drivers:
             self._drivers[name] = get_driver(name, self.home, self.runtime, settings.HANDRAIL_DRIVERS.get(name))
         return self._drivers[name]
+
+    def isolation_of(self, driver) -> str:
+        """What this driver holds apart on this host; an emulated machine is less than a real one."""
+        return self._offers.get(driver.name, driver.capabilities.isolation)
 
     async def drivers_here(self) -> list:
         """Those that can have something on this host: the available ones, and any that has been used."""

@@ -71,7 +71,7 @@ async def bring_up(job: Job, run_id=None) -> Run:
 
 
 def _must_hold_enough(job: Job):
-    environment, offered = job.workspace.environment, job.driver.capabilities.isolation
+    environment, offered = job.workspace.environment, job.daemon.isolation_of(job.driver)
     if not isolation.is_enough(offered, environment.minimum_isolation):
         raise DriverError(isolation.too_little(environment.driver, offered, environment.minimum_isolation))
 
