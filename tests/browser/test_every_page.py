@@ -11,7 +11,6 @@ from tests.pages.test_every_url import ROUTES
 from .conftest import SIZES, TEAM
 
 LOOKS = [("phone", "light"), ("phone", "dark"), ("desktop", "dark"), ("desktop", "light")]
-COLOURS = {"runOnly": ["color-contrast"]}
 RULES = {"resultTypes": ["violations"]}
 
 
@@ -88,8 +87,9 @@ def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, person
             page.set_viewport_size(SIZES[size])
             page.emulate_media(color_scheme=scheme)
             wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            # All rules on a phone and on a desktop, each in one scheme; the colours in the other scheme too.
-            found = serious(page, RULES if number % 2 == 0 else RULES | COLOURS)
+            # axe on a phone in one scheme and on a desktop in the other: what differs is in tokens, whose contrast the
+            # style guide's tests hold in both.
+            found = serious(page) if number % 2 == 0 else []
             if wide > 0:
                 found.append(f"{wide} px too wide")
             if found:
@@ -98,9 +98,9 @@ def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, person
     assert seen > 45
 
 
-def serious(page, options) -> list[str]:
+def serious(page) -> list[str]:
     return [
         f"{rule['id']}: {[' '.join(node['html'].split())[:160] for node in rule['nodes'][:3]]}"
-        for rule in Axe().run(page, options=options).response["violations"]
+        for rule in Axe().run(page, options=RULES).response["violations"]
         if rule["impact"] in ("serious", "critical")
     ]
