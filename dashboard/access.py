@@ -25,7 +25,7 @@ MATRIX = {
     "type_in_terminal": (Role.LEAD, True),
     "restore": (Role.LEAD, True),
     "delete_workspace": (Role.LEAD, True),
-    "allow_host": (Role.REVIEWER, False),  # for one workspace; an agent asks, and whoever may decide may allow
+    "allow_host": (Role.REVIEWER, True),  # for one workspace: whoever may decide may allow; an agent asks first
     "write_policy": (Role.LEAD, False),
     "manage_environments": (Role.LEAD, False),
     "manage_secrets": (Role.LEAD, False),  # and say that one may stay in a snapshot

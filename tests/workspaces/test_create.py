@@ -44,7 +44,7 @@ def test_a_setup_script_that_fails_says_so_in_words(desk):
     assert made["state"] == "failed"
     assert "exit 1" in made["reason"]
     assert "about to fail" in made["reason"]
-    assert "without network" in made["reason"]
+    assert "the hosts on the set-up's list" in made["reason"]
 
 
 def test_a_failed_one_can_be_tried_again(desk):
