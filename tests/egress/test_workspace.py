@@ -303,7 +303,7 @@ def test_a_server_in_another_network_namespace_hears_nothing(agent, workspace, n
         subprocess.run(["ip", "link", "del", f"hra{tag}"], capture_output=True)
 
 
-def test_a_thousand_blocked_tries_are_one_row_with_a_true_count(agent, workspace, lead):
+def test_a_thousand_blocked_tries_are_one_row_with_a_true_count(agent, workspace):
     key, host = workspace(), f"flood-{uuid.uuid4().hex[:8]}.test"
     script = (
         "import socket\nfor n in range(1000):\n s = socket.create_connection(('127.0.0.1', 3128))\n"
@@ -312,6 +312,3 @@ def test_a_thousand_blocked_tries_are_one_row_with_a_true_count(agent, workspace
     agent.run(key, f"python3 -c {shlex.quote(script)}")
     held = rows(agent, key, "blocked", total=1000)
     assert [(row["host"], row["count"]) for row in held] == [(host, 1000)]
-    events = lead.get("/events?after=0&limit=1000").json["events"]
-    told = [e for e in events if e["verb"] == "network.blocked" and e["data"]["host"] == host]
-    assert len(told) == 1
