@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds what the microvm driver boots: Debian's kernel, the few modules a guest needs, and a read-only root, with a
-# manifest that names their digests. Takes packages from the machine's own apt sources. Needs root (or unprivileged
-# user namespaces), mmdebstrap, mke2fs and busybox-static.
+# manifest that names their digests. Takes packages from the machine's own apt sources. Needs root (the files of the root
+# are its own), mmdebstrap, mke2fs, modprobe and busybox-static.
 #
 #   deploy/images/microvm.sh [FOLDER]      default: $HANDRAIL_HOME/images/microvm
 set -euo pipefail
@@ -11,8 +11,9 @@ SIZE_MB=${SIZE_MB:-900}
 PACKAGES=python3,python3-venv,git,bash,ca-certificates,curl,e2fsprogs,procps,less,openssh-client,ripgrep
 MODULES="virtio_mmio virtio_blk virtio_console virtio_rng overlay"
 
-for tool in mmdebstrap mke2fs busybox dpkg-deb apt-get; do
-    command -v "$tool" >/dev/null || { echo "microvm image: $tool is missing (Debian: apt-get install mmdebstrap e2fsprogs busybox-static)" >&2; exit 1; }
+[ "$(id -u)" = 0 ] || { echo "microvm image: this needs root" >&2; exit 1; }
+for tool in mmdebstrap mke2fs busybox modprobe dpkg-deb apt-get; do
+    command -v "$tool" >/dev/null || { echo "microvm image: $tool is missing (Debian: apt-get install mmdebstrap e2fsprogs kmod busybox-static)" >&2; exit 1; }
 done
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/handrail-image.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT

@@ -227,7 +227,7 @@ class Bridge:
         number = next(self.numbers)
         client = self.clients[number] = init.Client(sock)
         client.sizes = {}
-        client.waits = 0
+        client.alone = False
         self.selector.register(sock, selectors.EVENT_READ, lambda _: self.serve(number))
         if self.ready:
             self.welcome(number)
@@ -235,7 +235,9 @@ class Bridge:
             self.waiting.append(number)
 
     def welcome(self, number):
-        if self.config["guest"] is None:
+        if self.config["guest"] is None or self.line.held:
+            # Nobody inside to ask now; whoever comes can still say `go`, or end us.
+            self.clients[number].alone = True
             self.clients[number].send({"protocol": init.PROTOCOL, "pid": 0, "frozen": False})
         else:
             self.line.message({"op": "open", "c": number})
@@ -257,6 +259,8 @@ class Bridge:
                 return
             if request.get("op") in HERE_ONLY:
                 self.serve_here(number, client, request)
+            elif client.alone:
+                client.send({"id": request.get("id"), "error": "the guest is being paused", "fds": 0})
             else:
                 self.pass_on(number, client, request)
 
@@ -329,7 +333,7 @@ class Bridge:
             return
         self.selector.unregister(client.sock)
         client.close()
-        if self.ready:
+        if self.ready and not client.alone:
             self.line.message({"op": "close", "c": number})
 
     def carry_out(self, number, name):

@@ -46,7 +46,7 @@ CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 1024, 4096, 16384, 1 << 18
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 RB_AUTOBOOT = 0x01234567
-RESERVE = 48 << 20  # of the guest's memory, for its kernel and for us
+RESERVE = 80 << 20  # of the guest's memory, for its kernel and for us
 ERROR_FS = 2  # in s_state of an ext4 superblock
 
 libc = ctypes.CDLL(None, use_errno=True)
