@@ -306,12 +306,8 @@ class Bridge:
 
             self.ask({"op": "dial", "stream": stream, "port": request["port"]}, connected)
         elif op == "hold":
-
-            def held(said):
-                answer(said)
-                self.line.held = True
-
-            self.ask({"op": "hold"}, held)
+            self.ask({"op": "hold"}, answer)
+            self.line.hold()  # what came behind it would be lost on the way
         elif op == "go":
             self.line.held = False
             self.ask({"op": "go"}, answer)

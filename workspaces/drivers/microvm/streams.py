@@ -46,10 +46,18 @@ class Line:
     def send(self, kind, stream, payload=b""):
         self.outgoing.append(HEAD.pack(kind, stream, len(payload)) + payload)
 
+    def hold(self):
+        """Send nothing behind what waits now, until `held` is taken back."""
+        self.outgoing.append(None)
+
     def flush(self):
         """Send what the line takes; called at the end of each round of the loop."""
         while self.outgoing and not self.held:
             data = self.outgoing[0]
+            if data is None:
+                self.outgoing.popleft()
+                self.held = True
+                break
             try:
                 sent = os.write(self.fd, data)
             except BlockingIOError:
