@@ -182,7 +182,7 @@ class DockerDriver(LocalDriver):
         with self.engine(BUILD_S) as client:
             for base in bases:
                 self._inspect_image(client, base)
-            said = []
+            said, wrong = [], None
             # No network: what a build needs lies in its folder.
             steps = client.build(
                 path=str(context),
@@ -195,10 +195,11 @@ class DockerDriver(LocalDriver):
                 decode=True,
                 use_config_proxy=False,
             )
-            for step in steps:
+            for step in steps:  # to the end, also after an error: what is not read keeps its connection
                 said.append(step.get("stream", ""))
-                if "error" in step:
-                    raise DriverError(f"The image could not be built: {step['error']}\n{''.join(said)[-1500:]}")
+                wrong = wrong or step.get("error")
+            if wrong:
+                raise DriverError(f"The image could not be built: {wrong}\n{''.join(said)[-1500:]}")
             return client.inspect_image(tag)["Id"]
 
     def _find_layer(self, name: str) -> Layer | None:
