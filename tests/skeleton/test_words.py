@@ -24,7 +24,8 @@ def test_nothing_else_reads_a_variable_of_ours():
         path.relative_to(CHECKOUT)
         for app in ("dashboard", "workspaces", "approvals")
         for path in (CHECKOUT / app).rglob("*.py")
-        if re.search(r"(environ\.get\(|environ\[|getenv\()[\"'](HANDRAIL_|DATABASE_URL|REDIS_URL)", path.read_text())
+        if path.parent.name != "snippets"  # given out, to run elsewhere
+        and re.search(r"(environ\.get\(|environ\[|getenv\()[\"'](HANDRAIL_|DATABASE_URL|REDIS_URL)", path.read_text())
     ]
     assert elsewhere == []
 
