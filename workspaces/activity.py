@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
+from django.db import OperationalError, connection
 from django.db.models import Q
 
 from dashboard import clock
@@ -24,7 +25,12 @@ def touch(workspace):
     if workspace.last_active_at and now - workspace.last_active_at < OFTEN:
         return
     stale = Q(last_active_at=None) | Q(last_active_at__lt=now - OFTEN)
-    Workspace.objects.filter(stale, pk=workspace.pk).update(last_active_at=now)
+    try:
+        Workspace.objects.filter(stale, pk=workspace.pk).update(last_active_at=now)
+    except OperationalError:
+        if connection.in_atomic_block:
+            raise
+        return  # the disk is full, say: whoever only reads still can
     workspace.last_active_at = now
 
 
