@@ -190,7 +190,9 @@ def bare(bench: Bench):
 
     async def running(path):
         async with qmp.monitor(path) as client:
-            while (await client.execute("query-status"))["status"] != "running":
+            while (status := (await client.execute("query-status"))["status"]) != "running":
+                if status == "paused":  # as it was when it was saved
+                    await client.execute("cont")
                 await asyncio.sleep(0.002)
 
     pauses, resumes = [], []
