@@ -104,7 +104,8 @@ def _pack(target: Path, aside: Path):
     home = settings.HANDRAIL_HOME
     argv = ["tar", "--create", "--format=posix", "--numeric-owner", "--xattrs", "--acls", "--sparse"]
     for folder, names in ((aside, ("keys", "runner", "stores")), (home, ("workspaces",))):
-        argv += ["-C", str(folder), *(name for name in names if (folder / name).exists())]
+        if there := [name for name in names if (folder / name).exists()]:
+            argv += ["-C", str(folder), *there]
     with tempfile.TemporaryFile() as said, target.open("xb") as out:
         tar = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said)
         with tar.stdout, zstandard.ZstdCompressor(level=3).stream_writer(out, closefd=False) as packed:

@@ -10,7 +10,7 @@ from dashboard import clock
 from dashboard.chain import GENESIS, chain_hash
 from dashboard.models import Event, Team
 
-AT_ONCE = 250  # events that are read together
+AT_ONCE = 500  # events that are read together
 PATIENCE = 0.05  # seconds that a look at the page takes for it; what is left is checked while the page is open
 AGAIN = timedelta(hours=1)  # after which everything is read again
 

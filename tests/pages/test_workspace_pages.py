@@ -77,7 +77,7 @@ def test_a_form_that_makes_no_sense_says_why(team, lena, browser_of, fields, wor
 def test_one_is_made_from_an_environment_that_says_where_it_runs(team, lena, browser_of, read):
     made = Environment.objects.create(team=team, name="repo-ci", version=3, setup="make deps")
     text = read(browser_of(lena), "/workspaces/new/")
-    assert "repo-ci, version 3. Sandbox: sees only its folder and no network." in text
+    assert "repo-ci, version 3. Sandbox: sees only its folder and the hosts on its list." in text
     fields = {"team": "payments", "key": "task-2", "where": f"environment:{made.pk}"}
     assert browser_of(lena).post("/workspaces/new/", fields).status_code == 302
     assert Workspace.objects.get(key="task-2").environment == made
