@@ -132,7 +132,7 @@ document.getElementById("terminal-asked")?.addEventListener("click", (event) => 
 
 try {
   const whole = await load();
-  slider.max = String(Math.max(length(), 0.01));
+  slider.max = String(Math.max(Math.ceil(length() * 100) / 100, 0.01)); // a whole number of steps, so that its end is reached
   button.disabled = slider.disabled = false;
   element.dataset.loaded = "";
   show();
