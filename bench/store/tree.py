@@ -18,7 +18,7 @@ def build(folder: Path) -> Path:
         if npm is None:
             raise SystemExit("the benchmark's tree needs npm")
         folder.mkdir(parents=True, exist_ok=True)
-        options = ["--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps"]
+        options = ["--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps", "--prefix", "."]
         subprocess.run([npm, "install", *options, *PACKAGES], cwd=folder, check=True, capture_output=True)
     return folder
 
