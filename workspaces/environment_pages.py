@@ -111,7 +111,7 @@ class EnvironmentForm(forms.Form):
         required=False,
         max_length=20_000,
         help_text="One a line: example.org, *.example.org (all below it) or example.org:8443. Empty: none.",
-        widget=forms.Textarea(attrs={**CODE, "rows": 3, "placeholder": "packages.example.net"}),
+        widget=forms.Textarea(attrs={**CODE, "rows": 3, "placeholder": "packages.example.org"}),
     )
     egress_agent = forms.CharField(
         label="Hosts that the agent may reach",

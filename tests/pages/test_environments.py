@@ -74,7 +74,9 @@ def test_hosts_are_listed_for_each_phase(lead, default):
     made = Environment.objects.get(version=2)
     assert made.egress == {"setup": ["packages.example.net", "*.example.org:8443"], "agent": ["api.example.com"]}
     shown = lead.get(f"/environments/{made.pk}/").text
-    assert all(f"<code>{host}</code>" in shown for host in ("packages.example.net", "*.example.org:8443", "api.example.com"))
+    assert all(
+        f"<code>{host}</code>" in shown for host in ("packages.example.net", "*.example.org:8443", "api.example.com")
+    )
     refused = say(save(lead, made, egress_agent="10.0.0.1"))
     assert "Hosts are reached by name, never by address." in refused
     assert Environment.objects.count() == 2
