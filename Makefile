@@ -34,7 +34,7 @@ bench: setup-tests ## the benchmarks; figures go to bench/results
 demo: setup ## a scripted agent in a workspace of this repository, beside a running `make up`; ARGS=--unattended decides
 	@$(BIN)/python manage.py demo $(ARGS)
 
-images: $(or $(foreach one,$(ARGS),image-$(one)),image-docker image-microvm) ## base images for the docker and microvm drivers, of this machine's own packages
+images: image-docker image-microvm ## base images for the docker and microvm drivers, of this machine's own packages
 
 image-docker: ## handrail/base on the Docker engine; needs mmdebstrap
 	@deploy/images/docker.sh

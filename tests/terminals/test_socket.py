@@ -197,21 +197,22 @@ def test_a_long_paste_arrives_whole(opened, viewer):
 def test_replies_count_from_one_viewer_only_the_one_that_typed_last(opened, viewer):
     async def main():
         terminal = opened("stty raw -echo; echo ready; head -c 12; echo end; sleep 30")
-        async with viewer(terminal, name="lena") as lena, viewer(terminal, name="otto") as otto:
-            await lena.sees(b"ready")
-            await otto.sees(b"ready")
-            await lena.say(type="reply", data="[L]")  # the first to come has the word
-            await lena.rests(0.3)
-            await otto.say(type="reply", data="[o]")
-            await otto.rests(0.3)
-            await otto.type(b"typed")
-            await otto.frame("typed")
-            await lena.say(type="reply", data="[l]")
-            await lena.rests(0.3)
-            await otto.say(type="reply", data="[O]")
-            await otto.type(b".")
-            await otto.sees(b"end")
-            return bytes(otto.data)
+        async with viewer(terminal, name="lena") as lena:
+            await lena.sees(b"ready")  # the first to come has the word, so otto comes when she is there
+            async with viewer(terminal, name="otto") as otto:
+                await otto.sees(b"ready")
+                await lena.say(type="reply", data="[L]")
+                await lena.rests(0.3)
+                await otto.say(type="reply", data="[o]")
+                await otto.rests(0.3)
+                await otto.type(b"typed")
+                await otto.frame("typed")
+                await lena.say(type="reply", data="[l]")
+                await lena.rests(0.3)
+                await otto.say(type="reply", data="[O]")
+                await otto.type(b".")
+                await otto.sees(b"end")
+                return bytes(otto.data)
 
     assert asyncio.run(main()).split(b"ready")[1].strip() == b"[L]typed[O].end"
 
@@ -235,23 +236,21 @@ def test_what_was_asked_before_anybody_looked_is_answered_only_while_it_is_fresh
 def test_the_size_is_that_of_who_typed_last_and_everybody_hears_of_it(opened, viewer, reader):
     async def main():
         terminal = opened()
-        async with (
-            viewer(terminal, name="lena") as lena,
-            viewer(terminal, name="otto") as otto,
-            viewer(terminal, name="vera", token=reader) as vera,
-        ):
-            await lena.frame("ready")
-            await lena.say(type="resize", cols=100, rows=30)
-            await lena.until(lambda v: {"type": "size", "cols": 100, "rows": 30} in v.frames)
-            await otto.frame("ready")
-            await otto.say(type="resize", cols=40, rows=50)
-            await otto.rests(0.3)
-            await otto.type(b"echo\r")
-            await otto.frame("typed")
-            await otto.say(type="resize", cols=41, rows=51)
-            await otto.until(lambda v: {"type": "size", "cols": 41, "rows": 51} in v.frames)
-            await vera.until(lambda v: {"type": "size", "cols": 41, "rows": 51} in v.frames)
-            return [(f["cols"], f["rows"]) for f in vera.frames if f["type"] == "size"]
+        async with viewer(terminal, name="vera", token=reader) as vera, viewer(terminal, name="lena") as lena:
+            await vera.frame("ready")
+            await lena.frame("ready")  # before otto comes: the first who may type says how large it is
+            async with viewer(terminal, name="otto") as otto:
+                await otto.frame("ready")
+                await lena.say(type="resize", cols=100, rows=30)
+                await lena.until(lambda v: {"type": "size", "cols": 100, "rows": 30} in v.frames)
+                await otto.say(type="resize", cols=40, rows=50)
+                await otto.rests(0.3)
+                await otto.type(b"echo\r")
+                await otto.frame("typed")
+                await otto.say(type="resize", cols=41, rows=51)
+                await otto.until(lambda v: {"type": "size", "cols": 41, "rows": 51} in v.frames)
+                await vera.until(lambda v: {"type": "size", "cols": 41, "rows": 51} in v.frames)
+                return [(f["cols"], f["rows"]) for f in vera.frames if f["type"] == "size"]
 
     assert asyncio.run(main())[-2:] == [(100, 30), (41, 51)]
 
