@@ -17,7 +17,7 @@ import pytest
 from workspaces.drivers import bundle
 from workspaces.drivers.base import ImageMissing, Limits, Owner, RunSpec, get_driver
 from workspaces.drivers.initclient import InitClient
-from workspaces.store.remote import _listings as listings
+from workspaces.store.remote_scan import listings
 
 NOBODY, GUEST_UID = 65534, 1000
 # What drivers are told on this host; the engine of the tests is a private one.
