@@ -68,13 +68,16 @@ def changes(request, team, key):
     back_to = from_ if may_restore and to == "live" and isinstance(from_, int) else None
     try:
         found = history.changes(workspace, from_, to)
-        page, files = _page(request, found)
+        written, gits_own = [r for r in found if not r.is_gits_own], [r for r in found if r.is_gits_own]
+        page, files = _page(request, written, gits_own)
         context |= {
-            "found": [(shown_path(row), row) for row in found[:SHOWN_ENTRIES]],
-            "more": max(0, len(found) - SHOWN_ENTRIES),
-            "additions": sum(row.additions for row in found),
-            "deletions": sum(row.deletions for row in found),
-            "count": len(found),
+            "found": [(shown_path(row), row) for row in written[:SHOWN_ENTRIES]],
+            "more": max(0, len(written) - SHOWN_ENTRIES),
+            "additions": sum(row.additions for row in written),
+            "deletions": sum(row.deletions for row in written),
+            "count": len(written),
+            "gits_own": [(shown_path(row), row) for row in gits_own[:SHOWN_ENTRIES]],
+            "gits_own_count": len(gits_own),
             "diffs": [
                 _diff_of(*row, back_to=back_to) for row in history.contents(workspace, files) if row[1:] != (None, None)
             ],
@@ -113,10 +116,10 @@ def _visited(request, workspace) -> int | None:
     return before
 
 
-def _page(request, found):
-    """The files whose lines this page shows: the one that was asked for, or the next FILES_AT_ONCE."""
+def _page(request, found, gits_own):
+    """The files whose lines this page shows: the one asked for, or the next FILES_AT_ONCE, none of git's own."""
     if wanted := request.GET.get("path"):
-        return "", [row for row in found if shown_path(row) == wanted]
+        return "", [row for row in (*found, *gits_own) if shown_path(row) == wanted]
     start = _point(request.GET.get("start", ""), 0)
     start = start if isinstance(start, int) else 0
     query = request.GET.copy()

@@ -64,6 +64,11 @@ class FileChange:
     change: Change = field(default=None, repr=False)
     trees: tuple[str, str] = field(default=("", ""), repr=False)
 
+    @property
+    def is_gits_own(self) -> bool:
+        """Inside a `.git`: bookkeeping that stands behind what people and agents wrote."""
+        return store_text.inside_git(self.path)
+
     def as_json(self) -> dict:
         told = {
             **named("path", self.path),
@@ -89,30 +94,37 @@ COUNTED = 2000  # files whose lines are counted in one comparison; beyond, the n
 
 
 def changes(workspace, from_, to, *, count=True) -> list[FileChange]:
-    """What turns the tree at `from_` into the one at `to`, folders themselves left out unless only they changed."""
+    """What turns the tree at `from_` into the one at `to`: by path, what is inside a `.git` last.
+
+    Folders themselves are left out unless only they changed.
+    """
     store = store_of(workspace)
     old, new = tree_at(workspace, from_), tree_at(workspace, to)
-    found = []
-    for change in store.diff(old, new):
-        if _is_folder_noise(change):
-            continue
-        row = FileChange(
+    found = [
+        FileChange(
             change.path, change.kind, change.old_path, change.old_mode, change.new_mode, change=change, trees=(old, new)
         )
-        if count and len(found) < COUNTED:
-            _count_lines(store, row)
-        found.append(row)
+        for change in store.diff(old, new)
+        if not _is_folder_noise(change)
+    ]
+    found.sort(key=lambda row: row.is_gits_own)
+    for row in found[: COUNTED if count else 0]:
+        _count_lines(store, row)
     return found
 
 
 def counts(team_id, old: str, new: str) -> tuple[int, int] | None:
-    """(lines added, lines removed) between two trees of a team's store, kept once known; None where there is none."""
-    key = f"counts:{team_id}:{old}:{new}"
+    """(lines added, lines removed) between two trees of a team's store, `.git` left out, kept once known.
+
+    None where there is no such store or tree.
+    """
+    key = f"lines:{team_id}:{old}:{new}"
     if (known := cache.get(key)) is not None:
         return known
     try:
         store = Store.open(places.store_of(team_id))
-        texts = [store_text.diff_of_change(store, change) for change in islice(store.diff(old, new), COUNTED)]
+        written = (change for change in store.diff(old, new) if not store_text.inside_git(change.path))
+        texts = [store_text.diff_of_change(store, change) for change in islice(written, COUNTED)]
     except StoreError:
         return None
     found = sum(text.additions for text in texts), sum(text.deletions for text in texts)

@@ -137,3 +137,26 @@ def test_a_push_from_the_changes_page(product, lead, tmp_path):
     assert "Pushed" in lead.post(f"/w/main/{key}/push/", {"branch": "from-page"}, at=at)
     branches = subprocess.run(["git", "branch"], cwd=path, capture_output=True, text=True, check=True).stdout
     assert "from-page" in branches
+
+
+def test_gits_own_files_come_last_and_folded(product, lead, workspace):
+    key, token = workspace
+    for name in (".git/HEAD", ".git/logs/HEAD", "zz.txt"):
+        product.call("PUT", f"/api/v1/workspaces/{key}/files/{name}", token, b"one line\n")
+    changes = product.get(f"/api/v1/workspaces/{key}/diff?from=2&to=live", token).json["changes"]
+    assert [change["path"] for change in changes] == [
+        "other",
+        "text",
+        "zz.txt",
+        ".git",
+        ".git/HEAD",
+        ".git/logs",
+        ".git/logs/HEAD",
+    ]
+    page = lead.get(f"/w/main/{key}/changes/?from=2&to=live")
+    assert '<h2 id="changed-files">3 files</h2>' in page
+    assert "more of git's own, in <code>.git</code>" in page
+    shown = re.findall(r'<section class="diff" aria-label="([^"]+)"', page)
+    assert shown == ["other", "text", "zz.txt"]
+    one = lead.get(f"/w/main/{key}/changes/?from=2&to=live&path=.git/HEAD")
+    assert re.findall(r'<section class="diff" aria-label="([^"]+)"', one) == [".git/HEAD"]

@@ -109,23 +109,24 @@ def patch(store: Store, a: str, b: str) -> Iterator[bytes]:
     times and everything inside a `.git` stay out.
     """
     for change in store.diff(a, b):
-        if _inside_git(change.path) or (change.old_path and _inside_git(change.old_path)):
-            yield from _half_inside_git(store, change)
+        if inside_git(change.path) or (change.old_path and inside_git(change.old_path)):
+            yield from _halfinside_git(store, change)
         else:
             yield from _one(store, change)
 
 
-def _half_inside_git(store: Store, change: Change) -> Iterator[bytes]:
+def _halfinside_git(store: Store, change: Change) -> Iterator[bytes]:
     # What was moved into or out of a repository's own folder went or came as far as git can see.
     if change.kind != RENAMED:
         return
-    if not _inside_git(change.path):
+    if not inside_git(change.path):
         yield from _whole(store, change.path, None, change.new)
-    elif not _inside_git(change.old_path):
+    elif not inside_git(change.old_path):
         yield from _whole(store, change.old_path, change.old, None)
 
 
-def _inside_git(path: bytes) -> bool:
+def inside_git(path: bytes) -> bool:
+    """Git's own files, which no patch holds, and which say nothing that the working tree does not say."""
     return b".git" in path.lower().split(b"/")
 
 
