@@ -17,7 +17,7 @@ from approvals.models import Action, Status
 from approvals.reading import OWN_VERBS, content, with_all
 from dashboard.models import Actor
 from dashboard.problems import conflict
-from workspaces import effects, lifecycle, network
+from workspaces import effects, leaving, lifecycle, network
 from workspaces.models import Effect
 from workspaces.runner.job import Kind
 
@@ -41,7 +41,7 @@ VERBS = {
         lambda workspace, wish, by: lifecycle.restore(workspace, wish["snapshot"], by=by, paths=wish.get("paths")),
     ),
     "allow": Verb("Handrail.Allow", lambda workspace, wish, by: network.allow_by_runner(workspace, wish, by=by)),
-    "push": Verb("Handrail.Push", lambda workspace, wish, by: lifecycle.push(workspace, wish["branch"], by=by)),
+    "push": Verb("Handrail.Push", lambda workspace, wish, by: leaving.push(workspace, wish["branch"], by=by)),
 }
 assert {verb.tool for verb in VERBS.values()} == set(OWN_VERBS)
 

@@ -21,6 +21,23 @@ INITIAL = ("driver", "image", "minimum_isolation", "repository", "ref", "setup")
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 
 
+def _line(label: str, **more) -> forms.CharField:
+    """One line that may stay empty: an address, a name; nothing that a phone's keyboard should improve."""
+    attrs = PLAIN | {name: more.pop(name) for name in ("placeholder",) if name in more}
+    return forms.CharField(label=label, required=False, widget=forms.TextInput(attrs=attrs), **more)
+
+
+def _code(label: str, *, rows: int | None = None, placeholder: str = "", max_length: int = 100_000, **more):
+    """Several lines, kept as they are typed."""
+    attrs = CODE | ({"rows": rows} if rows else {}) | ({"placeholder": placeholder} if placeholder else {})
+    widget = forms.Textarea(attrs=attrs)
+    return forms.CharField(label=label, required=False, strip=False, max_length=max_length, widget=widget, **more)
+
+
+def _number(label: str, most: int, *, least: int = 1, **more) -> forms.IntegerField:
+    return forms.IntegerField(label=label, required=False, min_value=least, max_value=most, **more)
+
+
 class EnvironmentForm(forms.Form):
     """`fields()` is what environments.save takes."""
 
@@ -32,13 +49,11 @@ class EnvironmentForm(forms.Form):
         widget=forms.TextInput(attrs=PLAIN),
     )
     driver = forms.ChoiceField(label="Where it runs")
-    image = forms.CharField(
-        label="Image",
-        required=False,
+    image = _line(
+        "Image",
         max_length=200,
         help_text="For containers: an image that is on the engine, or the path of an allowed folder with a Dockerfile. "
         "Empty: handrail/base:bookworm. Nothing is fetched by itself.",
-        widget=forms.TextInput(attrs=PLAIN),
     )
     minimum_isolation = forms.ChoiceField(
         label="Isolation at least",
@@ -46,84 +61,67 @@ class EnvironmentForm(forms.Form):
         choices=[("", "What the choice above offers"), *((level, level) for level in isolation.LEVELS)],
         help_text="Where less is offered, the workspace does not start.",
     )
-    repository = forms.CharField(
-        label="Git address",
-        required=False,
+    repository = _line(
+        "Git address",
         max_length=500,
         help_text="What a new workspace starts from, unless it names another source.",
-        widget=forms.TextInput(attrs=PLAIN),
     )
-    ref = forms.CharField(label="Branch or commit", required=False, max_length=200, widget=forms.TextInput(attrs=PLAIN))
-    setup = forms.CharField(
-        label="Set-up script",
-        required=False,
-        strip=False,
-        max_length=100_000,
+    ref = _line("Branch or commit", max_length=200)
+    setup = _code(
+        "Set-up script",
         help_text="Runs once with bash in each new workspace; it reaches the hosts listed for it below.",
-        widget=forms.Textarea(attrs=CODE),
     )
-    checks = forms.CharField(
-        label="Checks",
-        required=False,
-        strip=False,
-        max_length=100_000,
+    checks = _code(
+        "Checks",
+        rows=4,
+        placeholder="tests = make test",
         help_text="One a line: name = command, for bash in the workspace. Each gets a button.",
-        widget=forms.Textarea(attrs={**CODE, "rows": 4, "placeholder": "tests = make test"}),
     )
-    setup_secrets = forms.CharField(
-        label="Secrets of the set-up",
-        required=False,
+    setup_secrets = _line(
+        "Secrets of the set-up",
         max_length=4000,
+        placeholder="NPM_TOKEN",
         help_text="Names, with blanks between them. Only the set-up script gets them.",
-        widget=forms.TextInput(attrs={**PLAIN, "placeholder": "NPM_TOKEN"}),
     )
-    agent_secrets = forms.CharField(
-        label="Secrets of the agent",
-        required=False,
+    agent_secrets = _line(
+        "Secrets of the agent",
         max_length=4000,
         help_text="Names again. Every command, terminal and service of the workspace gets them.",
-        widget=forms.TextInput(attrs=PLAIN),
     )
-    services = forms.CharField(
-        label="Services",
-        required=False,
-        strip=False,
-        max_length=100_000,
+    services = _code(
+        "Services",
+        rows=3,
+        placeholder="web = npm run dev",
         help_text="One a line: name = command. Each runs whenever the workspace is up, and again when it fails.",
-        widget=forms.Textarea(attrs={**CODE, "rows": 3, "placeholder": "web = npm run dev"}),
     )
-    idle_minutes = forms.IntegerField(
-        label="Sleeps after, in minutes",
-        required=False,
-        min_value=1,
-        max_value=7 * 24 * 60,
+    idle_minutes = _number(
+        "Sleeps after, in minutes",
+        7 * 24 * 60,
         help_text="Without activity for so long it falls asleep. Empty: as everywhere here.",
     )
-    stop_hours = forms.IntegerField(
-        label="Stops after, in hours asleep",
-        required=False,
-        min_value=1,
-        max_value=365 * 24,
+    stop_hours = _number(
+        "Stops after, in hours asleep",
+        365 * 24,
         help_text="Then use does not wake it any more, only Resume. Empty: as everywhere here.",
     )
-    egress_setup = forms.CharField(
-        label="Hosts that the set-up may reach",
-        required=False,
+    egress_setup = _code(
+        "Hosts that the set-up may reach",
+        rows=3,
+        placeholder="packages.example.org",
         max_length=20_000,
         help_text="One a line: example.org, *.example.org (all below it) or example.org:8443. Empty: none.",
-        widget=forms.Textarea(attrs={**CODE, "rows": 3, "placeholder": "packages.example.org"}),
     )
-    egress_agent = forms.CharField(
-        label="Hosts that the agent may reach",
-        required=False,
+    egress_agent = _code(
+        "Hosts that the agent may reach",
+        rows=3,
+        placeholder="api.example.com",
         max_length=20_000,
         help_text="From the end of the set-up on. What is not listed is held back, shown, and can be asked for.",
-        widget=forms.Textarea(attrs={**CODE, "rows": 3, "placeholder": "api.example.com"}),
     )
-    memory_mb = forms.IntegerField(label="Memory in MB", required=False, min_value=64, max_value=1024**2)
+    memory_mb = _number("Memory in MB", 1024**2, least=64)
     cpus = forms.FloatField(label="Processors", required=False, min_value=0.1, max_value=1024)
-    pids = forms.IntegerField(label="Processes and threads", required=False, min_value=16, max_value=4_000_000)
-    disk_mb = forms.IntegerField(label="Disk in MB", required=False, min_value=16, max_value=1024**3)
+    pids = _number("Processes and threads", 4_000_000, least=16)
+    disk_mb = _number("Disk in MB", 1024**3, least=16)
 
     def __init__(self, data=None, *, teams, base=None, initial=None):
         super().__init__(data, initial=initial)

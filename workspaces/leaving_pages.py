@@ -7,7 +7,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.pages import asked, carry_out, download, must, signed_in
 from dashboard.problems import Problem, invalid
-from workspaces import effects, history, lifecycle, taking_back
+from workspaces import effects, history, leaving, lifecycle, taking_back
 from workspaces.head import look
 
 
@@ -86,7 +86,7 @@ def bundle(request, team, key):
     must(request.caller, "use_workspace", head.workspace.team_id)
 
     try:
-        effect = effects.wait(lifecycle.bundle(head.workspace, by=request.caller.actor), 120)
+        effect = effects.wait(leaving.bundle(head.workspace, by=request.caller.actor), 120)
         if not effects.is_over(effect) or not effect.outcome["ok"]:
             raise invalid((effect.outcome or {}).get("reason") or "The bundle is not there yet; try again.")
         pieces = history.read_bundle(head.workspace)
@@ -105,7 +105,7 @@ def push(request, team, key):
     branch = asked(request, "branch")["branch"]
 
     def pushed():
-        effect = effects.wait(lifecycle.push(head.workspace, branch, by=request.caller.actor), 120)
+        effect = effects.wait(leaving.push(head.workspace, branch, by=request.caller.actor), 120)
         if not effects.is_over(effect) or not effect.outcome["ok"]:
             raise invalid((effect.outcome or {}).get("reason") or "It is still being pushed; look at the timeline.")
         return effect

@@ -31,7 +31,6 @@ from workspaces.sources import check_git
 
 KINDS = "workspaces.runner.kinds"
 SAVED_WITHIN = 60.0  # seconds
-BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}+-]{0,199}")
 STATE_WORDS = {
     State.CREATING: "is being made",
     State.SETTING_UP: "is getting ready",
@@ -372,27 +371,6 @@ def fork(workspace, key: str, *, caller: Caller, number: int | None = None) -> W
         record(made, caller.actor, "workspace.forked", {"key": key, "from": workspace.key, "snapshot": found.number})
         effects.submit(f"{KINDS}.create", workspace=made, by=caller.actor, exclusive=True)
     return made
-
-
-def bundle(workspace, *, by: Actor) -> Effect:
-    """A git bundle of what is committed in the workspace; read it with history.read_bundle once the effect is over."""
-    wake(workspace, by=by)
-    return effects.submit(f"{KINDS}.bundle", workspace=workspace, by=by)
-
-
-def push(workspace, branch: str, *, by: Actor) -> Effect:
-    """Push HEAD to a branch of the repository it came from, by the runner, with the host's credentials."""
-    check_push(workspace, branch)
-    wake(workspace, by=by)
-    return effects.submit(f"{KINDS}.push", workspace=workspace, by=by, args={"branch": branch})
-
-
-def check_push(workspace, branch: str):
-    """Problem 409, 422 for a push that makes no sense."""
-    if not workspace.source.get("git"):
-        raise conflict(f"{workspace.key} did not come from a git address, so there is nowhere to push to.")
-    if not BRANCH.fullmatch(branch) or ".." in branch or "@{" in branch or branch.endswith((".lock", "/", ".")):
-        raise invalid("That is no name for a branch.")
 
 
 # Trash ---------------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from workspaces.drivers import bundle
 from workspaces.drivers.base import ImageMissing, Limits, Owner, RunSpec, get_driver
+from workspaces.drivers.docker import bundle
 from workspaces.drivers.initclient import InitClient
 from workspaces.store.remote_scan import listings
 

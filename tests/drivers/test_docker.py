@@ -9,8 +9,8 @@ import pytest
 
 from tests.drivers.runs import OPTIONS, Blocking, Running, lend_bundle, until, why_not
 from tests.engine import BUSYBOX, Client, Engine, lacks, make_busybox
-from workspaces.drivers import dockerfile
 from workspaces.drivers.base import DriverError, ImageMissing, Layer, Limits, get_driver
+from workspaces.drivers.docker import dockerfile
 
 MIB = 1 << 20
 ADDRESS = OPTIONS["docker"]["address"]
@@ -35,7 +35,7 @@ def busybox(require):
 
 
 def container_of(run) -> str:
-    return run.driver._container_name(run.spec.run_id)
+    return run.driver.engine.name_of(run.spec.run_id)
 
 
 def test_a_program_is_the_agent_in_its_workspace(run):
@@ -115,7 +115,7 @@ def test_a_container_that_somebody_paused_can_be_stopped(run, engine):
 
 
 def test_a_container_that_only_has_our_name_is_left_alone(run, engine, busybox):
-    name = run.driver._container_name("taken")
+    name = run.driver.engine.name_of("taken")
     engine.create_container(busybox, name=name, command=["true"])
     try:
         with pytest.raises(DriverError, match="is not Handrail's; it is left alone"):

@@ -5,7 +5,7 @@ from ninja import Query, Router, Status
 
 from dashboard.contract import PROBLEMS
 from dashboard.pages import download
-from workspaces import effects, history, lifecycle, schemas
+from workspaces import effects, history, leaving, schemas
 from workspaces.api.finding import CONTROLLED, asked, ended_well, find, point_of
 
 router = Router(tags=["changes"])
@@ -30,7 +30,7 @@ def patch(request, key: str, from_: str = Query(..., alias="from"), to: str = Qu
 def bundle(request, key: str):
     """A git bundle of what is committed in the workspace: HEAD, branches and tags."""
     workspace = find(request, key)
-    ended_well(effects.wait(lifecycle.bundle(workspace, by=request.auth.actor), 120))
+    ended_well(effects.wait(leaving.bundle(workspace, by=request.auth.actor), 120))
     return download(request, history.read_bundle(workspace), f"{workspace.key}.bundle")
 
 
@@ -38,10 +38,10 @@ def bundle(request, key: str):
 def push(request, key: str, wish: schemas.NewPush):
     """Push HEAD to a branch of the repository it came from. For an agent a person decides first."""
     workspace = find(request, key, "use_workspace")
-    lifecycle.check_push(workspace, wish.branch)
+    leaving.check_push(workspace, wish.branch)
     if waiting := asked(request, workspace, "push", {"branch": wish.branch}):
         return Status(202, waiting)
-    effect = effects.wait(lifecycle.push(workspace, wish.branch, by=request.auth.actor), 120)
+    effect = effects.wait(leaving.push(workspace, wish.branch, by=request.auth.actor), 120)
     return Status(202, {"effect": str(effect.pk), "state": effect.phase, "outcome": effect.outcome})
 
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, ClassVar
 BUILT_IN = {
     "sandbox": "workspaces.drivers.sandbox.SandboxDriver",
     "folder": "workspaces.drivers.folder.FolderDriver",
-    "docker": "workspaces.drivers.docker.DockerDriver",
+    "docker": "workspaces.drivers.docker.driver.DockerDriver",
     "microvm": "workspaces.drivers.microvm.driver.MicroVMDriver",
 }
 

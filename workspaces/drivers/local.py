@@ -163,41 +163,34 @@ class LocalDriver(Driver):
             keep = [listener.fileno(), lock]
             command = self._command(spec, folder, [str(fd) for fd in keep], **how)
             keep += command["keep"]
-            with open(folder / "log", "wb") as log:
-                launcher = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(HERE / "launch.py")],
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=keep,
-                    start_new_session=True,
-                    env={},
-                    cwd="/",
-                )
+            launcher = _spawn_launcher(folder / "log", keep)
             for fd in command["keep"]:
                 os.close(fd)
-        reap_in_background(launcher)
         owner = replace(owner, pid=launcher.pid, start_time=start_time(launcher.pid))
         self._write(owner)
         launch = {"cgroups": groups, "uid": spec.uid, "gid": spec.uid, "groups": []} | command | {"keep": keep}
         with contextlib.suppress(BrokenPipeError):
             launcher.stdin.write(json.dumps(launch).encode())
             launcher.stdin.close()
+        return self._await_init(owner, launcher, spec, **how)
+
+    def _await_init(self, owner: Owner, launcher: subprocess.Popen, spec: RunSpec, **how) -> Owner:
+        """The record of a Run whose init has answered; what did not come up is ended and forgotten."""
         try:
             self._launched(owner, spec, **how)
         except DriverError:
             self._kill(owner)
             self._forget(owner)
             raise
-        if self._hello(owner, lambda: launcher.poll() is None) is not None:
-            pid = self._init_pid(owner)
-            owner = replace(owner, pid=pid, start_time=start_time(pid))
-            self._write(owner)
-            return owner
-        self._kill(owner)
-        log = (folder / "log").read_text(errors="replace")
-        self._forget(owner)
-        raise DriverError(self._explain(log))
+        if self._hello(owner, lambda: launcher.poll() is None) is None:
+            self._kill(owner)
+            log = (self._folder(owner.run_id) / "log").read_text(errors="replace")
+            self._forget(owner)
+            raise DriverError(self._explain(log))
+        pid = self._init_pid(owner)
+        owner = replace(owner, pid=pid, start_time=start_time(pid))
+        self._write(owner)
+        return owner
 
     def _hello(self, owner: Owner, may_come: Callable[[], bool]) -> dict | None:
         """The init's first words; None when they do not come in time, or cannot any more."""
@@ -302,6 +295,23 @@ class LocalDriver(Driver):
             time.sleep(0.02)  # the dead leave their group a moment after they have died
         Path(owner.address.socket).unlink(missing_ok=True)
         shutil.rmtree(self._folder(owner.run_id), ignore_errors=True)
+
+
+def _spawn_launcher(log: Path, keep: list[int]) -> subprocess.Popen:
+    """launch.py, waiting for what it is to become on its standard input."""
+    with open(log, "wb") as file:
+        launcher = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(HERE / "launch.py")],
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+            pass_fds=keep,
+            start_new_session=True,
+            env={},
+            cwd="/",
+        )
+    reap_in_background(launcher)
+    return launcher
 
 
 def _process(entry: dict, tree: str) -> Process:

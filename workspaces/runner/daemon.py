@@ -21,17 +21,17 @@ from django.utils.module_loading import import_string
 
 from dashboard import clock, redaction
 from dashboard.logs import about
-from dashboard.models import Actor
 from dashboard.problems import Problem
 from workspaces import effects, idle, lifecycle, places
 from workspaces.drivers.base import BUILT_IN, DriverError, Owner, Probe, boot_id, get_driver
 from workspaces.hosts import spawn
-from workspaces.models import Command, Effect, Phase, Run, Runner, State, Workspace
-from workspaces.runner import orphans, server, services, vitals
+from workspaces.models import Command, Effect, Phase, Runner
+from workspaces.runner import orphans, server, vitals, watching
 from workspaces.runner.job import Job, in_threads
 from workspaces.runner.ledger import Ledger
 from workspaces.runner.network import Network
 from workspaces.runner.vitals import Vitals
+from workspaces.runner.watching import SYSTEM
 from workspaces.store import StoreError
 
 logger = logging.getLogger("handrail.runner")
@@ -47,8 +47,6 @@ PAUSES = {
     "host": 0.0,
 }
 PROBE_S = 60.0
-UNREACHABLE = "It cannot be reached now; nothing is lost, and it is left as it is."
-SYSTEM = Actor.system("runner")
 NOT_YET = Probe(
     False,
     "Live files, evidence and git questions cannot look into a disk of its own yet.",
@@ -344,28 +342,7 @@ class Daemon:
         effects.extend(self.row)
 
     async def _watch(self):
-        """Runs that died by themselves: leave a snapshot, and say why."""
-        rows = Run.objects.filter(ended_at=None, runner=self.row, ready_at__isnull=False)
-        runs = await self.thread(lambda: list(rows.select_related("workspace__environment", "workspace__team")))
-        await self.network.prune({str(run.pk) for run in runs})
-        for driver, run, owner in await self.with_owners(runs):
-            try:
-                dead = owner is None or not await driver.alive(owner)
-            except DriverError as error:
-                await self.thread(_note_unreachable, run, f"{UNREACHABLE} {error}")
-                continue  # this host cannot tell: unreachable is not gone
-            if run.workspace.reason.startswith(UNREACHABLE):
-                await self.thread(_note_unreachable, run, "")
-            if dead:
-                await self.thread(self._ask_end, run)
-            else:
-                await self.network.tend(run, owner)
-        await self.thread(services.keep_up, self.row)
-
-    def _ask_end(self, run):
-        effects.submit(
-            f"{lifecycle.KINDS}.ended", workspace=run.workspace, by=SYSTEM, exclusive=True, dedupe=f"ended:{run.pk}"
-        )
+        await watching.watch(self)
 
     async def _sweep(self):
         await self.thread(self._sweep_in_database)
@@ -375,7 +352,7 @@ class Daemon:
             import_string(path)()
         effects.free_what_the_silent_hold(self.row)
         idle.sweep(self.row)
-        _ask_for_what_is_owed(self.row)
+        watching.ask_for_what_is_owed(self.row)
 
     async def _measure(self):
         await self.vitals.round()
@@ -389,28 +366,3 @@ def _refused(effect: Effect):
     if effect.workspace is not None:
         data = {"kind": effect.kind.rpartition(".")[2], "epoch": effect.epoch, "effect": str(effect.pk)}
         lifecycle.record(effect.workspace, SYSTEM, "effect.refused", data)
-
-
-def _note_unreachable(run, words: str):
-    """Say on the workspace why nobody can tell how it is; "" once somebody can again. Each is said once."""
-    rows = Workspace.objects.filter(pk=run.workspace_id, state=State.READY)
-    rows = rows.exclude(reason=words) if words else rows.filter(reason__startswith=UNREACHABLE)
-    with transaction.atomic():
-        if rows.update(reason=words):
-            verb = "workspace.unreachable" if words else "workspace.reachable"
-            lifecycle.record(run.workspace, SYSTEM, verb, {"reason": words[:1000]})
-
-
-def _ask_for_what_is_owed(runner):
-    """Snapshots at an end that could not be taken then: again, once a minute."""
-    at_rest = Workspace.objects.filter(runner=runner, state__in=[State.PAUSED, State.STOPPED], purged_at=None)
-    minute = int(clock.now().timestamp() // 60)
-    for workspace in at_rest.exclude(owed=""):
-        effects.submit(
-            f"{lifecycle.KINDS}.snapshot",
-            workspace=workspace,
-            by=SYSTEM,
-            args={"kind": "end", "label": "owed since its end"},
-            exclusive=True,
-            dedupe=f"owed:{workspace.pk}:{minute}",
-        )

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from .base import DriverError
+from ..base import DriverError
 
 NAME = "Dockerfile"
 REMOTE = re.compile(r"^[a-z][a-z0-9+.-]*://|^git@", re.IGNORECASE)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..base import RunSpec
+from ..sandbox import AGENT_ENV, ETC, hostname_of, write_etc
 from . import bundle
-from .base import RunSpec
-from .sandbox import AGENT_ENV, ETC, hostname_of, write_etc
 
 AT = "/.handrail"  # where it sees our bundle
 # What apt-get and dpkg need to install packages, as root of the container alone.

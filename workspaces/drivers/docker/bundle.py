@@ -20,8 +20,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .base import DriverError
-from .local import HERE
+from ..base import DriverError
+from ..local import HERE
 
 # Everything that init.py loads, also what it loads late: a traceback that it may have to print.
 GATHER = """

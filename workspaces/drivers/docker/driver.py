@@ -1,0 +1,317 @@
+"""Workspaces in containers of a Docker engine on this host: one container for each Run, under our own init.
+
+The engine is asked to create, start, kill, remove and commit; commands and terminals go straight to the init over its
+socket, so that they neither wait for the engine nor end with it. Nothing here ever fetches an image.
+"""
+
+import asyncio
+import contextlib
+import os
+import select
+import socket
+import struct
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from docker import APIClient
+from docker.errors import APIError, NotFound
+
+from .. import cgroups
+from ..base import (
+    Address,
+    Capabilities,
+    DriverError,
+    Layer,
+    Look,
+    Owner,
+    Probe,
+    RunSpec,
+    boot_id,
+    start_time,
+    this_host,
+)
+from ..local import START_S, LocalDriver, held, listen
+from ..sandbox import own
+from . import bundle, container
+from .engine import INSTALLATION, RUN, WORKSPACE, Engine, EngineLost, runs
+from .images import Images
+
+GIVE_BACK_S = 300.0
+
+
+class DockerDriver(LocalDriver):
+    name = "docker"
+    capabilities = Capabilities(
+        isolation="container", freeze=True, memory=False, network=True, limits=True, images=True
+    )
+
+    def __init__(self, home, runtime, options=None):
+        super().__init__(home, runtime, options)
+        address = self.options.get("address") or "unix:///var/run/docker.sock"
+        self.engine = Engine(address, self.home / "docker")
+        self.images = Images(self.engine)
+        self.oci_runtime = self.options.get("runtime") or None
+
+    # Verbs
+
+    async def probe(self) -> Probe:
+        return await asyncio.to_thread(self._probe)
+
+    async def prepare(self, spec: RunSpec) -> None:
+        await asyncio.to_thread(self._prepare, spec)
+
+    async def find_image(self, reference: str) -> str:
+        return (await asyncio.to_thread(self.images.find, reference))["Id"]
+
+    async def build_image(self, context: Path, name: str) -> str:
+        return await asyncio.to_thread(self.images.build, context, name)
+
+    async def find_layer(self, name: str) -> Layer | None:
+        return await asyncio.to_thread(self.images.find_layer, name)
+
+    async def keep_layer(self, owner: Owner, layer: Layer, *, look: Look | None = None) -> Layer:
+        return await asyncio.to_thread(self._keep_layer, owner, layer, look)
+
+    def _keep_layer(self, owner: Owner, layer: Layer, look: Look | None) -> Layer:
+        if self._alive(owner):
+            raise DriverError("The set-up still runs; stop it first.")
+        return self.images.keep_layer(owner.run_id, layer, look)
+
+    # Start
+
+    def _prepare(self, spec: RunSpec) -> None:
+        self._check(spec)
+        for folder in (spec.workspace, spec.home):
+            own(folder, spec.uid)
+
+    def _check(self, spec: RunSpec) -> None:
+        super()._check(spec)
+        if spec.home is None or not spec.home.is_dir():
+            raise DriverError("A container needs a folder for the agent's home.")
+
+    def _launch(self, spec: RunSpec, folder: Path, lock: int) -> Owner:
+        image = self.images.find(spec.image)
+        owner = Owner(
+            driver=self.name,
+            run_id=spec.run_id,
+            workspace_id=spec.workspace_id,
+            host=this_host(),
+            boot_id=boot_id(),
+            uid=spec.uid,
+            address=Address(str(self.runtime / spec.run_id), env=container.environment(spec, image)),
+            tree=str(spec.workspace),
+            phase=spec.phase,
+            image=image["Id"],
+        )
+        self._write(owner)
+        try:
+            return self._bring_up(spec, owner, image, folder, lock)
+        except EngineLost:
+            raise  # nobody can tell what there is now; the record stays for whoever asks again
+        except DriverError:
+            self._forget(owner)
+            raise
+
+    def _bring_up(self, spec: RunSpec, owner: Owner, image: dict, folder: Path, lock: int) -> Owner:
+        shown = folder / "etc"
+        container.write_files(shown, spec)
+        # The init of a container cannot inherit descriptors. It fetches them at this door, which is gone before
+        # anything of the workspace can run.
+        door = shown / "door"
+        with listen(Path(owner.address.socket)) as listener, listen(door) as waiting, self.engine.talk() as client:
+            if os.getuid() == 0:
+                os.chown(door, 0 if spec.phase == "setup" else spec.uid, -1)
+            self.engine.remove(client, spec.run_id)  # what a start has left that was interrupted
+            limits = client.info()
+            made = client.create_container(**self._description(client, spec, image, shown, limits))["Id"]
+            try:
+                client.start(made)
+                caller = self._answer_door(client, made, waiting)
+                door.unlink()
+                with caller:
+                    owner = replace(owner, **_peer(caller), limits=container.limits_in_force(limits, spec))
+                    owner = replace(owner, address=replace(owner.address, oom_file=_oom_file(owner.pid)))
+                    self._write(owner)
+                    socket.send_fds(caller, [b"."], [listener.fileno(), lock])
+                listener.close()
+                hello = self._hello(owner, lambda: runs(client.inspect_container(made)))
+                if hello is None:
+                    raise DriverError(_said(client, made))
+            except APIError as error:
+                raise DriverError(self._explain_start(error)) from error
+            finally:
+                door.unlink(missing_ok=True)
+        env = {**owner.address.env, "SHELL": hello["shell"]}
+        owner = replace(owner, address=replace(owner.address, shell=hello["shell"], env=env))
+        self._write(owner)
+        return owner
+
+    def _answer_door(self, client: APIClient, container: str, door: socket.socket) -> socket.socket:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            if select.select([door], [], [], 0.25)[0]:
+                return door.accept()[0]
+            if not runs(client.inspect_container(container)):
+                break
+        raise DriverError(_said(client, container))
+
+    def _description(self, client: APIClient, spec: RunSpec, image: dict, shown: Path, info: dict) -> dict:
+        place = bundle.find_or_make(self.home / "docker")
+        host = container.host_settings(spec, place, shown, info)
+        return container.settings(spec, image, place) | {
+            "name": self.engine.name_of(spec.run_id),
+            "labels": {INSTALLATION: self.engine.installation, RUN: spec.run_id, WORKSPACE: spec.workspace_id},
+            "host_config": client.create_host_config(**host, runtime=self.oci_runtime),
+            "use_config_proxy": False,
+        }
+
+    def _explain_start(self, error: APIError) -> str:
+        said = str(error.explanation or error)
+        if "bind source path does not exist" in said:
+            said += ". The engine must run on this host and see the same folders as Handrail"
+        elif self.oci_runtime and "runtime" in said:
+            said += f". The runtime comes from HANDRAIL_DOCKER_RUNTIME ({self.oci_runtime})"
+        return f"The container could not be started: {said}."
+
+    # Life and end
+
+    def _alive(self, owner: Owner) -> bool:
+        if owner.host != this_host():
+            raise DriverError(f"This Run belongs to the host {owner.host}; only that host can tell.")
+        if owner.boot_id != boot_id():
+            return False
+        if held(self._folder(owner.run_id) / "lock"):
+            return True
+        # Its init holds no lock. Only the engine knows whether one is about to start.
+        with self.engine.talk() as client:
+            found = self.engine.find(client, owner.run_id)
+        known = self._read(owner.run_id) or owner
+        return known.pid is None and found is not None and runs(found)
+
+    def _why(self, owner: Owner) -> str:
+        with self.engine.talk() as client:
+            self.engine.wait_for_end(client, owner.run_id)
+            found = self.engine.find(client, owner.run_id)
+        if found is None:
+            return "its container was removed by somebody else"
+        state = found["State"]
+        if state.get("OOMKilled") or cgroups.oom_kills(owner.address.oom_file):
+            return "out of memory"
+        if state.get("Error"):
+            return f"its container ended: {state['Error']}"
+        return "its first process was killed or crashed"
+
+    def _patience(self, owner: Owner) -> float:
+        # The init of a set-up gives every file to the workspace's user before it ends.
+        return GIVE_BACK_S if owner.phase == "setup" else super()._patience(owner)
+
+    def _stop(self, owner: Owner, grace_s: float) -> None:
+        super()._stop(owner, grace_s)
+        with contextlib.suppress(EngineLost), self.engine.talk() as client:
+            self.engine.wait_for_end(client, owner.run_id)
+
+    def _kill(self, owner: Owner) -> None:
+        try:
+            with self.engine.talk() as client:
+                found = self.engine.find(client, owner.run_id)
+                if found is None or not runs(found):
+                    return
+                if found["State"].get("Paused"):
+                    client.unpause(found["Id"])  # a paused one cannot be killed
+                with contextlib.suppress(NotFound):
+                    client.kill(found["Id"])
+        except EngineLost:
+            # The init is the first process of a pid namespace: everything goes with it.
+            known = owner.pid and owner.start_time
+            if not known or os.getuid() != 0 or start_time(owner.pid) != owner.start_time:
+                raise
+            os.kill(owner.pid, 9)
+
+    def _forget(self, owner: Owner) -> None:
+        with self.engine.talk() as client:
+            self.engine.remove(client, owner.run_id)
+        super()._forget(owner)
+
+    def sweep(self) -> list[str]:
+        """Remove containers of ours that no record knows any more; their names."""
+        removed = []
+        with self.engine.talk() as client:
+            labels = {"label": f"{INSTALLATION}={self.engine.installation}"}
+            for found in client.containers(all=True, filters=labels):
+                run_id = found["Labels"].get(RUN)
+                # One that is just being made has its record first, so whatever has none is left over.
+                if run_id and self._read(run_id) is None and f"/{self.engine.name_of(run_id)}" in found["Names"]:
+                    self.engine.remove(client, run_id)
+                    removed.append(found["Names"][0].lstrip("/"))
+        return removed
+
+    # This host
+
+    def _probe(self) -> Probe:
+        install = (
+            "Install Docker on this host (Debian: `apt install docker.io`) and let Handrail's user reach its socket "
+            "(group docker, which is as good as root), or name another socket in HANDRAIL_DOCKER_HOST."
+        )
+        if not self.engine.address.startswith("unix://"):
+            reason = f"{self.engine.address} is no socket of this host, and containers are shown folders of this host."
+            return Probe(False, reason, install)
+        try:
+            with self.engine.talk(timeout=10) as client:
+                info = client.info()
+                has_base = bool(client.images("handrail/base"))
+            bundle.find_or_make(self.home / "docker")
+            self.sweep()
+        except DriverError as error:
+            return Probe(False, str(error), install)
+        reason, what_to_do = self._unfit(info)
+        if reason:
+            return Probe(False, reason, what_to_do)
+        limits = frozenset(limit for limit, key in container.SUPPORTED.items() if info.get(key))
+        notes = [f"Docker {info.get('ServerVersion')}, runtime {self.oci_runtime or info.get('DefaultRuntime')}."]
+        if missing := [name for name in ("memory", "cpus", "pids") if name not in limits]:
+            notes.append(f"Limits for {', '.join(missing)} cannot be enforced by this engine.")
+        if not has_base:
+            notes.append("There is no handrail/base image yet; `make images` makes it.")
+        return Probe(True, notes=tuple(notes), limits=limits)
+
+    def _unfit(self, info: dict) -> tuple[str, str]:
+        """What this engine lacks for what this driver promises, and the way out."""
+        if info.get("OSType") != "linux":
+            return "This engine runs no Linux containers.", "Use a Docker engine on Linux."
+        if container.has(info, "rootless"):
+            return (
+                "This engine is rootless: a workspace's files would belong to users of its own.",
+                "Use the host's ordinary engine, or the sandbox, which needs no root.",
+            )
+        if not container.has(info, "seccomp") or container.has(info, "seccomp,profile=unconfined"):
+            return (
+                "This engine starts containers without a seccomp filter.",
+                "Start it with its built-in profile, on a kernel that has seccomp.",
+            )
+        if self.oci_runtime and self.oci_runtime not in info.get("Runtimes", {}):
+            known = ", ".join(sorted(info.get("Runtimes", {})))
+            return (
+                f"This engine has no runtime {self.oci_runtime!r}; it has {known}.",
+                "Register it in the engine's daemon.json, or set HANDRAIL_DOCKER_RUNTIME to another, or to nothing.",
+            )
+        return "", ""
+
+
+def _said(client: APIClient, container: str) -> str:
+    """A sentence for a container whose init did not come up."""
+    log = client.logs(container, tail=20).decode(errors="replace").strip()
+    state = client.inspect_container(container)["State"]
+    said = state.get("Error") or (log.splitlines() or [f"exit {state.get('ExitCode')}, and it said nothing"])[-1]
+    return f"The container's first process did not come up: {said[:300]}"
+
+
+def _peer(caller: socket.socket) -> dict:
+    pid, _uid, _gid = struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if pid == 0:  # we are in a container ourselves, and it is not in our pid namespace
+        return {"pid": None, "start_time": None}
+    return {"pid": pid, "start_time": start_time(pid)}
+
+
+def _oom_file(pid: int | None) -> str | None:
+    return cgroups.oom_file_of(pid) if pid else None
