@@ -124,19 +124,17 @@ class Site:
 class Running:
     """The proxy on a thread. `names`: what its resolver answers, or one answer for each time; `asked`: what for."""
 
-    def __init__(self, site: Site, names: dict, *, networks=NETWORKS, web=None):
+    def __init__(self, site: Site, names: dict, *, networks=NETWORKS, web=None, listeners=()):
         self.site, self.names, self.asked = site, names, []
         self.loop = asyncio.new_event_loop()
-        self.outward, self.inward = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+        self.outward, self.inward = listeners or [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
         self.proxy = Proxy(site, resolve=self._resolve, networks=networks, web=web, workspace="w-1")
         self.address = self.outward.getsockname()
         self.inside = self.inward.getsockname()
-        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
-
-    def _run(self):
-        self.loop.run_until_complete(self.proxy.serve(self.outward, self.inward))
-        self.loop.run_forever()
+        serving = self.proxy.serve(self.outward, self.inward)
+        asyncio.run_coroutine_threadsafe(serving, self.loop).result(10)
 
     async def _resolve(self, name):
         self.asked.append(name)
@@ -166,6 +164,8 @@ class Running:
         return sock
 
     def close(self):
+        if self.loop.is_closed():
+            return
         asyncio.run_coroutine_threadsafe(self.proxy.close(), self.loop).result(10)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,9 +111,8 @@ def host(require):
     shutil.rmtree(ground, ignore_errors=True)
 
 
-@pytest.fixture
-def guests(host):
-    """`guests()`: one more workspace, not started; ended after the test."""
+@contextmanager
+def made_on(host):
     made = []
 
     def make(limits: Limits = SMALL, images: str = IMAGES) -> Guest:
@@ -126,10 +126,27 @@ def guests(host):
         guest.end()
 
 
-@pytest.fixture
-def guest(guests) -> Guest:
-    """One that is up."""
-    guest = guests()
+def warmed(guest: Guest) -> Guest:
     guest.do.prepare(guest.spec)
     guest.do.warm(guest.spec)
     return guest.start()
+
+
+@pytest.fixture
+def guests(host):
+    """`guests()`: one more workspace, not started; ended after the test."""
+    with made_on(host) as make:
+        yield make
+
+
+@pytest.fixture
+def guest(guests) -> Guest:
+    """One that is up."""
+    return warmed(guests())
+
+
+@pytest.fixture(scope="module")
+def standing(host) -> Guest:
+    """One that is up for all tests of a module which leave it up and mind nothing that others left in it."""
+    with made_on(host) as make:
+        yield warmed(make())

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import socket
-import threading
 import time
 
 import pytest
@@ -91,28 +89,6 @@ def test_memory_and_processes_end_at_their_limits(guests):
         until(lambda: (init.read_exits(), init.exits)[1], 60)
         assert init.exits == type(init.exits)([(started.pid, -signal.SIGKILL)])
     assert cgroups.oom_kills(guest.owner.address.oom_file) > 0
-
-
-def test_what_programs_reach_at_the_proxys_port_is_a_socket_of_the_host(guest):
-    path = guest.driver.ports(guest.owner) / "proxy"
-    with socket.socket(socket.AF_UNIX) as proxy:
-        proxy.bind(str(path))
-        os.chmod(path, 0o666)
-        proxy.listen()
-
-        def serve():
-            for _ in range(2):
-                connection, _ = proxy.accept()
-                with connection, connection.makefile("rb") as lines:
-                    connection.sendall(b"heard " + lines.readline())
-
-        serving = threading.Thread(target=serve, daemon=True)
-        serving.start()
-        say = "exec 3<>/dev/tcp/127.0.0.1/3128; echo $0 >&3; cat <&3"
-        assert guest.sh(f"bash -c '{say}' one; bash -c '{say}' two") == "heard one\nheard two\n"
-        serving.join(10)
-    path.unlink()
-    assert guest.sh(f"bash -c '{say}' three 2>/dev/null || true") == ""
 
 
 def test_a_port_inside_can_be_dialled(guest):

@@ -233,6 +233,13 @@ class Driver:
         """Forget a Run that is gone: its record, socket and cgroups."""
         raise NotImplementedError
 
+    async def listeners(self, owner: Owner) -> list[socket.socket] | None:
+        """Where what programs reach at 127.0.0.1:3128 and at :80 comes out: a listening socket for each, made anew.
+
+        None: nowhere by itself; they are made in the network namespace of `owner.pid`.
+        """
+        return None
+
     # Only where `capabilities.images`
 
     async def find_image(self, reference: str) -> str:

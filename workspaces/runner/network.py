@@ -1,4 +1,4 @@
-"""The way out of the workspaces of this host: one proxy for the runner, with listeners in the network of each Run.
+"""The way out of the workspaces of this host: one proxy for the runner, with listeners for the programs of each Run.
 
 `open` is called when a Run is up and again when it is adopted, `close` when it ends; `tend` mends what is missing. What
 programs try is counted here and written down every second; what is let through is written down before its first byte.
@@ -15,7 +15,7 @@ from django.conf import settings
 
 from dashboard import clock
 from workspaces import network
-from workspaces.drivers.base import Owner
+from workspaces.drivers.base import DriverError, Owner
 from workspaces.egress.addresses import ask_system, with_hosts_file
 from workspaces.egress.carry import Verdict
 from workspaces.egress.listeners import NoListeners, Opener
@@ -132,8 +132,10 @@ class Network:
             return ""
         self._opening.add(owner.run_id)
         try:
-            listeners = await self.daemon.thread(self._opener.listen, owner.pid, owner.start_time)
-        except NoListeners as error:
+            listeners = await self.daemon.driver(owner.driver).listeners(owner)
+            if listeners is None:
+                listeners = await self.daemon.thread(self._opener.listen, owner.pid, owner.start_time)
+        except (NoListeners, DriverError) as error:
             logger.warning("%s has no way out: %s", workspace.key, error)
             return str(error)
         finally:

@@ -4,7 +4,7 @@ Beside what local.py keeps for a Run:
 
 IMAGES/templates/             guests that have booted and belong to nobody, from which new Runs start
 RUNTIME/RUN_ID.qmp, .tree     QEMU's monitor, and the stream on which the guest serves its tree
-RUNTIME/RUN_ID.ports/         sockets that serve what the guest's programs reach at 127.0.0.1:3128 and :80
+RUNTIME/RUN_ID.ports/         sockets where what the guest's programs reach at 127.0.0.1:3128 and :80 comes out
 FOLDER/.handrail-microvm/     the disk of a folder that a RunSpec names, and the memory of a paused guest
 """
 
@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import tempfile
 import zipfile
 from dataclasses import asdict, dataclass, replace
@@ -343,9 +344,25 @@ class MicroVMDriver(LocalDriver):
         port = self._socket(owner.run_id, "tree")
         return GuestTree(port, owner.address.socket, name=owner.workspace_id, cache=cache)
 
-    def ports(self, owner: Owner) -> Path:
-        """The folder of the sockets `proxy` and `internal`: who listens there serves the guest's 3128 and 80."""
-        return self._ports(owner.run_id)
+    # The network
+
+    async def listeners(self, owner: Owner) -> list[socket.socket]:
+        return await asyncio.to_thread(self._listeners, owner)
+
+    def _listeners(self, owner: Owner) -> list[socket.socket]:
+        """The bridge connects to these, for each connection that a program of the guest makes; nobody else may."""
+        made = []
+        try:
+            for name in PORTS.values():
+                path = self._ports(owner.run_id) / name
+                made.append(listen(path))
+                if os.getuid() == 0:
+                    os.chown(path, owner.uid, owner.uid)
+        except OSError as error:
+            for listener in made:
+                listener.close()
+            raise DriverError(f"The guest's way out could not be made: {error.strerror}.") from error
+        return made
 
     # Templates
 
