@@ -2,10 +2,11 @@
 
 import logging
 
+from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.db import OperationalError
 from django.http import Http404
-from ninja import NinjaAPI, Schema, Status
+from ninja import NinjaAPI, Schema, Status, Swagger
 from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
 from pydantic import Field
 
@@ -29,11 +30,18 @@ class ProblemAPI(NinjaAPI):
         return schema
 
 
+class OfflineDocs(Swagger):
+    """The page with the scripts that this server has; what ninja takes while it is no app would load them elsewhere."""
+
+    template_cdn = str(settings.NINJA / "templates" / Swagger.template)
+
+
 api = ProblemAPI(
     title="Handrail",
     version="1",
     description="The review desk for coding agents. Errors are application/problem+json.",
     urls_namespace="api",
+    docs=OfflineDocs(),
     parser=StrictParser(),
     auth=Bearer(),
 )

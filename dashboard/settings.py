@@ -3,13 +3,16 @@
 import hashlib
 import os
 import socket
+import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import dj_database_url
 from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
+from whitenoise.compress import Compressor
 
 from dashboard.keys import make_private, read_or_make
 from workspaces.egress.addresses import read_networks
@@ -112,11 +115,12 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 INSTALLED_APPS = [
-    "daphne",
+    # As an app it only serves `runserver`, and would bring Twisted into each process and command; web runs `-m daphne`.
+    *(["daphne"] if "runserver" in sys.argv[1:2] else []),
     "dashboard",
     "workspaces",
     "approvals",
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # dashboard/urls.py looks for what is shown there
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -128,7 +132,6 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "csp",
-    "ninja",
     "django_q",
 ]
 MIDDLEWARE = [
@@ -146,12 +149,14 @@ MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "dashboard.middleware.time_zone",
 ]
+# The API's pages and scripts, by their folder: as an app, ninja would be loaded by each process and command.
+NINJA = Path(find_spec("ninja").origin).parent
 ROOT_URLCONF = "dashboard.urls"
 ASGI_APPLICATION = "dashboard.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates", NINJA / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -251,7 +256,7 @@ HANDRAIL_ASK = "approvals.verbs.ask"
 
 STATIC_URL = "/static/"
 STATIC_ROOT = HANDRAIL_HOME / "staticfiles"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [BASE_DIR / "static", NINJA / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
@@ -261,6 +266,7 @@ STORAGES = {
     },
 }
 WHITENOISE_MANIFEST_STRICT = False
+WHITENOISE_SKIP_COMPRESS_EXTENSIONS = [*Compressor.SKIP_COMPRESS_EXTENSIONS, "map"]  # developer tools alone load them
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * HANDRAIL_BODY_BYTES
 
 LANGUAGE_CODE = "en"

@@ -7,6 +7,8 @@ from dashboard import accounts, consumers, health, people, phone, views
 from dashboard.api import api
 from workspaces.consumers import TerminalSocket
 
+admin.autodiscover()  # here, so that commands and daemons need not load it
+
 urlpatterns = [
     path("", views.desk, name="desk"),
     path("", include("approvals.urls")),

@@ -1,13 +1,17 @@
 """create_token and sign_in_url, as people type them."""
 
 import io
+import subprocess
+import sys
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
 
 from dashboard.models import Agent, Event, Membership, Team, Token
 from dashboard.tokens import find_token
+from tests.product import CHECKOUT
 
 
 def run(capsys, *args) -> str:
@@ -101,3 +105,15 @@ def test_a_sign_in_url_has_a_qr_code_on_a_terminal(alice, monkeypatch):
 def test_a_sign_in_url_for_nobody_says_how_to_make_somebody(db):
     with pytest.raises(CommandError, match=r"nobody called eve.*--user eve"):
         call_command("sign_in_url", "eve")
+
+
+def test_the_system_checks_that_a_start_leaves_out_find_nothing():
+    assert [found for found in run_checks() if found.id != "handrail.W001"] == []
+
+
+def test_what_every_command_and_part_loads_is_without_what_only_one_of_them_needs():
+    """Each of these would cost each start, each command and each test with processes a tenth of a second or more."""
+    told = "import sys, django; django.setup(); print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", told], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    heavy = {"twisted", "autobahn", "ninja", "pydantic", "aiohttp", "pygit2", "docker", "qemu", "pygments"}
+    assert heavy & set(loaded.stdout.split()) == set()

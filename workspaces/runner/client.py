@@ -11,8 +11,6 @@ from contextlib import closing
 from itertools import chain
 from urllib.parse import urlencode
 
-import aiohttp
-
 from dashboard.problems import Problem, unavailable
 from workspaces import places
 
@@ -75,6 +73,8 @@ def ask(method: str, path: str, /, **rest):
 
 async def stream(path: str, /, **query) -> AsyncIterator[bytes]:
     """The answer's bytes as they come. Problems are raised before the first byte."""
+    import aiohttp  # for web alone; commands and the queue, which only `ask`, start without it
+
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(socket_path()), timeout=timeout) as session:
         try:

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import pygit2
-
 from workspaces.store import beneath
 
 MOST_ENTRIES = 100_000
@@ -168,6 +166,8 @@ class Scale:
         return self.indexes[folder]
 
     def _index(self, folder: bytes, info: os.stat_result) -> frozenset | None:
+        import pygit2  # slow to load: the first who weighs pays for it, not each start of the runner
+
         if not stat.S_ISDIR(info.st_mode):
             return None  # a link or a file that names another place, which is not gone to
         try:

@@ -6,8 +6,6 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import pygit2
-
 from .contents import read_entry
 from .diff import ADDED, MODE, REMOVED, RENAMED, Change
 from .errors import StoreError
@@ -57,6 +55,8 @@ def text_diff(old: bytes, new: bytes, *, context: int = 3, max_bytes: int = MAX_
         return TextDiff([], 0, 0, binary=True)
     if max(len(old), len(new)) > max_bytes:
         return TextDiff([], 0, 0, too_large=True)
+    import pygit2  # slow to load, and needed by nobody who only takes snapshots
+
     patch = pygit2.Patch.create_from(old, new, context_lines=context, flag=pygit2.enums.DiffOption.FORCE_TEXT)
     hunks = [_hunk(hunk) for hunk in patch.hunks]
     _, additions, deletions = patch.line_stats
