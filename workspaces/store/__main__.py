@@ -137,11 +137,16 @@ def gc(args) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="python -m workspaces.store", description=__doc__)
-    commands = top.add_subparsers(required=True, metavar="command")
+
+    def form(prog: str) -> argparse.HelpFormatter:
+        # Given a width, argparse need not import what finds out how wide the terminal is, at each start.
+        return argparse.HelpFormatter(prog, width=100)
+
+    top = argparse.ArgumentParser(prog="python -m workspaces.store", description=__doc__, formatter_class=form)
+    commands = top.add_subparsers(required=True, metavar="command", prog=top.prog)
 
     def command(run, *names: str) -> argparse.ArgumentParser:
-        found = commands.add_parser(run.__name__)
+        found = commands.add_parser(run.__name__, formatter_class=form)
         found.set_defaults(run=run)
         for name in ("store", *names):
             found.add_argument(name, type=Path if name in ("store", "dir") else str)

@@ -1,14 +1,19 @@
 """Blocks: many blobs compressed together, with a table that names them, so that a pack explains itself."""
 
+from __future__ import annotations
+
 import struct
 import threading
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import zstandard
 from blake3 import blake3
 
 from .errors import Damaged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import zstandard
 
 DATA, META = 1, 2
 PLAIN, ZSTD = 0, 1
@@ -84,6 +89,8 @@ def payload(data: bytes | memoryview, info: BlockInfo, where: str) -> bytes:
     stored = memoryview(data)[HEADER.size + info.count * ITEM.size :]
     if info.codec == PLAIN:
         return bytes(stored)
+    import zstandard  # here and below: a snapshot without news neither compresses nor reads a block
+
     try:
         raw = _decompressor().decompress(stored, max_output_size=info.raw)
     except zstandard.ZstdError as error:
@@ -96,11 +103,15 @@ def payload(data: bytes | memoryview, info: BlockInfo, where: str) -> bytes:
 def _compressor() -> zstandard.ZstdCompressor:
     # A compressor must not be used by two threads at once.
     if not hasattr(_local, "compressor"):
+        import zstandard
+
         _local.compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False)
     return _local.compressor
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
     if not hasattr(_local, "decompressor"):
+        import zstandard
+
         _local.decompressor = zstandard.ZstdDecompressor()
     return _local.decompressor

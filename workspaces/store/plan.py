@@ -1,7 +1,6 @@
 """What a restore has to do: the few entries that differ between the live tree and the wanted one."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .attributes import Rules
@@ -24,20 +23,22 @@ class Step(NamedTuple):
     adjust: bool = False
 
 
-@dataclass(eq=False, repr=False)
 class Plan:
     """The steps of one restore, and what is deliberately left as it is."""
 
-    read_live: ReadFolder
-    read_want: ReadFolder
-    chosen: Callable[[bytes], bool | None]
-    same_attributes: Callable[[Entry, Entry], bool]
-    keep: tuple[bytes, ...] = ()
-    steps: list[Step] = field(default_factory=list)
-    created: int = 0
-    changed: int = 0
-    removed: int = 0
-    _replaced: set[bytes] | None = None
+    def __init__(
+        self,
+        read_live: ReadFolder,
+        read_want: ReadFolder,
+        chosen: Callable[[bytes], bool | None],
+        same_attributes: Callable[[Entry, Entry], bool],
+        keep: tuple[bytes, ...] = (),
+    ):
+        self.read_live, self.read_want, self.chosen = read_live, read_want, chosen
+        self.same_attributes, self.keep = same_attributes, keep
+        self.steps: list[Step] = []
+        self.created = self.changed = self.removed = 0
+        self._replaced: set[bytes] | None = None
 
     def build(self, live: Entry, want: Entry) -> "Plan":
         """Plan from root to root."""

@@ -8,7 +8,6 @@ import os
 import stat
 import sys
 import threading
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from blake3 import blake3
@@ -87,20 +86,19 @@ class _Node:
         self.id, self.entries, self.bytes = b"", 0, 0
 
 
-@dataclass(eq=False, repr=False)
 class Scan:
-    """One pass over a tree. `thorough` reads every file; `twin` (a tree id) lends contents where stat agrees."""
+    """One pass over a tree. `thorough` reads every file; `twin` (a tree id) lends contents where stat agrees.
 
-    sink: Sink
-    cache: StatCache | None = None
-    thorough: bool = False
-    twin: bytes | None = None
-    inspect: Inspect | None = None
-    cancel: threading.Event | None = None
-    report: Report | None = None
-    started_ns: int = 0  # before the sync that preceded this scan
-    entries: int = 0
-    bytes: int = 0
+    `started_ns` is a time before the sync that preceded it.
+    """
+
+    def __init__(self, sink: Sink, cache: StatCache | None = None, *, thorough: bool = False, started_ns: int = 0):
+        self.sink, self.cache, self.thorough, self.started_ns = sink, cache, thorough, started_ns
+        self.twin: bytes | None = None
+        self.inspect: Inspect | None = None
+        self.cancel: threading.Event | None = None
+        self.report: Report | None = None
+        self.entries = self.bytes = 0
 
     def run(self, root: int) -> bytes:
         """Return the id of the tree; the sink then has every object that it needs."""

@@ -18,7 +18,6 @@ from blake3 import blake3
 from .beneath import split_path
 from .catalog import FORMAT, VERSION, Catalog, Head
 from .contents import read_entry, stream_entry
-from .diff import Change, changes
 from .durable import flush_folder, replace_file
 from .errors import Missing, StoreError
 from .lock import WAIT_SECONDS, writing
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from .collect import Collected, Usage
+    from .diff import Change
     from .reading import Inspect, Sink
     from .restore import Owner, Proof, Restored
     from .scan import Scan, Skipped
@@ -194,6 +194,8 @@ class Store:
 
     def diff(self, a: str, b: str) -> Iterator[Change]:
         """Yield what differs between two trees, in the order of paths; whole equal folders are never looked at."""
+        from .diff import changes
+
         old, new = self.root(a), self.root(b)
         return changes(self.catalog.folder, old.content, new.content)
 

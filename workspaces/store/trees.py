@@ -3,21 +3,25 @@
 `remote.RemoteTree` is the same for a folder inside a guest.
 """
 
+from __future__ import annotations
+
 import os
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from . import applying
-from .attributes import Rules
 from .beneath import open_root
 from .durable import sync_tree, times_tell
 from .errors import StoreError
-from .journal import read_journal, recover
-from .plan import Plan
 from .scan import Scan
-from .staging import Stage, Tick
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .attributes import Rules
+    from .plan import Plan
+    from .staging import Tick
 
 
 class LocalTree:
@@ -28,7 +32,7 @@ class LocalTree:
         self.cache = Path(cache) if cache is not None else None
 
     @contextmanager
-    def opened(self) -> Iterator["LocalLive"]:
+    def opened(self) -> Iterator[LocalLive]:
         """Open the folder once; from then on it is only reached through its descriptor."""
         try:
             fd = open_root(self.path)
@@ -45,6 +49,8 @@ class LocalTree:
 
     def recover(self, journal: str | os.PathLike) -> str | None:
         """Finish or take back a restore that was cut off; see `journal.recover`."""
+        from .journal import recover  # here and below: a snapshot needs nothing of what writes trees
+
         return recover(journal)
 
 
@@ -72,12 +78,16 @@ class LocalLive:
 
     def unfinished(self, journal: str | os.PathLike) -> bool:
         """Whether a restore was cut off here and has not been recovered."""
+        from .journal import read_journal
+
         return read_journal(Path(journal)) is not None
 
     def carry_out(
         self, catalog, plan: Plan, rules: Rules, links: dict[bytes, list[bytes]], journal: str | os.PathLike, tick: Tick
     ) -> None:
         """Make the steps of a plan true: all of them, or after an error none."""
+        from . import applying
+        from .staging import Stage
 
         def build(stage_fd: int) -> Iterable[dict]:
             stage = Stage(catalog, stage_fd, self.root, rules, plan.wanted, links, tick)
