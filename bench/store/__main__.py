@@ -29,7 +29,6 @@ class Bench:
         self.scratch, self.rounds, self.patience, self.cpu = scratch, rounds, patience, cpu
         self.tree = trees.build(scratch / "tree")
         self.rows: list[tuple] = []
-        self.archives = 0  # of borg, by number
         self.env = {
             **os.environ, "RESTIC_PASSWORD": "bench", "RESTIC_REPOSITORY": str(scratch / "restic"),
             "RESTIC_CACHE_DIR": str(scratch / "restic-cache"),
@@ -37,6 +36,8 @@ class Bench:
             "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes", "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
             "GIT_DIR": str(scratch / "git"), "GIT_WORK_TREE": str(self.tree),
         }  # fmt: skip
+        # Borg's archives have numbers; those of an earlier run count, so that a work can be measured by itself.
+        self.archives = len(self.run(["borg", "list", "--short"]).split()) if self.path("borg").exists() else 0
 
     def path(self, name: str) -> Path:
         return self.scratch / name

@@ -1,4 +1,8 @@
-"""A disk that is really full, at one point after the other: the old state or the new one, and a sentence."""
+"""A disk that is really full, at one point after the other: the old state or the new one, and a sentence.
+
+Space is given out in blocks, so with each block more another call is the one that finds none. By default some amounts
+are tried; HANDRAIL_TEST_ROUNDS multiplies them, and from 10 on there is every block from none to more than enough.
+"""
 
 import errno
 import os
@@ -101,7 +105,7 @@ def scene(disk, tmp_path):
 
 def frees(needed):
     """From no room at all to enough."""
-    return [needed * step // STEPS // BLOCK * BLOCK for step in range(STEPS + 1)]
+    return sorted({needed * step // STEPS // BLOCK * BLOCK for step in range(STEPS + 1)})
 
 
 def test_a_snapshot_on_a_full_disk_harms_nothing(disk, scene):
