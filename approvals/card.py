@@ -11,8 +11,7 @@ from approvals.evidence import Evidence, evidence_of, is_quick
 from approvals.models import Action, Decision, Status
 from dashboard.templatetags.handrail import ACTION_STATES, TIERS
 from dashboard.visible import hidden_note
-from workspaces import terminals
-from workspaces.isolation import ISOLATION
+from workspaces import isolation, terminals
 from workspaces.models import Command
 
 # Arguments in which an agent explains itself; they stand apart from what would run.
@@ -256,7 +255,7 @@ class Card:
     @property
     def isolation(self) -> str:
         workspace = self.action.workspace
-        return f"{ISOLATION[workspace.environment.driver]} isolation" if workspace else ""
+        return f"{isolation.of(workspace)} isolation" if workspace else ""
 
     @property
     def version(self) -> str:

@@ -17,10 +17,9 @@ from dashboard.problems import Problem, conflict
 from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.models import Command, Run, State
-from workspaces.runner import snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.kinds.running import RunCommand
-from workspaces.store import StoreError, recover
+from workspaces.store import StoreError
 
 RUNNER = Actor.system("runner")
 DEFAULT_TIMEOUT_S = 3600
@@ -104,8 +103,8 @@ def _ready(job) -> tuple[Action, dict]:
 
 async def _saved(job, action: Action):
     try:
-        async with job.lock():
-            await job.thread(recover, snapshots.journal_of(job.workspace))
+        async with job.lock(), job.live():
+            await job.recover_tree()
             return await job.snapshot("action", gate.before(action))
     except StoreError as error:
         raise conflict(f"The files could not be saved first: {error}") from error

@@ -147,7 +147,7 @@ class EnvironmentForm(forms.Form):
         return {
             "driver": cleaned["driver"],
             "image": cleaned["image"],
-            "minimum_isolation": cleaned["minimum_isolation"] or isolation.ISOLATION[cleaned["driver"]],
+            "minimum_isolation": cleaned["minimum_isolation"] or isolation.offered(cleaned["driver"]),
             "repository": cleaned["repository"],
             "ref": cleaned["ref"],
             "setup": cleaned["setup"].replace("\r\n", "\n"),

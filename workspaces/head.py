@@ -10,10 +10,9 @@ from django.http import Http404
 from django.utils.dateparse import parse_datetime
 
 from dashboard import clock
-from workspaces import capacity, retention
+from workspaces import capacity, isolation, retention
 from workspaces.activity import Awake, why_awake
 from workspaces.drift import Drift, drift_of
-from workspaces.isolation import ISOLATION
 from workspaces.lifecycle import CAN_BE_STOPPED
 from workspaces.models import Effect, State, Workspace
 from workspaces.secrets import open_findings
@@ -159,7 +158,7 @@ class Head:
 
     @property
     def isolation(self) -> str:
-        return ISOLATION[self.workspace.environment.driver]
+        return isolation.of(self.workspace)
 
     @property
     def isolation_words(self) -> str:

@@ -7,6 +7,7 @@ from dashboard.problems import invalid
 from workspaces.models import Runner
 
 ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "microvm": "microvm"}
+VARIES = {"microvm"}  # where it depends on the host how much that is
 # From least to most; an emulated machine is no security boundary.
 LEVELS = ("none", "namespace", "microvm-emulated", "container", "microvm")
 SILENT = timedelta(minutes=2)
@@ -24,6 +25,22 @@ def check(driver: str, minimum: str):
         raise invalid(f"There is no isolation {minimum!r}; there are: {', '.join(LEVELS)}.")
     if not is_enough(ISOLATION[driver], minimum):
         raise invalid(too_little(driver, ISOLATION[driver], minimum))
+
+
+def of(workspace) -> str:
+    """How much holds this workspace apart on its host."""
+    driver = workspace.environment.driver
+    if driver not in VARIES:
+        return ISOLATION.get(driver, "none")
+    capabilities = workspace.runner.capabilities if workspace.runner is not None else {}
+    return capabilities.get(driver, {}).get("isolation") or workspace.environment.minimum_isolation
+
+
+def offered(driver: str) -> str:
+    """The most that a host offers now with this driver: an environment that asks for nothing else keeps to that."""
+    levels = [p[driver].get("isolation") for p in _said() if driver in p and p[driver].get("available")]
+    known = [level for level in levels if level in LEVELS]
+    return max(known, key=LEVELS.index, default=ISOLATION.get(driver, "none"))
 
 
 def too_little(driver: str, offered: str, minimum: str) -> str:

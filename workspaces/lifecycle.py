@@ -155,7 +155,7 @@ def _environment(team, wish) -> Environment:
             "driver": driver,
             "setup": setup,
             "image": image,
-            "minimum_isolation": isolation.ISOLATION[driver],
+            "minimum_isolation": isolation.offered(driver),
         },
     )[0]
 

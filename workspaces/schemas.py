@@ -6,7 +6,7 @@ from typing import Annotated
 from ninja import Schema
 from pydantic import ConfigDict, Field, StringConstraints
 
-from workspaces.isolation import ISOLATION
+from workspaces import isolation
 from workspaces.models import KEY_PATTERN, Effect
 
 Key = Annotated[str, StringConstraints(pattern=rf"^{KEY_PATTERN}$", max_length=64)]
@@ -190,7 +190,7 @@ def workspace_out(workspace, busy: str | None) -> dict:
         "team": workspace.team.slug,
         "description": workspace.description,
         "driver": environment.driver,
-        "isolation": ISOLATION.get(environment.driver, "none"),
+        "isolation": isolation.of(workspace),
         "environment": environment.name,
         "environment_version": environment.version,
         "source": {name: value for name, value in workspace.source.items() if name != "fork"},

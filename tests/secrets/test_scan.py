@@ -32,7 +32,7 @@ def workspace(transactional_db, team):
 
 
 def take(workspace):
-    return snapshots.take(workspace, kind="manual", by=BY)
+    return snapshots.take(workspace, snapshots.host_tree(workspace), kind="manual", by=BY)
 
 
 def put(workspace, path: str, data: bytes):
@@ -58,7 +58,7 @@ def test_a_snapshot_that_would_keep_a_value_is_not_kept(workspace, form):
     assert workspace.snapshots.count() == 0
     assert snapshots.store_of(workspace).verify(full=True).objects == 0
     with pytest.raises(leaks.SecretFound):
-        snapshots.scan(workspace)  # nor does a look at what changed keep anything
+        snapshots.scan(workspace, snapshots.host_tree(workspace))  # nor does a look at what changed keep anything
     [finding] = secrets.open_findings(workspace)
     assert (finding.path, str(finding)) == ("config/.env", "DEPLOY_KEY in config/.env")
     put(workspace, "config/.env", b"KEY=$DEPLOY_KEY\n")
@@ -93,7 +93,7 @@ def test_a_value_across_the_borders_of_pieces_is_found(workspace):
         where = border - len(value) // 2
         put(workspace, "large.bin", noise[:where] + value + noise[where + len(value) :])
         with pytest.raises(leaks.SecretFound):
-            snapshots.scan(workspace)
+            snapshots.scan(workspace, snapshots.host_tree(workspace))
 
 
 def test_values_that_this_workspace_never_had_and_short_ones_do_not_count(workspace, team):
@@ -148,7 +148,7 @@ def test_a_home_is_reported_and_stops_nothing(workspace):
     (home / ".cache" / "history").write_bytes(b"x" * leaks.PIECE + VALUE.encode())
     os.symlink("/etc/passwd", home / "link")
     os.mkfifo(home / "pipe")
-    leaks.look_at_home(workspace, workspace.created_at, by=BY)
+    leaks.look_at_home(workspace, snapshots.host_tree(workspace), workspace.created_at, by=BY)
     event = Event.objects.get(verb="secret.in_home")
     assert event.data == {
         "found": [{"path": "/home/agent/.cache/history", "name": "DEPLOY_KEY"}],

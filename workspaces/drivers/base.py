@@ -240,6 +240,22 @@ class Driver:
         """
         return None
 
+    # Files
+
+    def tree(self, owner: Owner, *, cache: Path | None = None):
+        """The files of a Run, for the store and one by one (`opened`, `files`, `recover`); the store's LocalTree here.
+
+        Where `capabilities.guest_files` they can be reached while the Run is up, and only then; its
+        `files("home")` are those of the agent's home.
+        """
+        from ..store import LocalTree  # only here: host processes read this module and must start quickly
+
+        return LocalTree(owner.tree, cache=cache)
+
+    async def quiet(self, owner: Owner, *, grace_s: float = 5.0) -> None:
+        """End every program for good, and keep the Run up for its files. Only where `capabilities.guest_files`."""
+        raise DriverError("This kind of workspace is stopped, not made quiet.")
+
     # Only where `capabilities.images`
 
     async def find_image(self, reference: str) -> str:

@@ -17,6 +17,7 @@ program; status is an exit status or minus a signal.
   end        pid, grace_s               SIGTERM to all of these, SIGKILL after the grace
   processes  open                       → processes: [{pid, ppid, session, state, argv, cwd, open}]
   freeze, thaw                          answered when nothing moves any more; when everything may go on
+  quiet      grace_s                    ends everything and starts nothing any more; answered when nothing is left
   stop       grace_s                    ends everything, then ourselves
 
 A client that goes away ends the programs it started unless they were started with `keep`; output that nobody reads any
@@ -343,6 +344,18 @@ class Init:
         for process in sorted(processes(), key=lambda p: -p.depth):
             if (process.pid, process.born) not in held:
                 send_signal(process.pid, signal.SIGCONT)
+
+    def op_quiet(self, client, request, fds):
+        self.stopping = True
+        self.held = None
+        everything(signal.SIGTERM)
+        everything(signal.SIGCONT)
+        give_up = time.monotonic() + float(request.get("grace_s", 5.0))
+        while processes():
+            if time.monotonic() >= give_up:
+                everything(signal.SIGKILL)
+            self.reap()
+            time.sleep(0.005)
 
     def op_stop(self, client, request, fds):
         self.stopping = True

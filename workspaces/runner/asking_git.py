@@ -17,8 +17,11 @@ from workspaces import places
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.sandbox import NOBODY, find_bwrap, find_python, system_binds
 from workspaces.models import Workspace
+from workspaces.runner.kept import KeptTree
+from workspaces.store import StoreError
+from workspaces.store.remote import RemoteTree
 
-SECONDS = 2.0
+SECONDS, GUEST_SECONDS = 2.0, 10.0  # an emulated guest takes its time
 ANSWER_BYTES = 4 << 20
 HERE = Path(__file__).resolve().parent
 LAUNCH = HERE.parent / "drivers" / "launch.py"
@@ -29,8 +32,12 @@ def _programs():
     return find_bwrap(), find_python()
 
 
-async def ask(workspace: Workspace, question: dict, *, seconds: float = SECONDS) -> dict:
+async def ask(workspace: Workspace, tree, question: dict, *, seconds: float = SECONDS) -> dict:
     """Put one question of git_questions.py; its answer, or {"error": sentence} whatever the tree holds."""
+    if isinstance(tree, KeptTree):
+        return {"error": f"git can be asked when {workspace.key} is up."}
+    if isinstance(tree, RemoteTree):
+        return await asyncio.to_thread(_ask_in_guest, tree, question)
     try:
         launch = await asyncio.to_thread(_launch, workspace, question | {"seconds": seconds * 0.8})
     except DriverError as error:
@@ -51,6 +58,19 @@ async def ask(workspace: Workspace, question: dict, *, seconds: float = SECONDS)
         with contextlib.suppress(ProcessLookupError):  # it may have ended by itself a moment ago
             process.kill()  # bwrap takes all with it
         await process.wait()
+
+
+def _ask_in_guest(tree: RemoteTree, question: dict) -> dict:
+    """A guest holds everything apart by itself; in it the program is out of reach of the agent's (store/looking.py)."""
+    asked = question | {"seconds": GUEST_SECONDS * 0.8, "root": "/workspace"}
+    argv = ["/usr/bin/python3", "-I", "-S", "-c", (HERE / "git_questions.py").read_text(), json.dumps(asked)]
+    try:
+        answer = tree.look(argv, GUEST_SECONDS)
+        return json.loads(answer) if answer is not None else {"error": "git did not answer in time."}
+    except (DriverError, StoreError, OSError) as error:
+        return {"error": f"git cannot be asked here: {error}"}
+    except ValueError:
+        return {"error": "git gave no answer that makes sense."}
 
 
 async def _answer(process, launch: bytes) -> bytes:

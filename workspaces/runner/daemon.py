@@ -23,7 +23,7 @@ from dashboard import clock, redaction
 from dashboard.logs import about
 from dashboard.problems import Problem
 from workspaces import effects, idle, lifecycle, places
-from workspaces.drivers.base import BUILT_IN, DriverError, Owner, Probe, boot_id, get_driver
+from workspaces.drivers.base import BUILT_IN, DriverError, Owner, boot_id, get_driver
 from workspaces.hosts import spawn
 from workspaces.models import Command, Effect, Phase, Runner
 from workspaces.runner import orphans, server, vitals, watching
@@ -47,11 +47,6 @@ PAUSES = {
     "host": 0.0,
 }
 PROBE_S = 60.0
-NOT_YET = Probe(
-    False,
-    "Live files, evidence and git questions cannot look into a disk of its own yet.",
-    "docs/microvm.md says where it stands.",
-)
 
 
 class AlreadyRunning(Exception):
@@ -71,6 +66,7 @@ class Daemon:
         self._offers = {}  # driver: the isolation that the last probe found
         self._locks = defaultdict(asyncio.Lock)
         self._jobs: dict = {}  # effect id: task
+        self._warming: dict = {}  # driver: task
         self.vitals = Vitals(self)
         self._stops: dict = {}  # effect id: what its job looks at to know that it shall stop
         self._cancelled: set = set()  # effects whose program was told to end
@@ -95,7 +91,7 @@ class Daemon:
             logger.info("runner of %s is ready", self.row.host)
             await stopping.wait()
         finally:
-            tasks = [*background, *self._jobs.values()]
+            tasks = [*background, *self._jobs.values(), *self._warming.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -157,7 +153,7 @@ class Daemon:
         found = {}
         for name in BUILT_IN:
             driver = self.driver(name)
-            probe = NOT_YET if driver.capabilities.guest_files else await driver.probe()
+            probe = await driver.probe()
             found[name] = {
                 "available": probe.available,
                 "isolation": probe.isolation or driver.capabilities.isolation,
@@ -184,6 +180,19 @@ class Daemon:
     def isolation_of(self, driver) -> str:
         """What this driver holds apart on this host; an emulated machine is less than a real one."""
         return self._offers.get(driver.name, driver.capabilities.isolation)
+
+    def warm(self, driver, spec):
+        """Make later starts like this one quick, beside everything else; one at a time for each driver."""
+        if driver.name not in self._warming:
+            self._warming[driver.name] = asyncio.create_task(self._warm(driver, spec))
+
+    async def _warm(self, driver, spec):
+        try:
+            await driver.warm(spec)
+        except (DriverError, OSError) as error:
+            logger.warning("%s has no template to start from: %s", driver.name, error)
+        finally:
+            self._warming.pop(driver.name, None)
 
     async def drivers_here(self) -> list:
         """Those that can have something on this host: the available ones, and any that has been used."""

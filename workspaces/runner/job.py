@@ -2,16 +2,18 @@
 
 import threading
 import time
-from pathlib import Path
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, transaction
 
 from dashboard.failpoints import failpoint
-from workspaces import effects, lifecycle, places
+from workspaces import effects, lifecycle
 from workspaces.drivers.base import Owner
 from workspaces.models import Effect, Phase, Run, Snapshot, Workspace
-from workspaces.runner import files, programs, snapshots
+from workspaces.runner import files, live, programs, snapshots
+from workspaces.runner.specs import spec_of
 
 NOTED_EVERY = 0.25  # seconds between two notes of how far long work is
 
@@ -38,6 +40,7 @@ class Job:
         self.args: dict = effect.args
         self.by = effects.actor_of(effect)
         self.workspace: Workspace = effect.workspace
+        self._live = None  # the files of the workspace, while something is done to them
         self.cancel = threading.Event()  # set once somebody asked it to stop; for kinds that can
 
     async def thread(self, function, *args, **kwargs):
@@ -82,10 +85,6 @@ class Job:
         return self.workspace
 
     @property
-    def tree(self) -> Path:
-        return places.tree_of(self.workspace)
-
-    @property
     def driver(self):
         return self.daemon.driver(self.workspace.environment.driver)
 
@@ -101,15 +100,40 @@ class Job:
         """Held while the tree is moved as a whole, and for each live write, so that neither falls into the other."""
         return self.daemon.tree_lock(self.workspace.pk)
 
+    async def seen(self):
+        """The files of the workspace as they can be looked at now; see live.py."""
+        return await live.to_look_at(self.daemon, self.workspace)
+
+    @asynccontextmanager
+    async def live(self, read: bool = False):
+        """The files of the workspace, to snapshot, compare or put back; what is opened within is the same once more.
+
+        `read`: the newest snapshot will do for what is at rest.
+        """
+        if self._live is not None:
+            yield self._live
+            return
+        opened = nullcontext(await self.seen()) if read else live.to_work_on(self, partial(spec_of, self.workspace))
+        async with opened as self._live:
+            try:
+                yield self._live
+            finally:
+                self._live = None
+
+    async def recover_tree(self):
+        """Finish or take back a restore that was cut off; before anything reads the files or starts."""
+        async with self.live() as tree:
+            await self.thread(tree.recover, snapshots.journal_of(self.workspace))
+
     async def read_file(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes:
         """A live file of /workspace. Problem for what is not one."""
-        return await self.thread(files.read, self.tree, files.inside(path), limit)
+        return await self.thread(files.read, await self.seen(), files.inside(path), limit)
 
     async def write_file(self, path: str, data: bytes, mode: int | None = None) -> bool:
         """Put a live file there as a whole or not at all; True when it is new."""
         async with self.lock():
             path = files.inside(path)
-            return await self.thread(files.write, self.tree, path, data, mode=mode, owner=self.workspace.uid)
+            return await self.thread(files.write, await self.seen(), path, data, mode=mode, owner=self.workspace.uid)
 
     async def snapshot(self, kind: str, label: str = "", **how) -> Snapshot:
         """Take a snapshot inside this effect; `how` as for snapshots.take. StoreError when it cannot be kept.
@@ -117,7 +141,8 @@ class Job:
         Only what a person asked for by itself can be cancelled: `how` then has the job's `cancel`.
         """
         how = {"progress": self.watch()["progress"]} | how
-        return await self.thread(snapshots.take, self.workspace, kind=kind, label=label, by=self.by, **how)
+        async with self.live() as tree:
+            return await self.thread(snapshots.take, self.workspace, tree, kind=kind, label=label, by=self.by, **how)
 
     async def run_program(self, argv, *, cwd="/workspace", env=None, timeout_s=3600, phase="agent") -> dict:
         """Run a program in the workspace under a host process keyed by this effect, until it ends.

@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterable
-from pathlib import Path
+from contextlib import closing
 from typing import BinaryIO
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
@@ -12,7 +12,7 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.keyring import Unreadable
 from dashboard.models import Actor
-from workspaces import lifecycle, places, secrets
+from workspaces import lifecycle, secrets
 from workspaces.disguises import disguises
 from workspaces.drivers.base import DriverError, Look
 from workspaces.models import HandedSecret, SecretFinding
@@ -142,41 +142,53 @@ def forget(workspace):
     secrets.open_findings(workspace).delete()
 
 
-def look_at_home(workspace, since, *, by: Actor):
+def look_at_home(workspace, tree, since, *, by: Actor):
     """Report values in files of the home that were written since a moment; it is in no snapshot, so nothing stops."""
     search = Search([(handed, value) for handed, value in secrets.handed_rows(workspace) if value is not None])
-    home = places.folder_of(workspace.pk) / "home"
-    if not search or workspace.source.get("path") or not home.is_dir():
+    if not search or workspace.source.get("path"):
         return
-    hits, is_complete = _look_below(home, since.timestamp(), search)
+    with tree.files("home") as files:
+        hits, is_complete = _look_below(files, since.timestamp(), search)
     if hits or not is_complete:
         found = [{"path": f"/home/agent/{_shown(path)}", "name": handed.name} for path, handed in hits[:SHOWN]]
         data = {"found": found, "more": max(0, len(hits) - SHOWN), "complete": is_complete}
         lifecycle.record(workspace, by, "secret.in_home", data)
 
 
-def _look_below(home: Path, since: float, search: Search) -> tuple[list, bool]:
+def _look_below(files, since: float, search: Search) -> tuple[list, bool]:
     """((path, row) of each hit, whether all was read). Nothing of it runs any more; links are not followed."""
-    hits, left = {}, HOME_BYTES
-    root = os.fsencode(home)
-    for at, folders, files, fd in os.fwalk(root, follow_symlinks=False):
-        folders.sort()
-        for name in sorted(files):
-            path = os.path.relpath(os.path.join(at, name), root)
-            try:
-                opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
-            except OSError:
-                continue
-            with open(opened, "rb", buffering=0) as file:
-                found = os.fstat(opened)
-                if not stat.S_ISREG(found.st_mode) or found.st_ctime < since - 1:
-                    continue
-                before = b""
-                while left > 0 and (piece := file.read(PIECE)):
-                    left -= len(piece)
-                    hits |= {(path, handed): None for handed in search.found(before + piece)}
-                    before = piece[-OVERLAP:]
+    hits, left, folders = {}, HOME_BYTES, [b""]
+    while folders:
+        at = folders.pop()
+        for name, found in sorted(_listed(files, at), reverse=True):
+            path = at + b"/" + name if at else name
+            if stat.S_ISDIR(found.st_mode):
+                folders.append(path)
+            elif stat.S_ISREG(found.st_mode) and found.st_ctime >= since - 1:
+                seen, left = _look_into(files, path, search, left)
+                hits |= {(path, handed): None for handed in seen}
     return list(hits), left > 0
+
+
+def _listed(files, folder: bytes) -> list:
+    try:
+        return list(files.entries(folder))
+    except OSError:
+        return []
+
+
+def _look_into(files, path: bytes, search: Search, left: int) -> tuple[list, int]:
+    """(whose values are in a file, how many bytes may still be read after it)"""
+    seen, before, offset = [], b"", 0
+    try:
+        with closing(files.open(path)) as file:
+            while left > 0 and (piece := file.pread(PIECE, offset)):
+                offset, left = offset + len(piece), left - len(piece)
+                seen += search.found(before + piece)
+                before = piece[-OVERLAP:]
+    except OSError:
+        pass  # it may not be read, or is gone
+    return seen, left
 
 
 def _shown(path: bytes) -> str:

@@ -20,6 +20,7 @@ from workspaces.models import Effect, Run, Runner, State, Workspace
 logger = logging.getLogger("handrail.runner")
 EVERY = 15.0  # seconds: an orphan is resolved well within a minute
 RUNNER = Actor.system("runner")
+OF_EFFECTS = ("setup-", "reader-")  # Runs that one effect needs; named for it
 KNOWN, OVER, UNKNOWN = "known", "over", "unknown"
 
 
@@ -64,12 +65,16 @@ async def _resolve(daemon, driver, owner: Owner) -> str:
 
 def _standing(owner: Owner) -> str:
     """Whether a driver's record belongs to something that is open, or is over, or nobody knows."""
-    workspace_id, run_id = _uuid(owner.workspace_id), _uuid(owner.run_id.removeprefix("setup-"))
+    if not owner.workspace_id:
+        return KNOWN  # a driver's own, which belongs to nobody yet
+    of_effect = owner.run_id.startswith(OF_EFFECTS)
+    run_id = _uuid(owner.run_id.partition("-")[2] if of_effect else owner.run_id)
+    workspace_id = _uuid(owner.workspace_id)
     if workspace_id is None or run_id is None:
         return UNKNOWN
     if Effect.objects.open().filter(exclusive=True, workspace=workspace_id).exists():
         return KNOWN  # in the middle of a start or an end; that knows best
-    if owner.run_id.startswith("setup-"):
+    if of_effect:
         return OVER if Effect.objects.filter(pk=run_id).exists() else UNKNOWN
     run = Run.objects.filter(pk=run_id).first()
     if run is not None:

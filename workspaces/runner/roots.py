@@ -84,16 +84,20 @@ class SetUp:
         if self.known:
             await remember(self.job, self.job.workspace.base | _named(self.layer))
         else:
-            self.before = (await self.job.thread(snapshots.scan, self.job.workspace)).tree
+            self.before = await _scanned(self.job)
 
     async def keep(self, owner) -> None:
         """After the script went through and its Run was stopped."""
         if self.layer is None or self.known:
             return
-        after = (await self.job.thread(snapshots.scan, self.job.workspace)).tree
-        made = replace(self.layer, touched_workspace=after != self.before)
+        made = replace(self.layer, touched_workspace=await _scanned(self.job) != self.before)
         kept = await _keep(self.job, owner, made)
         await remember(self.job, self.job.workspace.base | _named(kept))
+
+
+async def _scanned(job) -> str:
+    async with job.live() as tree:
+        return (await job.thread(snapshots.scan, job.workspace, tree)).tree
 
 
 async def _keep(job, owner, layer: Layer) -> Layer:

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import stat
+from contextlib import ExitStack
 from pathlib import Path
 
 from aiohttp import web
@@ -17,7 +18,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
 from workspaces.hosts.recording import Output, segments
 from workspaces.models import State, Workspace
-from workspaces.runner import asking_git, files, leaks, snapshots, vitals, weighing
+from workspaces.runner import asking_git, files, leaks, live, snapshots, vitals, weighing
 from workspaces.store import StoreError
 
 BUNDLE = b".cache/handrail/bundle"  # where a bundle is made, below the agent's home
@@ -67,6 +68,10 @@ async def _workspace(request) -> Workspace:
     return found
 
 
+async def _tree(request, workspace):
+    return await live.to_look_at(request.app["daemon"], workspace)
+
+
 def _path(request) -> bytes:
     return base64.urlsafe_b64decode(request.query.get("path", ""))
 
@@ -80,8 +85,7 @@ def _writable(workspace):
 async def listing(request):
     """{"entries": [{name_b64, type, size, mode, mtime}]}, or {"entries": null} for what is not a folder."""
     workspace = await _workspace(request)
-    tree = places.tree_of(workspace)
-    found = await request.app["daemon"].thread(files.listing, tree, _path(request))
+    found = await request.app["daemon"].thread(files.listing, await _tree(request, workspace), _path(request))
     if found is None:
         return web.json_response({"entries": None})
     entries = [
@@ -100,7 +104,7 @@ async def listing(request):
 @routes.get("/workspaces/{id}/largest")
 async def largest(request):
     workspace = await _workspace(request)
-    found = await request.app["daemon"].thread(vitals.largest, places.tree_of(workspace))
+    found = await request.app["daemon"].thread(vitals.largest, await _tree(request, workspace))
     entries = [{"path_b64": base64.b64encode(path).decode(), "bytes": size} for path, size in found]
     return web.json_response({"largest": entries})
 
@@ -108,22 +112,24 @@ async def largest(request):
 @routes.get("/workspaces/{id}/file")
 async def read(request):
     workspace = await _workspace(request)
-    return await _send_file(request, places.tree_of(workspace), _path(request))
+    return await _send_file(request, await _tree(request, workspace), _path(request))
 
 
 @routes.get("/workspaces/{id}/bundle")
 async def bundle(request):
     workspace = await _workspace(request)
-    return await _send_file(request, places.folder_of(workspace.pk) / "home", BUNDLE)
+    return await _send_file(request, await _tree(request, workspace), BUNDLE, "home")
 
 
-async def _send_file(request, tree: Path, path: bytes) -> web.StreamResponse:
+async def _send_file(request, tree, path: bytes, folder: str = "tree") -> web.StreamResponse:
     thread = request.app["daemon"].thread
-    with files.opened(tree, path) as (fd, info):
-        response = web.StreamResponse(headers={"X-Size": str(info.st_size), "X-Mode": str(stat.S_IMODE(info.st_mode))})
+    with ExitStack() as stack:
+        file = await thread(stack.enter_context, files.opened(tree, path, folder))
+        mode = stat.S_IMODE(file.info.st_mode)
+        response = web.StreamResponse(headers={"X-Size": str(file.info.st_size), "X-Mode": str(mode)})
         await response.prepare(request)
         offset = 0
-        while chunk := await thread(os.pread, fd, CHUNK, offset):
+        while chunk := await thread(file.pread, CHUNK, offset):
             offset += len(chunk)
             await response.write(chunk)
         await response.write_eof()
@@ -140,7 +146,8 @@ async def write(request):
     data = await request.read()
     daemon = request.app["daemon"]
     async with daemon.tree_lock(workspace.pk):
-        created = await daemon.thread(files.write, places.tree_of(workspace), _path(request), data, owner=workspace.uid)
+        tree = await _tree(request, workspace)
+        created = await daemon.thread(files.write, tree, _path(request), data, owner=workspace.uid)
     return web.json_response({"created": created})
 
 
@@ -150,7 +157,7 @@ async def delete(request):
     _writable(workspace)
     daemon = request.app["daemon"]
     async with daemon.tree_lock(workspace.pk):
-        await daemon.thread(files.delete, places.tree_of(workspace), _path(request))
+        await daemon.thread(files.delete, await _tree(request, workspace), _path(request))
     daemon.vitals.forget(workspace.pk)
     return web.json_response({})
 
@@ -161,7 +168,7 @@ async def tree(request):
     workspace = await _workspace(request)
     daemon = request.app["daemon"]
     async with daemon.tree_lock(workspace.pk):
-        kept = await daemon.thread(snapshots.scan, workspace)
+        kept = await daemon.thread(snapshots.scan, workspace, await _tree(request, workspace))
     return web.json_response({"tree": kept.tree, "entries": kept.entries, "bytes": kept.bytes})
 
 
@@ -176,16 +183,18 @@ async def weight(request):
 async def git_clean(request):
     """{"folder", "flags", "paths"} → weighing.Weight, of what `git clean` would remove; {"error": sentence}."""
     workspace, asked = await _workspace(request), await request.json()
-    answer = await asking_git.ask(workspace, asked | {"what": "clean"})
+    answer = await asking_git.ask(workspace, await _tree(request, workspace), asked | {"what": "clean"})
     if "error" in answer:
         return web.json_response(answer)
     return await _weight(request, workspace, [os.fsencode(path.rstrip("/")) for path in answer["paths"]], exact=True)
 
 
 async def _weight(request, workspace, paths: list[bytes], *, exact: bool):
+    tree = await _tree(request, workspace)
+
     def weigh():
         with files.in_words():
-            return weighing.weigh(places.tree_of(workspace), paths, exact=exact)
+            return weighing.weigh(tree, paths, exact=exact)
 
     return web.json_response(weighing.told(await request.app["daemon"].thread(weigh)))
 
@@ -194,18 +203,20 @@ async def _weight(request, workspace, paths: list[bytes], *, exact: bool):
 async def git_push(request):
     """{"folder", "remote", "refspecs"} → what `git push` would take where (git_questions.push); {"error": sentence}."""
     workspace, asked = await _workspace(request), await request.json()
-    return web.json_response(await asking_git.ask(workspace, asked | {"what": "push"}))
+    tree = await _tree(request, workspace)
+    return web.json_response(await asking_git.ask(workspace, tree, asked | {"what": "push"}))
 
 
 @routes.post("/workspaces/{id}/links")
 async def links(request):
     """{"paths", "root", "seconds"} → {"links": {path: target}, "complete"}; see weighing.links."""
     workspace, asked = await _workspace(request), await request.json()
+    tree = await _tree(request, workspace)
 
     def look():
         paths, root = [os.fsencode(path) for path in asked["paths"]], os.fsencode(asked["root"])
         with files.in_words():
-            return weighing.links(places.tree_of(workspace), paths, root, seconds=asked["seconds"])
+            return weighing.links(tree, paths, root, seconds=asked["seconds"])
 
     found, is_complete = await request.app["daemon"].thread(look)
     told = {os.fsdecode(path): os.fsdecode(target) for path, target in found.items()}

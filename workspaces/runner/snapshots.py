@@ -1,6 +1,7 @@
 """Snapshots as the runner takes them: the store, the row, the manifest and the event. Blocking; for threads."""
 
 import hashlib
+import stat
 from pathlib import Path
 
 from django.db import transaction
@@ -13,9 +14,12 @@ from workspaces.drift import made_with
 from workspaces.history import named
 from workspaces.models import Command, Manifest, Run, Snapshot, Workspace
 from workspaces.runner import leaks
+from workspaces.runner.kept import KeptTree
 from workspaces.store import LocalTree, Store
+from workspaces.store.files import read_whole
 
 MANIFEST_FORMAT = 1
+PACKED_REFS = 16 << 20  # bytes of them that are looked at
 
 
 def store_of(workspace) -> Store:
@@ -27,35 +31,43 @@ def store_of(workspace) -> Store:
     return Store.create(path)
 
 
-def live_tree(workspace) -> LocalTree:
-    return LocalTree(places.tree_of(workspace), cache=places.folder_of(workspace.pk) / "scan")
+def host_tree(workspace) -> LocalTree:
+    """The tree of a workspace whose files lie on this host; live.py knows whether they do."""
+    home = places.folder_of(workspace.pk) / "home"
+    return LocalTree(places.tree_of(workspace), cache=cache_of(workspace), home=home)
+
+
+def cache_of(workspace) -> Path:
+    return places.folder_of(workspace.pk) / "scan"
 
 
 def journal_of(workspace) -> Path:
     return places.folder_of(workspace.pk) / "journal"
 
 
-def scan(workspace, progress=None, *, thorough: bool = False, cancel=None):
-    """The live tree as the store has it now: a snapshot that no row names (what a live diff compares).
+def scan(workspace, tree, progress=None, *, thorough: bool = False, cancel=None):
+    """The live tree (as live.py gives it) as the store has it now: a snapshot that no row names.
 
     Nothing is kept that holds the value of a secret: leaks.SecretFound, a StoreError, says where.
     """
+    if isinstance(tree, KeptTree):
+        return tree.snapshot
     inspector = leaks.inspector_of(workspace)
     agree = inspector.agree if inspector else None
     return store_of(workspace).snapshot(
-        live_tree(workspace), progress=progress, cancel=cancel, thorough=thorough, inspect=inspector, agree=agree
+        tree, progress=progress, cancel=cancel, thorough=thorough, inspect=inspector, agree=agree
     )
 
 
 def take(
-    workspace, *, kind: str, by: Actor, label: str = "", progress=None, cancel=None, thorough: bool = False, ports=None
+    workspace, tree, *, kind: str, by: Actor, label="", progress=None, cancel=None, thorough: bool = False, ports=None
 ) -> Snapshot:
-    """Snapshot the live tree and make it the workspace's head: packs and trees first, then the row.
+    """Snapshot a live tree (as live.py gives it) and make it the workspace's head: packs and trees before the row.
 
     `thorough` believes no file's times; `ports` are those on which programs listen.
     """
-    kept = scan(workspace, progress, thorough=thorough, cancel=cancel)
-    git = _git_state(places.tree_of(workspace))
+    kept = scan(workspace, tree, progress, thorough=thorough, cancel=cancel)
+    git = _git_state(tree)
     leaks.forget(workspace)
     with transaction.atomic():
         row = Workspace.objects.select_for_update().select_related("environment", "head").get(pk=workspace.pk)
@@ -125,42 +137,41 @@ def _time(moment) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-def _git_state(tree: Path) -> dict | None:
+def _git_state(tree) -> dict | None:
     """Branch and commit of a repository at the root, read from its files: nothing of its configuration is run."""
-    git = tree / ".git"
     try:
-        if git.is_symlink() or not git.is_dir():
-            return None
-        head = _small(git / "HEAD")
-        if not head.startswith("ref: refs/heads/"):
-            return {"branch": None, "sha": head[:64]}
-        branch = head.removeprefix("ref: refs/heads/")
-        return {"branch": branch, "sha": _ref(git, branch)}
+        with tree.files() as files:
+            if not stat.S_ISDIR(files.stat(b".git").st_mode):
+                return None
+            head = _small(files, b".git/HEAD")
+            if not head.startswith("ref: refs/heads/"):
+                return {"branch": None, "sha": head[:64]}
+            branch = head.removeprefix("ref: refs/heads/")
+            return {"branch": branch, "sha": _ref(files, branch)}
     except (OSError, ValueError):
         return None
 
 
-def _small(path: Path) -> str:
-    if path.is_symlink() or not path.is_file():
+def _small(files, path: bytes, limit: int = 4096) -> str:
+    """The text of a regular file; ValueError for what is none."""
+    if not stat.S_ISREG(files.stat(path).st_mode):
         raise ValueError(path)
-    with open(path, "rb") as file:
-        return file.read(4096).decode("utf-8", "replace").strip()
+    return read_whole(files, path, limit).decode("utf-8", "replace").strip()
 
 
-def _ref(git: Path, branch: str) -> str | None:
-    parts = branch.split("/")
-    if ".." in parts:
+def _ref(files, branch: str) -> str | None:
+    if ".." in branch.split("/"):
         return None
     try:
-        return _small(git.joinpath("refs/heads", *parts))[:64]
+        return _small(files, b".git/refs/heads/" + branch.encode())[:64]
     except (OSError, ValueError):
         pass  # packed, or not born yet
-    packed = git / "packed-refs"
-    if packed.is_file() and not packed.is_symlink() and packed.stat().st_size < 16 * 1024 * 1024:
-        for line in packed.read_text("utf-8", "replace").splitlines():
-            if line.endswith(f" refs/heads/{branch}"):
-                return line.split(" ", 1)[0]
-    return None
+    try:
+        packed = _small(files, b".git/packed-refs", PACKED_REFS)
+    except (OSError, ValueError):
+        return None
+    named = (line for line in packed.splitlines() if line.endswith(f" refs/heads/{branch}"))
+    return next((line.split(" ", 1)[0] for line in named), None)
 
 
 def open_run(workspace) -> Run | None:

@@ -27,6 +27,7 @@ logger = logging.getLogger("handrail.runner")
 ROUND = 10.0
 PATIENCE = 50  # a walk that took a second is not repeated by itself for so many
 DEEPEST = 200
+LARGEST_S = 20.0
 RELIEF_EVERY = 3600.0  # seconds between two calls of retention because the disk is short of room
 VITALS = Actor.system("limits")
 
@@ -86,7 +87,9 @@ class Vitals:
         size = await self._size(workspace)
         vitals = {"at": (await self.daemon.thread(clock.now)).isoformat(), "bytes": size}
         vitals["ports"] = await ports.of(driver, owner)
-        words = _too_large(workspace, size) or (_disk_is_full() if driver.capabilities.freeze else "")
+        # A disk of its own holds its limit by itself, and says so to the program that wants more.
+        too_large = "" if "disk" in owner.limits else _too_large(workspace, size)
+        words = too_large or (_disk_is_full() if driver.capabilities.freeze else "")
         if words and driver.capabilities.freeze:
             vitals["frozen"] = words
         await self._hold(workspace, driver, owner, vitals.get("frozen", ""))
@@ -218,27 +221,22 @@ def _weigh(name: bytes, above: int | None, depth: int, seen: set) -> int:
     return total
 
 
-def largest(folder: Path, most: int = 20) -> list[tuple[bytes, int]]:
-    """(path, bytes) of what is big in a tree, to the second level, largest first."""
-    found: list[tuple[bytes, int]] = []
-    for path in _two_levels(os.fsencode(folder)):
-        full = os.path.join(os.fsencode(folder), path)
-        try:
-            info = os.lstat(full)
-        except OSError:
-            continue
-        below = _weigh(full, None, 0, set()) if stat.S_ISDIR(info.st_mode) else 0
-        found.append((path, info.st_blocks * 512 + below))
-    return sorted(found, key=lambda row: (-row[1], row[0]))[:most]
-
-
-def _two_levels(folder: bytes):
-    with os.scandir(folder) as top:
-        for entry in top:
-            yield entry.name
-            if entry.is_dir(follow_symlinks=False):
-                try:
-                    names = os.listdir(entry.path)
-                except OSError:
-                    continue
-                yield from (os.path.join(entry.name, name) for name in names)
+def largest(tree, most: int = 20) -> list[tuple[bytes, int]]:
+    """(path, bytes) of what is big in a tree, to the second level, largest first; what takes too long counts less."""
+    until, totals = time.monotonic() + LARGEST_S, {}
+    with tree.files() as files:
+        todo = [(b"", 0)]
+        while todo and time.monotonic() < until:
+            at, depth = todo.pop()
+            try:
+                entries = list(files.entries(at))
+            except OSError:
+                continue  # gone meanwhile, or not to be read
+            for name, info in entries:
+                path = at + b"/" + name if at else name
+                parts = path.split(b"/")
+                for shown in {b"/".join(parts[:1]), b"/".join(parts[:2])}:
+                    totals[shown] = totals.get(shown, 0) + info.st_blocks * 512
+                if stat.S_ISDIR(info.st_mode) and depth < DEEPEST:
+                    todo.append((path, depth + 1))
+    return sorted(totals.items(), key=lambda row: (-row[1], row[0]))[:most]

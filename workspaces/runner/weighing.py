@@ -10,9 +10,9 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from workspaces.store import beneath
+from workspaces.store.files import Found, read_whole
 
 MOST_ENTRIES = 100_000
 MOST_SECONDS = 2.0
@@ -22,7 +22,6 @@ SHOWN = 20  # paths that are named
 INDEX_BYTES = 64 << 20
 MOST_LINKS = 40  # as the kernel
 GLOB = re.compile(rb"[*?\[]")
-FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
 class Enough(Exception):
@@ -59,10 +58,10 @@ class Repository:
 
 
 class Scale:
-    """One weighing beneath an open root."""
+    """One weighing of the entries of a tree."""
 
-    def __init__(self, root: int, seconds: float = MOST_SECONDS, entries: int = MOST_ENTRIES):
-        self.root, self.found = root, Weight()
+    def __init__(self, files, seconds: float = MOST_SECONDS, entries: int = MOST_ENTRIES):
+        self.files, self.found = files, Weight()
         self.until, self.left = time.monotonic() + seconds, entries
         self.indexes: dict[bytes, Repository | None] = {}
         self.seen: set[bytes] = set()
@@ -73,23 +72,17 @@ class Scale:
             self.found.complete = False
             raise Enough
 
-    def entries(self, folder: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
+    def entries(self, folder: bytes) -> list[tuple[bytes, Found]]:
         """(name, lstat) of what is in a folder; nothing for what cannot be opened, which is then not complete."""
+        found = []
         try:
-            fd = beneath.open_beneath(self.root, folder, FOLDER)
+            for entry in self.files.entries(folder):
+                self.spend()
+                found.append(entry)
         except OSError:
             self.found.complete = False
-            return
-        try:
-            with os.scandir(fd) as found:
-                for entry in found:
-                    self.spend()
-                    try:
-                        yield os.fsencode(entry.name), entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue  # gone since it was listed
-        finally:
-            os.close(fd)
+            return []
+        return found
 
     def expand(self, pattern: bytes) -> Iterator[bytes]:
         """The paths that a shell would put in the place of a pattern; a name that is there as written is one too."""
@@ -110,9 +103,9 @@ class Scale:
     def is_there(self, path: bytes) -> bool:
         return self.stat(path) is not None
 
-    def stat(self, path: bytes) -> os.stat_result | None:
+    def stat(self, path: bytes) -> Found | None:
         try:
-            return beneath.stat_beneath(self.root, path)
+            return self.files.stat(path)
         except OSError:
             return None
 
@@ -133,7 +126,7 @@ class Scale:
             else:
                 self._count(at, info)
 
-    def _count(self, path: bytes, info: os.stat_result):
+    def _count(self, path: bytes, info: Found):
         found = self.found
         found.files += 1
         found.bytes += info.st_size if stat.S_ISREG(info.st_mode) else 0
@@ -170,30 +163,33 @@ class Scale:
 
         if not stat.S_ISDIR(info.st_mode):
             return None  # a link or a file that names another place, which is not gone to
+        path = _joined(folder, b".git/index")
         try:
-            fd = beneath.open_beneath(self.root, _joined(folder, b".git/index"), os.O_RDONLY | os.O_NONBLOCK)
+            info = self.files.stat(path)
+            if not stat.S_ISREG(info.st_mode) or info.st_size > INDEX_BYTES:
+                return None
+            return _names_in(read_whole(self.files, path, INDEX_BYTES))
         except FileNotFoundError:
             return frozenset()  # nothing was ever added
-        except OSError:
-            return None
-        try:
-            size = os.fstat(fd)
-            if not stat.S_ISREG(size.st_mode) or size.st_size > INDEX_BYTES:
-                return None
-            # Read through the descriptor that was opened beneath the root, so that no name is resolved again.
-            index = pygit2.Index(f"/proc/self/fd/{fd}")
-            return frozenset(os.fsencode(entry.path) for entry in index)
         except (pygit2.GitError, OSError, ValueError):
             return None
-        finally:
-            os.close(fd)
 
 
-def weigh(tree: Path, patterns: list[bytes], *, exact: bool = False, seconds: float = MOST_SECONDS) -> Weight:
-    """What lies under some paths, or shell patterns unless `exact`; BadPath for one that leads out of the tree."""
-    root = beneath.open_root(tree)
+def _names_in(index: bytes) -> frozenset:
+    """The paths in a git index; pygit2 wants a name, so it gets one that no file system has."""
+    fd = os.memfd_create("index")
     try:
-        scale = Scale(root, seconds)
+        with open(fd, "wb", closefd=False) as file:
+            file.write(index)
+        return frozenset(os.fsencode(entry.path) for entry in pygit2.Index(f"/proc/self/fd/{fd}"))
+    finally:
+        os.close(fd)
+
+
+def weigh(tree, patterns: list[bytes], *, exact: bool = False, seconds: float = MOST_SECONDS) -> Weight:
+    """What lies under some paths, or shell patterns unless `exact`; BadPath for one that leads out of the tree."""
+    with tree.files() as files:
+        scale = Scale(files, seconds)
         try:
             for pattern in patterns[:MOST_PATHS]:
                 _weigh_one(scale, [pattern] if exact else scale.expand(pattern), pattern)
@@ -201,8 +197,6 @@ def weigh(tree: Path, patterns: list[bytes], *, exact: bool = False, seconds: fl
         except Enough:
             pass
         return scale.found
-    finally:
-        os.close(root)
 
 
 def _weigh_one(scale: Scale, paths, pattern: bytes):
@@ -229,23 +223,20 @@ def told(found: Weight) -> dict:
 # Symlinks ------------------------------------------------------------------------------------------------------------
 
 
-def links(tree: Path, paths: list[bytes], shown_root: bytes, *, seconds: float) -> tuple[dict[bytes, bytes], bool]:
+def links(tree, paths: list[bytes], shown_root: bytes, *, seconds: float) -> tuple[dict[bytes, bytes], bool]:
     """({path: target} of the symlinks on the way to some paths, whether that is all of them).
 
     A path is relative to the tree and taken as written, `..` included. Of a pattern that matches symlinks the entry
     is the pattern itself, with the target that leads farthest. `shown_root` is how the workload calls the tree.
     """
-    root = beneath.open_root(tree)
-    try:
-        walk = _Walk(Scale(root, seconds), shown_root)
+    with tree.files() as files:
+        walk = _Walk(Scale(files, seconds), shown_root)
         try:
             for path in paths:
                 walk.follow(path)
         except Enough:
             return walk.found, False
         return walk.found, True
-    finally:
-        os.close(root)
 
 
 class _Walk:
@@ -298,7 +289,7 @@ class _Walk:
 
     def _read(self, path: bytes) -> bytes | None:
         try:
-            return beneath.readlink_beneath(self.scale.root, path)
+            return self.scale.files.readlink(path)
         except (OSError, beneath.BadPath):
             return None
 

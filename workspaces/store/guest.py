@@ -19,7 +19,9 @@ from . import applying
 from .beneath import open_beneath, open_root, parent_beneath
 from .durable import sync_tree, times_tell
 from .errors import StoreError
+from .file_verbs import FileVerbs
 from .journal import TakenBack, read_journal, recover
+from .looking import Looking
 from .making import Maker
 from .sparse import extents
 from .wire import (
@@ -51,13 +53,16 @@ class Aborted(StoreError):
 class Server:
     """Answers one host, one request after the other."""
 
-    def __init__(self, wire: Wire, root: str, journal: str):
+    def __init__(self, wire: Wire, root: str, journal: str, home: str | None = None):
         self.wire, self.journal = wire, Path(journal)
         self.place = os.fsencode(os.path.realpath(root))
         self.root = open_root(root)
         self.found = os.fstat(self.root)
+        single = FileVerbs(wire, {"tree": self.root} | ({"home": open_root(home)} if home else {}))
         self.do = {"hello": self.hello, "begin": self.begin, "list": self.folders, "read": self.read,
-                   "restore": self.restore, "recover": self.recover, "stop": lambda head, body: None}  # fmt: skip
+                   "restore": self.restore, "recover": self.recover, "file": single.answer,
+                   "look": Looking(wire, self.root).answer,
+                   "stop": lambda head, body: None}  # fmt: skip
 
     def serve(self) -> None:
         """Answer until the host hangs up."""
@@ -322,6 +327,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="handrail-tree", description=__doc__.partition("\n")[0])
     parser.add_argument("root")
     parser.add_argument("--journal", required=True, help="where a restore notes its steps: beside the tree, not in it")
+    parser.add_argument("--home", help="another folder whose single entries can be asked about")
     parser.add_argument("--recover", action="store_true", help="recover what was cut off, say how, and end")
     return parser.parse_args()
 
@@ -331,7 +337,7 @@ def main() -> int:
     if args.recover:
         print(json.dumps({"state": recover(args.journal)}))
         return 0
-    Server(Wire(0, 1), args.root, args.journal).serve()
+    Server(Wire(0, 1), args.root, args.journal, args.home).serve()
     return 0
 
 

@@ -9,12 +9,14 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from .attributes import Rules
 from .errors import StoreError
 from .journal import TakenBack
 from .plan import Plan
+from .remote_files import RemoteFiles, held
 from .remote_scan import RemoteScan
 from .scan import Scan
 from .sending import Sender
@@ -22,7 +24,8 @@ from .staging import Tick
 from .wire import VERSION, Closed, Wire
 
 _MODULES = (
-    "applying", "attributes", "beneath", "durable", "errors", "guest", "journal", "making", "sparse", "wire",
+    "applying", "attributes", "beneath", "durable", "errors", "file_verbs", "files", "guest", "journal", "looking",
+    "making", "sparse", "wire",
 )  # fmt: skip
 Connect = Callable[[], tuple[int, int, Callable[[], None]]]
 
@@ -63,6 +66,17 @@ class RemoteTree:
             raise StoreError(f"the guest of {self.path} broke off: {error}") from error
         finally:
             close()
+
+    @contextmanager
+    def files(self, folder: str = "tree") -> Iterator[RemoteFiles]:
+        """Look at single entries of the tree, or of another folder that the server was told of, for a while."""
+        with self.opened() as live, held(live, folder, partial(self.files, folder)) as files:
+            yield files
+
+    def look(self, argv: list[str], seconds: float) -> bytes | None:
+        """What a program prints that only looks at the tree, run in the guest; None when its time was too short."""
+        with self.files() as files:
+            return files.look(argv, seconds)
 
     def recover(self, journal: object = None) -> str | None:
         """Finish or take back a restore that was cut off in the guest; before anything reads or starts there."""
@@ -114,12 +128,19 @@ class RemoteLive:
         except BaseException:
             if not heard:
                 self.wire.send({"do": "stop"})
-                self._hear_out()
+                self.hear_out()
             raise
 
-    def _hear_out(self) -> dict:
+    def hear_out(self) -> dict:
+        """The end of an answer; what went wrong in the guest is not raised here."""
         while "end" not in (said := self.wire.receive()[0]):
             pass
+        return said
+
+    def answer(self) -> dict:
+        """The end of an answer to something that was sent piece by piece."""
+        said = self.hear_out()
+        _raise(said)
         return said
 
     def begin(self) -> int:
@@ -146,9 +167,9 @@ class RemoteLive:
             raise
         except BaseException:
             self.wire.send({"abort": True})
-            self._hear_out()
+            self.hear_out()
             raise
-        _raise(self._hear_out())
+        self.answer()
 
 
 def _raise(said: dict) -> None:

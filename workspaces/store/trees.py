@@ -20,16 +20,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .attributes import Rules
+    from .files import LocalFiles
     from .plan import Plan
     from .staging import Tick
 
 
 class LocalTree:
-    """A folder on this host. `cache` is the file of its stat cache; the store finds one by itself if it is None."""
+    """A folder on this host. `cache` is the file of its stat cache; the store finds one by itself if it is None.
 
-    def __init__(self, path: str | bytes | os.PathLike, cache: str | os.PathLike | None = None):
+    `home` is another folder, whose single entries can be looked at as well.
+    """
+
+    def __init__(
+        self,
+        path: str | bytes | os.PathLike,
+        cache: str | os.PathLike | None = None,
+        home: str | os.PathLike | None = None,
+    ):
         self.path = Path(os.fsdecode(path))
         self.cache = Path(cache) if cache is not None else None
+        self.home = home
 
     @contextmanager
     def opened(self) -> Iterator[LocalLive]:
@@ -44,6 +54,17 @@ class LocalTree:
             raise StoreError(f"{self.path} may not be read") from error
         try:
             yield LocalLive(self.path, fd)
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def files(self, folder: str = "tree") -> Iterator[LocalFiles]:
+        """Look at single entries for a while; OSError when the folder is not there."""
+        from .files import LocalFiles
+
+        fd = open_root(self.path if folder == "tree" else self.home)
+        try:
+            yield LocalFiles(fd)
         finally:
             os.close(fd)
 

@@ -88,6 +88,9 @@ class MicroVMDriver(LocalDriver):
     async def warm(self, spec: RunSpec) -> bool:
         return await asyncio.to_thread(self._warm, spec)
 
+    async def quiet(self, owner: Owner, *, grace_s: float = 5.0) -> None:
+        await self._ask(owner, "quiet", timeout_s=grace_s + 15.0, grace_s=grace_s)
+
     async def why_no_memory(self, spec: RunSpec) -> str:
         return await asyncio.to_thread(self._why_no_memory, spec)
 

@@ -12,9 +12,10 @@ from dashboard.keyring import Unreadable
 from workspaces import lifecycle, network, places
 from workspaces.drivers.base import DriverError
 from workspaces.models import Run, State, Workspace
-from workspaces.runner import leaks, ports, snapshots
+from workspaces.runner import leaks, ports
 from workspaces.runner.job import Job, Kind
-from workspaces.store import StoreError, recover
+from workspaces.runner.specs import spec_of
+from workspaces.store import StoreError
 
 logger = logging.getLogger("handrail.runner")
 RESTARTED = "the host restarted"
@@ -26,9 +27,37 @@ ENDED_WORDS = {
 
 
 async def bring_down(job: Job, reason: str, *, thorough: bool = False) -> str:
-    """End the programs and the Run, then take the end snapshot; words on a snapshot that is owed, or ""."""
+    """End the programs and the Run, and take the end snapshot; words on a snapshot that is owed, or ""."""
+    owner = await job.owner() if job.driver.capabilities.guest_files else None
+    if owner is not None and await job.driver.alive(owner):
+        # Its files can be reached as long as it is up.
+        listened = await ports.of(job.driver, owner)
+        await job.driver.quiet(owner)
+        await _look_at_home(job, await job.open_run())
+        owed = await end_snapshot(job, thorough=thorough, ports=listened)
+        await end_run(job, reason)
+        return owed
     listened = await end_run(job, reason)
     return await end_snapshot(job, thorough=thorough, ports=listened)
+
+
+async def fall_asleep(job: Job, reason: str) -> str:
+    """End the Run, and keep the memory of its programs where the driver can; else as bring_down."""
+    owner = await job.owner() if job.driver.capabilities.memory else None
+    if owner is None or not await job.driver.alive(owner):
+        return await bring_down(job, reason)
+    # Frozen from before the snapshot until it was compared with the files at the next start.
+    await job.driver.freeze(owner)
+    try:
+        await _look_at_home(job, await job.open_run())
+        owed = await end_snapshot(job, ports=await ports.of(job.driver, owner))
+        failpoint("sleep.snapshot")
+        await job.driver.pause(owner, spec_of(job.workspace, owner.run_id))
+    except DriverError as error:
+        logger.warning("%s sleeps without its memory: %s", job.workspace.key, error)
+        return await bring_down(job, reason)
+    await end_run(job, reason)
+    return owed
 
 
 async def end_run(job: Job, reason: str) -> list[dict]:
@@ -44,15 +73,17 @@ async def end_run(job: Job, reason: str) -> list[dict]:
             await job.driver.clear(owner)
         await job.thread(_close, run, reason)
         failpoint("down.closed")
-        await job.thread(_look_at_home, job, run)
+        if not job.driver.capabilities.guest_files:  # one in a guest was looked at while that was up
+            await _look_at_home(job, run)
     return listened
 
 
-def _look_at_home(job: Job, run: Run):
+async def _look_at_home(job: Job, run: Run):
     """A report, no more: whatever is wrong with it keeps nobody from ending a run."""
     try:
-        leaks.look_at_home(job.workspace, run.started_at, by=job.by)
-    except (OSError, Unreadable):
+        async with job.live() as tree:
+            await job.thread(leaks.look_at_home, job.workspace, tree, run.started_at, by=job.by)
+    except (OSError, DriverError, StoreError, Unreadable):
         logger.exception("the home of %s could not be searched for secrets", job.workspace.pk)
 
 
@@ -65,11 +96,12 @@ async def end_snapshot(job: Job, **how) -> str:
     """Take the snapshot at the end of a run; words when it is owed, "" when it is there."""
     async with job.lock():
         try:
-            await job.thread(recover, snapshots.journal_of(job.workspace))
-            await job.snapshot("end", **how)
+            async with job.live():
+                await job.recover_tree()
+                await job.snapshot("end", **how)
             failpoint("down.snapshot")
             return ""
-        except (StoreError, OSError) as error:
+        except (StoreError, DriverError, OSError) as error:
             logger.exception("the end snapshot of %s is owed", job.workspace.pk)
             return f"A snapshot is owed: {error}. The files are on the disk as they were."
 
@@ -88,8 +120,12 @@ class _Down(Kind):
             return {"ok": False, "reason": f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}."}
         await job.started()
         if workspace.state == State.PAUSED:  # nothing runs, and the snapshot is there or owed already
+            await job.driver.discard_memory(spec_of(workspace, job.effect.pk))
             return {"ok": True, "owed": workspace.owed}
-        return {"ok": True, "owed": await bring_down(job, self.reason)}
+        return {"ok": True, "owed": await self.end(job)}
+
+    async def end(self, job) -> str:
+        return await bring_down(job, self.reason)
 
     def finish(self, job, outcome):
         if not outcome["ok"] or outcome.get("already"):
@@ -113,6 +149,9 @@ def at_rest(workspace) -> dict:
 
 class Pause(_Down):
     state, verb, reason = State.PAUSED, "workspace.paused", "paused"
+
+    async def end(self, job) -> str:
+        return await fall_asleep(job, self.reason)
 
 
 class Stop(_Down):

@@ -56,7 +56,7 @@ class Push(Kind):
             why_not = await make_bundle(job)
             if why_not:
                 return {"ok": False, "reason": why_not}
-            sha = await job.thread(_push, workspace, job.args["branch"])
+            sha = await job.thread(_push, workspace, await job.seen(), job.args["branch"])
         except (DriverError, sources.CloneFailed) as error:
             return {"ok": False, "reason": str(error)}
         return {"ok": True, "reason": f"Pushed {sha[:12]} to {job.args['branch']}.", "sha": sha}
@@ -70,15 +70,15 @@ class Push(Kind):
         lifecycle.record(job.workspace, job.by, "workspace.pushed", data)
 
 
-def _push(workspace, branch: str) -> str:
+def _push(workspace, tree, branch: str) -> str:
     source = sources.check_git(workspace.source["git"], branch)
     scratch = Path(tempfile.mkdtemp(prefix="push-", dir=places.folder_of(workspace.pk)))
     try:
-        with files.opened(places.folder_of(workspace.pk) / "home", BUNDLE) as (fd, info):
-            if info.st_size > BUNDLE_LIMIT:
+        with files.opened(tree, BUNDLE, "home") as file, open(scratch / "bundle", "wb") as copy:
+            if file.info.st_size > BUNDLE_LIMIT:
                 raise sources.CloneFailed("The bundle is too large to push.")
-            with open(fd, "rb", closefd=False) as packed, open(scratch / "bundle", "wb") as copy:
-                shutil.copyfileobj(packed, copy)
+            while piece := file.pread(files.PIECE, copy.tell()):
+                copy.write(piece)
         return sources.push_bundle(scratch, source, branch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -8,7 +8,7 @@ from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.runner import files, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.kinds.resumes import prove
-from workspaces.store import Cancelled, StoreError, recover
+from workspaces.store import Cancelled, StoreError
 
 HOLDERS = 20  # processes named that still hold an old file open
 
@@ -20,8 +20,8 @@ class TakePoint(Kind):
         await job.refresh()
         await job.started()
         try:
-            async with job.lock():
-                await job.thread(recover, snapshots.journal_of(job.workspace))
+            async with job.lock(), job.live(read=not job.workspace.owed):
+                await job.recover_tree()
                 taken = await job.snapshot(job.args["kind"], job.args.get("label", ""), **job.watch())
         except Cancelled:
             return {"ok": False, "cancelled": True, "reason": "It was stopped as asked. Nothing of it was kept."}
@@ -54,7 +54,7 @@ class RestorePoint(Kind):
         workspace = await job.refresh()
         await job.started()
         owner = await job.owner() if workspace.state == State.READY else None
-        async with job.lock():
+        async with job.lock(), job.live():
             # Frozen before the safety snapshot, so that nothing written in between is lost. What was frozen for another
             # reason stays so; after a crash of the runner that can only be ours.
             freezes = owner is not None and job.driver.capabilities.freeze and not workspace.vitals.get("frozen")
@@ -73,7 +73,7 @@ class RestorePoint(Kind):
     async def recover(self, job):
         """The journal makes the tree the old one or the new one; then it is put back once more, from a true state."""
         await job.refresh()
-        await job.thread(recover, snapshots.journal_of(job.workspace))
+        await job.recover_tree()
         return await self.perform(job)
 
     async def _put_back(self, job):
@@ -85,19 +85,21 @@ class RestorePoint(Kind):
             await job.progress(step="putting back", safety_snapshot=safety.number)
             failpoint("restore.saved")
             store = snapshots.store_of(workspace)
-            done = await job.thread(
-                store.restore,
-                target.tree_hex,
-                snapshots.live_tree(workspace),
-                journal=snapshots.journal_of(workspace),
-                paths=paths,
-                keep=folders.HOOK_FILES if workspace.source.get("path") else (),
-                **job.watch(),
-            )
+            async with job.live() as tree:
+                done = await job.thread(
+                    store.restore,
+                    target.tree_hex,
+                    tree,
+                    journal=snapshots.journal_of(workspace),
+                    paths=paths,
+                    keep=folders.HOOK_FILES if workspace.source.get("path") else (),
+                    **job.watch(),
+                )
             failpoint("restore.placed")
             back = await job.snapshot("restored", f"back at {target.number}" + (" (some paths)" if paths else ""))
             failpoint("restore.back")
-            proof = await job.thread(self._proof, workspace, target, back, paths)
+            async with job.live() as tree:
+                proof = await job.thread(self._proof, workspace, tree, target, back, paths)
         except Cancelled:
             return {"ok": False, "cancelled": True, "reason": "It was stopped as asked. Nothing was put back."}
         except StoreError as error:
@@ -121,9 +123,9 @@ class RestorePoint(Kind):
             return await job.thread(history.find_snapshot, job.workspace, number)
         return await job.snapshot("safety", f"before going back to {target.number}", **job.watch())
 
-    def _proof(self, workspace, target, back, paths):
+    def _proof(self, workspace, tree, target, back, paths):
         workspace.head = back if paths else target
-        proof = prove(workspace)
+        proof = prove(workspace, tree)
         workspace.head = back
         return proof
 

@@ -12,7 +12,7 @@ from workspaces.runner import roots, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.kinds.ends import at_rest, bring_down
 from workspaces.runner.kinds.starts import Failed, bring_up, set_up
-from workspaces.store import StoreError, recover
+from workspaces.store import StoreError
 
 
 class Renew(Kind):
@@ -65,9 +65,9 @@ class Renew(Kind):
         return {"ok": False, "reason": "The runner stopped during the set-up. The files are back.", "down": True}
 
     async def _put_back(self, job, number: int):
-        async with job.lock():
-            await job.thread(recover, snapshots.journal_of(job.workspace))
-            await job.thread(_restore, job.workspace, number, job.effect.progress["was"]["base"])
+        async with job.lock(), job.live() as tree:
+            await job.recover_tree()
+            await job.thread(_restore, job.workspace, tree, number, job.effect.progress["was"]["base"])
 
     def finish(self, job, outcome):
         rows = Workspace.objects.filter(pk=job.workspace.pk)
@@ -83,9 +83,8 @@ class Renew(Kind):
             lifecycle.record(job.workspace, job.by, "workspace.renewed", data)
 
 
-def _restore(workspace, number: int, base: dict):
+def _restore(workspace, tree, number: int, base: dict):
     """The files, and what its root was made of."""
     target = find_snapshot(workspace, number)
-    tree, journal = snapshots.live_tree(workspace), snapshots.journal_of(workspace)
-    snapshots.store_of(workspace).restore(target.tree_hex, tree, journal=journal)
+    snapshots.store_of(workspace).restore(target.tree_hex, tree, journal=snapshots.journal_of(workspace))
     Workspace.objects.filter(pk=workspace.pk).update(base=base)

@@ -12,7 +12,7 @@ from workspaces.runner import snapshots
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.kinds.ends import bring_down, end_run
 from workspaces.runner.kinds.starts import bring_up
-from workspaces.store import StoreError, recover
+from workspaces.store import StoreError
 
 BY_STAT = "size and times, and content where these differ"
 BY_CONTENT = "every byte"
@@ -34,14 +34,19 @@ class Resume(Kind):
             await _ended_unseen(job)
         elif not is_up:
             await end_run(job, "The runner stopped while it was brought up.")
-        async with job.lock():
-            await job.thread(recover, snapshots.journal_of(workspace))
-            await _pay_what_is_owed(job)
-            proof, alarm = await proven(job, full=bool(job.args.get("full")))
-        failpoint("resume.proved")
-        run = await bring_up(job)
+        seen = {}
+
+        async def look():
+            async with job.lock(), job.live():
+                await job.recover_tree()
+                await _pay_what_is_owed(job)
+                seen["proof"], seen["alarm"] = await proven(job, full=bool(job.args.get("full")))
+            failpoint("resume.proved")
+
+        run = await bring_up(job, first=look)
         drift = await job.thread(drift_of, workspace)
-        return {"ok": True, "run": str(run.pk), "proof": proof, "alarm": alarm, "drift": drift and drift.as_json()}
+        memory = _memory_words(job, run)
+        return {"ok": True, "run": str(run.pk), **seen, "memory": memory, "drift": drift and drift.as_json()}
 
     def finish(self, job, outcome):
         workspace = job.workspace
@@ -60,6 +65,7 @@ class Resume(Kind):
             "workspace": workspace.key,
             "resumed_at": now.isoformat(),
             "proof": proof,
+            "memory": outcome["memory"],
             **made_with(workspace.environment),
             "image_digest": workspace.base.get("digest"),
             "setup_layer": workspace.base.get("layer_digest"),
@@ -67,7 +73,14 @@ class Resume(Kind):
         }
         Manifest.objects.create(run_id=outcome["run"], body=body, sha256=hashlib.sha256(canonical(body)).hexdigest())
         verb = "workspace.resumed" if not proof["differ"] else "workspace.proof_failed"
-        lifecycle.record(workspace, job.by, verb, proof | {"drift": outcome["drift"]})
+        lifecycle.record(workspace, job.by, verb, proof | {"drift": outcome["drift"], "memory": outcome["memory"]})
+
+
+def _memory_words(job, run) -> str | None:
+    """Whether its programs went on, in words; None where no pause keeps any."""
+    if not job.driver.capabilities.memory:
+        return None
+    return "its programs went on" if not run.cold else f"it was booted: {run.why_cold}"
 
 
 async def _is_up(job) -> bool:
@@ -103,8 +116,8 @@ class Prove(Kind):
         if workspace.state not in (State.PAUSED, State.STOPPED):
             return {"ok": False, "reason": f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}."}
         await job.started()
-        async with job.lock():
-            await job.thread(recover, snapshots.journal_of(workspace))
+        async with job.lock(), job.live():
+            await job.recover_tree()
             await _pay_what_is_owed(job)
             proof, alarm = await proven(job, full=True)
         return {"ok": True, "proof": proof, "alarm": alarm}
@@ -118,7 +131,8 @@ class Prove(Kind):
 
 async def proven(job: Job, *, full: bool = False) -> tuple[dict, dict]:
     """(the proof, the alarm or {}): what was found is kept as a snapshot of its own before anything can change it."""
-    proof = await job.thread(prove, job.workspace, full=full, lend=False)
+    async with job.live() as tree:
+        proof = await job.thread(prove, job.workspace, tree, full=full, lend=False)
     if not proof["differ"]:
         return proof, {}
     try:
@@ -134,12 +148,11 @@ def note_proof(workspace, proof: dict, alarm: dict):
     rows.update(proof=proof, **({"alarm": alarm} if alarm else {}))
 
 
-def prove(workspace, *, full: bool = False, lend: bool = True) -> dict:
+def prove(workspace, tree, *, full: bool = False, lend: bool = True) -> dict:
     """{at, snapshot, entries, differ, names, how}: the live tree and the newest snapshot; `lend` as for the store."""
     if workspace.head is None:
         return {"at": clock.now().isoformat(), "snapshot": None, "entries": 0, "differ": 0, "names": [], "how": "none"}
-    store, tree = snapshots.store_of(workspace), snapshots.live_tree(workspace)
-    found = store.compare(workspace.head.tree_hex, tree, full=full, lend=lend)
+    found = snapshots.store_of(workspace).compare(workspace.head.tree_hex, tree, full=full, lend=lend)
     return {
         "at": clock.now().isoformat(),
         "snapshot": workspace.head.number,

@@ -1,7 +1,8 @@
 """Create, and what brings a workspace up."""
 
-import os
+import logging
 import shutil
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
@@ -10,47 +11,28 @@ from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
 from workspaces import capacity, isolation, lifecycle, network, places, secrets, sources, uploads
-from workspaces.drivers.base import DriverError, Limits, RunSpec
+from workspaces.drivers.base import DriverError
 from workspaces.models import Run, Runner, Snapshot, State, Workspace
 from workspaces.runner import programs, roots, snapshots
 from workspaces.runner.job import Job, Kind
+from workspaces.runner.specs import spec_of, uid_of
 from workspaces.store import StoreError, import_archive
+
+logger = logging.getLogger("handrail.runner")
 
 
 class Failed(DriverError):
     """Why a workspace could not be made, in words."""
 
 
-def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpec:
-    """What the driver is asked to start for a workspace."""
-    limits = workspace.environment.limits
-    env = {"HANDRAIL_WORKSPACE": workspace.key}
-    if network.is_led(workspace):
-        env |= network.environment_variables()
-    return RunSpec(
-        run_id=str(run_id),
-        workspace_id=str(workspace.pk),
-        key=workspace.key,
-        workspace=tree or places.tree_of(workspace),
-        home=home or places.folder_of(workspace.pk) / "home",
-        limits=Limits(limits.get("memory_bytes"), limits.get("cpus"), limits.get("pids"), limits.get("disk_bytes")),
-        env=env,
-        phase=phase,
-        image=workspace.base.get("layer_digest") or workspace.base.get("digest"),
-        **_uid(workspace),
-    )
+async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
+    """Start the agent phase: the Run's row first, then the driver.
 
-
-def _uid(workspace) -> dict:
-    # Only root can give a workspace a uid of its own; an ordinary user's workloads run as that user.
-    if os.geteuid() != 0:
-        return {}
-    path = workspace.source.get("path")
-    return {"uid": os.stat(path).st_uid if path else workspace.uid}
-
-
-async def bring_up(job: Job, run_id=None) -> Run:
-    """Start the agent phase: the Run's row first, then the driver."""
+    `first()` is done while the files can be reached and none of the workspace's programs move.
+    """
+    in_guest = job.driver.capabilities.guest_files  # only one that is up can be asked for its files
+    if first is not None and not in_guest:
+        await first()
     _must_hold_enough(job)
     if changed := await roots.ensure(job, run_set_up):
         await job.record("workspace.root_changed", {"words": changed})
@@ -60,14 +42,41 @@ async def bring_up(job: Job, run_id=None) -> Run:
     spec = spec_of(job.workspace, run.pk)
     try:
         await job.driver.prepare(spec)
-        owner = await job.driver.start(spec)
-    except DriverError:
-        await job.thread(_never_up, run)
+        owner = await _start(job, spec, run)
+        if first is not None and in_guest:
+            await first()
+    except (DriverError, StoreError, Problem):
+        await _give_up(job, run)
         raise
     failpoint("up.started")
     await job.daemon.network.open_for_run(run, owner, job.workspace)
+    if job.driver.capabilities.memory:
+        await job.driver.thaw(owner)
     await job.thread(_up, run, owner)
+    job.daemon.warm(job.driver, spec)
     return run
+
+
+async def _start(job: Job, spec, run: Run):
+    """Go on from kept memory, with its programs frozen, where there is one that fits; else boot."""
+    run.why_cold = await job.driver.why_no_memory(spec)
+    if not run.why_cold:
+        try:
+            owner = await job.driver.resume(spec)
+            run.cold = False
+            return owner
+        except DriverError as error:
+            run.why_cold = str(error)
+            logger.warning("%s boots, its memory could not be used: %s", job.workspace.key, error)
+    return await job.driver.start(spec)
+
+
+async def _give_up(job: Job, run: Run):
+    owner = await job.daemon.owner_of(job.driver, run.pk)
+    if owner is not None:
+        await job.driver.stop(owner, grace_s=0.0)
+        await job.driver.clear(owner)
+    await job.thread(_never_up, run)
 
 
 def _must_hold_enough(job: Job):
@@ -96,6 +105,7 @@ def _up(run, owner):
     Run.objects.filter(pk=run.pk).update(
         owner={"host": owner.host, "boot_id": owner.boot_id, "pid": owner.pid, "start_time": owner.start_time},
         ready_at=clock.now(),
+        cold=run.cold,
     )
 
 
@@ -106,8 +116,6 @@ class Create(Kind):
         await job.started()
         await job.thread(_settle_here, job.effect)
         workspace = await job.refresh()
-        if job.driver.capabilities.guest_files:
-            return {"ok": False, "reason": "Workspaces whose files lie on a disk of their own cannot be made yet."}
         try:
             await job.progress(step="files")
             await job.thread(_make_tree, workspace)
@@ -119,12 +127,7 @@ class Create(Kind):
             if workspace.environment.setup and "fork" not in workspace.source:
                 await job.thread(_move, workspace, State.CREATING, State.SETTING_UP, job.by)
                 await set_up(job)
-            await job.progress(step="snapshot")
-            await job.snapshot("fork" if "fork" in workspace.source else "setup")
-            failpoint("create.snapshot")
-            if workspace.baseline is None:
-                await job.thread(_set_baseline, workspace)
-            note = await _up_or_why_not(job)
+            note = await _up_or_why_not(job, partial(_first_snapshot, job))
         except (Failed, sources.CloneFailed, DriverError, StoreError, Problem) as error:
             return {"ok": False, "reason": str(error)}
         return {"ok": True, "note": note}
@@ -205,10 +208,32 @@ def _strict(shell: str, script: str) -> list[str]:
     return [shell, "-eu", *(["-o", "pipefail"] if shell.endswith("/bash") else []), "-c", script]
 
 
-async def _up_or_why_not(job) -> str:
+async def _first_snapshot(job):
+    workspace = job.workspace
+    if "fork" in workspace.source:
+        await _take_over(job)
+    await job.progress(step="snapshot")
+    await job.snapshot("fork" if "fork" in workspace.source else "setup")
+    failpoint("create.snapshot")
+    if workspace.baseline is None:
+        await job.thread(_set_baseline, workspace)
+
+
+async def _take_over(job):
+    """The files of the snapshot that it was forked from, as its own, whose ever they were in the other one."""
+    workspace = job.workspace
+    origin = await job.thread(Snapshot.objects.get, pk=workspace.source["fork"]["id"])
+    store, journal = snapshots.store_of(workspace), snapshots.journal_of(workspace)
+    uid = None if job.driver.capabilities.guest_files else uid_of(workspace).get("uid")  # a guest has users of its own
+    owner = None if uid is None else (uid, uid)
+    async with job.live() as tree:
+        await job.thread(store.restore, origin.tree_hex, tree, journal=journal, owner=owner)
+
+
+async def _up_or_why_not(job, first) -> str:
     """A folder of the user is of use without a run as well: it is gated and snapshotted, only commands need one."""
     try:
-        await bring_up(job)
+        await bring_up(job, first=first)
         return ""
     except DriverError as error:
         if job.driver.capabilities.isolation != "none":
@@ -222,20 +247,13 @@ def _settle_here(effect):
 
 
 def _make_tree(workspace):
-    """The files at the start; whatever a failed attempt left is removed first."""
+    """The files at the start, but for a fork's; whatever a failed attempt left is removed first."""
     if workspace.source.get("path"):
         places.make_folders(workspace)
         return
     tree = places.make_folders(workspace) / "tree"
     _fresh(tree)
-    if fork := workspace.source.get("fork"):
-        origin = Snapshot.objects.get(pk=fork["id"])
-        store = snapshots.store_of(workspace)
-        uid = _uid(workspace).get("uid")
-        owner = (uid, uid) if uid is not None else None  # its files are its own, whose ever they were in the other one
-        tree, journal = snapshots.live_tree(workspace), snapshots.journal_of(workspace)
-        store.restore(origin.tree_hex, tree, journal=journal, owner=owner)
-    elif upload := workspace.source.get("upload"):
+    if upload := workspace.source.get("upload"):
         with open(uploads.find(workspace.team_id, upload), "rb") as archive:
             import_archive(archive, tree, uploads.LIMITS)
     elif "git" in workspace.source:

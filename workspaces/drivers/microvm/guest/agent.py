@@ -39,7 +39,7 @@ from streams import Line, LineLost, Stream  # noqa: E402
 
 PROTOCOL = 1
 DISKS = "/run/handrail/disks"
-TREE, JOURNAL = f"{DISKS}/workspace/tree", f"{DISKS}/workspace/journal"
+TREE, JOURNAL, HOME = f"{DISKS}/workspace/tree", f"{DISKS}/workspace/journal", f"{DISKS}/home/tree"
 TREE_SERVER = [sys.executable, "-I", "-S", os.path.join(HERE, "tree.pyz"), TREE]
 INIT_SOCKET = "/run/handrail/init.sock"
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
@@ -333,7 +333,9 @@ class Agent:
                 if not poll.poll(0):  # nothing to hear of: somebody is connected
                     break
                 time.sleep(0.01)
-            self.server = subprocess.Popen([*TREE_SERVER, "--journal", JOURNAL], stdin=port, stdout=port, cwd="/")
+            self.server = subprocess.Popen(
+                [*TREE_SERVER, "--journal", JOURNAL, "--home", HOME], stdin=port, stdout=port, cwd="/"
+            )
         finally:
             os.close(port)
 
