@@ -177,6 +177,8 @@ class Scale:
 
 def _names_in(index: bytes) -> frozenset:
     """The paths in a git index; pygit2 wants a name, so it gets one that no file system has."""
+    import pygit2  # as above
+
     fd = os.memfd_create("index")
     try:
         with open(fd, "wb", closefd=False) as file:
