@@ -34,6 +34,7 @@ def chance(request, seed) -> random.Random:
 @pytest.fixture(scope="package")
 def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
-    running = Desk(folder / "home", folder)
+    engine = os.environ.get("HANDRAIL_TEST_DOCKER_HOST")
+    running = Desk(folder / "home", folder, **({"HANDRAIL_DOCKER_HOST": engine} if engine else {}))
     yield running
     running.product.clean_up()

@@ -12,6 +12,7 @@ import time
 import urllib.parse
 import urllib.request
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.product import CHECKOUT, Answer, Product
@@ -28,10 +29,11 @@ KILLS = 4  # of one start: the supervisor pauses twice as long before each next 
 class Desk:
     """`asked` is all that the agent was told to be accepted: {action id: tag}."""
 
-    def __init__(self, home: Path, cartridges: Path):
+    def __init__(self, home: Path, cartridges: Path, **environment):
         self.cartridges = cartridges
-        armed = ",".join(f"{point}:{cartridges / point}" for point in POINTS + LIFE_POINTS)
-        self.product = Product(home, HANDRAIL_FAILPOINT=armed)
+        armed = [f"{point}:{cartridges / point}" for point in POINTS + LIFE_POINTS]
+        armed += [f"{point}=stop:{cartridges / point}.stop" for point in LIFE_POINTS]
+        self.product = Product(home, HANDRAIL_FAILPOINT=",".join(armed), **environment)
         self.product.start()
         self.agent = self.product.agent_token("steady")
         self.person = self.product.person_token("rita", "lead")
@@ -116,6 +118,20 @@ class Desk:
             return call()
         except OSError as error:
             return error
+
+    @contextmanager
+    def standing_at(self, point: str, call):
+        """Make the call, and hold the runner at the point as long as this lasts."""
+        flag = f"{point}.stop"
+        self.arm(flag)
+        call()
+        self.tells(lambda: self.has_fired(flag) or f"{point} was never reached", within=60)
+        runner = self.product.part_pid("runner")
+        try:
+            self.tells(lambda: (state := state_of(runner)) == "T" or f"the runner is {state}", within=20)
+            yield
+        finally:
+            os.kill(runner, signal.SIGCONT)
 
     def _spare_the_supervisor(self):
         """It pauses longer each time; a fresh one starts at once, and that is a restart more to live through."""
@@ -247,3 +263,8 @@ class Desk:
 
 def new_tag() -> str:
     return f"t-{uuid.uuid4().hex[:12]}"
+
+
+def state_of(pid: int) -> str:
+    """As the kernel has it: T for one that is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,12 +1,21 @@
-"""kill -9 of the runner at each step of create, pause, stop, resume, restore and reset: nothing lost, nothing twice.
+"""kill -9 at each step of create, pause, stop, resume, restore and reset: nothing lost, nothing twice.
 
-One round takes a few of the steps by chance; with HANDRAIL_TEST_ROUNDS above 1 each round takes all of them.
+What is killed is the runner, the workspace's first process, or the Docker engine. One round takes a few of the steps
+by chance; with HANDRAIL_TEST_ROUNDS above 1 each round takes all of them.
 """
 
 import json
+import os
+import signal
 import uuid
+from contextlib import contextmanager
 
+import pytest
+
+from tests.drivers.runs import IMAGES, why_not
+from tests.engine import Engine, lacks, make_busybox
 from tests.faults.conftest import ROUNDS
+from tests.faults.desk import Desk
 from tests.store.compare_trees import describe
 from workspaces.drivers.base import Owner, start_time
 
@@ -19,14 +28,33 @@ STEPS = [
     *(("resume", point) for point in UP),
     *((verb, point) for verb in ("restore", "reset") for point in BACK),
 ]
-AT_ONCE = 3  # steps of a single round
+# Those at which the workspace has a first process; and one of each kind for its engine.
+INHABITED = [("create", "up.started"), ("resume", "up.started"), *(("restore", point) for point in BACK)]
+ENGINE_STEPS = [step for step in STEPS if step[0] not in ("stop", "reset")]
+pytestmark = [] if ROUNDS == 1 else [pytest.mark.timeout(0)]  # a long run takes as long as it takes
+AT_ONCE = 2  # steps of a single round
+AT_REST = ("paused", "stopped", "failed")
+
+
+@pytest.fixture(params=["sandbox", "docker"])
+def wish(request, require) -> dict:
+    """What a workspace of each driver is asked for with."""
+    if request.param == "docker":
+        if why := why_not("docker", with_image=True):
+            require("docker", why)
+        return {"driver": "docker", "image": IMAGES["docker"]}
+    return {}
+
+
+def taken(chance, steps, at_once=AT_ONCE) -> list:
+    return steps if ROUNDS > 1 else chance.sample(steps, at_once)
 
 
 class Life:
     """One workspace under fire: its tree, and what may be said of it after each fault."""
 
-    def __init__(self, desk):
-        self.desk, self.key = desk, f"life-{uuid.uuid4().hex[:8]}"
+    def __init__(self, desk, wish):
+        self.desk, self.wish, self.key = desk, wish, f"life-{uuid.uuid4().hex[:8]}"
 
     def call(self, method, path="", body=None):
         answer = self.desk.insist(method, f"/workspaces/{self.key}{path}", self.desk.agent, body)
@@ -58,7 +86,7 @@ class Life:
         return self._tree
 
     def create(self):
-        self.desk.insist("POST", "/workspaces", self.desk.agent, {"key": self.key})
+        self.desk.insist("POST", "/workspaces", self.desk.agent, {"key": self.key, **self.wish})
 
     def make(self):
         self.create()
@@ -72,6 +100,8 @@ class Life:
         """Up, by one Run and no other; commands run; and it sleeps and wakes with nothing different."""
         assert self.settled()["state"] == "ready"
         self.run("echo on >> log")
+        # What a start has left that was interrupted is cleared within a minute.
+        self.desk.tells(lambda: len(self.owners()) == 1, within=60)
         [owner] = self.owners()
         assert start_time(owner.pid) == owner.start_time
         self.call("POST", "/pause")
@@ -82,26 +112,142 @@ class Life:
         assert (woken["state"], woken["proof"]["differ"], woken["alarm"], woken["owed"]) == ("ready", 0, {}, "")
 
 
+def described(life):
+    return describe(life.tree)
+
+
 def fire(desk, point, call):
     desk.survives(point, call)
     return lambda: desk.tells(lambda: desk.has_fired(point) or f"{point} was never reached", within=60)
 
 
-def test_killed_at_a_step_of_its_life(desk, chance, seed, one_round):
-    steps = STEPS if ROUNDS > 1 else chance.sample(STEPS, AT_ONCE)
-    life = Life(desk)
+def test_the_runner_killed_at_a_step(desk, wish, chance, seed, one_round):
+    life = Life(desk, wish)
     life.make()
-    for verb, point in steps:
-        try:
+    for verb, point in taken(chance, STEPS):
+        with noted(seed, f"{verb}, the runner killed at {point}", desk):
             {"create": killed_in_create}.get(verb, killed_in_a_move)(life, verb, point)
-        except AssertionError as error:
-            error.add_note(f"seed {seed}: {verb} killed at {point}\n{desk.product.log[-3000:]}")
-            raise
     desk.check(seed)
 
 
+def test_its_first_process_killed_at_a_step(desk, wish, chance, seed, one_round):
+    life = Life(desk, wish)
+    life.make()
+    for verb, point in taken(chance, INHABITED, 1):
+        with noted(seed, f"{verb}, its first process killed at {point}", desk):
+            struck_in_a_move(life, verb, point, lambda one: os.kill(one.owners()[0].pid, signal.SIGKILL))
+    desk.check(seed)
+
+
+@pytest.fixture(scope="module")
+def engine(require):
+    """An engine of its own, to be killed."""
+    if why := lacks():
+        require("engine", why)
+    running = Engine()
+    try:
+        running.start()
+        yield running
+    finally:
+        running.clean_up()
+
+
+@pytest.fixture(scope="module")
+def held(engine, tmp_path_factory):
+    """A desk whose workspaces live on that engine: (desk, what to ask for)."""
+    folder = tmp_path_factory.mktemp("held")
+    desk = Desk(folder / "home", folder, HANDRAIL_DOCKER_HOST=engine.address)
+    try:
+        yield desk, {"driver": "docker", "image": make_busybox(engine.address)}
+    finally:
+        desk.product.clean_up()
+
+
+def test_the_engine_killed_at_a_step(held, engine, chance, seed, one_round):
+    desk, wish = held
+    life = Life(desk, wish)
+    life.make()
+
+    def strike(_one):
+        engine.stop(signal.SIGKILL)
+
+    for verb, point in taken(chance, ENGINE_STEPS):
+        with noted(seed, f"{verb}, the engine killed at {point}", desk):
+            struck_in_a_move(life, verb, point, strike, engine.start)
+    desk.check(seed)
+
+
+def test_an_engine_that_is_away_is_said_and_nothing_is_lost(held, engine):
+    desk, wish = held
+    life = Life(desk, wish)
+    life.make()
+    engine.stop()
+    desk.tells(lambda: bool(life.settled()["reason"]), within=60)
+    lost = life.settled()
+    assert lost["state"] == "ready"
+    assert lost["reason"].startswith("It cannot be reached now; nothing is lost")
+    assert "The Docker engine" in lost["reason"]
+    engine.start()
+    desk.tells(lambda: life.settled()["state"] == "stopped", within=60)
+    assert "its first process was killed or crashed" in life.settled()["reason"]
+    life.call("POST", "/resume")
+    life.is_whole()
+
+
+@contextmanager
+def noted(seed, words, desk):
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note(f"seed {seed}: {words}\n{desk.product.log[-3000:]}")
+        raise
+
+
+def struck_in_a_move(life, verb, point, strike, afterwards=lambda: None):
+    """The runner is held at the point, something else dies, and the runner goes on: what it says later is true."""
+    if verb == "create":
+        life = Life(life.desk, life.wish)
+        asked = life.create
+    elif verb == "resume":
+        life.call("POST", "/pause")
+        assert life.settled()["state"] == "paused"
+        asked = lambda: life.call("POST", "/resume")  # noqa: E731
+    elif verb == "restore":
+        number = life.call("POST", "/snapshots").json["number"]
+        asked = lambda: life.call("POST", f"/snapshots/{number}/restore")  # noqa: E731
+    else:
+        asked = lambda: life.call("POST", f"/{verb}")  # noqa: E731
+    before = edited = None if verb == "create" else described(life)
+    if verb == "restore":
+        life.run("echo two > d/e/one; rm d/e/link; mkdir new; echo new > new/new")
+        edited = described(life)
+    with life.desk.standing_at(point, asked):
+        strike(life)
+    life.settled()
+    afterwards()
+    # Whatever it was at that moment, it comes to rest, with a reason, and nothing of it is lost.
+    life.desk.tells(lambda: (found := life.settled())["state"] in AT_REST or json.dumps(found), within=60)
+    found = life.settled()
+    assert found["reason"] or found["state"] == "paused", found
+    if found["state"] == "failed":
+        life.call("POST", "/retry")
+    else:
+        if before is not None:
+            assert described(life) in (before, edited)
+        life.call("POST", "/resume")
+    woken = life.settled()
+    assert (woken["state"], woken["alarm"]) == ("ready", {}), woken
+    if verb == "create":
+        life.fill()
+    elif point in ("restore.placed", "restore.back"):
+        assert described(life) == before
+    else:
+        assert described(life) in (before, edited)
+    life.is_whole()
+
+
 def killed_in_create(life, verb, point):
-    made = Life(life.desk)
+    made = Life(life.desk, life.wish)
     reached = fire(made.desk, point, made.create)
     made.create()  # a client that insists
     found = made.settled()
@@ -119,10 +265,10 @@ def killed_in_a_move(life, verb, point):
         life.call("POST", "/pause")
         assert life.settled()["state"] == "paused"
     number = life.call("POST", "/snapshots").json["number"] if verb == "restore" else 1
-    before = describe(life.tree)
+    before = described(life)
     if verb in ("restore", "reset"):
         life.run("echo two > d/e/one; rm d/e/link; mkdir new; echo new > new/new")
-    edited = describe(life.tree)
+    edited = described(life)
     path = f"/snapshots/{number}/restore" if verb == "restore" else f"/{verb}"
     reached = fire(life.desk, point, lambda: life.desk.call("POST", f"/workspaces/{life.key}{path}", life.desk.agent))
     found = life.settled()
@@ -130,19 +276,19 @@ def killed_in_a_move(life, verb, point):
     state = {"pause": "paused", "stop": "stopped"}.get(verb, "ready")
     assert found["state"] == state, json.dumps(found)
     if verb == "restore":
-        assert describe(life.tree) == before
+        assert described(life) == before
     elif verb == "reset":
         # Back at the empty folder; and that is undone as it was.
-        assert set(describe(life.tree)[0]) == {b""}
+        assert set(described(life)[0]) == {b""}
         safety = next(row for row in life.call("GET", "/snapshots").json["snapshots"] if row["kind"] == "safety")
         life.call("POST", f"/snapshots/{safety['number']}/restore")
         assert life.settled()["state"] == "ready"
-        assert describe(life.tree) == edited
+        assert described(life) == edited
     else:
-        assert describe(life.tree) == before
+        assert described(life) == before
     if state != "ready":
         assert life.owners() == []
         life.call("POST", "/resume")
         assert life.settled()["alarm"] == {}
-        assert describe(life.tree) == before
+        assert described(life) == before
     life.is_whole()

@@ -7,8 +7,7 @@ import uuid
 import pytest
 
 from tests.drivers.runs import IMAGES, OPTIONS, Blocking
-from tests.engine import Client, Engine, lacks, make_busybox
-from tests.workspaces.conftest import Desk
+from tests.engine import Client
 from workspaces.drivers.base import DriverError, get_driver
 
 IMAGE = IMAGES["docker"]
@@ -137,31 +136,3 @@ def test_a_container_removed_behind_our_back_ends_with_a_reason_and_comes_back(d
     desk.post(f"/workspaces/{key}/resume", expect=202)
     desk.settled(key)
     assert desk.run(key, "cat note") == b"kept\n"
-
-
-def test_an_engine_that_is_lost_loses_nothing(new_product, require):
-    if why := lacks():
-        require("engine", why)
-    engine = Engine()
-    try:
-        engine.start()
-        image = make_busybox(engine.address)
-        product = new_product(HANDRAIL_DOCKER_HOST=engine.address)
-        product.start()
-        desk = Desk(product, product.agent_token())
-        desk.create("held", driver="docker", image=image)
-        desk.run("held", "echo kept > note")
-        engine.stop()
-        lost = eventually(lambda: (w := desk.get("/workspaces/held").json)["reason"] and w)
-        assert lost["state"] == "ready"
-        assert lost["reason"].startswith("It cannot be reached now; nothing is lost")
-        assert "The Docker engine" in lost["reason"]
-        engine.start()
-        ended = eventually(lambda: (w := desk.get("/workspaces/held").json)["state"] == "stopped" and w)
-        assert "its first process was killed or crashed" in ended["reason"]
-        desk.post("/workspaces/held/resume", expect=202)
-        desk.settled("held")
-        assert desk.run("held", "cat note") == b"kept\n"
-        product.clean_up()
-    finally:
-        engine.clean_up()

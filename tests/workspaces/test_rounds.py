@@ -20,6 +20,9 @@ ROUNDS = max(2, int(os.environ.get("HANDRAIL_TEST_ROUNDS", "2")))
 EDITS = 100
 
 
+pytestmark = [] if ROUNDS == 2 else [pytest.mark.timeout(0)]  # a long run takes as long as it takes
+
+
 @pytest.fixture
 def begun(desk, tmp_path) -> tuple[str, Path]:
     """A workspace with a tree to edit: (key, the folder of its tree)."""

@@ -4,6 +4,7 @@ from django.db import transaction
 
 from dashboard.failpoints import failpoint
 from workspaces import folders, history, lifecycle
+from workspaces.drivers.base import DriverError
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.runner import files, snapshots
 from workspaces.runner.job import Kind
@@ -64,10 +65,10 @@ class RestorePoint(Kind):
             try:
                 outcome = await self._put_back(job)
                 if owner is not None and outcome["ok"]:
-                    outcome["holders"] = await _holders(job, owner)
+                    outcome["holders"] = await _unless_ended(job, owner, _holders(job, owner)) or []
             finally:
                 if freezes:
-                    await job.driver.thaw(owner)
+                    await _unless_ended(job, owner, job.driver.thaw(owner))
         return outcome
 
     async def recover(self, job):
@@ -146,6 +147,16 @@ class RestorePoint(Kind):
             names = ("snapshot", "safety_snapshot", "created", "changed", "removed")
             data = {name: outcome[name] for name in names} | {"differ": outcome["proof"]["differ"]}
             lifecycle.record(job.workspace, job.by, "workspace.restored", data)
+
+
+async def _unless_ended(job, owner, asked):
+    """What was asked of the Run; None when it has ended meanwhile: the files are in place all the same."""
+    try:
+        return await asked
+    except DriverError:
+        if await job.driver.alive(owner):
+            raise
+        return None
 
 
 async def _holders(job, owner) -> list[dict]:
