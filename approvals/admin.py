@@ -1,6 +1,6 @@
 from django.contrib import admin
 
-from approvals.models import Action, Policy
+from approvals.models import Action, Grant, Policy
 
 
 class Shown(admin.ModelAdmin):
@@ -27,3 +27,9 @@ class ActionAdmin(Shown):
     list_display = ["__str__", "team", "title", "tier", "status", "agent", "workspace", "created_at"]
     list_filter = ["team", "status", "tier"]
     exclude = ["reasoning", "call_hash", "body_hash"]
+
+
+@admin.register(Grant)
+class GrantAdmin(Shown):
+    list_display = ["says", "team", "agent", "workspace", "by", "expires_at", "uses_left", "revoked_at"]
+    list_filter = ["team"]

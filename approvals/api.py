@@ -9,13 +9,14 @@ from django.conf import settings
 from ninja import Header, Query, Router, Schema, Status
 from pydantic import ConfigDict, Field, StringConstraints
 
-from approvals import calls, gate
+from approvals import calls, gate, grants
 from approvals.calls import Call
 from approvals.evidence import evidence_of
-from approvals.models import Action, Tier
+from approvals.models import Action, Grant, Tier
 from approvals.models import Status as ActionStatus
 from approvals.moves import policy_label
 from approvals.reading import content, current, with_all
+from dashboard import clock
 from dashboard.contract import PROBLEMS, AsyncBearer
 from dashboard.strict_json import canonical
 from dashboard.waiting import place_for, wait_for
@@ -280,6 +281,58 @@ def decide(request, action_id: UUID, body: Answer):
         comment=body.comment,
     )
     return Status(200, whole(gate.find(action_id, caller=caller)))
+
+
+class Wish(Strict):
+    """What to allow for a while, besides this one."""
+
+    digest: Digest
+    covers: Literal["exact", "folder"] = "exact"
+    minutes: Annotated[int, Field(ge=1, le=grants.MOST_MINUTES)] = 30
+    uses: Annotated[int, Field(ge=1, le=grants.MOST_USES)] = 20
+
+
+class GrantOut(Schema):
+    id: UUID
+    says: str = Field(description="what it covers")
+    agent: str
+    workspace: str | None
+    by: str
+    created_at: datetime
+    expires_at: datetime
+    uses_left: int
+    revoked_at: datetime | None
+
+
+class GrantsOut(Schema):
+    grants: list[GrantOut]
+
+
+def _grant(grant: Grant) -> dict:
+    names = {"agent": str(grant.agent), "by": grant.by.get_username()}
+    names["workspace"] = grant.workspace.key if grant.workspace else None
+    same = ("id", "says", "created_at", "expires_at", "uses_left", "revoked_at")
+    return names | {name: getattr(grant, name) for name in same}
+
+
+@router.post("/actions/{action_id}/grant", response={201: GrantOut} | PROBLEMS)
+def give_grant(request, action_id: UUID, body: Wish):
+    """Approve what the digest names, and allow its like for a while."""
+    action = gate.find(action_id, caller=request.auth)
+    return Status(201, _grant(grants.give(action, caller=request.auth, **body.dict())))
+
+
+@router.get("/grants", response={200: GrantsOut} | PROBLEMS)
+def list_grants(request):
+    """What is allowed for a while now."""
+    found = Grant.objects.visible_to(request.auth).in_force(clock.now()).order_by("expires_at")
+    return Status(200, {"grants": [_grant(g) for g in found.select_related("agent__owner", "workspace", "by")[:500]]})
+
+
+@router.post("/grants/{grant_id}/revoke", response={200: GrantOut} | PROBLEMS)
+def revoke_grant(request, grant_id: UUID):
+    """Take a grant back, and what it allowed and nobody has collected."""
+    return Status(200, _grant(grants.revoke(grant_id, caller=request.auth)))
 
 
 @router.post("/actions/{action_id}/consume", response={200: Whole} | PROBLEMS, auth=AsyncBearer())

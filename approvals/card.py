@@ -6,6 +6,7 @@ from functools import cached_property
 from django.db.models import Prefetch
 from django.urls import reverse
 
+from approvals import grants
 from approvals.calls import parsed
 from approvals.evidence import Evidence, evidence_of, is_quick
 from approvals.models import Action, Decision, Status
@@ -24,9 +25,9 @@ LINE = 240  # characters of a call in a row
 
 def for_rows(actions):
     """With all that a Card reads, in a constant number of queries."""
-    return actions.select_related("team", "agent__owner", "workspace__team", "workspace__environment").prefetch_related(
-        "revisions", Prefetch("decisions", Decision.objects.select_related("user"))
-    )
+    return actions.select_related(
+        "team", "agent__owner", "workspace__team", "workspace__environment", "grant__by"
+    ).prefetch_related("revisions", Prefetch("decisions", Decision.objects.select_related("user")))
 
 
 def cards_of(actions, caller, now) -> "list[Card]":
@@ -170,6 +171,11 @@ class Card:
     def may_answer(self) -> bool:
         """Somebody who approved may still say no while it waits for others."""
         return self.is_open and self.caller.can("decide", self.action.team_id)
+
+    @cached_property
+    def grant_offers(self) -> dict[str, str]:
+        """What may be allowed for a while from here: {name: words}."""
+        return grants.offers(self.action) if self.may_decide else {}
 
     @property
     def takes_two_taps(self) -> bool:

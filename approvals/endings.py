@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from approvals.calls import GATE
-from approvals.models import Action, Status
+from approvals.models import Action, Grant, Status
 from approvals.moves import move
 from dashboard import clock
 from dashboard.models import Actor, Event, Team
@@ -110,6 +110,7 @@ def stop_everything(team: Team, *, caller) -> dict:
                 ended_at=now,
                 result=result,
             )
+        Grant.objects.in_force(now).filter(team=team).update(revoked_at=now)
         Event.objects.record(team, actor=by, verb="team.stopped", subject=team, data={"withdrawn": withdrawn})
     commands = Command.objects.filter(workspace__team=team, effect__in=Effect.objects.open())
     ended = [programs.cancel_command(command, by=by) for command in commands.select_related("effect", "workspace")]

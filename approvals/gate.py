@@ -3,6 +3,7 @@
 Nothing is acknowledged before its event is committed; whatever is unclear is not allowed.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 
 from asgiref.sync import sync_to_async
@@ -10,11 +11,11 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Max, Q
 
-from approvals import policies
+from approvals import grants, policies
 from approvals.calls import BROKER, Call, sha256
 from approvals.endings import STOPPED, end_if_due, lift_stop, stop_everything, sweep
 from approvals.models import Action, Status, Tier
-from approvals.moves import add_revision, approve, lost, move, tell
+from approvals.moves import add_revision, approve, lost, move, policy_label, tell
 from approvals.reading import Reading, Unjudged, judge_again, judge_or_ask, with_all
 from approvals.votes import decide, extend
 from dashboard import clock
@@ -70,6 +71,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
         return known, False
     canonical = call.canonical
     found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, caller.agent.team_id, call.mcp_server)
+    grant = grants.find(call, found, caller.agent)
     failpoint("K2")
     with transaction.atomic():
         # The lock makes numbers, the limit, the stop and "the same call" one decision.
@@ -77,7 +79,8 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
         known = _same_key(call, caller.agent) or _same_call(call, caller.agent)
         if known is None:
             _refuse_when_stopped(team)
-            action = _insert(call, canonical, found, caller, team, expires_in)
+            grant = grant if grant and grants.use(grant) else None
+            action = _insert(call, canonical, found, caller, team, expires_in, grant)
     if known:
         return end_if_due(known), False
     failpoint("K1")
@@ -115,10 +118,12 @@ def _refuse_when_stopped(team):
         raise conflict(STOPPED, code="stopped")
 
 
-def _insert(call: Call, canonical: bytes, found: Reading, caller, team, expires_in: int) -> Action:
+def _insert(call: Call, canonical: bytes, found: Reading, caller, team, expires_in: int, grant) -> Action:
     agent, now = caller.agent, clock.now()
     mine = Action.objects.filter(team=team)
-    if found.waits and mine.pending().count() >= settings.HANDRAIL_PENDING_LIMIT:
+    if grant:
+        found = replace(found, reasons=[grants.words(grant), *found.reasons])
+    elif found.waits and mine.pending().count() >= settings.HANDRAIL_PENDING_LIMIT:
         raise Problem(429, f"{settings.HANDRAIL_PENDING_LIMIT:,} actions wait for a person already. Ask again later.")
     action = Action(
         team=team,
@@ -137,6 +142,7 @@ def _insert(call: Call, canonical: bytes, found: Reading, caller, team, expires_
         undo=found.undo,
         digest=sha256(canonical),
         policy=found.policy,
+        grant=grant,
         quorum=found.quorum,
         created_at=now,
         expires_at=now + timedelta(seconds=expires_in),
@@ -150,10 +156,10 @@ def _insert(call: Call, canonical: bytes, found: Reading, caller, team, expires_
 
 
 def _first_answer(action: Action, found: Reading, now):
-    """What the policy says by itself: allowed, forbidden, or a person is asked."""
+    """What the policy or a grant says by itself: allowed, forbidden, or a person is asked."""
     pending = Q(status=Status.PENDING, digest=action.digest)
-    by = Actor.system(f"policy {found.policy.number}" if found.policy else "policy")
-    if found.is_allowed:
+    by = Actor.system(policy_label(action))
+    if found.is_allowed or action.grant:
         approve(action, verb="action.allowed", by=by, when=pending)
     elif found.tier == Tier.FORBIDDEN:
         move(action, Status.DENIED, verb="action.denied", by=by, when=pending, decided_at=now, ended_at=now)

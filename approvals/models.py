@@ -97,6 +97,9 @@ class Action(models.Model):
     revision = models.PositiveIntegerField(default=1)  # number of the current one
     digest = models.CharField(max_length=64)  # of the current revision, SHA-256 hex
     policy = models.ForeignKey(Policy, models.PROTECT, null=True, blank=True, related_name="+")
+    grant = models.ForeignKey(
+        "Grant", models.RESTRICT, null=True, blank=True, related_name="actions"
+    )  # that allowed it
     quorum = models.PositiveSmallIntegerField(default=1)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
@@ -180,21 +183,34 @@ class Decision(models.Model):
         return f"{self.verdict} by {self.user}"
 
 
+class GrantQuerySet(models.QuerySet):
+    def visible_to(self, who):
+        grants = self.filter(team_id__in=who.team_ids)
+        return grants if who.is_person else grants.filter(agent=who.agent.pk)
+
+    def in_force(self, now):
+        return self.filter(revoked_at=None, expires_at__gt=now, uses_left__gt=0)
+
+
 class Grant(models.Model):
-    """A time-boxed, counted, revocable permission: rules that hold for a while."""
+    """A time-boxed, counted, revocable permission (approvals/grants.py says what one covers)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="grants")
     agent = models.ForeignKey(Agent, models.CASCADE, null=True, blank=True, related_name="grants")
     workspace = models.ForeignKey(Workspace, models.CASCADE, null=True, blank=True, related_name="grants")
-    rules = models.JSONField(default=list)
+    rules = models.JSONField(default=list)  # {call, why} or {rule, asked_by}
+    says = models.CharField(max_length=300, default="")  # what it covers, written by the server
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     uses_left = models.PositiveIntegerField()
     revoked_at = models.DateTimeField(null=True, blank=True)
 
-    objects = OfTeamQuerySet.as_manager()
+    objects = GrantQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["agent", "expires_at"], name="grant_by_agent")]
 
     def __str__(self):
         return f"grant of {self.by}"

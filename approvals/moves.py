@@ -125,6 +125,9 @@ def winner(action: Action) -> dict | None:
 
 
 def policy_label(action: Action) -> str:
+    """Who allowed or forbade it where no person looked at it."""
+    if action.grant_id:
+        return f"a grant of {action.grant.by.get_username()}"
     return f"policy {action.policy.number}" if action.policy_id else "policy"
 
 

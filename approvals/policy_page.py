@@ -8,8 +8,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from approvals import policies
 from approvals.forms import ExactField
-from approvals.models import Policy
+from approvals.models import Grant, Policy
 from approvals.policy import MODES, TIERS, PolicyError, classify
+from dashboard import clock
 from dashboard.models import Team
 from dashboard.pages import carry_out, must, signed_in
 from dashboard.problems import Problem
@@ -49,6 +50,11 @@ def policy(request):
             "versions": versions[:20],
             "tried": tried,
             "verdict": _try(tried, active) if tried.strip() else None,
+            "grants": Grant.objects.in_force(clock.now())
+            .filter(team=team)
+            .select_related("agent__owner", "workspace", "by")
+            .order_by("expires_at")[:100],
+            "may_decide": request.caller.can("decide", team),
             "may_write": request.caller.can("write_policy", team),
             **_rules(active),
         },

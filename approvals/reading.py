@@ -1,6 +1,7 @@
 """What the policy in force says of a call. Whatever goes wrong here asks a person."""
 
 import logging
+import re
 from dataclasses import dataclass, field, replace
 
 from django.db.models import Prefetch
@@ -9,6 +10,7 @@ from approvals import policies
 from approvals.calls import parsed, root_of
 from approvals.context import AWAY, changes_files, context_for, home_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
+from approvals.policy import Policy as RuleSet
 from approvals.policy import classify
 
 logger = logging.getLogger("handrail.gate")
@@ -16,6 +18,8 @@ logger = logging.getLogger("handrail.gate")
 ALLOWED = (Tier.LOW, Tier.MEDIUM)
 PEOPLE = {Tier.CRITICAL: 2}  # how many different people must approve; everything else that waits needs one
 TITLE = 300
+# A name and password in an address: the title goes to the log, which nobody can take anything out of again.
+CREDENTIALS = re.compile(r"//[^/\s@]+@")
 # Handrail's own verbs (approvals.verbs), which no rule can allow: {tool: headline}.
 OWN_VERBS = {
     "Handrail.Delete": "Move the workspace {key} to the trash",
@@ -76,7 +80,7 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, mcp_s
             tier=Tier(verdict.tier).value,
             reasons=[str(reason) for reason in verdict.reasons],
             undo=verdict.undo if verdict.undo in ("yes", "partly") else "no",
-            title=(verdict.title or f"Use {tool}")[:TITLE],
+            title=CREDENTIALS.sub("//…@", verdict.title or f"Use {tool}")[:TITLE],
             rule=(verdict.rule or "")[:500],
             commands=verdict.commands,
             policy=policy,
@@ -98,6 +102,18 @@ def _verdict(tool: str, arguments: dict, cwd: str, workspace, policy, mcp_server
     context = context_for(tool, arguments, cwd, workspace, first.commands, mcp_server)
     verdict = classify(tool, arguments, **world, context=context.known) if context.known else first
     return verdict, context.away
+
+
+def covered(rules: list[str], tool: str, arguments: dict, cwd: str | None, workspace) -> bool:
+    """Whether these rules alone would let the call through; what cannot be found out is not covered."""
+    only = RuleSet.of_rules(rules)
+    try:
+        verdict, away = _verdict(tool, arguments, cwd or root_of(workspace), workspace, only, "")
+    except Exception:
+        # As in `judge`: what breaks here asks a person.
+        logger.exception("no verdict on whether a %s call is covered", tool)
+        return False
+    return verdict.tier == Tier.LOW and not away
 
 
 def _without_workspace(reading: Reading) -> Reading:
@@ -128,7 +144,15 @@ def with_all(actions, *, bodies=True):
     """The actions with all that an answer about them needs, in a constant number of queries."""
     revisions = Revision.objects.all() if bodies else Revision.objects.defer("canonical")
     return actions.select_related(
-        "team", "agent", "agent__owner", "workspace", "workspace__environment", "policy", "effect", "snapshot_before"
+        "team",
+        "agent",
+        "agent__owner",
+        "workspace",
+        "workspace__environment",
+        "policy",
+        "effect",
+        "snapshot_before",
+        "grant__by",
     ).prefetch_related(Prefetch("revisions", revisions), Prefetch("decisions", Decision.objects.select_related("user")))
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from approvals import connect, policy_page, stop_page, views
+from approvals import connect, grant_pages, policy_page, stop_page, views
 
 urlpatterns = [
     path("waiting/", views.waiting, name="waiting"),
@@ -11,6 +11,8 @@ urlpatterns = [
     path("actions/<uuid:pk>/approve/", views.approve, name="action-approve"),
     path("actions/<uuid:pk>/deny/", views.deny, name="action-deny"),
     path("actions/<uuid:pk>/extend/", views.extend, name="action-extend"),
+    path("actions/<uuid:pk>/allow/", grant_pages.give, name="action-allow"),
+    path("grants/<uuid:pk>/revoke/", grant_pages.revoke, name="grant-revoke"),
     path("actions/<uuid:pk>/edit/", views.edit, name="action-edit"),
     path("actions/<uuid:pk>/changes/", views.changes, name="action-changes"),
     path("actions/<uuid:pk>/evidence/", views.evidence, name="action-evidence"),

@@ -32,7 +32,7 @@ OUTCOMES = {
     "denied": ("Denied", Q(status=Status.DENIED)),
     "expired": ("Expired or withdrawn", Q(status__in=[Status.EXPIRED, Status.CANCELLED])),
     "wrong": ("Failed or unclear", Q(status__in=[Status.FAILED, Status.UNCERTAIN])),
-    "asked": ("Asked a person", ~Q(tier__in=[Tier.LOW, Tier.MEDIUM])),
+    "asked": ("Asked a person", ~Q(tier__in=[Tier.LOW, Tier.MEDIUM]) & Q(grant=None)),
 }
 
 
@@ -109,7 +109,8 @@ def quiet_words(caller) -> str:
     now = timezone.now()
     agents = Agent.objects.visible_to(caller).filter(last_seen_at__gte=now - timedelta(minutes=30)).count()
     today = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
-    ran = Action.objects.visible_to(caller).filter(created_at__gte=today, tier__in=[Tier.LOW, Tier.MEDIUM]).count()
+    unasked = Q(tier__in=[Tier.LOW, Tier.MEDIUM]) | Q(grant__isnull=False)
+    ran = Action.objects.visible_to(caller).filter(unasked, created_at__gte=today).count()
     works = {0: "No agent is working", 1: "One agent is working"}.get(agents, f"{agents} agents are working")
     acted = "1 action" if ran == 1 else f"{ran:,} actions"
     return f"Nothing is waiting. {works}; {acted} ran today without asking."

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from dashboard import accounts, consumers, health, people, phone, views
+from dashboard import accounts, consumers, health, people, phone, search, views
 from dashboard.api import api
 from workspaces.consumers import TerminalSocket
 
@@ -16,6 +16,7 @@ urlpatterns = [
     path("log/", views.log, name="log"),
     path("log/proof/", views.log_proof, name="log-proof"),
     path("log/export/", views.log_export, name="log-export"),
+    path("search/", search.search, name="search"),
     path("live", views.live, name="live"),
     path("status/", health.status, name="status"),
     path("team/", people.team, name="team"),

@@ -95,8 +95,8 @@ def _went_wrong(caller, since, now) -> dict:
 def _counts(actions, since) -> dict:
     quiet = [Tier.LOW, Tier.MEDIUM]
     return actions.filter(created_at__gte=since).aggregate(
-        allowed=Count("pk", filter=Q(tier__in=quiet)),
-        asked=Count("pk", filter=~Q(tier__in=[*quiet, Tier.FORBIDDEN])),
+        allowed=Count("pk", filter=Q(tier__in=quiet) | Q(grant__isnull=False)),
+        asked=Count("pk", filter=~Q(tier__in=[*quiet, Tier.FORBIDDEN]) & Q(grant=None)),
         denied=Count("pk", filter=Q(status=Status.DENIED)),
         expired=Count("pk", filter=Q(status=Status.EXPIRED)),
     )

@@ -116,7 +116,7 @@ def test_two_who_said_yes_are_enough_for_it(ask, decide, consume, bob, lena, new
     decide(action, by=bob)
     decide(action, by=lena)
     new_policy('mode = "irreversible"\ncritical = ["Bash(git *)"]\n')
-    consume(action)
+    assert consume(action).status == Status.RUNNING
 
 
 def test_what_only_the_old_policy_allowed_is_revoked(ask, consume, new_policy):

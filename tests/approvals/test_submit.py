@@ -62,8 +62,10 @@ def test_the_digest_is_of_the_canonical_bytes(ask):
 def test_events_name_the_action_and_never_hold_its_arguments(ask):
     action = ask({"command": "git push https://hunter2@example.com/x main"}, reasoning="hunter2 says so")
     events = Event.objects.filter(subject_id=str(action.pk))
-    assert all(e.data["number"] == action.number and e.data["digest"] == action.digest for e in events)
-    assert "says so" not in json.dumps([e.data for e in events])
+    named = [(e.verb, e.data["number"], e.data["digest"]) for e in events.order_by("seq")]
+    assert named == [(verb, action.number, action.digest) for verb in ("action.submitted", "action.waiting")]
+    told = json.dumps([e.data for e in events])
+    assert ("says so" in told, "hunter2" in told) == (False, False)
 
 
 def test_numbers_count_up_in_the_team(ask):

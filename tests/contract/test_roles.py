@@ -28,6 +28,8 @@ VERBS = {
     "POST /actions": "submit",
     "POST /actions/{action_id}/consume": "consume",
     "POST /actions/{action_id}/decision": "decide",
+    "POST /actions/{action_id}/grant": "decide",
+    "POST /grants/{grant_id}/revoke": "decide",
 }
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider.
 BY_STATE = {"POST /actions/{action_id}/outcome", "POST /actions/{action_id}/cancel"}
@@ -76,12 +78,21 @@ def body_of(operation: dict):
 
 
 @pytest.fixture(scope="module")
-def things(agent, place) -> dict[str, str]:
+def things(agent, place, everybody) -> dict[str, str]:
     """One of each thing that an address may name; all belong to the agent."""
     command = agent.post(f"/workspaces/{place}/commands", {"command": "true"}, 201).json
     agent.finished(command["id"])
     action = agent.post("/actions", {"tool": "Bash", "arguments": {"command": "git push"}}, 201).json
-    return {"key": place, "path": "hello.txt", "id": command["id"], "n": "1", "action_id": action["id"]}
+    liked = agent.post("/actions", {"tool": "Bash", "arguments": {"command": "git push origin liked"}}, 201).json
+    grant = everybody["contract reviewer"].post(f"/actions/{liked['id']}/grant", {"digest": liked["digest"]}, 201).json
+    return {
+        "grant_id": grant["id"],
+        "key": place,
+        "path": "hello.txt",
+        "id": command["id"],
+        "n": "1",
+        "action_id": action["id"],
+    }
 
 
 @pytest.fixture(scope="module")
