@@ -22,7 +22,7 @@ from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in
 from dashboard.proof import prove
 from workspaces import history, retention
 from workspaces.checks import checks_of, in_words
-from workspaces.models import Effect, Phase, Run, Snapshot, State, Workspace
+from workspaces.models import Effect, Phase, Run, Snapshot, State, Upkeep, Work, Workspace
 
 ON_DESK = 5  # cards that the Desk shows; the rest is on Waiting
 VISIT = timedelta(minutes=30)  # a pause this long makes the next look at the Desk a new visit
@@ -82,6 +82,9 @@ def _went_wrong(caller, since, now) -> dict:
             Effect.objects.filter(workspace__in=workspaces, phase=Phase.UNCERTAIN, action=None, settled_at__gte=since)
             .select_related("workspace__team")
             .order_by("-settled_at")[:10]
+        ),
+        "stores": list(
+            Upkeep.objects.filter(team__in=caller.team_ids, work=Work.CHECK, ok=False).select_related("team")
         ),
         "proofs": list(
             Run.objects.filter(workspace__in=workspaces, ended_at=None, proof_differ__gt=0).select_related(

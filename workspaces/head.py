@@ -13,7 +13,7 @@ from dashboard import clock
 from workspaces import capacity, isolation, retention
 from workspaces.activity import Awake, why_awake
 from workspaces.drift import Drift, drift_of
-from workspaces.lifecycle import CAN_BE_STOPPED
+from workspaces.lifecycle import right_to_stop
 from workspaces.models import Effect, State, Workspace
 from workspaces.secrets import open_findings
 
@@ -288,7 +288,7 @@ class Move:
     def stop_needs(self) -> str:
         """The right that asking it to stop takes; empty when that makes no sense."""
         asked = self.effect.cancelled_at is not None or self.is_over
-        return "" if asked else CAN_BE_STOPPED.get(self.effect.kind, "")
+        return "" if asked else right_to_stop(self.effect)
 
     @property
     def is_over(self) -> bool:

@@ -47,7 +47,7 @@ def stop_move(request, team, key, pk):
     """Ask a snapshot or a restore to stop; the page of the move then says how it ended."""
     head = look(request, team, key, "workspace")
     effect = get_object_or_404(Effect, pk=pk, workspace=head.workspace)
-    must(request.caller, lifecycle.CAN_BE_STOPPED.get(effect.kind, "use_workspace"), head.workspace.team_id)
+    must(request.caller, lifecycle.right_to_stop(effect) or "use_workspace", head.workspace.team_id)
     there = reverse("workspace-move", args=[team, key, effect.pk])
     return carry_out(
         request,

@@ -453,6 +453,41 @@ class RetentionPolicy(models.Model):
         return f"retention of {self.team}"
 
 
+class Work(models.TextChoices):
+    CHECK = "check", "Check"
+    COLLECT = "collect", "Free space"
+    REPAIR = "repair", "Repair"
+
+
+class Upkeep(models.Model):
+    """One kind of work on a team's store: the round under way, or the last one (workspaces/upkeep.py moves it)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="upkeep")
+    work = models.CharField(max_length=16, choices=Work)
+    round = models.PositiveIntegerField(default=0)  # grows with each; what an older one writes does not count
+    full = models.BooleanField(default=False)
+    by = models.JSONField(default=dict)
+    progress = models.JSONField(default=dict)  # {done, bytes, total_bytes} while it runs
+    outcome = models.JSONField(null=True, blank=True)  # {"ok": bool, "reason": words, …} of the last that is over
+    ok = models.BooleanField(null=True)  # of the last that came to its end
+    asked_at = models.DateTimeField()
+    noted_at = models.DateTimeField(null=True, blank=True)  # the last sign of life
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    cancelled_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "upkeep"
+        constraints = [
+            models.UniqueConstraint(fields=["team", "work"], name="upkeep_one_of_each"),
+            models.CheckConstraint(condition=Q(work__in=Work.values), name="upkeep_work_known"),
+        ]
+
+    def __str__(self):
+        return f"{self.work} of {self.team}"
+
+
 class Allowance(models.Model):
     """A host that this workspace may reach beside the lists of its environment; the id of one that was asked for is
     that of the effect that made it."""

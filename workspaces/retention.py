@@ -13,11 +13,10 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.template.defaultfilters import filesizeformat
 
 from dashboard import clock
-from dashboard.models import Actor, Event, Team
+from dashboard.models import Actor, Event
 from dashboard.problems import Problem
-from workspaces import effects, lifecycle, places
+from workspaces import effects, lifecycle
 from workspaces.models import Command, Effect, RetentionPolicy, Snapshot, State, Terminal, Workspace
-from workspaces.store import Store
 from workspaces.usage import freed
 
 SWEEPER = Actor.system("retention")
@@ -237,18 +236,3 @@ def _forget(policy):
     for workspace in Workspace.objects.filter(pk__in=programs.keys() - set(under_way)):
         args = {"home": workspace.pk in homes, "programs": programs[workspace.pk]}
         effects.submit(FORGET, workspace=workspace, by=SWEEPER, args=args, exclusive=True)
-
-
-def kept_trees(team) -> list[str]:
-    """The ids of all trees that a row of the team names."""
-    return [bytes(tree).hex() for tree in Snapshot.objects.filter(workspace__team=team).values_list("tree", flat=True)]
-
-
-def collect_garbage() -> dict:
-    """Free what no snapshot names any more: {team slug: the store's own report}."""
-    reports = {}
-    for team in Team.objects.all():
-        path = places.store_of(team.pk)
-        if path.exists():
-            reports[team.slug] = Store.open(path).gc(kept_trees(team))
-    return reports

@@ -2,9 +2,8 @@
 
 import logging
 
-from dashboard.models import Actor, Event, Team
-from workspaces import places, retention
-from workspaces.store import Store
+from workspaces import retention, upkeep
+from workspaces.models import Upkeep, Work
 
 logger = logging.getLogger("handrail.tasks")
 
@@ -14,18 +13,17 @@ def sweep_retention():
 
 
 def collect_garbage():
-    for slug, report in retention.collect_garbage().items():
-        logger.info("garbage collection of %s: %s", slug, report)
+    for row in upkeep.in_turn(Work.COLLECT):
+        logger.info("garbage collection of %s: ok=%s", row.team.slug, row.ok)
 
 
 def verify_stores(full: bool = False):
-    """Check each team's store; what is damaged is an event, so that the Desk shows it."""
-    for team in Team.objects.all():
-        path = places.store_of(team.pk)
-        if not path.exists():
-            continue
-        report = Store.open(path).verify(full=full)
-        if not report.ok:
-            data = {"problems": [str(problem) for problem in report.problems[:50]]}
-            Event.objects.record(team, actor=Actor.system("verify"), verb="store.damaged", subject=team, data=data)
-        logger.info("store of %s: %s", team.slug, report)
+    """Check each team's store; what is damaged is an event, and stands on the Desk until a check finds it mended."""
+    for row in upkeep.in_turn(Work.CHECK, full=full):
+        logger.info("check of %s: ok=%s", row.team.slug, row.ok)
+
+
+def look_after(pk: str, number: int):
+    """What a person has asked for; a round that was asked for again meanwhile is left to that."""
+    for row in Upkeep.objects.filter(pk=pk, round=number, ended_at=None, started_at=None):
+        upkeep.carry_out(row)

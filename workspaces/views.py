@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from dashboard.models import Team
 from dashboard.pages import Slice, asked, came_from, carry_out, download, must, signed_in
 from dashboard.problems import Problem
-from workspaces import history, lifecycle, retention
+from workspaces import history, lifecycle, retention, upkeep
 from workspaces.checks import checks_of, failing, in_words
 from workspaces.forms import NewWorkspace
 from workspaces.head import Move, find, look, with_what_lists_need
@@ -151,6 +151,7 @@ def snapshot(request, team, key, number):
             "snapshot": found,
             "newest": newest,
             "manifest": manifest,
+            "weight": upkeep.weight_of(found),
             "facts": _manifest_facts(manifest.body, now.body if now else {}) if manifest else [],
         },
     )

@@ -52,6 +52,7 @@ REST = [
     Page("connect", "/connect/", "Connect"),
     Page("team", "/team/", "Team"),
     Page("environments", "/environments/", "Environments"),
+    Page("storage", "/storage/", "Storage"),
     Page("me", "/me/", "Me"),
     Page("status", "/status/", "Status"),
     Page("stop", "/stop/", "Stop everything"),

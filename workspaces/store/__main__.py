@@ -106,6 +106,7 @@ def verify(args) -> None:
             "where": problem.where,
             "what": problem.what,
             "hurts": [{"tree": tree} | path_fields(path) for tree, path in problem.hurts],
+            "harmless": problem.harmless,
         }
         for problem in found.problems
     ]

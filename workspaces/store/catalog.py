@@ -152,6 +152,9 @@ class Catalog:
             place = self.locate(content)
             try:
                 return self.blob_at(content, place)
+            except Damaged:
+                if last or not self.refresh():  # a repair may have put it elsewhere since
+                    raise
             except OSError as error:
                 if error.errno != errno.ENOENT or last:
                     raise Damaged(f"pack {place.pack:08d} cannot be read: {error.strerror}") from error

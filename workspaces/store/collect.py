@@ -17,7 +17,7 @@ from .catalog import Catalog, pack_path
 from .contents import pieces_of
 from .durable import flush_folder, replace_file
 from .errors import Damaged, Missing, StoreError
-from .objects import EMPTY, FILE, FOLDER, LISTED
+from .objects import EMPTY, FILE, FOLDER, LISTED, decode_list
 from .progress import Watch
 from .segments import Place, merged
 from .writer import Writer
@@ -259,6 +259,47 @@ def _shares(places: dict[bytes, Place]) -> Callable[[bytes], float]:
         return place.block_length * place.length / max(1, raw[place.pack, place.block])
 
     return stored
+
+
+def alone(catalog: Catalog, trees: Iterable[tuple[str, bytes]], watch: Watch | None = None) -> dict[str, int]:
+    """What each owner's trees need and no other owner's do, about, in stored bytes: what goes when all of them go.
+
+    Each object is looked at twice at most, however many trees there are: when an owner first needs it, and when a
+    second one does. What cannot be read has nothing below it.
+    """
+    catalog.refresh()
+    places, watch = merged(catalog.view.segments.values()), watch or Watch()
+    share, found = _shares(places), defaultdict(float)
+    owners: dict[bytes, str | None] = {}  # None: more than one
+    for owner, tree in trees:
+        found[owner] += 0
+        stack = [(tree, _in_folder)]
+        while stack:
+            content, below = stack.pop()
+            if owners.get(content, "") in (owner, None) or content not in places:
+                continue
+            owners[content] = None if content in owners else owner
+            watch.tick(1)
+            with contextlib.suppress(StoreError):
+                stack += below(catalog, content)
+    for content, owner in owners.items():
+        if owner is not None:
+            found[owner] += share(content)
+    return {owner: round(size) for owner, size in found.items()}
+
+
+def _in_folder(catalog: Catalog, content: bytes) -> list[tuple]:
+    entries = [entry for entry in catalog.folder(content) if entry.kept and entry.kind in (FILE, FOLDER)]
+    how = {FILE: _in_nothing, FOLDER: _in_folder}
+    return [(entry.content, _in_list if entry.flags & LISTED else how[entry.kind]) for entry in entries]
+
+
+def _in_list(catalog: Catalog, content: bytes) -> list[tuple]:
+    return [(piece, _in_nothing) for _, piece in decode_list(catalog.blob(content)) if piece]
+
+
+def _in_nothing(catalog: Catalog, content: bytes) -> list[tuple]:
+    return []
 
 
 def measure(catalog: Catalog, trees: list[bytes]) -> Usage:

@@ -11,6 +11,7 @@ from .durable import replace_file
 from .errors import Damaged, StoreError
 from .lock import writing
 from .objects import EMPTY, FILE, FOLDER, LISTED, decode_folder
+from .progress import Watch
 from .segments import Place, encode_segment
 
 _HEAD_BYTES = 1 << 16
@@ -25,8 +26,12 @@ class Reindexed(NamedTuple):
     dropped: int
 
 
-def reindex(path: str | os.PathLike) -> Reindexed:
-    """Read every pack and publish a new head and index. Bytes that are no whole block end a pack."""
+def reindex(path: str | os.PathLike, watch: Watch | None = None) -> Reindexed:
+    """Read every pack and publish a new head and index. Bytes that are no whole block end a pack.
+
+    What is damaged is no longer known then, so that the next snapshot of whoever still has it stores it again.
+    """
+    watch = watch or Watch()
     store = Path(path)
     if not (store / "format").exists():
         raise StoreError(f"there is no store at {store}")
@@ -34,8 +39,11 @@ def reindex(path: str | os.PathLike) -> Reindexed:
         packs: dict[int, int] = {}
         places: dict[bytes, Place] = {}
         meta: set[bytes] = set()
-        for found in sorted((store / "packs").glob("*.pack")):
-            packs[int(found.stem)] = _read_pack(found, int(found.stem), places, meta)
+        files = sorted((store / "packs").glob("*.pack"))
+        watch.total_bytes = sum(found.stat().st_size for found in files)
+        for found in files:
+            packs[int(found.stem)] = _read_pack(found, int(found.stem), places, meta, watch)
+        watch.check()  # the last moment: from here on it happens
         _publish(store, packs, places)
         catalog = Catalog(store)
         whole, roots = _closed(catalog, places, meta)
@@ -55,7 +63,7 @@ def _publish(store: Path, packs: dict[int, int], places: dict[bytes, Place]) -> 
     replace_file(store / "head", head.encode())
 
 
-def _read_pack(path: Path, number: int, places: dict[bytes, Place], meta: set[bytes]) -> int:
+def _read_pack(path: Path, number: int, places: dict[bytes, Place], meta: set[bytes], watch: Watch) -> int:
     """Note every object of a pack; return the length up to which it consists of whole blocks."""
     at, size = 0, path.stat().st_size
     with open(path, "rb", buffering=0) as file:
@@ -68,6 +76,7 @@ def _read_pack(path: Path, number: int, places: dict[bytes, Place], meta: set[by
                     break
             except Damaged:
                 break
+            watch.tick(0, info.length)
             try:
                 blocks.check_block(data, where)
             except Damaged:

@@ -298,6 +298,19 @@ class Store:
 
         return measure(self.catalog, [_tree_bytes(tree_id) for tree_id in trees])
 
+    def alone(
+        self,
+        trees: Iterable[tuple[str, str]],
+        *,
+        progress: Report | None = None,
+        cancel: threading.Event | None = None,
+    ) -> dict[str, int]:
+        """Return for each owner in (owner, tree) about how many bytes go when all trees of that owner go."""
+        from .collect import alone
+
+        pairs = ((owner, _tree_bytes(tree_id)) for owner, tree_id in trees)
+        return alone(self.catalog, pairs, Watch(progress, cancel))
+
     def freed(self, going: Iterable[str], kept: Iterable[str]) -> int:
         """Return about how many bytes removing the trees of `going` would free, while those of `kept` stay."""
         from .collect import freed

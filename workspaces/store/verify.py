@@ -19,15 +19,19 @@ _HEAD_BYTES = 1 << 16
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: where, what, and the files of which trees it hurts as (tree id, path)."""
+    """One thing that is wrong: where, what, and the files of which trees it hurts as (tree id, path).
+
+    `harmless`: nothing that the store still knows lies there.
+    """
 
     where: str
     what: str
     hurts: list[tuple[str, bytes]]
+    harmless: bool = False
 
 
 class Findings(NamedTuple):
-    """What a check found. `ok` only if there is no problem at all."""
+    """What a check found. `ok` only if there is no problem but harmless ones."""
 
     full: bool
     packs: int
@@ -38,7 +42,7 @@ class Findings(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        return not self.problems
+        return all(problem.harmless for problem in self.problems)
 
 
 class _Check:
@@ -49,6 +53,7 @@ class _Check:
         self.problems: list[tuple[str, str, set[bytes]]] = []
         self.places: dict[bytes, Place] = {}
         self.bad: dict[bytes, int] = {}  # object -> its problem
+        self.harmless: set[int] = set()
         self.meta: set[bytes] = set()
         self.bytes = 0
 
@@ -69,7 +74,10 @@ class _Check:
         for number, by_block in by_pack.items():
             self.note(f"pack {number:08d}", "is not in the head", [c for found in by_block.values() for c in found])
         trees, hurts = self._trees()
-        problems = [Problem(where, what, sorted(hurts.get(n, ()))) for n, (where, what, _) in enumerate(self.problems)]
+        problems = [
+            Problem(where, what, sorted(hurts.get(number, ())), number in self.harmless)
+            for number, (where, what, _) in enumerate(self.problems)
+        ]
         return Findings(self.full, len(self.view.head.packs), len(self.places), trees, self.bytes, problems)
 
     def _segments(self) -> None:
@@ -120,7 +128,9 @@ class _Check:
             self.bytes += need
             return at + info.length
         except Damaged as error:
-            self.note(where, _without(where, str(error)), contents)
+            if not contents:  # of a snapshot that went, or let go by a repair
+                self.harmless.add(len(self.problems))
+            self.note(where, _without(where, str(error)) + ("" if contents else "; nothing needs it"), contents)
             # The index still knows where the next block is.
             return min(wanted, default=size) if (known := _length(contents, self.places)) is None else at + known
 
@@ -175,6 +185,7 @@ class _Check:
         """Return (path, object) of what is missing or bad in a folder; remember the folders that are whole."""
         if folder in clean:
             return []
+        self.watch.tick()
         make_room_at(path)
         try:
             if folder in self.bad:

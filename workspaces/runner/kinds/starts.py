@@ -16,7 +16,7 @@ from workspaces.models import Run, Runner, Snapshot, State, Workspace
 from workspaces.runner import programs, roots, snapshots
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.specs import spec_of, uid_of
-from workspaces.store import StoreError, import_archive
+from workspaces.store import Cancelled, StoreError, import_archive
 
 logger = logging.getLogger("handrail.runner")
 
@@ -118,7 +118,7 @@ class Create(Kind):
         workspace = await job.refresh()
         try:
             await job.progress(step="files")
-            await job.thread(_make_tree, workspace)
+            await job.thread(_make_tree, workspace, job.watch(step="files"))
             failpoint("create.tree")
             await roots.choose(job)
             if not workspace.source.get("path"):
@@ -128,6 +128,8 @@ class Create(Kind):
                 await job.thread(_move, workspace, State.CREATING, State.SETTING_UP, job.by)
                 await set_up(job)
             note = await _up_or_why_not(job, partial(_first_snapshot, job))
+        except Cancelled:
+            return {"ok": False, "cancelled": True, "reason": "It was stopped as asked. Nothing of it was kept."}
         except (Failed, sources.CloneFailed, DriverError, StoreError, Problem) as error:
             return {"ok": False, "reason": str(error)}
         return {"ok": True, "note": note}
@@ -227,7 +229,8 @@ async def _take_over(job):
     uid = None if job.driver.capabilities.guest_files else uid_of(workspace).get("uid")  # a guest has users of its own
     owner = None if uid is None else (uid, uid)
     async with job.live() as tree:
-        await job.thread(store.restore, origin.tree_hex, tree, journal=journal, owner=owner)
+        how = {"journal": journal, "owner": owner} | job.watch(step="files")
+        await job.thread(store.restore, origin.tree_hex, tree, **how)
 
 
 async def _up_or_why_not(job, first) -> str:
@@ -246,7 +249,7 @@ def _settle_here(effect):
     Workspace.objects.filter(pk=effect.workspace_id).update(runner=effect.runner)
 
 
-def _make_tree(workspace):
+def _make_tree(workspace, watch: dict):
     """The files at the start, but for a fork's; whatever a failed attempt left is removed first."""
     if workspace.source.get("path"):
         places.make_folders(workspace)
@@ -255,7 +258,7 @@ def _make_tree(workspace):
     _fresh(tree)
     if upload := workspace.source.get("upload"):
         with open(uploads.find(workspace.team_id, upload), "rb") as archive:
-            import_archive(archive, tree, uploads.LIMITS)
+            import_archive(archive, tree, uploads.LIMITS, **watch)
     elif "git" in workspace.source:
         source = sources.check_git(workspace.source["git"], workspace.source.get("ref", ""))
         sha = sources.clone(source, tree)
