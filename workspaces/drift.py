@@ -41,7 +41,7 @@ def drift_of(workspace) -> Drift | None:
     words = []
     if made.get("image") != now["image"]:
         words.append(f"Made with image {_short(made.get('image'))}; the environment now uses {_short(now['image'])}.")
-    elif made.get("image_digest") not in (None, workspace.base.get("digest")):
+    elif made.get("image_digest") not in (None, workspace.base.get("stands_for") or workspace.base.get("digest")):
         words.append(f"The image {_short(workspace.base.get('image'))} is not the one that it was made with.")
     if made.get("setup_sha256") != now["setup_sha256"]:
         words.append("The set-up script is not the one that made it.")

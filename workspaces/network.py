@@ -11,7 +11,7 @@ from dashboard import clock
 from dashboard.models import Actor, Agent, Token
 from dashboard.problems import conflict, invalid, not_found
 from dashboard.tokens import derived, make_token, sha256
-from workspaces import effects, environments, isolation, lifecycle
+from workspaces import effects, environments, isolation, lifecycle, secrets
 from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule, read_rules
 from workspaces.models import Allowance, Contact, Effect, Environment, Run, Workspace
 
@@ -19,6 +19,7 @@ PHASES = ("setup", "agent")
 SCOPES = ("once", "workspace", "environment")
 SCOPE_WORDS = {"once": "once", "workspace": "for this workspace", "environment": "with its environment"}
 RUN = "run"  # the scope of a token that a Run was given
+TOKEN = "HANDRAIL_TOKEN"  # the variable that holds it
 TOKEN_HOURS = 24  # a live Run's are extended
 ROWS_AT_MOST = 300  # of one workspace; further hosts are counted together
 OTHERS = "(other hosts)"
@@ -79,18 +80,25 @@ def judge(workspace_id, phase: str, host: str, port: int) -> str:
     return "" if allowed else NOT_LISTED
 
 
-def use(workspace_id, phase: str, host: str, port: int) -> str:
-    """Like `judge`, and an allowance that holds once is used up by it."""
+def use(workspace_id, phase: str, host: str, port: int) -> tuple[str, bool]:
+    """(as `judge` says, whether it holds only as long as that): an allowance that holds once is used up by it."""
     environment = Environment.objects.get(workspaces=workspace_id)
     if any(rule.allows(host, port) for rule in listed(environment, phase)):
-        return ""
+        return "", True
     fitting = [one for one in _open(workspace_id, phase) if read_rule(one.rule).allows(host, port)]
     if any(one.scope != "once" for one in fitting):
-        return ""
+        return "", True
     for one in fitting:
         if Allowance.objects.filter(pk=one.pk, ended_at=None).update(ended_at=clock.now()):
-            return ""
-    return NOT_LISTED
+            return "", False
+    return NOT_LISTED, True
+
+
+def no_longer(workspace_id, phase: str, targets: set[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Which of these (host, port) may not be reached any more."""
+    rules = listed(Environment.objects.get(workspaces=workspace_id), phase)
+    rules += [read_rule(one.rule) for one in _open(workspace_id, phase).exclude(scope="once")]
+    return {(host, port) for host, port in targets if not any(rule.allows(host, port) for rule in rules)}
 
 
 # Allowing ------------------------------------------------------------------------------------------------------------
@@ -165,7 +173,7 @@ def find_allowance(workspace: Workspace, pk) -> Allowance:
 
 @transaction.atomic
 def take_back(allowance: Allowance, *, by: Actor):
-    """From the next connection on it does not hold any more; an environment's list is changed on its own page."""
+    """It does not hold any more, also for connections that are open; an environment's list is changed on its page."""
     if Allowance.objects.filter(pk=allowance.pk, ended_at=None).update(ended_at=clock.now()):
         lifecycle.record(
             allowance.workspace, by, "network.taken_back", {"host": allowance.rule, "reason": allowance.rule}
@@ -262,12 +270,20 @@ def _plain_of(run: Run) -> str:
     return derived(f"run:{run.pk}")
 
 
-@transaction.atomic
 def make_run_token(workspace: Workspace, run: Run):
-    """A token for the programs of this Run. It is worked out anew for each program, and kept nowhere in the clear."""
+    """A token for the programs of this Run. It is worked out anew for each program, and kept nowhere in the clear.
+
+    As long as it is good, what the programs write is searched for it like for any secret.
+    """
     plain = _plain_of(run)
     if not is_led(workspace) or Token.objects.filter(sha256=sha256(plain)).exists():
         return
+    secrets.remember(workspace, TOKEN, "agent", plain)  # first: a token that nobody looks for is never handed out
+    _make_run_token(workspace, run, plain)
+
+
+@transaction.atomic
+def _make_run_token(workspace: Workspace, run: Run, plain: str):
     agent = agent_of(workspace)
     expires = clock.now() + timedelta(hours=TOKEN_HOURS)
     make_token(workspace.team, agent=agent, workspace=workspace, expires_at=expires, scopes=[RUN], plain=plain)
@@ -279,7 +295,7 @@ def variables_of_phase(workspace: Workspace, phase: str) -> dict[str, str]:
     run = Run.objects.filter(workspace=workspace, ended_at=None).first()
     if phase != "agent" or run is None or not is_led(workspace):
         return {}
-    return {"HANDRAIL_TOKEN": _plain_of(run)}
+    return {TOKEN: _plain_of(run)}
 
 
 def _run_tokens(workspace_id) -> list:
@@ -292,7 +308,10 @@ def extend_run_tokens(workspace_id):
 
 
 def revoke_run_tokens(workspace_id):
-    Token.objects.filter(pk__in=_run_tokens(workspace_id)).update(revoked_at=clock.now())
+    """From now on nothing takes them, so a file that holds one is a file like any other."""
+    with transaction.atomic():
+        Token.objects.filter(pk__in=_run_tokens(workspace_id)).update(revoked_at=clock.now())
+        secrets.forget(workspace_id, TOKEN)
 
 
 def sweep():

@@ -16,7 +16,7 @@ from dashboard import clock
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem
 from workspaces import effects, lifecycle
-from workspaces.models import Command, Effect, RetentionPolicy, Snapshot, State, Terminal, Workspace
+from workspaces.models import Command, Contact, Effect, RetentionPolicy, Snapshot, State, Terminal, Workspace
 from workspaces.usage import freed
 
 SWEEPER = Actor.system("retention")
@@ -206,6 +206,7 @@ def sweep():
             with suppress(Problem):  # somebody was faster
                 lifecycle.trash(workspace, by=SWEEPER)
         _forget(policy)
+        contacts_due(policy).delete()
     for workspace in Workspace.objects.in_trash().filter(purge_at__lte=clock.now()):
         effects.submit(
             f"{lifecycle.KINDS}.purge",
@@ -224,6 +225,14 @@ def _warn(policy):
                 workspace.refresh_from_db(fields=["warned_at"])
                 data = {"until": goes_at(workspace, policy).isoformat(), "days": policy.unused_workspace_days}
                 lifecycle.record(workspace, SWEEPER, "workspace.warned", data)
+
+
+def contacts_due(policy: RetentionPolicy):
+    """What programs tried to reach, and have not tried again for as long as output is kept."""
+    if policy.output_days is None:
+        return Contact.objects.none()
+    until = clock.now() - timedelta(days=policy.output_days)
+    return Contact.objects.filter(workspace__team=policy.team_id, last_at__lt=until)
 
 
 def _forget(policy):

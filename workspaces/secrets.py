@@ -187,6 +187,11 @@ def remember(workspace: Workspace, name: str, phase: str, value: str):
             _note_handed(workspace, secret, value.encode(), ring)
 
 
+def forget(workspace_id, name: str):
+    """What was remembered under this name is worth nothing any more: it is not looked for."""
+    HandedSecret.objects.filter(workspace=workspace_id, name=name).delete()
+
+
 def _note_handed(workspace, secret: Secret, value: bytes, ring: keyring.Ring):
     if HandedSecret.objects.filter(workspace=workspace, version=secret.version).exists():
         return

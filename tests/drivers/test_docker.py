@@ -2,10 +2,12 @@
 
 import os
 import signal
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from docker.errors import NotFound
 
 from tests.drivers.runs import OPTIONS, Blocking, Running, lend_bundle, until, why_not
 from tests.engine import BUSYBOX, Client, Engine, lacks, make_busybox
@@ -151,9 +153,17 @@ def test_what_a_set_up_installs_is_a_layer_and_its_files_are_the_workspaces(begi
         with Client(ADDRESS) as client:
             config = str(client.inspect_image(kept.digest)) + str(client.history(kept.digest))
         assert ("planted-secret" in config, "PROJECT" in config) == (False, False)
+        # It goes once it is old, nobody names it and nothing runs on it.
+        name = f"handrail/setup:{layer.name}"
+        assert run.do.collect({layer.name}, older_than_s=0) == run.do.collect({kept.digest}, older_than_s=0) == []
+        assert run.do.collect(set(), older_than_s=0) == []
         run.end()
+        setup.end()
+        assert run.do.collect(set(), older_than_s=3600) == []
+        assert run.do.collect(set(), older_than_s=-60) == [name]
+        assert setup.do.find_layer(layer.name) is None
     finally:
-        with Client(ADDRESS) as client:
+        with Client(ADDRESS) as client, suppress(NotFound):
             client.remove_image(f"handrail/setup:{layer.name}", force=True)
 
 

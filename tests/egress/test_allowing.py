@@ -8,7 +8,9 @@ import time
 
 import pytest
 
+from tests.egress.grounds import read_request
 from tests.egress.test_workspace import fetch, rows
+from tests.workspaces.test_life import until
 
 
 @pytest.fixture
@@ -101,6 +103,35 @@ def test_a_person_allows_directly_and_takes_it_back(agent, reviewer, held):
     assert reach()
     reviewer.call("DELETE", f"/workspaces/{key}/network/allowances/{made['id']}")
     assert not reach()
+
+
+def test_what_is_taken_back_ends_what_is_open(agent, reviewer, workspace, serve, name_for):
+    def talk_on(sock, got):
+        read_request(sock, got)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+        while sock.send(b"."):
+            time.sleep(0.05)
+
+    server, host, other = serve(talk=talk_on), name_for("taken"), name_for("listed")
+    key = workspace(agent=[f"{other}:{server.port}"])
+    wish = {"host": host, "port": server.port}
+    made = reviewer.post(f"/workspaces/{key}/network/allow", wish).json
+    command = "curl -sN --max-time 60 http://{}:{}/ -o {}; echo $? > {}.ended"
+    asked = [
+        agent.post(f"/workspaces/{key}/commands", {"command": command.format(name, server.port, file, file)}).json["id"]
+        for name, file in ((host, "taken"), (other, "listed"))
+    ]
+    for file in ("taken", "listed"):
+        path = f"/workspaces/{key}/files/{file}"
+        until(lambda path=path: (told := agent.call("GET", path, expect=None)).status == 200 and told.body)
+    reviewer.call("DELETE", f"/workspaces/{key}/network/allowances/{made['id']}")
+    done = agent.finished(asked[0])
+    assert done["exit_status"] == 0
+    assert agent.get(f"/workspaces/{key}/files/taken.ended").body == b"18\n"  # curl: cut short
+    before = len(agent.get(f"/workspaces/{key}/files/listed").body)
+    until(lambda: len(agent.get(f"/workspaces/{key}/files/listed").body) > before)  # the other one goes on
+    agent.post(f"/commands/{asked[1]}/cancel", expect=202)
+    agent.finished(asked[1])
 
 
 def test_what_makes_no_sense_is_refused_in_words(agent, reviewer, product, held):

@@ -78,7 +78,10 @@ def test_once_is_used_up_by_one_and_expires(workspace, bob):
     wish = network.check_wish(workspace, {"host": "bad.example.org", "scope": "once"})
     by = network.Actor.person(bob)
     network.allow(workspace, wish, by=by)
-    assert [network.use(workspace.pk, "agent", "bad.example.org", 443) for _ in range(2)] == ["", network.NOT_LISTED]
+    assert [network.use(workspace.pk, "agent", "bad.example.org", 443) for _ in range(2)] == [
+        ("", False),
+        (network.NOT_LISTED, True),
+    ]
     made = network.allow(workspace, wish, by=by)
     Allowance.objects.filter(pk=made.pk).update(expires_at=clock.now())
     assert network.judge(workspace.pk, "agent", "bad.example.org", 443) == network.NOT_LISTED

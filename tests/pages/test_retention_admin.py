@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 from dashboard import clock
 from dashboard.models import Event
 from workspaces import retention
-from workspaces.models import Command, Effect, RetentionPolicy, Snapshot, State, Workspace
+from workspaces.models import Command, Contact, Effect, RetentionPolicy, Snapshot, State, Workspace
 
 from .conftest import make_command, make_workspace
 
@@ -75,6 +75,21 @@ def test_a_yes_saves_and_the_sweep_takes_just_that(operator, policy, old):
     assert Event.objects.get(verb="retention.saved").data["snapshot_days"] == 90
     retention.sweep()
     assert list(Snapshot.objects.order_by("number").values_list("number", flat=True)) == [1, 2, 5]
+
+
+def test_what_was_tried_on_the_network_is_kept_as_long_as_output(policy, old):
+    now = clock.now()
+    for host, days in (("long-ago.example.org", 91), ("lately.example.org", 89)):
+        at = now - timedelta(days=days)
+        Contact.objects.create(
+            workspace=old, phase="agent", host=host, port=443, method="CONNECT", allowed=False, first_at=at, last_at=at
+        )
+    retention.sweep()
+    assert [contact.host for contact in Contact.objects.all()] == ["lately.example.org"]
+    RetentionPolicy.objects.filter(pk=policy.pk).update(output_days=None)  # for ever
+    Contact.objects.update(last_at=now - timedelta(days=1000))
+    retention.sweep()
+    assert Contact.objects.count() == 1
 
 
 def test_a_yes_to_other_rules_is_none(operator, policy, old):

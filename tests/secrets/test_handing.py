@@ -52,6 +52,18 @@ def test_each_phase_gets_its_own_and_only_those_that_are_named(desk, lead, names
     assert seen(desk, f"{key}-fork")[key_of_agent] == in_agent[key_of_agent]
 
 
+def test_the_token_of_a_run_is_looked_for_as_long_as_it_is_good(desk):
+    key = desk.create()["key"]
+    desk.run(key, "printenv HANDRAIL_TOKEN | base64 > kept")
+    refused = desk.post(f"/workspaces/{key}/snapshots", {}, expect=409).json["detail"]
+    assert "kept holds the secret HANDRAIL_TOKEN" in refused
+    # With the Run the token ends, and what is left of it in a file is worth nothing.
+    desk.post(f"/workspaces/{key}/pause", expect=202)
+    slept = desk.settled(key)
+    assert (slept["state"], slept["owed"]) == ("paused", "")
+    desk.run(key, "test -s kept")
+
+
 def test_what_is_printed_is_recorded_without_the_values(desk, lead, names):
     name, value = names("PRINTED"), 'printed: ünd "more"/of it+'
     lead.set_secret(name, "agent", value)

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from tests.drivers.runs import IMAGES, OPTIONS, Blocking
-from tests.engine import Client
+from tests.engine import Client, make_busybox
 from workspaces.drivers.base import DriverError, get_driver
 
 IMAGE = IMAGES["docker"]
@@ -113,6 +113,23 @@ def test_an_image_that_is_not_there_is_a_reason_in_words(desk, docker):
     made = docker(image="handrail/nowhere:1")
     assert made["state"] == "failed"
     assert "There is no image 'handrail/nowhere:1' on this Docker engine" in made["reason"]
+
+
+def test_an_image_whose_name_stands_for_another_one_now_is_said_at_the_next_start(desk, docker, engine):
+    name = f"drift-{uuid.uuid4().hex[:8]}"
+    engine.tag(IMAGE, "handrail/test", name)
+    key = docker(image=f"handrail/test:{name}")["key"]
+    was = desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
+    engine.tag(make_busybox(OPTIONS["docker"]["address"]), "handrail/test", name)
+    try:
+        for move in ("pause", "resume"):
+            desk.post(f"/workspaces/{key}/{move}", expect=202)
+            desk.settled(key)
+        manifest = desk.get(f"/workspaces/{key}/runs").json["runs"][0]["manifest"]
+    finally:
+        engine.remove_image(f"handrail/test:{name}", force=True)
+    assert manifest["drift"]["words"] == [f"The image handrail/test:{name} is not the one that it was made with."]
+    assert manifest["image_digest"] == was.get("body", was)["image_digest"]  # it keeps its own
 
 
 def test_an_image_from_a_folder(desk, docker, product):

@@ -7,12 +7,14 @@ import pytest
 
 from tests.product import Product
 from tests.workspaces.conftest import Desk
+from tests.workspaces.test_life import until as until_there
 
 
 @pytest.fixture(scope="module")
 def drowsy(tmp_path_factory):
-    """A desk of a product whose workspaces sleep after five seconds, and stop when they have slept for ten."""
-    times = {"HANDRAIL_IDLE_SECONDS": "5", "HANDRAIL_STOP_SECONDS": "10"}
+    """A desk of a product whose workspaces sleep after five seconds, stop when they have slept for ten, and are kept by
+    time when they are up for six."""
+    times = {"HANDRAIL_IDLE_SECONDS": "5", "HANDRAIL_STOP_SECONDS": "10", "HANDRAIL_SNAPSHOT_SECONDS": "6"}
     # A host of four gigabytes, as far as promises go: the test of a full one needs no more.
     product = Product(tmp_path_factory.mktemp("drowsy"), HANDRAIL_PROMISED_MEMORY=str(4 * 1024**3), **times)
     try:
@@ -31,11 +33,15 @@ def _asleep(desk, key, within, state="paused"):
     return False
 
 
+def _snapshots(desk, key):
+    return desk.get(f"/workspaces/{key}/snapshots").json["snapshots"]
+
+
 def test_it_sleeps_with_a_snapshot_and_a_command_wakes_it(drowsy):
     key = drowsy.create()["key"]
     drowsy.run(key, "echo kept > file")
     assert _asleep(drowsy, key, 60)
-    assert drowsy.get(f"/workspaces/{key}/snapshots").json["snapshots"][0]["kind"] == "end"
+    assert _snapshots(drowsy, key)[0]["kind"] == "end"
     assert drowsy.run(key, "cat file") == b"kept\n"
 
 
@@ -45,6 +51,9 @@ def test_one_that_is_to_stay_awake_does_and_one_that_slept_for_long_is_stopped(d
     told = drowsy.call("PUT", f"/workspaces/{kept}/awake", {"until": until.isoformat()}).json
     assert datetime.fromisoformat(told["awake_until"]) == until.replace(microsecond=until.microsecond // 1000 * 1000)
     drowsy.call("PUT", f"/workspaces/{kept}/awake", {"until": "2020-01-01T00:00:00Z"}, 422)
+    drowsy.run(kept, "echo by time > file")  # and what it does meanwhile is kept
+    taken = until_there(lambda: [row for row in _snapshots(drowsy, kept) if row["kind"] == "periodic"])
+    assert drowsy.get(f"/workspaces/{kept}/files/file?snapshot={taken[-1]['number']}").body == b"by time\n"
     assert _asleep(drowsy, left, 90, "stopped")
     assert drowsy.get(f"/workspaces/{kept}").json["state"] == "ready"
     # A stopped one is not woken by use, only by request.

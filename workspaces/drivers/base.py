@@ -9,7 +9,7 @@ import importlib
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO, ClassVar
@@ -265,6 +265,10 @@ class Driver:
     async def build_image(self, context: Path, name: str) -> str:
         """Build the Dockerfile of a folder without network; the digest of what came out, kept under `name`."""
         raise DriverError("Images for this kind of workspace cannot be built from a folder.")
+
+    async def collect(self, in_use: Set[str], *, older_than_s: float) -> list[str]:
+        """Remove old layers and built images of ours whose name and digest are not `in_use`; what was removed."""
+        return []
 
     async def find_layer(self, name: str) -> Layer | None:
         """What `keep_layer` has kept under this name, if it is still here."""

@@ -22,11 +22,11 @@ from django.utils.module_loading import import_string
 from dashboard import clock, redaction
 from dashboard.logs import about
 from dashboard.problems import Problem
-from workspaces import effects, idle, lifecycle, places
+from workspaces import effects, idle, lifecycle, periodic, places
 from workspaces.drivers.base import BUILT_IN, DriverError, Owner, boot_id, get_driver
 from workspaces.hosts import spawn
 from workspaces.models import Command, Effect, Phase, Runner
-from workspaces.runner import orphans, server, vitals, watching
+from workspaces.runner import orphans, roots, server, vitals, watching
 from workspaces.runner.job import Job, in_threads
 from workspaces.runner.ledger import Ledger
 from workspaces.runner.network import Network
@@ -45,8 +45,11 @@ PAUSES = {
     "measure": vitals.ROUND,
     "orphans": orphans.EVERY,
     "host": 0.0,
+    "images": 3600.0,
 }
 PROBE_S = 60.0
+KEEP_LAYERS_S = 7 * 24 * 3600.0
+BACKGROUND = ("claim", "measure", "orphans", "host", "images")  # once what was under way is taken up
 
 
 class AlreadyRunning(Exception):
@@ -87,7 +90,7 @@ class Daemon:
             await self._probe()
             spawn.keep_spares(1)  # a command then starts in a host process that is up already
             await self._take_up()
-            background += [asyncio.create_task(self._forever(name)) for name in ("claim", "measure", "orphans", "host")]
+            background += [asyncio.create_task(self._forever(name)) for name in BACKGROUND]
             logger.info("runner of %s is ready", self.row.host)
             await stopping.wait()
         finally:
@@ -164,6 +167,14 @@ class Daemon:
             }
         await self.thread(Runner.objects.filter(pk=self.row.pk).update, capabilities=found)
         self._offers = {name: probe["isolation"] for name, probe in found.items()}
+
+    async def _images(self):
+        """Layers that no workspace is made from any more; the next one that needs such a layer makes it again."""
+        for driver in await self.drivers_here():
+            if driver.capabilities.images:
+                in_use = await self.thread(roots.in_use)
+                for name in await driver.collect(in_use, older_than_s=KEEP_LAYERS_S):
+                    logger.info("removed %s, which no workspace is made from", name)
 
     async def _host(self):
         """An engine comes and goes while we run."""
@@ -361,6 +372,7 @@ class Daemon:
             import_string(path)()
         effects.free_what_the_silent_hold(self.row)
         idle.sweep(self.row)
+        periodic.sweep(self.row)
         watching.ask_for_what_is_owed(self.row)
 
     async def _measure(self):

@@ -54,6 +54,7 @@ class RunSite:
     phase: str
     tallies: dict = field(default_factory=dict)
     held: dict = field(default_factory=dict)  # (host, port): (until when this answer is good enough, why not)
+    lasting: dict = field(default_factory=dict)  # task of an open connection: the (host, port) that it goes to
 
     async def judge(self, host: str, port: int) -> str:
         """From the database each time, but for a host that is tried again and again: it costs a few looks a second."""
@@ -67,19 +68,30 @@ class RunSite:
         return why
 
     async def admit(self, verdict: Verdict) -> str:
-        return await self.daemon.thread(self._admit, verdict)
+        why, lasts = await self.daemon.thread(self._admit, verdict)
+        if not why and lasts:
+            self.lasting[asyncio.current_task()] = (verdict.host, verdict.port)
+        return why
 
-    def _admit(self, verdict: Verdict) -> str:
-        if why := network.use(self.workspace_id, self.phase, verdict.host, verdict.port):
-            return why
-        let_through = Verdict(verdict.host, verdict.port, verdict.method, allowed=True)
-        network.count(self.workspace_id, self.phase, let_through, 1, clock.now())
-        return ""
+    def _admit(self, verdict: Verdict) -> tuple[str, bool]:
+        why, lasts = network.use(self.workspace_id, self.phase, verdict.host, verdict.port)
+        if not why:
+            let_through = Verdict(verdict.host, verdict.port, verdict.method, allowed=True)
+            network.count(self.workspace_id, self.phase, let_through, 1, clock.now())
+        return why, lasts
+
+    async def end_what_is_taken_back(self):
+        """Connections that are open hold no longer than what allowed them; one that was let through once goes on."""
+        if targets := set(self.lasting.values()):
+            gone = await self.daemon.thread(network.no_longer, self.workspace_id, self.phase, targets)
+            for task in [task for task, target in self.lasting.items() if target in gone]:
+                task.cancel()
 
     def refuse(self, verdict: Verdict):
         self._tally(Verdict(verdict.host, verdict.port, verdict.method, why=verdict.why), 1)
 
     def over(self, verdict: Verdict):
+        self.lasting.pop(asyncio.current_task(), None)
         self._tally(verdict, 0)
 
     def _tally(self, verdict: Verdict, times: int):
@@ -186,6 +198,7 @@ class Network:
             for opened in list(self._open.values()):
                 try:
                     await opened.site.flush()
+                    await opened.site.end_what_is_taken_back()
                 except Exception:
                     logger.exception("what %s tried to reach could not be written down", opened.site.key)
 

@@ -1,7 +1,8 @@
 """What the root of a workspace is made of, where a driver needs that: an image, and the layer of the set-up on top.
 
-`Workspace.base` remembers it: {image, digest, layer, layer_digest}. A layer is known by a hash of all that it was made
-from, so the next workspace of the same environment finds it.
+`Workspace.base` remembers it: {image, digest, layer, layer_digest, stands_for}; the last is what the image's name stood
+for at the last start. A layer is known by a hash of all that it was made from, so the next workspace of the same
+environment finds it.
 """
 
 import hashlib
@@ -152,6 +153,7 @@ async def ensure(job, run_set_up) -> str:
     if not job.driver.capabilities.images:
         return ""
     await choose(job)
+    await _look_at_the_name(job)
     base = job.workspace.base
     if await _is_here(job, base.get("layer_digest") or base["digest"]):
         return ""
@@ -171,6 +173,25 @@ async def ensure(job, run_set_up) -> str:
             said.append("What the set-up had installed outside /workspace was gone; it ran again for that.")
     await remember(job, base)
     return " ".join(said)
+
+
+def in_use() -> set[str]:
+    """Layers (by name) and images (by digest) that a workspace is made from; one in the trash may come back."""
+    bases = Workspace.objects.filter(purged_at=None).values_list("base", flat=True)
+    return {base[name] for base in bases for name in ("layer", "layer_digest", "digest") if base.get(name)}
+
+
+async def _look_at_the_name(job) -> None:
+    """Which image its name stands for now, so that a page can say when that is another one. It keeps its own."""
+    base = job.workspace.base
+    if base["image"].startswith("/"):
+        return  # a folder: nobody knows before it is built
+    try:
+        found = await job.driver.find_image(base["image"])
+    except ImageMissing:
+        return
+    if found != base.get("stands_for", base["digest"]):
+        await remember(job, base | {"stands_for": found})
 
 
 async def _is_here(job, digest: str) -> bool:

@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +70,9 @@ class DockerDriver(LocalDriver):
 
     async def find_layer(self, name: str) -> Layer | None:
         return await asyncio.to_thread(self.images.find_layer, name)
+
+    async def collect(self, in_use: Set[str], *, older_than_s: float) -> list[str]:
+        return await asyncio.to_thread(self.images.collect, in_use, older_than_s)
 
     async def keep_layer(self, owner: Owner, layer: Layer, *, look: Look | None = None) -> Layer:
         return await asyncio.to_thread(self._keep_layer, owner, layer, look)

@@ -1,11 +1,14 @@
 """Images on a Docker engine: those that environments name, those that are built, and the layers that set-ups leave."""
 
+import contextlib
 import tarfile
+import time
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
 
 from docker import APIClient
-from docker.errors import NotFound
+from docker.errors import APIError, NotFound
 
 from ..base import DriverError, ImageMissing, Layer, Look
 from . import dockerfile
@@ -90,6 +93,21 @@ class Images:
                 conf["Env"] = [*(conf["Env"] or ()), "LC_ALL"]  # a name alone: not that of the init
             made = client.commit(found["Id"], LAYERS, layer.name, conf=conf | {"Labels": labels})
         return replace(layer, digest=made["Id"])
+
+    def collect(self, in_use: Set[str], older_than_s: float) -> list[str]:
+        """Remove what set-ups and builds left, once it is old and nobody names it; one that is in use stays."""
+        removed = []
+        with self.engine.talk() as client:
+            for found in client.images(filters={"label": f"{INSTALLATION}={self.engine.installation}"}):
+                tags = [tag for tag in found["RepoTags"] or () if tag != "<none>:<none>"]
+                ours = all(tag.startswith((f"{LAYERS}:", f"{BUILDS}:")) for tag in tags)
+                named = {found["Id"], (found["Labels"] or {}).get(LAYER)} & in_use
+                if named or not ours or found["Created"] > time.time() - older_than_s:
+                    continue
+                with contextlib.suppress(APIError):  # a container or another image needs it
+                    client.remove_image(found["Id"])
+                    removed += tags or [found["Id"]]
+        return removed
 
 
 def _inspect(client: APIClient, reference: str) -> dict:

@@ -236,6 +236,8 @@ class Purge(Kind):
         Workspace.objects.filter(pk=workspace.pk).update(purged_at=clock.now(), head=None, baseline=None)
         workspace.snapshots.all().delete()
         workspace.handed_secrets.all().delete()
+        workspace.contacts.all().delete()
+        workspace.allowances.all().delete()
         lifecycle.record(workspace, job.by, "workspace.purged", {"key": workspace.key})
 
 

@@ -3,7 +3,7 @@
 from django.db import transaction
 
 from dashboard.failpoints import failpoint
-from workspaces import folders, history, lifecycle
+from workspaces import folders, history, lifecycle, periodic
 from workspaces.drivers.base import DriverError
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.runner import files, snapshots
@@ -23,7 +23,11 @@ class TakePoint(Kind):
         try:
             async with job.lock(), job.live(read=not job.workspace.owed):
                 await job.recover_tree()
-                taken = await job.snapshot(job.args["kind"], job.args.get("label", ""), **job.watch())
+                # One by time believes no file's times: it finds what others may have missed.
+                thorough = job.args["kind"] == periodic.KIND
+                taken = await job.snapshot(
+                    job.args["kind"], job.args.get("label", ""), thorough=thorough, **job.watch()
+                )
         except Cancelled:
             return {"ok": False, "cancelled": True, "reason": "It was stopped as asked. Nothing of it was kept."}
         except StoreError as error:
