@@ -36,18 +36,26 @@ def walk(folder: str) -> int:
 
 
 def copies(source: Path, target: Path, entries: int) -> Path:
-    """Make a tree of about so many entries: copies of the packages of `source`."""
+    """Make a tree of about so many entries: `source` as often as it fits, and a fair sample of it for the rest.
+
+    The sample goes through the files in the order of their sizes, so that they are as large in it as in the whole.
+    """
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
-    packages, total, number = sorted((source / "node_modules").iterdir()), 0, 0
-    while total < entries:
-        number += 1
-        for package in packages:
-            if total >= entries:
-                break
-            if package.is_dir():
-                copy = target / f"copy{number}" / package.name
-                copy.parent.mkdir(exist_ok=True)
-                subprocess.run(["cp", "-a", package, copy], check=True)
-                total += 1 + walk(os.fspath(copy))
+    files = [Path(at, name) for at, _, names in os.walk(source) for name in names]
+    files.sort(key=lambda path: (path.lstat().st_size, path))
+    whole = walk(os.fspath(source))
+    for number in range(-(-entries // whole)):
+        share = min(1.0, (entries - number * whole) / whole)
+        chosen = [path for place, path in enumerate(files, 1) if int(place * share) > int((place - 1) * share)]
+        copy = target / f"copy{number}"
+        copy.mkdir()
+        names = b"\0".join(os.fsencode(path.relative_to(source)) for path in chosen)
+        packed = ["tar", "-C", source, "--null", "-T", "-", "-cf", "-"]
+        with subprocess.Popen(packed, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tar:
+            with subprocess.Popen(["tar", "-C", copy, "-xf", "-"], stdin=tar.stdout) as out:
+                tar.stdin.write(names)
+                tar.stdin.close()
+            if tar.wait() or out.returncode:
+                raise SystemExit("the tree could not be copied")
     return target
