@@ -35,7 +35,7 @@ from .image import HERE, Image, find_image
 MEMORY = 512 << 20
 DISK = 8 * disks.GIB
 HOME_DISK = 4 * disks.GIB
-PAUSING = "pausing"  # a mark in the Run's folder
+PAUSING, FILLING = "pausing", "filling"  # marks in a Run's folder
 PORTS = {"3128": "proxy", "80": "internal"}
 HOSTS = "127.0.0.1 localhost {name}\n::1 localhost\n127.0.0.1 handrail.internal\n"
 WHAT_TO_DO = (
@@ -44,7 +44,7 @@ WHAT_TO_DO = (
 )
 
 
-_pausing: set[str] = set()  # Runs that this process pauses now
+_at_work: set[str] = set()  # Runs that this process pauses or fills now
 
 
 @dataclass(frozen=True)
@@ -153,12 +153,17 @@ class MicroVMDriver(LocalDriver):
         source = Source(self._key, disks.memory_of(spec.workspace)) if resume else None
         if not resume and not template:
             source = self._find_template(spec)
+        if (known := self._read(spec.run_id)) is not None:
+            self._alive(known)  # a guest that waits for a runner which is gone would be waited for in vain
+        _at_work.add(spec.run_id)
         try:
             return super()._start(spec, source=source, template=template)
         except Unfilled:
             # A template that QEMU does not take is worth nothing; the guest boots instead.
             shutil.rmtree(source.path.parent, ignore_errors=True)
             return super()._start(spec, source=None, template=False)
+        finally:
+            _at_work.discard(spec.run_id)
 
     def _command(
         self, spec: RunSpec, folder: Path, init_args: list[str], source: "Source | None" = None, template: bool = False
@@ -169,6 +174,8 @@ class MicroVMDriver(LocalDriver):
         shape = self._shape(spec, qemu, image)
         if source is None or source.is_template:
             self._disks_will_change(spec)
+        if source is not None:
+            (folder / FILLING).write_text("template" if source.is_template else "memory")
         with contextlib.ExitStack() as undo:
             fds = self._open(spec, folder, image, undo)
             guest = {
@@ -252,6 +259,7 @@ class MicroVMDriver(LocalDriver):
             asyncio.run(fill())
         except DriverError as error:
             raise (Unfilled(str(error)) if source.is_template else error) from error
+        (self._folder(spec.run_id) / FILLING).unlink()
 
     def _patience(self, owner: Owner) -> float:
         return 15.0  # an emulated guest shuts down slowly
@@ -287,38 +295,62 @@ class MicroVMDriver(LocalDriver):
             raise DriverError("The Run has ended; there is no memory to keep.")
         belongs = self._belongs(spec)
         mark = self._folder(owner.run_id) / PAUSING
-        _pausing.add(owner.run_id)
+        _at_work.add(owner.run_id)
         try:
             mark.touch()
             self._keep(owner, Source(self._key, disks.memory_of(spec.workspace)), belongs)
             mark.unlink()
         finally:
-            _pausing.discard(owner.run_id)
+            _at_work.discard(owner.run_id)
 
     def _alive(self, owner: Owner) -> bool:
         alive = super()._alive(owner)
-        if alive and owner.run_id not in _pausing and (self._folder(owner.run_id) / PAUSING).exists():
+        if not alive or owner.run_id in _at_work:
+            return alive
+        try:
+            return self._settle(owner)
+        except DriverError:
+            # QEMU does not answer when it is about to be gone, and the bridge with it.
+            if _wait_free(self._folder(owner.run_id) / "lock", 5.0):
+                return False
+            raise
+
+    def _settle(self, owner: Owner) -> bool:
+        """Is it up, after whatever a runner was doing with its memory when it died?"""
+        if (self._folder(owner.run_id) / PAUSING).exists():
             self._go_on(owner)
-        return alive
+        mark = self._folder(owner.run_id) / FILLING
+        if not mark.exists():
+            return True
+        if mark.read_text() == "memory" and not disks.memory_of(Path(owner.tree)).exists():
+            self._tell_to_go_on(owner)  # it had all of it
+            mark.unlink()
+            return True
+        self._kill(owner)  # no program of it has moved
+        return not _wait_free(self._folder(owner.run_id) / "lock", 5.0)
 
     def _go_on(self, owner: Owner) -> None:
         """A runner died while it paused this guest: whatever was kept of its memory goes, and it moves again."""
 
-        async def go_on() -> None:
-            async with qmp().monitor(self._socket(owner.run_id, "qmp")) as client:
-                await client.execute("cont")
-
-        memory.discard(disks.memory_of(Path(owner.tree)))
-        asyncio.run(go_on())
+        self._tell_to_go_on(owner)
         with InitClient(owner.address.socket, timeout_s=60) as client:
             client.request("go")
         (self._folder(owner.run_id) / PAUSING).unlink(missing_ok=True)
+
+    def _tell_to_go_on(self, owner: Owner) -> None:
+        async def go_on() -> None:
+            async with qmp().monitor(self._socket(owner.run_id, "qmp")) as client:
+                memory.discard(disks.memory_of(Path(owner.tree)))  # here: of a QEMU that is gone it is still good
+                await client.execute("cont")
+
+        asyncio.run(go_on())
 
     def _keep(self, owner: Owner, target: "Source", belongs: dict) -> None:
         async def keep() -> None:
             async with qmp().monitor(self._socket(owner.run_id, "qmp")) as client:
                 try:
                     await qmp().save(client, lambda fd: memory.write(target.key, target.path, fd, belongs))
+                    memory.commit(target.path)
                 except BaseException:
                     memory.discard(target.path)
                     await client.execute("cont")

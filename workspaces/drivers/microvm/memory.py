@@ -62,14 +62,14 @@ def _nonce(head: dict, number: int) -> bytes:
 
 
 def write(key: Path, path: Path, source: int, belongs: dict) -> Kept:
-    """Keep what can be read from `source` until its end; it is whole and durable when this returns.
+    """Write what can be read from `source` until its end beside `path`, durably; `commit` makes it the memory.
 
-    `key` is a file, made at first use.
+    In two steps, because an end of `source` may also be the guest's own. `key` is a file, made at first use.
     """
     head = {"belongs": belongs, "salt": secrets.token_hex(8)}
     body = json.dumps(head, sort_keys=True).encode()
     cipher, squeeze = _cipher(key), zstandard.ZstdCompressor(level=LEVEL, threads=0).compressobj()
-    fresh = path.with_name(path.name + ".new")
+    fresh = _fresh(path)
     fresh.unlink(missing_ok=True)
     raw, number, waiting = 0, 0, bytearray()
     try:
@@ -91,12 +91,20 @@ def write(key: Path, path: Path, source: int, belongs: dict) -> Kept:
             put(bytes(waiting) + squeeze.flush(), last=True)
             size = file.tell()
             os.fsync(file.fileno())
-        os.replace(fresh, path)
-        _flush(path.parent)
-    except BaseException:
+    except OSError as error:
         fresh.unlink(missing_ok=True)
-        raise
+        raise DriverError(f"The memory could not be written: {error.strerror}.") from error
     return Kept(raw, size)
+
+
+def commit(path: Path) -> None:
+    """What `write` has written is the memory from now on."""
+    os.replace(_fresh(path), path)
+    _flush(path.parent)
+
+
+def _fresh(path: Path) -> Path:
+    return path.with_name(path.name + ".new")
 
 
 def belongs_to(path: Path) -> dict:
@@ -132,7 +140,8 @@ def read(key: Path, path: Path) -> Iterator[bytes]:
 
 
 def discard(path: Path) -> bool:
-    """Remove a memory for good; False when there was none."""
+    """Remove a memory for good, and what is left of one that never was; False when there was none."""
+    _fresh(path).unlink(missing_ok=True)
     try:
         path.unlink()
     except FileNotFoundError:

@@ -42,13 +42,24 @@ async def save(client: QMPClient, write) -> object:
         await client.execute("getfd", {"fdname": "memory"})
     finally:
         os.close(theirs)
-    writing = asyncio.create_task(asyncio.to_thread(write, ours))
+    writing = asyncio.create_task(asyncio.to_thread(_until_its_end, write, ours))
     try:
         await client.execute("migrate", {"uri": "fd:memory"})
         await _migrated(client)
-        return await writing
+    except BaseException:
+        with suppress(EOFError, QMPError, ExecuteError):
+            await client.execute("migrate_cancel")
+            await client.execute("closefd", {"fdname": "memory"})
+        await writing  # whatever failed on our side says more than QEMU does
+        raise
+    return await writing
+
+
+def _until_its_end(write, fd: int) -> object:
+    try:
+        return write(fd)
     finally:
-        os.close(ours)
+        os.close(fd)  # QEMU hears of it, when it was not the end
 
 
 async def load(client: QMPClient, pieces) -> None:
