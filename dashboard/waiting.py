@@ -5,9 +5,9 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import SyncToAsync, sync_to_async
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import connections
 
 from dashboard.live import feed
 from dashboard.problems import Problem
@@ -48,7 +48,16 @@ async def wait_for(look, done, *, team_ids, subject=None, timeout: float):
             found = await sync_to_async(look)()
             if left <= 0 or done(found):
                 return found
-            await sync_to_async(close_old_connections)()
+            await sync_to_async(connections.close_all)()
+            _let_the_thread_go()
             await news
         finally:
             news.cancel()
+
+
+def _let_the_thread_go():
+    """End the thread that asgiref keeps for this request to its end; the next look gets another one."""
+    request = SyncToAsync.thread_sensitive_context.get(None)
+    thread = SyncToAsync.context_to_thread_executor.pop(request, None) if request else None
+    if thread:
+        thread.shutdown(wait=False)

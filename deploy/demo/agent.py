@@ -40,7 +40,7 @@ STEPS = [
     ("First I look around.", "Bash", {"command": "ls && git log --oneline | head -n 5"}, True),
     ("I read how a hook says no.", "Read", {"file_path": "/workspace/approvals/hooks/command_hook.py"}, True),
     ("I write a test for it.", "Write", {"file_path": "/workspace/demo_test.py", "content": TEST}, True),
-    ("I run the test.", "Bash", {"command": "python3 -m unittest -v demo_test"}, True),
+    ("I run the test.", "Bash", {"command": "python3 -B -m unittest -v demo_test"}, True),
     ("I keep the change.", "Bash", {"command": "git add demo_test.py && git status --short"}, True),
     ("The templates look unused; away with them.", "Bash", {"command": "rm -rf templates"}, True),
     ("And out it goes.", "Bash", {"command": "git push origin HEAD:main"}, False),

@@ -4,6 +4,9 @@ import json
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +95,24 @@ def test_the_policy_alone():
     promised = {"tier": "str", "reasons": "list", "rule": "str|null"}
     assert [as_promised(verdict, promised) for verdict in verdicts] == [promised] * 3
     assert [verdict["tier"] for verdict in verdicts] == ["high", "low", "forbidden"]
+
+
+def test_agents_that_wait_hold_no_threads(product, agent):
+    """Three hundred of them would be three hundred threads."""
+    action = agent.post("/actions", {"tool": "Bash", "arguments": {"command": "git push origin waits"}}, 201).json
+    status = Path(f"/proc/{product.part_pid('web')}/status")
+
+    def threads() -> int:
+        return int(re.search(r"^Threads:\s+(\d+)", status.read_text(), re.M)[1])
+
+    with ThreadPoolExecutor(40) as pool:
+        polls = [pool.submit(agent.get, f"/actions/{action['id']}?wait=50") for _ in range(40)]
+        deadline = time.monotonic() + 30
+        # Each poll looks once in a thread of its own; forty that wait are fewer threads than forty.
+        time.sleep(3)
+        while (held := threads()) > 20 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert [poll.done() for poll in polls] == [False] * 40
+        agent.post(f"/actions/{action['id']}/cancel", None, 200)
+        assert {poll.result().json["status"] for poll in polls} == {"cancelled"}
+    assert held <= 20
