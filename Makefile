@@ -16,7 +16,7 @@ setup: .venv/.ready ## the environment in .venv
 setup-tests: .venv/.ready-tests
 
 test: setup-tests ## all tests, in as many processes as WORKERS says; narrow with ARGS="tests/skeleton -k sign_in"
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup-tests ## form, lint, and migrations in step with the models
 	@$(BIN)/ruff check .

@@ -34,7 +34,7 @@ class Way:
     token: str
     hold_seconds: float
     http: aiohttp.ClientSession
-    key: str = ""
+    key: str
 
     async def call(self, method, path, **body) -> tuple[int, dict]:
         headers = {"Authorization": f"Bearer {self.token}"}
@@ -50,11 +50,11 @@ class Broken(Exception):
     """What did not get through, in words."""
 
 
-async def examine(address: str, token: str, hold_seconds: float) -> list[Finding]:
-    """Try everything through `address`, side by side."""
+async def examine(address: str, token: str, hold_seconds: float, key: str) -> list[Finding]:
+    """Try everything through `address`, side by side; in a workspace that is made for it under this key."""
     timeout = aiohttp.ClientTimeout(total=hold_seconds + 120)
     async with aiohttp.ClientSession(timeout=timeout) as http:
-        way = Way(address.rstrip("/"), token, hold_seconds, http)
+        way = Way(address.rstrip("/"), token, hold_seconds, http, key)
         reached = await _found("reached", lambda: _reach(way))
         if not reached.ok:
             return [reached]
@@ -75,7 +75,6 @@ async def _reach(way: Way) -> str:
     status, me = await way.call("GET", "/api/v1/me")
     if status != 200:
         raise Broken(me.get("detail", f"status {status}"))
-    way.key = f"handrail-doctor-{uuid.uuid4().hex[:8]}"
     status, made = await way.call("POST", "/api/v1/workspaces", json={"key": way.key})
     while made.get("state") in ("creating", "setting_up"):
         _, made = await way.call("GET", f"/api/v1/workspaces/{way.key}?wait=20")
@@ -110,11 +109,14 @@ async def _hold(way: Way) -> str:
         "tool_use_id": way.key,
     }
     begun = time.monotonic()
-    _, told = await way.call("POST", "/hooks/claude-code", json=call)
-    held = time.monotonic() - begun
-    _, waiting = await way.call("GET", "/api/v1/actions?status=pending")
-    for action in waiting["actions"]:
-        await way.call("POST", f"/api/v1/actions/{action['id']}/cancel", json={})
+    try:
+        _, told = await way.call("POST", "/hooks/claude-code", json=call)
+        held = time.monotonic() - begun
+    finally:
+        _, waiting = await way.call("GET", "/api/v1/actions?status=pending")
+        for action in waiting["actions"]:
+            if action["session"] == way.key:  # not that of somebody who tries another way in at the same time
+                await way.call("POST", f"/api/v1/actions/{action['id']}/cancel", json={})
     if told.get("hookSpecificOutput", {}).get("permissionDecision") != "deny" or held < way.hold_seconds * 0.9:
         raise Broken(f"a hook was answered by somebody else after {held:.0f} s")
     return f"a hook is held for {held:.0f} s and then answered"

@@ -36,8 +36,43 @@ from django.test import Client, TransactionTestCase
 from dashboard import triggers
 from dashboard.models import Agent, Membership, Role, Team
 from dashboard.tokens import make_token
-from tests.product import CHECKOUT, Product
+from tests.product import CHECKOUT, PreparedHome, Product
 
+# Files that take long, the longest first. Left to the alphabet, or to the order of pytest-xdist (most tests first), one
+# of them is begun last, and the other processes wait for it.
+LONGEST = [
+    "skeleton/test_up.py",
+    "contract/test_schema.py",
+    "browser/test_every_page.py",
+    "drivers/test_contract.py",
+    "faults/test_kill_points.py",
+    "terminals/test_in_a_browser.py",
+    "skeleton/test_through_nginx.py",
+    "browser/test_a_leads_day.py",
+    "workspaces/test_idle.py",
+    "faults/test_a_life_killed.py",
+    "skeleton/test_backup.py",
+    "claude_code/test_outages.py",
+    "browser/test_the_loop.py",
+    "workspaces/test_life.py",
+    "workspaces/test_docker.py",
+    "contract/test_bad_input.py",
+    "skeleton/test_servers.py",
+    "approvals/test_connect_folder.py",
+    "race/test_crowd.py",
+    "approvals/test_races.py",
+    "faults/test_full_disk.py",
+    "faults/test_killed_parts.py",
+    "policy/test_corpus.py",
+    "microvm/test_guest.py",
+    "microvm/test_memory.py",
+    "claude_code/test_connected_folder.py",
+    "terminals/test_flood.py",
+    "faults/test_two_hosts.py",
+    "pages/test_display_payloads.py",
+    "approvals/test_crashes.py",
+    "skeleton/test_demo.py",
+]
 REQUIRED = {name for name in os.environ.get("HANDRAIL_TEST_REQUIRE", "").split(",") if name}
 _flush = TransactionTestCase._fixture_teardown
 
@@ -63,6 +98,8 @@ def pytest_collection_modifyitems(items):
         uses = {"product", "new_product"} & set(getattr(item, "fixturenames", ()))
         if uses or hasattr(getattr(item, "module", None), "Product"):
             item.add_marker("product")
+    turn = {CHECKOUT / "tests" / name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: turn.get(item.path, len(turn)))
 
 
 @pytest.fixture(scope="session")
@@ -200,6 +237,13 @@ def browser_of():
     return signed_in
 
 
+@pytest.fixture(scope="session", autouse=True)
+def prepared_home(tmp_path_factory):
+    """Where the products of this run find a prepared home; with pytest-xdist all its processes share one."""
+    base = tmp_path_factory.getbasetemp()
+    Product.prepared = PreparedHome((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "prepared")
+
+
 @pytest.fixture(scope="session")
 def product(tmp_path_factory):
     """The whole product, one for the session: `make up` as people run it, on a free port, with a home of its own."""
@@ -225,7 +269,10 @@ def product(tmp_path_factory):
 
 @pytest.fixture
 def new_product(tmp_path):
-    """`new_product(**environment)`: one more, not started yet, for a test that stops, kills or breaks it."""
+    """`new_product(**environment)`: one more, not started yet, for a test that stops, kills or breaks it.
+
+    `fresh=True`: its first start also migrates the database and collects static files.
+    """
     made = []
 
     def make(**environment) -> Product:

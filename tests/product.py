@@ -1,8 +1,10 @@
 """The product as a process: started, asked, signalled and read as an operator would."""
 
+import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +26,44 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def _link_or_copy(source: str, target: str):
+    try:
+        os.link(source, target)
+    except OSError:  # another disk
+        shutil.copy(source, target)
+
+
+class PreparedHome:
+    """What a first start spends most of its time with, done once for all processes of a test run: an empty database
+    that is migrated, and the static files. Everything else (keys, people, folders) each product makes itself."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def into(self, home: Path, environment: dict):
+        self._make(environment)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copytree(self.folder / "staticfiles", home / "staticfiles", copy_function=_link_or_copy)
+        shutil.copy(self.folder / "handrail.sqlite3", home)
+
+    def _make(self, environment: dict):
+        with self.folder.with_name("prepared.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not self.folder.exists():
+                half = self.folder.with_name("prepared.half")
+                first_steps = "import django; django.setup(); from dashboard import prepare; prepare.prepare(print)"
+                done = subprocess.run(
+                    [sys.executable, "-c", first_steps],
+                    cwd=CHECKOUT,
+                    env=environment | {"HANDRAIL_HOME": str(half), "DJANGO_SETTINGS_MODULE": "dashboard.settings"},
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                assert done.returncode == 0, done.stderr
+                half.rename(self.folder)
+
+
 class Answer:
     """An HTTP answer, whatever its status."""
 
@@ -42,8 +82,11 @@ class Answer:
 class Product:
     """One Handrail in a folder and on a port of its own. `log` is all that it has printed."""
 
-    def __init__(self, home: Path, **environment):
+    prepared: PreparedHome | None = None  # tests/conftest.py says where
+
+    def __init__(self, home: Path, *, fresh: bool = False, **environment):
         self.home = home
+        self.fresh = fresh  # its first start does all the work itself
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         # Not under the test's folder: a socket's path has 107 bytes.
@@ -70,7 +113,7 @@ class Product:
 
     def become(self, uid: int):
         """Run as this user, in a home that is this user's; only for root, and before the start."""
-        self.user, self.home = uid, self.runtime / "home"
+        self.user, self.home, self.fresh = uid, self.runtime / "home", True
         self.environment |= {"HANDRAIL_HOME": str(self.home), "HOME": self._runtime.name}
         os.chown(self.runtime, uid, uid)
 
@@ -78,8 +121,14 @@ class Product:
     def _as_user(self) -> dict:
         return {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
 
-    def start(self, *, until: str = "/readyz", within: float = 90):
+    def prepare(self):
+        """Give it what a first start would make first, unless it is there; a fresh one is left alone."""
+        if not self.fresh and not (self.home / "handrail.sqlite3").exists() and "DATABASE_URL" not in self.environment:
+            self.prepared.into(self.home, self.environment)
+
+    def start(self, *, until: str = "/readyz", within: float = 180):
         """Start `manage.py up` and wait until the address answers 200."""
+        self.prepare()
         with self._log_file.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "up"],
@@ -119,14 +168,14 @@ class Product:
 
     def clean_up(self):
         """Stop it for good: with the workspaces, which a stop alone leaves up."""
-        self.stop()
+        self.stop(within=60)  # how soon it stops is what others assert
         for record in self.home.glob("runs/*/owner.json"):
             owner = Owner.from_json(record.read_text())
             if owner.boot_id == boot_id() and owner.pid and start_time(owner.pid) == owner.start_time:
                 os.kill(owner.pid, signal.SIGKILL)
         self._runtime.cleanup()
 
-    def manage(self, *args: str, **run) -> subprocess.CompletedProcess:
+    def manage(self, *args: str, timeout: float = 120, **run) -> subprocess.CompletedProcess:
         """`python manage.py …` beside it, with its environment."""
         return subprocess.run(
             [sys.executable, "manage.py", *args],
@@ -134,7 +183,7 @@ class Product:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout,
             check=False,
             **self._as_user,
             **run,
@@ -180,6 +229,15 @@ class Product:
 
     def post(self, path: str, token: str = "", body=None, **options) -> Answer:
         return self.call("POST", path, token, {} if body is None else body, **options)
+
+    def settled(self, path: str, token: str, *, within: float = 120) -> dict:
+        """A workspace once nothing moves it any more, or a command once it has ended."""
+        deadline = time.monotonic() + within
+        while True:
+            found = self.get(f"{path}?wait=10", token).json
+            over = not found["busy"] if "busy" in found else found["ended_at"] is not None
+            if over or time.monotonic() > deadline:
+                return found
 
     def part_pid(self, name: str) -> int:
         """The process id of web, runner or queue."""

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sysconfig
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 MAX_COMMAND = 10_000  # characters; longer than a person reads, so it waits anyway
@@ -18,6 +18,7 @@ class Unreadable(Exception):
     """The text is not one that the engine can take apart; the message says why."""
 
 
+@cache
 def _parser():
     """Find the wheel's binary beside this Python, never through PATH, which an agent may influence."""
     return Path(sysconfig.get_path("scripts")) / "shfmt"

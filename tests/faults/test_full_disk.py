@@ -54,7 +54,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk):
         product.start()
         agent, person = product.agent_token(), product.person_token("rita", "lead")
         assert product.post("/api/v1/workspaces", agent, {"key": "w"}).status == 201
-        assert product.get("/api/v1/workspaces/w?wait=25", agent).json["state"] == "ready"
+        assert product.settled("/api/v1/workspaces/w", agent)["state"] == "ready"
         kept = ask(product, agent).json
         ballast = fill(small_disk)
 
@@ -91,6 +91,6 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk):
         assert product.post(f"/api/v1/actions/{kept['id']}/decision", person, body).json["status"] == "approved"
         assert ask(product, agent).status == 201
         command = product.post("/api/v1/workspaces/w/commands", agent, {"command": "echo well > again"}).json
-        assert product.get(f"/api/v1/commands/{command['id']}?wait=25", agent).json["exit_status"] == 0
+        assert product.settled(f"/api/v1/commands/{command['id']}", agent)["exit_status"] == 0
     finally:
         product.clean_up()

@@ -47,7 +47,7 @@ def start(crowded):
 
 def test_sixteen_processes_on_sqlite(crowded, start):
     assert crowded.post("/api/v1/workspaces", crowded.agents[0], {"key": "crowd"}).status == 201
-    assert crowded.get("/api/v1/workspaces/crowd?wait=25", crowded.agents[0]).json["state"] == "ready"
+    assert crowded.settled("/api/v1/workspaces/crowd", crowded.agents[0])["state"] == "ready"
     client = ("-m", "tests.race.client", crowded.url)
     agents = [start(*client, token, "agent", str(TRANSACTIONS)) for token in crowded.agents]
     people = [start(*client, token, "reviewer", str(TRANSACTIONS)) for token in crowded.reviewers]

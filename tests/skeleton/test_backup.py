@@ -19,7 +19,7 @@ def backed_up(tmp_path_factory):
     agent, lead = product.agent_token(), product.person_token("lena", "lead")
     made = product.post("/api/v1/workspaces", agent, {"key": "saved", "driver": "sandbox", "source": {}})
     assert made.status == 201, made.text
-    assert product.get(f"{KEY}?wait=25", agent).json["state"] == "ready"
+    assert product.settled(KEY, agent)["state"] == "ready"
     assert product.call("PUT", f"{KEY}/files/notes.txt", agent, b"first\n").status in (200, 201, 204)
     assert product.post(f"{KEY}/snapshots", agent, {"label": "kept"}).status == 201
     assert product.call("PUT", f"{KEY}/files/notes.txt", agent, b"second\n").status in (200, 201, 204)
@@ -60,7 +60,7 @@ def test_everything_comes_back(elsewhere, backed_up):
     kept = next(row for row in elsewhere.get(f"{KEY}/snapshots", agent).json["snapshots"] if row["label"] == "kept")
     assert elsewhere.get(f"{KEY}/files/notes.txt?snapshot={kept['number']}", agent).body == b"first\n"
     elsewhere.post(f"{KEY}/resume", agent)
-    assert elsewhere.get(f"{KEY}?wait=25", agent).json["state"] == "ready"
+    assert elsewhere.settled(KEY, agent)["state"] == "ready"
     assert elsewhere.get(f"{KEY}/files/notes.txt", agent).body == b"second\n"
 
 
@@ -69,7 +69,7 @@ def test_it_takes_nothing_from_the_one_that_still_runs(backed_up):
     origin, agent = backed_up["product"], backed_up["agent"]
     assert origin.get(KEY, agent).json["state"] in ("ready", "paused")
     ran = origin.post(f"{KEY}/commands", agent, {"command": "echo alive"}).json
-    assert origin.get(f"/api/v1/commands/{ran['id']}?wait=25", agent).json["exit_status"] == 0
+    assert origin.settled(f"/api/v1/commands/{ran['id']}", agent)["exit_status"] == 0
 
 
 def test_an_approval_that_was_not_collected_does_not_count_a_second_time(elsewhere, backed_up):
@@ -108,7 +108,7 @@ def test_what_was_due_is_unclear_and_does_not_run(new_product, backed_up, tmp_pa
     again.start()
     agent = backed_up["agent"]
     again.post(f"{KEY}/resume", agent)
-    assert again.get(f"{KEY}?wait=25", agent).json["state"] == "ready"
+    assert again.settled(KEY, agent)["state"] == "ready"
     assert again.get(f"{KEY}/files/ran.txt", agent).status == 404
     phases = in_database(
         again, "SELECT phase FROM workspaces_effect JOIN workspaces_command ON effect_id = workspaces_effect.id"

@@ -57,7 +57,7 @@ def test_it_runs_on_postgresql_and_comes_back_from_a_backup(new_database, new_pr
 
 def test_a_backup_of_one_kind_of_database_is_not_put_back_into_the_other(new_database, new_product, tmp_path):
     on_sqlite = new_product()
-    assert on_sqlite.manage("migrate").returncode == 0
+    on_sqlite.prepare()
     assert on_sqlite.manage("backup", str(tmp_path / "backup")).returncode == 0
     done = new_product(DATABASE_URL=new_database()).manage("restore", str(tmp_path / "backup"))
     assert done.returncode == 1

@@ -2,8 +2,11 @@
 
 import re
 import shutil
+import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -21,31 +24,62 @@ def held(tmp_path_factory):
         running.clean_up()
 
 
-@pytest.fixture
-def nginx(tmp_path, require, held):
-    """`nginx(change)`: the example's configuration, changed, in front of the product; its address."""
+def bare(text: str) -> str:
+    """The example's configuration without what it says beyond where things are: a proxy as it comes."""
+    kept = r"proxy_pass|listen|server_name|server \{|location|^\s*\}|proxy_set_header Host"
+    body = text.split("server {")[1]
+    return "server {" + "\n".join(line for line in body.splitlines() if re.search(kept, line))
+
+
+@contextmanager
+def nginx(program: str, folder, port_behind: int, change):
+    """The example's configuration, changed, in front of the product; its address."""
+    folder.mkdir()
+    port = free_port()
+    text = (CHECKOUT / "deploy/nginx.conf").read_text()
+    text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port}").replace("handrail.example.org", "localhost")
+    text = change(text.replace("127.0.0.1:8000", f"127.0.0.1:{port_behind}"))
+    temp = " ".join(f"{n}_temp_path {folder}/{n};" for n in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    (folder / "nginx.conf").write_text(
+        f"daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{}}\nhttp {{ {temp}\n{text}\n}}"
+    )
+    process = subprocess.Popen([program, "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"])
+    try:
+        until_it_listens(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def until_it_listens(port: int):
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, "nginx does not listen"
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def seen(held, require, tmp_path_factory) -> dict:
+    """What `doctor --url` says through the example and through one as it comes: side by side, as they mostly wait."""
     program = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
     if program is None:
         require("nginx", "nginx is not installed")
-    started = []
+    folder = tmp_path_factory.mktemp("nginx")
 
-    def start(change=lambda text: text) -> str:
-        port = free_port()
-        text = (CHECKOUT / "deploy/nginx.conf").read_text()
-        text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port}").replace("handrail.example.org", "localhost")
-        text = change(text.replace("127.0.0.1:8000", f"127.0.0.1:{held.port}"))
-        temp = " ".join(f"{n}_temp_path {tmp_path}/{n};" for n in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        (tmp_path / "nginx.conf").write_text(
-            f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/error.log; events {{}}\nhttp {{ {temp}\n{text}\n}}"
-        )
-        started.append(subprocess.Popen([program, "-e", f"{tmp_path}/error.log", "-c", f"{tmp_path}/nginx.conf"]))
-        time.sleep(0.5)
-        return f"http://127.0.0.1:{port}"
+    def examine(name, change):
+        with nginx(program, folder / name, held.port, change) as address:
+            return held.manage("doctor", "--url", address, timeout=300)
 
-    yield start
-    for process in started:
-        process.terminate()
-        process.wait(10)
+    with ThreadPoolExecutor() as threads:
+        asked = {
+            "example": threads.submit(examine, "example", lambda text: text),
+            "bare": threads.submit(examine, "bare", bare),
+        }
+        return {name: done.result() for name, done in asked.items()}
 
 
 def findings(done) -> dict[str, str]:
@@ -53,8 +87,8 @@ def findings(done) -> dict[str, str]:
     return {name: mark.strip() for mark, name in re.findall(r"^(ok  |FAIL|note)  (\w+): ", done.stdout, re.M)}
 
 
-def test_everything_gets_through_the_example_and_a_hook_is_held_for_90_seconds(nginx, held):
-    done = held.manage("doctor", "--url", nginx())
+def test_everything_gets_through_the_example_and_a_hook_is_held_for_90_seconds(seen):
+    done = seen["example"]
     assert findings(done) == {
         "reached": "ok",
         "sockets": "ok",
@@ -66,13 +100,8 @@ def test_everything_gets_through_the_example_and_a_hook_is_held_for_90_seconds(n
     assert re.search(r"held for (8[1-9]|9\d) s", done.stdout)
 
 
-def test_a_proxy_as_it_comes_is_found_out_with_the_lines_to_change(nginx, held):
-    def bare(text):
-        kept = r"proxy_pass|listen|server_name|server \{|location|^\s*\}|proxy_set_header Host"
-        body = text.split("server {")[1]
-        return "server {" + "\n".join(line for line in body.splitlines() if re.search(kept, line))
-
-    done = held.manage("doctor", "--url", nginx(bare))
+def test_a_proxy_as_it_comes_is_found_out_with_the_lines_to_change(seen):
+    done = seen["bare"]
     found = findings(done)
     assert {name for name, mark in found.items() if mark == "FAIL"} >= {"sockets", "hold", "upload"}, done.stdout
     assert "proxy_read_timeout 180s" in done.stdout

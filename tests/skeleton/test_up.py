@@ -148,7 +148,7 @@ def test_nothing_outlives_a_killed_supervisor_and_the_next_one_starts(new_produc
 
 def test_a_database_of_a_newer_handrail_is_refused_and_left_alone(new_product):
     product = new_product()
-    assert product.manage("migrate").returncode == 0
+    product.prepare()
     path = product.home / "handrail.sqlite3"
     with sqlite3.connect(path) as opened:
         opened.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('dashboard', '0999_later', 'now')")
@@ -161,7 +161,7 @@ def test_a_database_of_a_newer_handrail_is_refused_and_left_alone(new_product):
 
 def test_a_damaged_database_is_refused_in_words(new_product):
     product = new_product()
-    assert product.manage("migrate").returncode == 0
+    product.prepare()
     path = product.home / "handrail.sqlite3"
     content = bytearray(path.read_bytes())
     content[4096 * 5 : 4096 * 9] = os.urandom(4096 * 4)
@@ -174,7 +174,7 @@ def test_a_damaged_database_is_refused_in_words(new_product):
 
 def test_the_database_is_copied_before_it_is_migrated(new_product):
     product = new_product()
-    assert product.manage("migrate").returncode == 0
+    product.prepare()
     assert product.manage("migrate", "approvals", "zero").returncode == 0
     product.start(until="/healthz")
     copies = list((product.home / "backups").glob("before-migrate-*.sqlite3"))
@@ -186,9 +186,11 @@ def test_the_database_is_copied_before_it_is_migrated(new_product):
     assert "approvals_action" not in tables
 
 
-def test_a_public_address_without_tls_is_warned_about(new_product):
-    product = new_product(HANDRAIL_PUBLIC_URL="http://handrail.example")
+def test_a_first_start_prepares_all_and_warns_about_a_public_address_without_tls(new_product):
+    product = new_product(fresh=True, HANDRAIL_PUBLIC_URL="http://handrail.example")
     product.start()
+    assert "migrating: " in product.log
+    assert "collecting static files" in product.log
     assert "http://handrail.example is not encrypted" in product.log
     assert product.first_sign_in_url().startswith("http://handrail.example/sign-in/")
 

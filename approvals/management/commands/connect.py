@@ -9,6 +9,7 @@ from dashboard.problems import Problem
 
 class Command(BaseCommand):
     help = "Make an existing folder a workspace whose Claude Code asks before what cannot be undone."
+    requires_system_checks = []
 
     def add_arguments(self, parser):
         parser.add_argument("agent", choices=["claude-code"])

@@ -8,6 +8,7 @@ from dashboard.problems import Problem
 
 class Command(BaseCommand):
     help = "Take Handrail's hook out of a connected folder; its snapshots stay in the trash for a while."
+    requires_system_checks = []
 
     def add_arguments(self, parser):
         parser.add_argument("path")

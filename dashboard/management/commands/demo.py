@@ -13,6 +13,7 @@ from dashboard.tokens import make_token
 
 class Command(BaseCommand):
     help = "Run a small scripted agent in a workspace made from this repository; answer its cards in the browser."
+    requires_system_checks = []
 
     def add_arguments(self, parser):
         parser.add_argument("--unattended", action="store_true", help="a reviewer made for this answers the cards")

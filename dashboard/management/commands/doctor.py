@@ -1,14 +1,19 @@
 import asyncio
 import sys
+import uuid
+from datetime import timedelta
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db.models import Q
 
-from dashboard import doctor, through
+from dashboard import clock, doctor, through
 from dashboard.models import Actor, Agent, Team, Token
 from dashboard.tokens import make_token, sha256
 from workspaces import lifecycle
 from workspaces.models import Workspace
+
+LEFT = timedelta(hours=1)
 
 
 class Command(BaseCommand):
@@ -36,9 +41,12 @@ class Command(BaseCommand):
         agent = Agent.objects.get_or_create(team=team, name="doctor")[0]
         token = make_token(team, agent=agent)
         self.stdout.write(f"This takes about {settings.HANDRAIL_HOLD_SECONDS} seconds: a hook is held that long.")
+        key = f"handrail-doctor-{uuid.uuid4().hex[:8]}"
         try:
-            return asyncio.run(through.examine(url, token, settings.HANDRAIL_HOLD_SECONDS))
+            return asyncio.run(through.examine(url, token, settings.HANDRAIL_HOLD_SECONDS, key))
         finally:
             Token.objects.filter(sha256=sha256(token)).delete()
-            for workspace in Workspace.objects.kept().filter(created_by_agent=agent):
+            # Its own, and what one that was killed has left; not that of somebody who asks at the same time.
+            over = Q(key=key) | Q(created_at__lt=clock.now() - LEFT)
+            for workspace in Workspace.objects.kept().filter(over, created_by_agent=agent):
                 lifecycle.trash(workspace, by=Actor.system("doctor"))
