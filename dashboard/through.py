@@ -115,7 +115,8 @@ async def _hold(way: Way) -> str:
     finally:
         _, waiting = await way.call("GET", "/api/v1/actions?status=pending")
         for action in waiting["actions"]:
-            if action["session"] == way.key:  # not that of somebody who tries another way in at the same time
+            _, known = await way.call("GET", f"/api/v1/actions/{action['id']}")
+            if known["session"] == way.key:  # not that of somebody who tries another way in at the same time
                 await way.call("POST", f"/api/v1/actions/{action['id']}/cancel", json={})
     if told.get("hookSpecificOutput", {}).get("permissionDecision") != "deny" or held < way.hold_seconds * 0.9:
         raise Broken(f"a hook was answered by somebody else after {held:.0f} s")

@@ -91,6 +91,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk):
         assert product.post(f"/api/v1/actions/{kept['id']}/decision", person, body).json["status"] == "approved"
         assert ask(product, agent).status == 201
         command = product.post("/api/v1/workspaces/w/commands", agent, {"command": "echo well > again"}).json
-        assert product.settled(f"/api/v1/commands/{command['id']}", agent)["exit_status"] == 0
+        ended = product.settled(f"/api/v1/commands/{command['id']}", agent)
+        assert ended["exit_status"] == 0, f"{ended}\n{product.log[-3000:]}"
     finally:
         product.clean_up()

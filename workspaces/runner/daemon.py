@@ -249,11 +249,12 @@ class Daemon:
 
     async def _claim(self):
         self._nudged.clear()
-        for due in await self.thread(lambda: list(effects.claimable(self.row)[:50])):
-            claimed = await self.thread(effects.claim, due, self.row)
-            if claimed:
-                self._begin(claimed, recovering=False)
-        await self.thread(self._cancel_asked)
+        if await self.thread(Effect.objects.open().exists):  # twice a second, and mostly there is nothing
+            for due in await self.thread(lambda: list(effects.claimable(self.row)[:50])):
+                claimed = await self.thread(effects.claim, due, self.row)
+                if claimed:
+                    self._begin(claimed, recovering=False)
+            await self.thread(self._cancel_asked)
         try:
             await asyncio.wait_for(self._nudged.wait(), LOOK)
         except TimeoutError:
