@@ -3,11 +3,13 @@
 The socket lies in a folder that only Handrail's own user can open; that is the authentication.
 """
 
+import asyncio
 import http.client
 import json
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from importlib import import_module
 from itertools import chain
 from urllib.parse import urlencode
 
@@ -73,8 +75,8 @@ def ask(method: str, path: str, /, **rest):
 
 async def stream(path: str, /, **query) -> AsyncIterator[bytes]:
     """The answer's bytes as they come. Problems are raised before the first byte."""
-    import aiohttp  # for web alone; commands and the queue, which only `ask`, start without it
-
+    # For web's first stream, and beside its loop; whoever only asks starts without it.
+    aiohttp = await asyncio.to_thread(import_module, "aiohttp")
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(socket_path()), timeout=timeout) as session:
         try:
