@@ -10,6 +10,7 @@ CODE = {"class": "code-field", "spellcheck": "false", "autocapitalize": "off", "
 DRIVERS = {
     "sandbox": "Sandbox: sees only its folder and the hosts on its list. Shares this machine's kernel.",
     "docker": "Container: an image of its own, and the hosts on its list. Shares this machine's kernel.",
+    "microvm": "MicroVM: a kernel and a disk of its own, and the hosts on its list. A pause keeps what runs.",
 }
 
 

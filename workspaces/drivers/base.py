@@ -111,7 +111,7 @@ class Owner:
     limits: frozenset[str] = frozenset()  # those in force
     stopping: bool = False  # somebody asked for the end: no crash
     phase: str = "agent"
-    image: str | None = None  # digest of the image it runs on
+    image: str | None = None  # digest of the image it runs on, with its version where there is one
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"limits": sorted(self.limits)}, indent=1)

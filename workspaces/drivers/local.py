@@ -56,6 +56,10 @@ class LocalDriver(Driver):
     def _limits_in_force(self, spec: RunSpec, by_cgroups: frozenset[str]) -> frozenset[str]:
         return by_cgroups
 
+    def _image(self, spec: RunSpec) -> str | None:
+        """What its root is made of, by version and digest."""
+        return spec.image
+
     def _launched(self, owner: Owner, spec: RunSpec, **how) -> None:
         """Between the launch and the init's first words."""
 
@@ -157,6 +161,7 @@ class LocalDriver(Driver):
             tree=str(spec.workspace),
             cgroups=tuple(groups),
             limits=self._limits_in_force(spec, in_force),
+            image=self._image(spec),
         )
         self._write(owner)
         with listen(Path(address.socket)) as listener:

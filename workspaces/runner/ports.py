@@ -14,20 +14,33 @@ async def of(driver, owner) -> list[dict]:
     """[{address, port}] of a Run that is up, in order; nothing for one that shares its network with this host."""
     if owner.pid is None or not driver.capabilities.network:
         return []
+    if driver.capabilities.guest_files:
+        return await asyncio.to_thread(_in_guest, driver.tree(owner))
     return await asyncio.to_thread(listening, owner.pid)
+
+
+def _in_guest(tree) -> list[dict]:
+    with tree.files() as files:
+        return _listed(files.sockets())
 
 
 def listening(pid: int) -> list[dict]:
     if _same_network(pid):
         return []
-    found = set()
+    tables = []
     for name in ("tcp", "tcp6"):
         try:
-            lines = Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]
+            tables.append(Path(f"/proc/{pid}/net/{name}").read_text())
         except OSError:
             continue  # it has just ended, or there is no IPv6
-        fields = (line.split() for line in lines)
-        found |= {_address(line[1]) for line in fields if line[3] == LISTENING}
+    return _listed(tables)
+
+
+def _listed(tables: list[str]) -> list[dict]:
+    found = set()
+    for table in tables:
+        fields = (line.split() for line in table.splitlines()[1:])
+        found |= {_address(line[1]) for line in fields if line[3:4] == [LISTENING]}
     return [{"address": address, "port": port} for address, port in sorted(found - OURS, key=lambda at: (at[1], at[0]))]
 
 

@@ -33,6 +33,17 @@ class FileVerbs:
                 part.clear()
         self.wire.send({"end": True}, json.dumps(part).encode())
 
+    def _sockets(self, files: LocalFiles, path: bytes, head: dict) -> None:
+        """What the kernel lists of the network that programs are in."""
+        listed = []
+        for name in ("tcp", "tcp6"):
+            try:
+                with open(f"/proc/net/{name}") as table:
+                    listed.append(table.read(FILL))
+            except OSError:
+                continue  # there is no IPv6
+        self.wire.send({"end": True, "sockets": listed})
+
     def _readlink(self, files: LocalFiles, path: bytes, head: dict) -> None:
         self.wire.send({"end": True, "target": os.fsdecode(files.readlink(path))})
 

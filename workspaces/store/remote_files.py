@@ -73,6 +73,10 @@ class RemoteFiles:
     def delete(self, path: bytes) -> None:
         self._ask("delete", path)
 
+    def sockets(self) -> list[str]:
+        """The tables of sockets as the kernel there lists them."""
+        return [str(table) for table in self._ask("sockets", b"")["sockets"]]
+
     def look(self, argv: list[str], seconds: float) -> bytes | None:
         """What a program prints that only looks at the tree; None when its time was too short."""
         with self._live.talk({"do": "look", "argv": argv, "seconds": seconds}) as answers:

@@ -242,6 +242,10 @@ class MicroVMDriver(LocalDriver):
             take(name, listen(self._socket(spec.run_id, name)).detach())
         return fds
 
+    def _image(self, spec: RunSpec) -> str:
+        image = find_image(self.images)
+        return f"{image.version}@sha256:{image.root_digest}"
+
     def _launched(self, owner: Owner, spec: RunSpec, source: "Source | None" = None, template: bool = False) -> None:
         """Give a guest that waits for it the memory that was kept, and let it go on."""
         if source is None:

@@ -43,14 +43,20 @@ async def bring_down(job: Job, reason: str, *, thorough: bool = False) -> str:
 
 async def fall_asleep(job: Job, reason: str) -> str:
     """End the Run, and keep the memory of its programs where the driver can; else as bring_down."""
-    owner = await job.owner() if job.driver.capabilities.memory else None
+    if not job.driver.capabilities.memory:
+        return await bring_down(job, reason)
+    owner, known = await job.owner(), job.effect.progress
     if owner is None or not await job.driver.alive(owner):
+        if "owed" in known and not await job.driver.why_no_memory(spec_of(job.workspace, job.effect.pk)):
+            await end_run(job, reason)  # the runner died when all was kept
+            return known["owed"]
         return await bring_down(job, reason)
     # Frozen from before the snapshot until it was compared with the files at the next start.
     await job.driver.freeze(owner)
     try:
         await _look_at_home(job, await job.open_run())
         owed = await end_snapshot(job, ports=await ports.of(job.driver, owner))
+        await job.progress(owed=owed)
         failpoint("sleep.snapshot")
         await job.driver.pause(owner, spec_of(job.workspace, owner.run_id))
     except DriverError as error:
@@ -204,6 +210,7 @@ class Trash(Kind):
         await job.started()
         if workspace.state == State.READY:
             return {"ok": True, "owed": await bring_down(job, "deleted")}
+        await job.driver.discard_memory(spec_of(workspace, job.effect.pk))
         return {"ok": True, "owed": await end_snapshot(job) if workspace.owed else ""}
 
     def finish(self, job, outcome):

@@ -45,8 +45,8 @@ class Resume(Kind):
 
         run = await bring_up(job, first=look)
         drift = await job.thread(drift_of, workspace)
-        memory = _memory_words(job, run)
-        return {"ok": True, "run": str(run.pk), **seen, "memory": memory, "drift": drift and drift.as_json()}
+        made = {"image": run.owner.get("image"), "memory": _memory_words(job, run)}
+        return {"ok": True, "run": str(run.pk), **seen, **made, "drift": drift and drift.as_json()}
 
     def finish(self, job, outcome):
         workspace = job.workspace
@@ -67,7 +67,7 @@ class Resume(Kind):
             "proof": proof,
             "memory": outcome["memory"],
             **made_with(workspace.environment),
-            "image_digest": workspace.base.get("digest"),
+            "image_digest": workspace.base.get("digest") or outcome["image"],
             "setup_layer": workspace.base.get("layer_digest"),
             "drift": outcome["drift"],
         }

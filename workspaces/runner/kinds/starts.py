@@ -43,6 +43,7 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
     try:
         await job.driver.prepare(spec)
         owner = await _start(job, spec, run)
+        await job.thread(_started, run, owner)
         if first is not None and in_guest:
             await first()
     except (DriverError, StoreError, Problem):
@@ -52,7 +53,7 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
     await job.daemon.network.open_for_run(run, owner, job.workspace)
     if job.driver.capabilities.memory:
         await job.driver.thaw(owner)
-    await job.thread(_up, run, owner)
+    await job.thread(_up, run)
     job.daemon.warm(job.driver, spec)
     return run
 
@@ -101,12 +102,14 @@ def _never_up(run):
     network.revoke_run_tokens(run.workspace_id)
 
 
-def _up(run, owner):
-    Run.objects.filter(pk=run.pk).update(
-        owner={"host": owner.host, "boot_id": owner.boot_id, "pid": owner.pid, "start_time": owner.start_time},
-        ready_at=clock.now(),
-        cold=run.cold,
-    )
+def _started(run, owner):
+    names = ("host", "boot_id", "pid", "start_time", "image")
+    run.owner = {name: getattr(owner, name) for name in names}
+    run.save(update_fields=["owner", "cold"])
+
+
+def _up(run):
+    Run.objects.filter(pk=run.pk).update(ready_at=clock.now())
 
 
 class Create(Kind):

@@ -1,0 +1,132 @@
+"""Workspaces in microVMs, through the whole product: its API, its runner, real guests."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.workspaces.conftest import Desk
+from workspaces.drivers.base import Owner
+
+
+@pytest.fixture(scope="module")
+def microvm(desk, require):
+    """`microvm(**wish)`: make a workspace in a guest; `microvm.isolation` is what this host offers."""
+    [found] = [driver for driver in desk.get("/drivers").json["drivers"] if driver["name"] == "microvm"]
+    if not found["available"]:
+        require("microvm", f"{found['reason']} {found['what_to_do']}")
+
+    def make(**wish):
+        made = desk.create(driver="microvm", **wish)
+        assert made["state"] == "ready", made["reason"]
+        return made
+
+    make.isolation = found["isolation"]
+    return make
+
+
+def eventually(holds, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
+    return found
+
+
+def move(desk, key, what):
+    desk.post(f"/workspaces/{key}/{what}", expect=202)
+    return desk.settled(key)
+
+
+def owner_of(product, key) -> Owner:
+    """The driver's record of the Run that is up."""
+    records = [Owner.from_json(path.read_text()) for path in product.home.glob("runs/*/owner.json")]
+    [found] = [record for record in records if record.address.env.get("HANDRAIL_WORKSPACE") == key]
+    return found
+
+
+def test_a_guest_from_its_making_to_its_fork(desk, microvm, repository):
+    path, _, _ = repository
+    made = microvm(source={"git": str(path), "ref": "main"})
+    key = made["key"]
+    assert (made["isolation"], made["driver"]) == (microvm.isolation, "microvm")
+    body = desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
+    version, _, digest = body.get("body", body)["image_digest"].partition("@sha256:")
+    assert (bool(version), len(digest)) == (True, 64)
+    # One path for all: command, file browser, terminal and snapshot.
+    files = f"/workspaces/{key}/files"
+    assert desk.run(key, "pwd; head -1 calc.py; echo one > note") == b"/workspace\ndef add(a, b):\n"
+    assert desk.get(f"{files}/note").body == b"one\n"
+    names = {entry["name"]: entry["type"] for entry in desk.get(f"{files}/").json["entries"]}
+    assert names == {".git": "folder", "calc.py": "file", "note": "file"}
+    large = os.urandom(3 << 20)
+    assert desk.call("PUT", f"{files}/deep/er/large", large, expect=201).json["created"]
+    assert desk.get(f"{files}/deep/er/large").body == large
+    assert desk.run(key, "stat -c %U deep/er/large; rm -r deep") == b"agent\n"
+    desk.post(f"/workspaces/{key}/terminals", {"argv": ["bash", "-c", "tty > from-terminal"]})
+    path = f"/api/v1{files}/from-terminal"
+    eventually(lambda: desk.product.get(path, desk.token).body == b"/dev/pts/0\n")
+    desk.get(f"{files}/nowhere", 404)
+    point = desk.post(f"/workspaces/{key}/snapshots", {"label": "one"}).json["number"]
+    desk.call("DELETE", f"{files}/from-terminal")
+    desk.call("PUT", f"{files}/note", b"two\n")
+    changes = desk.get(f"/workspaces/{key}/diff?from={point}&to=live").json["changes"]
+    assert [(change["path"], change["kind"]) for change in changes] == [
+        ("from-terminal", "removed"),
+        ("note", "modified"),
+    ]
+    desk.post(f"/workspaces/{key}/snapshots/{point}/restore", expect=202)
+    assert desk.settled(key)["proof"]["differ"] == 0
+    tell = "cat note; stat -c %y note calc.py; cat /etc/machine-id"
+    before = desk.run(key, tell).split()
+    desk.post(f"/workspaces/{key}/fork", {"key": f"{key}-fork"})
+    assert desk.settled(f"{key}-fork")["state"] == "ready"
+    after = desk.run(f"{key}-fork", tell).split()
+    assert (before[:-1], before[-1] != after[-1]) == (after[:-1], True)
+    desk.call("DELETE", f"/workspaces/{key}-fork", expect=202)
+
+
+def test_a_pause_keeps_what_runs_and_rest_shows_the_newest_snapshot(desk, microvm):
+    key = microvm()["key"]
+    counts = "(n=0; while :; do n=$((n+1)); echo $n > ~/count; sleep 0.1; done) > /dev/null 2>&1 &"
+    desk.run(key, f"echo kept > note; {counts} sleep 1")
+    boot = desk.run(key, "cat /proc/sys/kernel/random/boot_id")
+    paused = move(desk, key, "pause")
+    assert (paused["state"], paused["owed"]) == ("paused", "")
+    assert desk.get(f"/workspaces/{key}/files/note").body == b"kept\n"
+    assert desk.get(f"/workspaces/{key}/diff?from={paused['head_snapshot']}&to=live").json["changes"] == []
+    again = move(desk, key, "resume")
+    assert (again["state"], again["proof"]["differ"], again["alarm"]) == ("ready", 0, {})
+    first, later, now = desk.run(key, "cat ~/count; sleep 2; cat ~/count; cat /proc/sys/kernel/random/boot_id").split()
+    assert int(first) < int(later)  # the same program, in the same boot of the same kernel
+    assert now == boot.strip()
+    # A restore at rest is done by a guest in which nothing runs, and makes the kept memory worthless.
+    move(desk, key, "pause")
+    desk.post(f"/workspaces/{key}/snapshots/1/restore", expect=202)
+    assert desk.settled(key)["proof"]["differ"] == 0
+    assert move(desk, key, "resume")["state"] == "ready"
+    assert desk.run(key, "ls; cat /proc/sys/kernel/random/boot_id") != boot
+
+
+def test_a_guest_that_dies_leaves_a_snapshot_and_comes_back(desk, microvm):
+    key = microvm()["key"]
+    desk.run(key, "echo kept > note; sync")
+    os.kill(owner_of(desk.product, key).pid, signal.SIGKILL)
+    ended = eventually(lambda: (w := desk.get(f"/workspaces/{key}").json)["state"] == "stopped" and w)
+    assert "It ended by itself" in ended["reason"]
+    assert (ended["owed"], ended["head_snapshot"]) == ("", 2)
+    assert desk.get(f"/workspaces/{key}/files/note").body == b"kept\n"
+    assert move(desk, key, "resume")["state"] == "ready"
+    assert desk.run(key, "cat note") == b"kept\n"
+    stopped = move(desk, key, "stop")
+    assert (stopped["state"], stopped["owed"]) == ("stopped", "")
+
+
+def test_an_environment_can_refuse_an_emulated_machine(desk, microvm, lead_token):
+    if microvm.isolation == "microvm":
+        return  # there is nothing to refuse here
+    wish = {"name": "real-machines", "driver": "microvm", "minimum_isolation": "microvm"}
+    Desk(desk.product, lead_token).post("/environments", wish)
+    refused = desk.create(environment="real-machines")
+    assert (refused["state"], "wants isolation microvm at least" in refused["reason"]) == ("failed", True)
