@@ -5,6 +5,9 @@ import os
 import socket
 from pathlib import Path
 
+from workspaces.drivers.base import DriverError
+from workspaces.store import StoreError
+
 LISTENING = "0A"
 # Our own ways out, made inside the namespace for the workspace's use.
 OURS = {("127.0.0.1", 80), ("127.0.0.1", 3128)}
@@ -20,8 +23,11 @@ async def of(driver, owner) -> list[dict]:
 
 
 def _in_guest(tree) -> list[dict]:
-    with tree.files() as files:
-        return _listed(files.sockets())
+    try:
+        with tree.files() as files:
+            return _listed(files.sockets())
+    except (DriverError, StoreError, OSError):
+        return []  # it is on its way out, or gone
 
 
 def listening(pid: int) -> list[dict]:
