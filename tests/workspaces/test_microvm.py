@@ -52,7 +52,7 @@ def test_a_guest_from_its_making_to_its_fork(desk, microvm, repository):
     key = made["key"]
     assert (made["isolation"], made["driver"]) == (microvm.isolation, "microvm")
     body = desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
-    version, _, digest = body.get("body", body)["image_digest"].partition("@sha256:")
+    version, _, digest = body.get("body", body)["machine_image"].partition("@sha256:")
     assert (bool(version), len(digest)) == (True, 64)
     # One path for all: command, file browser, terminal and snapshot.
     files = f"/workspaces/{key}/files"

@@ -121,7 +121,8 @@ def manifest_of(workspace, snapshot, git: dict | None) -> dict:
         "bytes": snapshot.bytes,
         "skipped": len(snapshot.skipped),
         **made_with(environment),
-        "image_digest": workspace.base.get("digest") or _image_of(workspace),
+        "image_digest": workspace.base.get("digest"),
+        "machine_image": _image_of(workspace),
         "setup_layer": workspace.base.get("layer_digest"),
         "repository": workspace.source.get("git"),
         "ref": workspace.source.get("ref") or None,
@@ -134,7 +135,7 @@ def manifest_of(workspace, snapshot, git: dict | None) -> dict:
 
 
 def _image_of(workspace) -> str | None:
-    """What its root is made of, where that is the host's choice and not its environment's."""
+    """What the root of its newest Run is made of, by version and digest; a microVM's is the host's choice."""
     run = Run.objects.filter(workspace=workspace).order_by("-started_at").first()
     return run.owner.get("image") if run else None
 

@@ -18,6 +18,7 @@ from ..initclient import InitClient, InitRefused, short_address
 _idle: dict[str, socket.socket] = {}  # path of the port: a stream to a server that waits
 _turns: dict[str, threading.Lock] = {}  # path of the port: who speaks there; a guest serves one at a time
 _changing = threading.Lock()
+OUT_OF_REACH = "The workspace's files cannot be reached at this moment: it goes to sleep, or ends. Try again."
 FILES_S = 30.0  # for a look at single entries; a scan may be silent for longer
 
 
@@ -85,7 +86,7 @@ class GuestTree(RemoteTree):
             return stream, self._greeted(stream, patience)
         except Closed as error:
             stream.close()
-            raise DriverError(f"The workspace's files cannot be reached: {error}") from error
+            raise DriverError(OUT_OF_REACH) from error
         except BaseException:
             stream.close()
             raise
@@ -102,7 +103,7 @@ class GuestTree(RemoteTree):
                 client.request("serve")
         except (OSError, InitRefused) as error:
             stream.close()
-            raise DriverError(f"The workspace's files cannot be reached: {error}") from error
+            raise DriverError(OUT_OF_REACH) from error
         return stream
 
 

@@ -67,7 +67,8 @@ class Resume(Kind):
             "proof": proof,
             "memory": outcome["memory"],
             **made_with(workspace.environment),
-            "image_digest": workspace.base.get("digest") or outcome["image"],
+            "image_digest": workspace.base.get("digest"),
+            "machine_image": outcome["image"],
             "setup_layer": workspace.base.get("layer_digest"),
             "drift": outcome["drift"],
         }
