@@ -7,8 +7,8 @@ import pytest
 from dashboard import clock
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem
-from workspaces import places, tasks, upkeep
-from workspaces.models import Snapshot, Upkeep, Work
+from workspaces import lifecycle, places, tasks, upkeep
+from workspaces.models import Effect, Snapshot, Upkeep, Work, Workspace
 from workspaces.store import LocalTree, Store
 
 NIGHT = Actor.system("night")
@@ -130,3 +130,30 @@ def test_what_its_worker_died_over_is_said_and_can_be_asked_for_again(kept, team
     Upkeep.objects.update(noted_at=clock.now() - 2 * upkeep.LOST, started_at=clock.now())
     assert "The last check was cut off." in read(browser_of(alice), "/storage/")
     assert round_of(Work.CHECK).ok is True
+
+
+@pytest.mark.parametrize(
+    ("source", "step", "may"),
+    [
+        ({"upload": "u"}, "files", True),
+        ({"fork": {"id": 1}}, "files", True),
+        ({"upload": "u"}, "setup", False),
+        ({"git": "x"}, "files", False),
+    ],
+)
+def test_unpacking_and_forking_can_be_stopped_until_the_set_up(workspace, lena, browser_of, source, step, may):
+    Workspace.objects.update(source=source)
+    effect = Effect.objects.create(
+        workspace=workspace,
+        kind=f"{lifecycle.KINDS}.create",
+        phase="started",
+        exclusive=True,
+        due_at=clock.now(),
+        progress={"step": step, "done": 4000, "total": None, "bytes": 10},
+    )
+    lead, here = browser_of(lena), f"/w/{workspace.team.slug}/{workspace.key}/moves/{effect.pk}/"
+    text = lead.get(here).content.decode()
+    assert ("Stop it" in text, "4,000 entries" in text) == (may, True)
+    lead.post(f"{here}stop/")
+    effect.refresh_from_db()
+    assert (effect.cancelled_at is not None) == may
