@@ -21,6 +21,8 @@ def lead_token(product):
 class Desk:
     """The API as one agent sees it; every call says what status it expects (None: any)."""
 
+    looks = 12  # of five seconds each, until a workspace is settled
+
     def __init__(self, product, token):
         self.product, self.token = product, token
 
@@ -53,7 +55,7 @@ class Desk:
 
     def settled(self, key):
         """The workspace once nothing is in flight (at most a minute)."""
-        for _ in range(12):
+        for _ in range(self.looks):
             workspace = self.get(f"/workspaces/{key}?wait=5").json
             if workspace["busy"] is None:
                 return workspace

@@ -11,6 +11,13 @@ from workspaces.drivers.base import Owner
 
 
 @pytest.fixture(scope="module")
+def desk(product, token):
+    patient = Desk(product, token)
+    patient.looks = 36  # an emulated guest without a template boots slowly on a busy machine
+    return patient
+
+
+@pytest.fixture(scope="module")
 def microvm(desk, require):
     """`microvm(**wish)`: make a workspace in a guest; `microvm.isolation` is what this host offers."""
     [found] = [driver for driver in desk.get("/drivers").json["drivers"] if driver["name"] == "microvm"]
