@@ -57,6 +57,7 @@ def pictures(product: Product, browser, sign_in: str, key: str, waiting: list[di
         page.set_viewport_size(size)
         page.emulate_media(color_scheme=scheme)
         page.goto(product.url + address)
+        page.wait_for_load_state("networkidle")  # what a card would do comes after it
         page.wait_for_timeout(1500)
         page.screenshot(path=OUT / f"{name}.png")
         print(OUT / f"{name}.png")
