@@ -38,7 +38,6 @@ import struct
 import sys
 import termios
 import time
-import traceback
 
 PROTOCOL = 1
 MAX_FRAME = 16 << 20
@@ -163,7 +162,7 @@ class Init:
         try:
             step(*args)
         except Exception:
-            traceback.print_exc()
+            sys.excepthook(*sys.exc_info())  # as traceback would print it, without the import at each start
 
     # Clients
 

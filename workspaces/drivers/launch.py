@@ -1,15 +1,15 @@
 """Becomes the first process of a Run: joins its cgroups, gives up every right, executes.
 
-A program of its own, `python3 -I -S launch.py` with JSON on standard input, so that nothing privileged happens between
-fork and exec of the (threaded) runner. It does nothing before the input has ended: by then the owner record names our
-pid. Started by root it becomes `uid` for good. Folders that this uid could not reach (HANDRAIL_HOME is 0700) are first
-bound below /tmp of a mount namespace of our own, where the sandbox finds them.
+A program of its own, `python3 -I -S launch.py` with a marshalled dict on standard input (importing json costs more than
+all that it does), so that nothing privileged happens between fork and exec of the (threaded) runner. It does nothing
+before the input has ended: by then the owner record names our pid. Started by root it becomes `uid` for good. Folders
+that this uid could not reach (HANDRAIL_HOME is 0700) are first bound below /tmp of a mount namespace of our own, where
+the sandbox finds them.
 """
 
 import ctypes
-import json
+import marshal
 import os
-import platform
 import resource
 import sys
 
@@ -44,17 +44,18 @@ def stage(folders):
 
 
 def main():
-    spec = json.loads(sys.stdin.buffer.read() or b"null")
-    if spec is None:
+    told = sys.stdin.buffer.read()
+    if not told:
         raise SystemExit(1)  # whoever started us is gone before anything was written down
+    spec = marshal.loads(told)
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     for cgroup in spec["cgroups"]:
         with open(cgroup + "/cgroup.procs", "w") as file:
             file.write(str(os.getpid()))
-    if platform.machine() in KEYCTL:
+    if os.uname().machine in KEYCTL:
         # A session keyring would be inherited through every namespace.
-        libc.syscall(KEYCTL[platform.machine()], KEYCTL_JOIN_SESSION_KEYRING, None)
+        libc.syscall(KEYCTL[os.uname().machine], KEYCTL_JOIN_SESSION_KEYRING, None)
     if spec["stage"]:
         stage(spec["stage"])
     if os.getuid() == 0:

@@ -9,7 +9,7 @@ RUNTIME/RUN_ID                the init's socket
 import asyncio
 import contextlib
 import fcntl
-import json
+import marshal
 import os
 import re
 import shutil
@@ -175,7 +175,7 @@ class LocalDriver(Driver):
         self._write(owner)
         launch = {"cgroups": groups, "uid": spec.uid, "gid": spec.uid, "groups": []} | command | {"keep": keep}
         with contextlib.suppress(BrokenPipeError):
-            launcher.stdin.write(json.dumps(launch).encode())
+            launcher.stdin.write(marshal.dumps(launch))
             launcher.stdin.close()
         return self._await_init(owner, launcher, spec, **how)
 

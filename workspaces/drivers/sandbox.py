@@ -4,6 +4,7 @@ import asyncio
 import functools
 import importlib.util
 import json
+import marshal
 import os
 import re
 import shutil
@@ -209,7 +210,7 @@ class SandboxDriver(LocalDriver):
             try:
                 done = subprocess.run(
                     [sys.executable, "-I", "-S", str(HERE / "launch.py")],
-                    input=json.dumps(launch).encode(),
+                    input=marshal.dumps(launch),
                     capture_output=True,
                     pass_fds=command["keep"],
                     timeout=20,

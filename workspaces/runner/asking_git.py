@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import marshal
 import os
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ async def ask(workspace: Workspace, tree, question: dict, *, seconds: float = SE
         env={}, start_new_session=True, limit=ANSWER_BYTES,
     )  # fmt: skip
     try:
-        answer = await asyncio.wait_for(_answer(process, json.dumps(launch).encode()), seconds)
+        answer = await asyncio.wait_for(_answer(process, marshal.dumps(launch)), seconds)
         return json.loads(answer)
     except TimeoutError:
         return {"error": "git did not answer in time."}
