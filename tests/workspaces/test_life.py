@@ -9,10 +9,13 @@ import uuid
 
 import pytest
 
+from tests.drivers.runs import IMAGES, why_not
 from tests.workspaces.conftest import Desk
+from workspaces.drivers import cgroups
 from workspaces.drivers.base import Owner
 
 MB = 1024**2
+EAT = "exec python3 -c 'x = bytearray(400 << 20)'"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,10 @@ def life(product):
             }
         },
         "made": {"setup": "echo one > tool"},
+        "tight": {"limits": {"memory_bytes": 96 * MB}},
     }
+    in_docker = {"driver": "docker", "image": IMAGES["docker"], "minimum_isolation": "container"}
+    environments |= {f"{name} in docker": fields | in_docker for name, fields in environments.items()}
     script = (
         "import json; from dashboard.models import Team; from workspaces.models import Environment;"
         "team = Team.objects.get(slug='life');"
@@ -39,6 +45,21 @@ def life(product):
     done = product.manage("shell", "-c", script)
     assert done.returncode == 0, done.stderr
     return desk
+
+
+@pytest.fixture(params=["sandbox", "docker"])
+def kind(request, require):
+    """`kind("made")`: what to ask for in this kind of workspace, `kind()` without an environment of its own."""
+    name = request.param
+    if name == "docker" and (why := why_not("docker", with_image=True)):
+        require("docker", why)
+
+    def wish(environment: str = "") -> dict:
+        if environment:
+            return {"environment": environment if name == "sandbox" else f"{environment} in docker"}
+        return {} if name == "sandbox" else {"driver": "docker", "image": IMAGES["docker"]}
+
+    return wish
 
 
 def until(look, within=60.0):
@@ -83,8 +104,8 @@ def awake(life, key) -> dict:
 # Proof ---------------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_changed_behind_its_back_is_an_alarm_that_can_be_answered(life):
-    key, tree = marked(life)
+def test_what_was_changed_behind_its_back_is_an_alarm_that_can_be_answered(life, kind):
+    key, tree = marked(life, **kind())
     life.run(key, "mkdir d; echo same > d/same; echo away > away; echo stays > stays")
     assert asleep(life, key)["state"] == "paused"
     was = os.stat(tree / "d/same")
@@ -132,8 +153,8 @@ def test_what_was_found_is_kept_and_every_byte_is_compared_on_request(life):
 # Ends ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_crash_leaves_a_snapshot_and_says_so(life):
-    key, tree = marked(life)
+def test_a_crash_leaves_a_snapshot_and_says_so(life, kind):
+    key, tree = marked(life, **kind())
     life.run(key, "echo last > words")
     os.kill(owner_of(life.product, tree).pid, signal.SIGKILL)
     ended = until(lambda: (w := life.get(f"/workspaces/{key}").json)["state"] == "stopped" and w)
@@ -142,6 +163,28 @@ def test_a_crash_leaves_a_snapshot_and_says_so(life):
     assert newest["kind"] == "end"
     assert life.get(f"/workspaces/{key}/files/words?snapshot={newest['number']}").body == b"last\n"
     assert awake(life, key)["proof"]["differ"] == 0
+
+
+def test_memory_that_ran_out_is_a_reason_and_leaves_a_snapshot(life, kind, limits_memory):
+    key, tree = marked(life, **kind("tight"))
+    done = life.finished(life.post(f"/workspaces/{key}/commands", {"command": EAT}).json["id"])
+    assert (done["exit_status"], done["signal"]) == (None, 9)
+    assert done["reason"] == "killed by SIGKILL: out of memory"
+    # The program goes, the workspace stays: what it has is there, and goes on.
+    assert life.run(key, "echo last > words; cat words") == b"last\n"
+    # When it takes the first process with it, that is the reason of the end.
+    os.kill(owner_of(life.product, tree).pid, signal.SIGKILL)
+    ended = until(lambda: (w := life.get(f"/workspaces/{key}").json)["state"] == "stopped" and w)
+    assert (ended["reason"], ended["owed"]) == ("It ran out of memory, and its programs were ended.", "")
+    newest = life.get(f"/workspaces/{key}/snapshots").json["snapshots"][0]
+    assert newest["kind"] == "end"
+    assert life.get(f"/workspaces/{key}/files/words?snapshot={newest['number']}").body == b"last\n"
+
+
+@pytest.fixture
+def limits_memory(require):
+    if not any("memory" in one.limits for one in cgroups.hierarchies()):
+        require("cgroups", "no control group of this host can be written")
 
 
 def test_a_wish_that_comes_before_the_crash_was_seen_is_no_alarm(life):
@@ -214,8 +257,8 @@ def test_wakes_at_the_same_time_are_one(life):
 # Orphans -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_runs_without_a_row_is_stopped_and_told_within_a_minute(life):
-    key, tree = marked(life)
+def test_what_runs_without_a_row_is_stopped_and_told_within_a_minute(life, kind):
+    key, tree = marked(life, **kind())
     owner = owner_of(life.product, tree)
     script = (
         "from dashboard import clock; from workspaces.models import Run, Workspace;"
