@@ -121,9 +121,16 @@ class Product:
     def _as_user(self) -> dict:
         return {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
 
+    @property
+    def _has_a_database(self) -> bool:
+        return "DATABASE_URL" in self.environment or (self.home / "handrail.sqlite3").exists()
+
     def prepare(self):
-        """Give it what a first start would make first, unless it is there; a fresh one is left alone."""
-        if not self.fresh and not (self.home / "handrail.sqlite3").exists() and "DATABASE_URL" not in self.environment:
+        """Give it what a first start would make first, unless it is there; a fresh one is left alone.
+
+        Benchmarks and the pictures, which run outside the tests, have no prepared home: theirs starts as people's does.
+        """
+        if self.prepared and not self.fresh and not self._has_a_database:
             self.prepared.into(self.home, self.environment)
 
     def start(self, *, until: str = "/readyz", within: float = 180):
