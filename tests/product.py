@@ -146,7 +146,11 @@ class Product:
                 stderr=subprocess.STDOUT,
                 **self._as_user,
             )
-        self.wait_for(until, within=within)
+        try:
+            self.wait_for(until, within=within)
+        except BaseException:
+            self.process.kill()  # a fixture that ends here cleans nothing up; the warden ends the parts
+            raise
 
     def wait_for(self, path: str, *, within: float):
         deadline = time.monotonic() + within
