@@ -163,7 +163,15 @@ def guest(guests) -> Guest:
 
 
 @pytest.fixture(scope="module")
-def standing(host) -> Guest:
-    """One that is up for all tests of a module which leave it up and mind nothing that others left in it."""
+def guest_of_module(host) -> Guest:
     with made_on(host) as make:
         yield warmed(make())
+
+
+@pytest.fixture
+def standing(guest_of_module) -> Guest:
+    """One for all tests of a module which mind nothing that others left in it; up again if one left it dead."""
+    if not guest_of_module.do.alive(guest_of_module.owner):
+        guest_of_module.do.clear(guest_of_module.owner)
+        guest_of_module.start()
+    return guest_of_module

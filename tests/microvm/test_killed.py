@@ -69,8 +69,8 @@ class Counting:
 
 
 @pytest.fixture(scope="module")
-def counting(standing):
-    return Counting(standing)
+def counting(guest_of_module):
+    return Counting(guest_of_module)
 
 
 # The runner
