@@ -38,7 +38,9 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.hookimpl(tryfirst=True)  # before -k leaves any out
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("lf"):
+        return  # only what failed was collected
     found = defaultdict(set)
     marks = {}
     for item in items:

@@ -77,7 +77,6 @@ def test_an_image_without_python_and_bash_will_do(begin, busybox):
 
 def test_the_init_takes_nothing_from_the_image(begin, busybox):
     run = begin("docker", image=busybox)
-    assert run.sh("echo $LD_PRELOAD")[0] == "\n"
     if os.getuid() == 0:
         environ = Path(f"/proc/{run.owner.pid}/environ").read_bytes()
         assert b"LD_PRELOAD" not in environ

@@ -12,6 +12,7 @@ import time
 import urllib.parse
 import urllib.request
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -124,14 +125,17 @@ class Desk:
         """Make the call, and hold the runner at the point as long as this lasts."""
         flag = f"{point}.stop"
         self.arm(flag)
-        call()
-        self.tells(lambda: self.has_fired(flag) or f"{point} was never reached", within=60)
         runner = self.product.part_pid("runner")
-        try:
-            self.tells(lambda: (state := state_of(runner)) == "T" or f"the runner is {state}", within=20)
-            yield
-        finally:
-            os.kill(runner, signal.SIGCONT)
+        # A call may wait for what comes behind the point, and a runner that stands too long is taken for a dead one.
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(call)
+            try:
+                self.tells(lambda: self.has_fired(flag) or f"{point} was never reached", within=60)
+                self.tells(lambda: (state := state_of(runner)) == "T" or f"the runner is {state}", within=20)
+                yield
+            finally:
+                os.kill(runner, signal.SIGCONT)
+            asked.result()
 
     def _spare_the_supervisor(self):
         """It pauses longer each time; a fresh one starts at once, and that is a restart more to live through."""

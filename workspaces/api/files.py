@@ -15,6 +15,9 @@ from workspaces.api.finding import CONTROLLED, find
 from workspaces.models import State
 
 router = Router(tags=["files"])
+ALSO_BYTES = {
+    "responses": {200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}
+}
 
 
 def _path(request, path: str) -> bytes:
@@ -31,7 +34,9 @@ def read_root(request, key: str, snapshot: int | None = Query(None, ge=1, le=2**
     return read_file(request, key, "", snapshot)
 
 
-@router.get("/workspaces/{key}/files/{path:path}", response={200: schemas.FolderOut} | PROBLEMS)
+@router.get(
+    "/workspaces/{key}/files/{path:path}", response={200: schemas.FolderOut} | PROBLEMS, openapi_extra=ALSO_BYTES
+)
 def read_file(request, key: str, path: str, snapshot: int | None = Query(None, ge=1, le=2**31 - 1)):
     """A file's raw bytes, or a folder's entries as JSON; of the live tree, or of a snapshot."""
     workspace, raw = find(request, key), _path(request, path)
