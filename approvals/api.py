@@ -283,7 +283,7 @@ def decide(request, action_id: UUID, body: Answer):
     return Status(200, whole(gate.find(action_id, caller=caller)))
 
 
-class Wish(Strict):
+class NewGrant(Strict):
     """What to allow for a while, besides this one."""
 
     digest: Digest
@@ -316,7 +316,7 @@ def _grant(grant: Grant) -> dict:
 
 
 @router.post("/actions/{action_id}/grant", response={201: GrantOut} | PROBLEMS)
-def give_grant(request, action_id: UUID, body: Wish):
+def give_grant(request, action_id: UUID, body: NewGrant):
     """Approve what the digest names, and allow its like for a while."""
     action = gate.find(action_id, caller=request.auth)
     return Status(201, _grant(grants.give(action, caller=request.auth, **body.dict())))

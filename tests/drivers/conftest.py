@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.hookimpl(tryfirst=True)  # before -k leaves any out
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("lf"):
+    if config.getoption("lf", False):
         return  # only what failed was collected
     found = defaultdict(set)
     marks = {}

@@ -14,7 +14,7 @@ router = Router(tags=["storage"])
 WorkName = Literal["check", "collect", "repair"]
 
 
-class Wish(schemas.Strict):
+class NewWork(schemas.Strict):
     full: bool = False
 
 
@@ -42,7 +42,7 @@ def _shown(row: Upkeep) -> dict:
 
 
 @router.post("/storage/{work}", response={202: dict} | PROBLEMS)
-def ask(request, work: WorkName, wish: Wish = None):
+def ask(request, work: WorkName, wish: NewWork = None):
     """Check it (every byte with `full`), free what no snapshot needs (`collect`), or make its index anew (`repair`)."""
     team = _team(request, "manage_retention")
     full = bool(wish and wish.full and work == "check")
