@@ -7,7 +7,7 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from ninja import Header, Query, Router, Schema, Status
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from approvals import calls, gate, grants
 from approvals.calls import Call
@@ -20,6 +20,7 @@ from dashboard import clock
 from dashboard.contract import PROBLEMS, AsyncBearer
 from dashboard.strict_json import canonical
 from dashboard.waiting import place_for, wait_for
+from workspaces.schemas import Strict
 
 router = Router(tags=["actions"])
 PAGE = 50
@@ -27,12 +28,6 @@ PAGE = 50
 Text = Annotated[str, StringConstraints(max_length=200)]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Wait = Annotated[float, Query(ge=0, le=60, description="seconds to wait until it is decided")]
-
-
-class Strict(Schema):
-    """A misspelt field is an error, not a surprise."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class Ask(Strict):
