@@ -11,6 +11,7 @@ import zipfile
 import pytest
 
 from tests.egress.grounds import read_request
+from tests.egress.test_workspace import rows
 
 WHEEL = "listed_tool-1.0-py3-none-any.whl"
 
@@ -100,5 +101,4 @@ def test_packages_come_through_the_proxy_and_only_where_the_list_says(
     # The agent has another list, and it is empty.
     again = agent.post(f"/workspaces/{key}/commands", {"command": script.format("again", host, port)}).json["id"]
     assert agent.finished(again)["exit_status"] != 0
-    [held] = {row["host"] for row in agent.get(f"/workspaces/{key}/network").json["blocked"] if row["phase"] == "agent"}
-    assert held == host
+    assert {row["host"] for row in rows(agent, key, "blocked", phase="agent")} == {host}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.product import CHECKOUT, Answer, Product
 
-POINTS = ("K0", "K1", "K2", "K3", "K4", "K5", "K6", "K7", "K8", "K9")
+POINTS = ("K0", "K1", "K2", "K3", "K4", "K5", "K6", "program.asked", "K7", "K8", "K9")
 LIFE_POINTS = ("create.tree", "create.snapshot", "up.row", "up.started", "resume.proved")
 LIFE_POINTS += ("down.stopped", "down.closed", "down.snapshot")
 LIFE_POINTS += ("restore.frozen", "restore.saved", "restore.placed", "restore.back")

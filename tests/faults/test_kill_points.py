@@ -48,7 +48,7 @@ def test_killed_while_it_is_decided(desk, chance, seed, one_round, point):
     desk.check(seed)
 
 
-@pytest.mark.parametrize("point", ["K6", "K7", "K8"])
+@pytest.mark.parametrize("point", ["K6", "program.asked", "K7", "K8"])
 def test_killed_while_it_is_carried_out(desk, chance, seed, one_round, point):
     tag = new_tag()
     action = desk.ask(tag, seconds=chance.choice([0, 0.2, 1]))

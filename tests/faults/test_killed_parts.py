@@ -23,8 +23,8 @@ def test_a_killed_part_loses_nothing_and_the_pages_are_true_again(desk, chance, 
     desk.tells(lambda: desk.action(waiting["id"])["status"] == "pending")
     desk.tells(lambda: f"/actions/{waiting['id']}" in desk.page("/waiting/"))
     for tag, action in zip(tags, actions, strict=True):
-        assert desk.over(action["id"])["status"] == "succeeded"
-        assert desk.runs_of(tag) == 1
+        ended = desk.over(action["id"])
+        assert (ended["status"], desk.runs_of(tag)) == ("succeeded", 1), f"seed {seed}: {ended}"
     assert desk.decide(waiting, "deny").status == 200
     desk.check(seed)
 

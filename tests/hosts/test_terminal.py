@@ -5,6 +5,9 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 
 import pytest
@@ -12,7 +15,7 @@ import pytest
 from tests.drivers.runs import until
 from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
-from workspaces.hosts.folder import HostSpec, read_spec, read_status
+from workspaces.hosts.folder import HostSpec, read_spec, read_status, write_spec
 from workspaces.hosts.recording import Gap, asciicast
 
 
@@ -145,6 +148,36 @@ def test_a_terminal_of_a_run_that_stops_ends_with_it(run):
     found = asyncio.run(client.wait(folder, 10))
     assert found.state == "exited"
     assert found.exit.exit_status is None or found.exit.exit_status != 0
+
+
+def test_a_viewer_that_comes_before_its_host_listens_gets_its_seat(run):
+    folder = run.ground / "handrail" / "early"
+    folder.mkdir(mode=0o700)
+    write_spec(folder, HostSpec.shell("printf asked; read line", run.owner.address, pty=True))
+    script = textwrap.dedent("""
+        import asyncio, sys, time
+        from pathlib import Path
+        from workspaces.hosts.folder import Handed, claim
+        from workspaces.hosts.host import Host
+        folder = Path(sys.argv[1])
+        assert claim(folder, by="host")
+        time.sleep(0.5)  # its folder is made durable, which some disks take long for
+        asyncio.run(Host(folder, Handed()).run())
+    """)
+
+    async def come_early():
+        typist = client.Typist(folder)
+        seat = await asyncio.wait_for(typist.join("lena"), 20)
+        await typist.type(b"\r", 0)
+        typist.close()
+        return seat
+
+    with subprocess.Popen([sys.executable, "-c", script, str(folder)]):
+        until(lambda: read_status(folder).state == "running")
+        assert not (folder / "socket").exists()
+        seat = asyncio.run(come_early())
+    assert (seat["typed"], seat["live_from"]) == (0, 0)
+    assert read_status(folder).exit.reason == "exited"
 
 
 def test_a_viewer_that_is_far_behind_is_told_of_the_gap(begin):

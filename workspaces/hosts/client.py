@@ -121,8 +121,18 @@ class Typist:
         self._one_at_a_time = asyncio.Lock()
 
     async def join(self, name: str) -> dict:
-        """Take part as `name`: {typed: its bytes that arrived, live_from: offset}; an old host knows neither."""
-        return {} if self._old else await self._ask({"op": "join", "typist": name})
+        """Take part as `name`: {typed: its bytes that arrived, live_from: offset}; an old host knows neither.
+
+        Waits for a host that has just claimed its folder and does not listen yet.
+        """
+        while not self._old:
+            try:
+                return await self._ask({"op": "join", "typist": name})
+            except DriverError as error:
+                if not isinstance(error.__cause__, OSError) or read_status(self._folder).state != "running":
+                    raise
+            await asyncio.sleep(0.02)
+        return {}
 
     async def type(self, data: bytes, at: int) -> int:
         """Type bytes, of which those before byte `at` arrived; how many have now."""
@@ -193,6 +203,7 @@ def _last_words(folder: Path) -> str:
 
 
 def _settle(folder: Path) -> HostStatus:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # whoever wanted to start it may not have come even to this
     if not (folder / "claim").exists() and claim(folder, by="recovery"):
         return read_status(folder)
     found = read_status(folder)

@@ -44,6 +44,7 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", **pt
     )
     handed = await job.thread(_handed, job.workspace, phase)
     await job.started()
+    failpoint("program.asked")
     await client.start(folder(job), spec, handed)
     failpoint("K7")
     return await _follow(job)
