@@ -18,7 +18,7 @@ logger = logging.getLogger("handrail.gate")
 ALLOWED = (Tier.LOW, Tier.MEDIUM)
 PEOPLE = {Tier.CRITICAL: 2}  # how many different people must approve; everything else that waits needs one
 TITLE = 300
-# A name and password in an address: the title goes to the log, which nobody can take anything out of again.
+# A name and password in an address: titles go to the log, which nobody can take anything out of again.
 CREDENTIALS = re.compile(r"//[^/\s@]+@")
 # Handrail's own verbs (approvals.verbs), which no rule can allow: {tool: headline}.
 OWN_VERBS = {
@@ -68,7 +68,7 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, mcp_s
         how_long = HOW_LONG.get(arguments.get("scope"), "")
         known = {"snapshot": "", "branch": "", "host": "", "remote": workspace.source.get("git")}
         known |= arguments | {"how_long": how_long}
-        title = OWN_VERBS[tool].format(key=workspace.key, **known)[:TITLE]
+        title = without_credentials(OWN_VERBS[tool].format(key=workspace.key, **known))[:TITLE]
         undo = "no" if tool in FOR_GOOD else "yes"
         why = "Waits because an agent does not do this to a workspace by itself."
         return Reading(tier=Tier.HIGH.value, reasons=[why], undo=undo, title=title)
@@ -78,11 +78,11 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, mcp_s
         verdict, away = _verdict(tool, arguments, cwd or root, workspace, policies.compiled(policy), mcp_server)
         reading = Reading(
             tier=Tier(verdict.tier).value,
-            reasons=[str(reason) for reason in verdict.reasons],
+            reasons=[without_credentials(str(reason)) for reason in verdict.reasons],
             undo=verdict.undo if verdict.undo in ("yes", "partly") else "no",
-            title=CREDENTIALS.sub("//…@", verdict.title or f"Use {tool}")[:TITLE],
+            title=without_credentials(verdict.title or f"Use {tool}")[:TITLE],
             rule=(verdict.rule or "")[:500],
-            commands=verdict.commands,
+            commands=[line | {"reason": without_credentials(line["reason"])} for line in verdict.commands],
             policy=policy,
         )
     except Exception as error:
@@ -92,6 +92,11 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, mcp_s
     if away and reading.is_allowed and changes_files(tool, reading.commands):
         return replace(reading, tier=Tier.HIGH.value, reasons=[AWAY, *reading.reasons])
     return reading if workspace else _without_workspace(reading)
+
+
+def without_credentials(text: str) -> str:
+    """What Handrail says of a call. The call itself is shown as it is: its bytes are what is approved."""
+    return CREDENTIALS.sub("//…@", text)
 
 
 def _verdict(tool: str, arguments: dict, cwd: str, workspace, policy, mcp_server: str):

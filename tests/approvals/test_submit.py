@@ -68,6 +68,15 @@ def test_events_name_the_action_and_never_hold_its_arguments(ask):
     assert ("says so" in told, "hunter2" in told) == (False, False)
 
 
+def test_what_is_said_of_an_address_leaves_out_who_signs_in_there(ask):
+    command = "git push https://mia:hunter2@example.com/x main"
+    action = ask({"command": command})
+    read = action.revisions.get()
+    told = json.dumps([action.title, read.reasons, [line["reason"] for line in read.commands]])
+    assert ("hunter2" in told, "example.com" in told) == (False, True)
+    assert command.encode() in bytes(read.canonical)  # what is approved is shown as it is
+
+
 def test_numbers_count_up_in_the_team(ask):
     assert [ask().number, ask().number, ask().number] == [1, 2, 3]
 

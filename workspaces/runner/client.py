@@ -64,6 +64,8 @@ def _answer(method, path, query, body, timeout) -> Iterator[bytes]:
                 raise _problem(response.status, response.read())
             while piece := response.read(PIECE):
                 yield piece
+        except TimeoutError as error:
+            raise unavailable("The runner does not answer in time; it may have much to do. Try again.") from error
         except (OSError, http.client.HTTPException) as error:
             raise unavailable(_AWAY) from error
 
