@@ -13,6 +13,7 @@ import socket
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from aiohttp import web
 from django.conf import settings
@@ -371,15 +372,14 @@ class Daemon:
         await watching.watch(self)
 
     async def _sweep(self):
-        await self.thread(self._sweep_in_database)
-
-    def _sweep_in_database(self):
-        for path in settings.HANDRAIL_SWEEPS:
-            import_string(path)()
-        effects.free_what_the_silent_hold(self.row)
-        idle.sweep(self.row)
-        periodic.sweep(self.row)
-        watching.ask_for_what_is_owed(self.row)
+        """Each by itself: one that breaks holds none of the others up."""
+        sweeps = [import_string(path) for path in settings.HANDRAIL_SWEEPS]
+        mine = (effects.free_what_the_silent_hold, idle.sweep, periodic.sweep, watching.ask_for_what_is_owed)
+        for sweep in [*sweeps, *(partial(one, self.row) for one in mine)]:
+            try:
+                await self.thread(sweep)
+            except Exception:
+                logger.exception("a sweep stumbled; the next round tries again")
 
     async def _measure(self):
         await self.vitals.round()
