@@ -1,5 +1,6 @@
 """The one NinjaAPI: who calls, how bodies are read, how errors are answered. The apps bring the routers."""
 
+import functools
 import logging
 
 from django.conf import settings
@@ -20,8 +21,12 @@ logger = logging.getLogger("handrail.api")
 class ProblemAPI(NinjaAPI):
     """What is refused is documented as what it is sent as: application/problem+json."""
 
-    def get_openapi_schema(self, **where):
-        schema = super().get_openapi_schema(**where)
+    def get_openapi_schema(self, *, path_prefix: str | None = None, path_params: dict | None = None) -> dict:
+        return self._schema_under(self.get_root_path(path_params or {}) if path_prefix is None else path_prefix)
+
+    @functools.cache  # noqa: B019 - there is one API, and no route is added while it is served
+    def _schema_under(self, path_prefix: str) -> dict:
+        schema = super().get_openapi_schema(path_prefix=path_prefix)
         for operations in schema["paths"].values():
             for operation in operations.values():
                 for status, response in operation["responses"].items():
