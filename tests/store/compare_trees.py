@@ -30,7 +30,11 @@ def xattrs_of(path):
         return {}
 
 
-def describe_one(path, content=bytes):
+def whole(file):
+    return file.read()
+
+
+def describe_one(path, content=whole):
     found = os.lstat(path)
     told = {
         "type": stat.S_IFMT(found.st_mode),
@@ -41,15 +45,15 @@ def describe_one(path, content=bytes):
     }
     if stat.S_ISREG(found.st_mode):
         with open(path, "rb") as file:
-            told["content"] = content(file.read())
+            told["content"] = content(file)
         told["holes"] = holes(path, found.st_size) if found.st_blocks * 512 < found.st_size else None
     elif stat.S_ISLNK(found.st_mode):
         told["target"] = os.readlink(path)
     return told
 
 
-def describe(root, *, without=(), content=bytes):
-    """Return {path: what the system says}, and the sets of paths that are one file; `content` may shorten the bytes."""
+def describe(root, *, without=(), content=whole):
+    """Return {path: what the system says}, and the sets of paths that are one file; `content(file)` may shorten it."""
     root = os.fsencode(root)
     entries, inodes = {b"": describe_one(root, content)}, {}
     stack = [b""]
