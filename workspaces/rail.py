@@ -19,6 +19,7 @@ TOLD = {
     "workspace.restore_failed": "Could not be put back",
     "workspace.move_stopped": "Was asked to stop half-way",
     "workspace.ended": "Ended by itself",
+    "workspace.end_failed": "Has ended, and could not be cleared away yet",
     "workspace.resume_failed": "Could not be woken",
     "workspace.proof_failed": "Woke up with entries that differ",
     "workspace.proven": "Compared byte by byte",

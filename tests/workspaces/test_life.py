@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -162,6 +164,24 @@ def test_a_crash_leaves_a_snapshot_and_says_so(life, kind):
     newest = life.get(f"/workspaces/{key}/snapshots").json["snapshots"][0]
     assert newest["kind"] == "end"
     assert life.get(f"/workspaces/{key}/files/words?snapshot={newest['number']}").body == b"last\n"
+    assert awake(life, key)["proof"]["differ"] == 0
+
+
+def test_an_end_that_fails_is_said_and_tried_again_until_it_holds(life, kind):
+    key, tree = marked(life, **kind())
+    life.run(key, "echo last > words")
+    owner = owner_of(life.product, tree)
+    in_the_way = Path(owner.address.socket)  # nobody can clear away a folder in the place of a socket
+    in_the_way.unlink()
+    (in_the_way / "full").mkdir(parents=True)
+    os.kill(owner.pid, signal.SIGKILL)
+    failing = until(lambda: (w := life.get(f"/workspaces/{key}").json)["reason"] and w)
+    assert (failing["state"], failing["reason"][:24]) == ("ready", "It has ended by itself, ")
+    assert "that is tried again" in failing["reason"]
+    shutil.rmtree(in_the_way)
+    ended = until(lambda: (w := life.get(f"/workspaces/{key}").json)["state"] == "stopped" and w)
+    assert ended["reason"] == "It ended by itself: its first process was killed or crashed."
+    assert life.get(f"/workspaces/{key}/files/words?snapshot={ended['head_snapshot']}").body == b"last\n"
     assert awake(life, key)["proof"]["differ"] == 0
 
 

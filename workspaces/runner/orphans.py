@@ -11,11 +11,12 @@ from uuid import UUID
 
 from dashboard import clock
 from dashboard.models import Actor
-from workspaces import effects, lifecycle, places
+from workspaces import lifecycle, places
 from workspaces.drivers import cgroups
 from workspaces.drivers.base import DriverError, Owner
 from workspaces.hosts import client
 from workspaces.models import Effect, Run, Runner, State, Workspace
+from workspaces.runner import watching
 
 logger = logging.getLogger("handrail.runner")
 EVERY = 15.0  # seconds: an orphan is resolved well within a minute
@@ -99,8 +100,7 @@ def _rows_without_runs(runner):
         if workspace.source.get("path"):
             continue  # a person's own folder is of use without a Run
         last = workspace.runs.order_by("-started_at").values_list("pk", flat=True).first()
-        dedupe = f"ended:{last or workspace.pk}:without a run"
-        effects.submit(f"{lifecycle.KINDS}.ended", workspace=workspace, by=RUNNER, exclusive=True, dedupe=dedupe)
+        watching.ask_end(workspace, f"{last or workspace.pk}:without a run")
 
 
 async def _programs_without_effects(daemon) -> list[str]:

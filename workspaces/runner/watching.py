@@ -1,16 +1,19 @@
 """What is up, as its drivers tell: what died by itself is ended, what cannot be reached is named, debts are paid."""
 
+from datetime import timedelta
+
 from django.db import transaction
 
 from dashboard import clock
 from dashboard.models import Actor
 from workspaces import effects, lifecycle
 from workspaces.drivers.base import DriverError
-from workspaces.models import Run, State, Workspace
+from workspaces.models import Effect, Run, State, Workspace
 from workspaces.runner import services
 
 UNREACHABLE = "It cannot be reached now; nothing is lost, and it is left as it is."
 SYSTEM = Actor.system("runner")
+SLOWEST = 60  # seconds between two tries to end what is over
 
 
 async def watch(daemon):
@@ -27,16 +30,26 @@ async def watch(daemon):
         if run.workspace.reason.startswith(UNREACHABLE):
             await daemon.thread(_note_unreachable, run, "")
         if dead:
-            await daemon.thread(_ask_end, run)
+            await daemon.thread(ask_end, run.workspace, str(run.pk))
         else:
             await daemon.network.tend(run, owner)
     await daemon.thread(services.keep_up, daemon.row)
 
 
-def _ask_end(run):
-    effects.submit(
-        f"{lifecycle.KINDS}.ended", workspace=run.workspace, by=SYSTEM, exclusive=True, dedupe=f"ended:{run.pk}"
-    )
+def ask_end(workspace, what: str):
+    """Ask for the end of what is over; where that failed, again after two seconds, then four, up to a minute.
+
+    `what` names it, so that it is asked for once at a time. Why it ended is what the first look saw: later ones may see
+    what the first try has done.
+    """
+    asked = Effect.objects.filter(workspace=workspace, dedupe__startswith=f"ended:{what}")
+    tries, last = asked.count(), asked.order_by("created_at").last()
+    pause = timedelta(seconds=min(2**tries, SLOWEST))
+    if last is not None and not (effects.is_over(last) and clock.now() - last.settled_at >= pause):
+        return
+    args = {"reason": last.progress.get("reason") or last.args.get("reason")} if last is not None else {}
+    dedupe, kind = f"ended:{what}:{tries + 1}", f"{lifecycle.KINDS}.ended"
+    effects.submit(kind, workspace=workspace, by=SYSTEM, args=args, exclusive=True, dedupe=dedupe)
 
 
 def _note_unreachable(run, words: str):

@@ -19,6 +19,7 @@ from workspaces.store import StoreError
 
 logger = logging.getLogger("handrail.runner")
 RESTARTED = "the host restarted"
+UNENDED = "It has ended by itself, and what is left of it could not be cleared away yet; that is tried again."
 # What drivers say of an end that nobody asked for, as people are told it.
 ENDED_WORDS = {
     "out of memory": "It ran out of memory, and its programs were ended.",
@@ -177,7 +178,8 @@ class Ended(Kind):
         if owner is not None and await job.driver.alive(owner):
             return {"ok": True, "already": True}
         await job.started()
-        reason = job.effect.progress.get("reason") or await self._why(job, owner)
+        known = job.effect.progress.get("reason") or job.args.get("reason")
+        reason = known or await self._why(job, owner)
         await job.progress(reason=reason)  # the driver's record, which knows, goes before the snapshot is there
         owed = await bring_down(job, reason, thorough=reason == RESTARTED)
         return {"ok": True, "reason": reason, "owed": owed}
@@ -191,11 +193,17 @@ class Ended(Kind):
             return str(error)
 
     def finish(self, job, outcome):
-        if outcome.get("already") or not outcome["ok"]:
+        rows = Workspace.objects.filter(pk=job.workspace.pk, state=State.READY)
+        if not outcome["ok"]:  # watching.py asks again
+            words = f"{UNENDED} {outcome['reason']}"
+            if rows.exclude(reason=words).update(reason=words):
+                lifecycle.record(job.workspace, job.by, "workspace.end_failed", {"reason": words[:1000]})
+            return
+        if outcome.get("already"):
+            rows.filter(reason__startswith=UNENDED).update(reason="")
             return
         reason, owed = outcome["reason"], outcome["owed"]
         words = f"{ENDED_WORDS.get(reason) or f'It ended by itself: {reason}.'} {owed}".strip()
-        rows = Workspace.objects.filter(pk=job.workspace.pk, state=State.READY)
         rows.update(state=State.STOPPED, reason=words, owed=owed, vitals=at_rest(job.workspace))
         lifecycle.record(job.workspace, job.by, "workspace.ended", {"reason": words[:1000], "owed": owed})
 
