@@ -1,7 +1,6 @@
 """The top of every page of a workspace: its state in words, what holds it, what stays, what can be done."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property
 
 from django.db.models import Count, Exists, F, OuterRef, Subquery
@@ -9,15 +8,12 @@ from django.db.models.functions import Coalesce
 from django.http import Http404
 from django.utils.dateparse import parse_datetime
 
-from dashboard import clock
 from workspaces import capacity, isolation, retention
 from workspaces.activity import Awake, why_awake
 from workspaces.drift import Drift, drift_of
 from workspaces.lifecycle import right_to_stop
 from workspaces.models import Effect, State, Workspace
 from workspaces.secrets import open_findings
-
-SILENT = timedelta(seconds=30)
 
 ISOLATION_WORDS = {
     "none": "Runs as you, in your folder. Handrail asks and keeps snapshots; it cannot hold anything back.",
@@ -123,7 +119,7 @@ class Head:
     def silent(self) -> str:
         """Its host has not been heard of: what is shown may be old, and nothing is replaced."""
         runner = self.workspace.runner
-        if runner is None or runner.heartbeat_at is None or clock.now() - runner.heartbeat_at < SILENT:
+        if runner is None or runner.heartbeat_at is None or not runner.is_silent:
             return ""
         return f"Its host {runner.host} does not answer. Its files are there; nothing is replaced."
 

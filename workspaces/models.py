@@ -1,14 +1,17 @@
 """Where agents work: environments, workspaces, their runs, snapshots, commands, and the effects that move them."""
 
 import uuid
+from datetime import timedelta
 
 from django.conf import settings
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
 
+from dashboard import clock
 from dashboard.models import Agent, Team
 
+SILENT = timedelta(seconds=30)  # without a beat of a runner's heart
 KEY_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
 
 
@@ -33,6 +36,11 @@ class Runner(models.Model):
 
     def __str__(self):
         return self.host
+
+    @property
+    def is_silent(self) -> bool:
+        """Its heart beats every two seconds, and was not heard for long: it does not run, or its host is away."""
+        return self.heartbeat_at is None or clock.now() - self.heartbeat_at > SILENT
 
 
 class Environment(models.Model):

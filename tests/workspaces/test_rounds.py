@@ -19,7 +19,9 @@ from tests.store.compare_trees import describe
 from tests.workspaces.test_life import tree_of
 
 ROUNDS = max(2, int(os.environ.get("HANDRAIL_TEST_ROUNDS", "2")))
-EDITS, KEPT = 100, 20
+EDITS = 100
+KEPT = 20  # trees of earlier rounds that are remembered
+LARGEST = 50  # entries of a folder that an edit may remove, so that a large tree stays one
 
 
 pytestmark = [] if ROUNDS == 2 else [pytest.mark.timeout(0)]  # a long run takes as long as it takes
@@ -188,8 +190,12 @@ def edit_one(tree: Path, file: Path, name: Path, chance: random.Random, files: l
     elif kind == "folder":
         name.mkdir()
         folders.append(name)
-    elif chance.random() < 0.1 and file.parent != tree:
+    elif chance.random() < 0.1 and file.parent != tree and entries_in(file.parent) <= LARGEST:
         shutil.rmtree(file.parent)
     else:
         return False
     return True
+
+
+def entries_in(folder: Path) -> int:
+    return sum(len(below) + len(names) for _, below, names in os.walk(folder))

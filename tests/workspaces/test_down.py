@@ -1,0 +1,164 @@
+"""`manage.py down`: all that is up is stopped, with a snapshot or with words on one that is owed; then `up` again.
+
+One product goes through it once, with a workspace of each driver; the tests look at what was seen of each.
+"""
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.drivers.runs import IMAGES, NOBODY, OPTIONS, why_not
+from tests.product import Product
+from tests.workspaces.conftest import Desk
+from tests.workspaces.test_life import until
+from workspaces.drivers.base import Owner, start_time
+
+DRIVERS = ("sandbox", "folder", "docker", "microvm")
+
+
+@dataclass
+class Seen:
+    """What there was of one workspace before `down`, after it, and after the next `up`."""
+
+    key: str
+    desk: Desk
+    command: str = ""
+    owner: Owner | None = None
+    down: dict = field(default_factory=dict)
+    up: dict = field(default_factory=dict)
+
+    def look(self) -> dict:
+        return self.desk.get(f"/workspaces/{self.key}").json
+
+    def move(self, verb: str) -> dict:
+        self.desk.post(f"/workspaces/{self.key}/{verb}", expect=202)
+        return self.desk.settled(self.key)
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory):
+    settings = {"HANDRAIL_DOCKER_HOST": OPTIONS["docker"]["address"]} if OPTIONS["docker"]["address"] else {}
+    running = Product(tmp_path_factory.mktemp("down"), **settings)
+    if images := OPTIONS["microvm"]["images"]:
+        (running.home / "images").mkdir(parents=True)
+        (running.home / "images" / "microvm").symlink_to(images)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.clean_up()
+
+
+@pytest.fixture(scope="module")
+def own_folder():
+    """A folder of somebody who is not root: what belongs to root runs nothing."""
+    folder = Path(tempfile.mkdtemp(prefix="own-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def told(product, own_folder):
+    """What happened: {driver: Seen}, one that had to owe its snapshot, and what `down` said with and without `up`."""
+    lead = Desk(product, product.person_token("lena", "lead"))
+    lead.looks = 36  # an emulated guest boots slowly on a busy machine
+    seen = {name: Seen(made(lead, name, own_folder), lead) for name in DRIVERS if not why_not(name, with_image=True)}
+    for one in seen.values():
+        lead.run(one.key, "echo kept > kept")
+        one.command = lead.post(f"/workspaces/{one.key}/commands", {"command": "echo on; exec sleep 600"}).json["id"]
+        until(lambda one=one: lead.get(f"/commands/{one.command}/output").body == b"on\n")
+        one.owner = owner_of(one)
+    owing, store = one_that_will_owe(product)
+    said = product.manage("down", timeout=300)
+    for one in (*seen.values(), owing):
+        one.down = one.look()
+
+    # One is up again, and goes down while nobody is there who could stop it.
+    assert seen["sandbox"].move("resume")["state"] == "ready"
+    product.stop()
+    alone = product.manage("down", timeout=300)
+    store.unlink()
+    store.with_name("aside").rename(store)
+    product.start()
+    until(lambda: seen["sandbox"].look()["state"] == "stopped")
+    for one in (*seen.values(), owing):
+        one.up = one.move("resume")
+    return SimpleNamespace(seen=seen, owing=owing, said=said, alone=alone)
+
+
+def made(lead, name: str, folder: Path) -> str:
+    if name == "folder":
+        done = lead.product.manage("connect", "claude-code", str(folder), "--key", "own")
+        assert done.returncode == 0, done.stderr
+        return "own"
+    found = lead.create(driver=name, **({"image": IMAGES[name]} if name == "docker" else {}))
+    assert found["state"] == "ready", found["reason"]
+    return found["key"]
+
+
+def owner_of(one: Seen) -> Owner:
+    [run] = [run for run in one.desk.get(f"/workspaces/{one.key}/runs").json["runs"] if run["ended_at"] is None]
+    return Owner.from_json((one.desk.product.home / "runs" / run["id"] / "owner.json").read_text())
+
+
+def one_that_will_owe(product) -> tuple[Seen, Path]:
+    """A workspace of another team, whose store is not there when its snapshot is to be taken."""
+    desk = Desk(product, product.agent_token("owing", team="owing"))
+    before = set(product.home.glob("stores/*"))
+    owing = Seen(desk.create()["key"], desk)
+    desk.run(owing.key, "echo kept > kept")
+    [store] = set(product.home.glob("stores/*")) - before
+    store.rename(store.with_name("aside"))
+    store.write_text("no store\n")
+    return owing, store
+
+
+@pytest.fixture(params=DRIVERS)
+def one(request, require, told) -> Seen:
+    if request.param not in told.seen:
+        require(request.param, why_not(request.param, with_image=True))
+    return told.seen[request.param]
+
+
+def test_nothing_of_it_runs_and_its_files_are_in_a_snapshot(told, one):
+    assert f"{one.key}: stopped\n" in told.said.stdout
+    assert (one.down["state"], one.down["owed"], one.down["busy"]) == ("stopped", "", None)
+    assert start_time(one.owner.pid) != one.owner.start_time
+    assert not (one.desk.product.home / "runs" / one.owner.run_id).exists()
+    done = one.desk.get(f"/commands/{one.command}").json
+    assert (done["state"], done["exit_status"], bool(done["reason"])) == ("settled", None, True)
+    newest = one.desk.get(f"/workspaces/{one.key}/snapshots").json["snapshots"]
+    assert "end" in [row["kind"] for row in newest]
+    kept = one.desk.get(f"/workspaces/{one.key}/files/kept?snapshot={one.down['head_snapshot']}")
+    assert kept.body == b"kept\n"
+
+
+def test_the_next_up_has_it_as_it_was(one):
+    assert (one.up["state"], one.up["alarm"], one.up["owed"]) == ("ready", {}, "")
+    assert one.up["proof"]["differ"] == 0
+    assert one.desk.run(one.key, "cat kept") == b"kept\n"
+
+
+def test_a_snapshot_that_is_owed_is_said_and_taken_later(told):
+    owing = told.owing
+    assert told.said.returncode == 1
+    assert f"{owing.key}: stopped. A snapshot is owed: " in told.said.stderr
+    assert owing.key not in told.said.stdout
+    assert (owing.down["state"], bool(owing.down["owed"])) == ("stopped", True)
+    assert (owing.up["state"], owing.up["owed"], owing.up["proof"]["differ"]) == ("ready", "", 0)
+    kept = owing.desk.get(f"/workspaces/{owing.key}/files/kept?snapshot={owing.up['head_snapshot']}")
+    assert kept.body == b"kept\n"
+
+
+def test_without_anybody_who_could_stop_it_that_is_said_and_done_at_the_next_start(told):
+    key = told.seen["sandbox"].key
+    assert (told.alone.returncode, told.alone.stdout) == (1, "")
+    assert f"{key}: no answer; is `make up` running? It is stopped as soon as it is." in told.alone.stderr
