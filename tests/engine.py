@@ -1,6 +1,7 @@
 """A Docker engine of a test's own, which it may stop and kill; and images made of what this machine has."""
 
 import io
+import json
 import os
 import shutil
 import signal
@@ -25,15 +26,20 @@ def lacks() -> str:
 
 
 class Engine:
-    def __init__(self):
+    """`runtimes`: {name: program} of further OCI runtimes, as an operator registers them in daemon.json."""
+
+    def __init__(self, runtimes=()):
         # A socket's path has 107 bytes, and containerd makes longer ones below ours.
         self.folder = Path(tempfile.mkdtemp(prefix="dkr-", dir="/tmp"))
         self.address = f"unix://{self.folder}/s"
         self.process: subprocess.Popen | None = None
+        registered = {name: {"path": str(program)} for name, program in dict(runtimes).items()}
+        (self.folder / "daemon.json").write_text(json.dumps({"runtimes": registered}))
 
     def start(self):
         command = ["dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec"]
-        command += ["-H", self.address, "-p", self.folder / "pid", "--iptables=false", "--bridge=none"]
+        command += ["--config-file", self.folder / "daemon.json", "-H", self.address, "-p", self.folder / "pid"]
+        command += ["--iptables=false", "--bridge=none"]
         # It takes the pids in these for living ones, also when one is a zombie that nobody reaps, or somebody else.
         for pid_file in (self.folder / "pid", *self.folder.glob("exec/containerd/*.pid")):
             pid_file.unlink(missing_ok=True)

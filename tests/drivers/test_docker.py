@@ -211,10 +211,21 @@ def test_what_a_build_needs_is_read_before_it_is_begun(tmp_path, text, bases):
 
 
 @pytest.fixture(scope="module")
-def own_engine(require):
+def runtimes(tmp_path_factory) -> dict[str, Path]:
+    """Programs that an engine takes for other runtimes: each writes down what it is asked, and lets runc do it."""
+    folder = tmp_path_factory.mktemp("runtimes")
+    made = {name: folder / name for name in ("told", "runsc")}
+    for program in made.values():
+        program.write_text(f'#!/bin/sh\necho "$@" >> {program}.asked\nexec runc "$@"\n')
+        program.chmod(0o755)
+    return made
+
+
+@pytest.fixture(scope="module")
+def own_engine(require, runtimes):
     if why := lacks():
         require("engine", why)
-    engine = Engine()
+    engine = Engine(runtimes)
     try:
         engine.start()
         make_busybox(engine.address)
@@ -280,3 +291,28 @@ def test_a_runtime_that_the_engine_does_not_have_is_named(ground, run):
     probe = Blocking(get_driver("docker", ground / "handrail", ground / "run", options)).probe()
     assert probe.available is False
     assert probe.reason.startswith("This engine has no runtime 'nowhere'; it has ")
+
+
+def test_a_runtime_that_is_set_starts_every_container(own, own_engine, runtimes, ground, monkeypatch):
+    asked = Path(f"{runtimes['told']}.asked")
+    assert not asked.exists()  # the Run of `own` was started by the engine's own runtime
+    monkeypatch.setitem(OPTIONS, "docker", {"address": own_engine.address, "runtime": "told"})
+    other = Running("docker", ground, image=BUSYBOX)
+    try:
+        probe = other.do.probe()
+        assert (probe.available, ", runtime told." in probe.notes[0]) == (True, True)
+        assert other.sh("echo on") == ("on\n", 0)
+        with own_engine.client() as client:
+            [created] = [line for line in asked.read_text().splitlines() if " create " in f" {line} "]
+            assert client.inspect_container(container_of(other))["Id"] in created
+    finally:
+        other.end()
+
+
+def test_a_runtime_with_a_kernel_of_its_own_is_refused_before_anything_is_made(own, own_engine, runtimes, ground):
+    options = {"address": own_engine.address, "runtime": "runsc"}
+    probe = Blocking(get_driver("docker", ground / "handrail", ground / "run", options)).probe()
+    assert probe.available is False
+    assert probe.reason.startswith("runsc (gVisor) runs programs on a kernel of its own")
+    assert "microvm" in probe.what_to_do
+    assert not Path(f"{runtimes['runsc']}.asked").exists()

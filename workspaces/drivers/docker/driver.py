@@ -39,6 +39,7 @@ from .engine import INSTALLATION, RUN, WORKSPACE, Engine, EngineLost, runs
 from .images import Images
 
 GIVE_BACK_S = 300.0
+OWN_KERNEL = {"runsc": "runsc (gVisor)", "kata": "Kata Containers"}  # what is part of a runtime's program: its name
 
 
 class DockerDriver(LocalDriver):
@@ -299,7 +300,21 @@ class DockerDriver(LocalDriver):
                 f"This engine has no runtime {self.oci_runtime!r}; it has {known}.",
                 "Register it in the engine's daemon.json, or set HANDRAIL_DOCKER_RUNTIME to another, or to nothing.",
             )
+        return _own_kernel(info.get("Runtimes", {}).get(self.oci_runtime or info.get("DefaultRuntime"), {}))
+
+
+def _own_kernel(runtime: dict) -> tuple[str, str]:
+    """Why a runtime of the engine cannot be used, and the way out: known by its program, whatever it was named."""
+    program = f"{Path(runtime.get('path', '')).name} {runtime.get('runtimeType', '')}"
+    name = next((words for part, words in OWN_KERNEL.items() if part in program), "")
+    if not name:
         return "", ""
+    return (
+        f"{name} runs programs on a kernel of its own, through which the first process of a workspace cannot be handed "
+        "its socket.",
+        "Set HANDRAIL_DOCKER_RUNTIME to runc, crun, or nothing. For a kernel of their own, workspaces have the driver "
+        "microvm.",
+    )
 
 
 def _said(client: APIClient, container: str) -> str:
