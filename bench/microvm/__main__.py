@@ -2,11 +2,14 @@
 
     python -m bench.microvm          needs QEMU and an image (`make images`); HANDRAIL_BENCH_ROUNDS rounds, 5 by default
 
-The bare side is QEMU with our image and no disks of a workspace: `stop`, `migrate exec:zstd -1`, and `-incoming` with
-`exec:zstd -d`, timed until QEMU says that it runs. Where guests are emulated, as the first line says, all figures are.
+The bare side is the same machine and guest with disks of its own, driven by hand: `stop`, `migrate exec:zstd -1` into a
+file, `quit`; then `-incoming` with `exec:zstd -d` and `cont`. Both pauses are timed until QEMU has ended, both resumes
+until the guest has answered, turn by turn. The bare side neither writes out the guest's disk first, encrypts, flushes,
+nor checks what the memory belongs to. Where guests are emulated, as the first line says, all figures are.
 """
 
 import asyncio
+import base64
 import json
 import os
 import shutil
@@ -21,6 +24,7 @@ from pathlib import Path
 
 from workspaces.drivers.base import Limits, RunSpec
 from workspaces.drivers.initclient import InitClient
+from workspaces.drivers.local import listen
 from workspaces.drivers.microvm import disks, machine, qmp
 from workspaces.drivers.microvm.driver import MicroVMDriver
 from workspaces.drivers.microvm.image import find_image
@@ -63,8 +67,8 @@ class Bench:
     def up(self, verb="start"):
         self.count += 1
         self.spec = replace(self.spec, run_id=f"bench-{os.getpid()}-{self.count}")
-        took, self.owner = self.do(verb, self.spec)
-        return took + self.sh("echo hello")
+        self.answered, self.owner = self.do(verb, self.spec)
+        return self.answered + self.sh("echo hello")
 
     def down(self):
         self.do("stop", self.owner)
@@ -126,23 +130,34 @@ def measure(bench: Bench):
     print(f"{'':<58} {warm / cold:8.2f} × cold")
     bench.up()
     show("command: asked to ended", [bench.sh("true") for _ in range(10 * ROUNDS)])
-    pauses, resumes, kept = [], [], 0
-    for _ in range(ROUNDS):
-        pauses.append(bench.do("pause", bench.owner, bench.spec)[0])
-        kept = disks.memory_of(bench.spec.workspace).stat().st_size
-        bench.do("clear", bench.owner)
-        resumes.append(bench.up("resume"))
-    pause = show("pause with memory", pauses, f"{kept >> 20} MiB, encrypted")
-    resume = show("resume with memory to the first output", resumes)
-    qemu_rss = resident(bench.owner.pid)
-    print(f"{'memory of an idle workspace on the host':<58} {qemu_rss >> 20:8} MiB")
+    beside_bare(bench)
+    print(f"{'memory of an idle workspace on the host':<58} {resident(bench.owner.pid) >> 20:8} MiB")
     print(f"{'disks of an empty workspace on the host':<58} {on_disk(bench) >> 10:8} KiB")
     files(bench)
     bench.down()
-    bare_pause, bare_resume = bare(bench)
-    bare_pause = show("bare QMP: stop, migrate through zstd -1, quit", bare_pause)
-    bare_resume = show("bare QMP: QEMU with -incoming to running", bare_resume)
-    print(f"{'ours beside bare: pause, resume':<58} {pause / bare_pause:8.2f} × {resume / bare_resume:.2f} ×")
+
+
+def beside_bare(bench: Bench):
+    """Pause and resume in turns with the same done by hand."""
+    bare = Bare(bench)
+    ours, theirs, outputs = {"pause": [], "resume": []}, {"pause": [], "resume": []}, []
+    try:
+        for _ in range(ROUNDS):
+            ours["pause"].append(bench.do("pause", bench.owner, bench.spec)[0])
+            kept = disks.memory_of(bench.spec.workspace).stat().st_size
+            theirs["pause"].append(bare.pause())
+            bench.do("clear", bench.owner)
+            took = bench.up("resume")
+            ours["resume"].append(bench.answered)
+            outputs.append(took)
+            theirs["resume"].append(bare.resume())
+    finally:
+        bare.end()
+    for what, note in (("pause", f"{kept >> 20} MiB, encrypted"), ("resume", "until the guest answers")):
+        mine = show(f"{what} with memory", ours[what], note)
+        hand = show(f"the same {what} by hand over QMP", theirs[what])
+        print(f"{'':<58} {mine / hand:8.2f} × bare")
+    show("resume with memory to the first output of a command", outputs)
 
 
 def files(bench: Bench):
@@ -175,65 +190,92 @@ def resident(bridge: int) -> int:
     return total
 
 
-def bare(bench: Bench):
-    """The same kernel, root and memory, driven by hand over QMP."""
-    image, qemu = find_image(bench.driver.images), machine.find_qemu()
-    kept = bench.ground / "bare.zst"
-    line, how = machine.KERNEL_LINE, ["-accel", "kvm", "-cpu", "host"]
-    if machine.find_accel(qemu, image, bench.driver.images)[0] == "tcg":
-        line += machine.EMULATED.format(khz=machine.counter_khz())
-        how = ["-accel", "tcg,thread=multi,tb-size=192", "-cpu", "max,la57=off"]
-    argv = [qemu.path, "-M", machine.MACHINE, *how]
-    argv += ["-m", "512M", "-nodefaults", "-no-user-config", "-display", "none", "-kernel", str(image.vmlinuz)]
-    argv += ["-initrd", str(image.initrd), "-append", line, "-global", "virtio-mmio.force-legacy=false"]
-    argv += ["-device", "virtio-serial-device", "-device", "virtserialport,chardev=agent,name=handrail.agent"]
-    argv += ["-drive", f"if=none,id=root,format=raw,readonly=on,file={image.root}"]
-    argv += ["-device", "virtio-blk-device,drive=root,serial=root"]
+class Bare:
+    """The same guest on disks of its own, driven by hand: no bridge, no encryption, no checks."""
 
-    def run(*more, agent="null,id=agent"):
-        path = bench.ground / f"bare-{time.monotonic_ns()}"
-        vm = subprocess.Popen(
-            [*argv, "-chardev", agent, "-qmp", f"unix:{path},server=on,wait=off", *more], close_fds=False
+    def __init__(self, bench: Bench):
+        self.ground, self.kept = bench.ground, bench.ground / "bare.zst"
+        driver, folders = bench.driver, [bench.ground / f"bare-{name}" for name in ("tree", "home")]
+        for folder in folders:
+            folder.mkdir()
+        spec = replace(bench.spec, workspace=folders[0], home=folders[1])
+        bench.do("prepare", spec)
+        self.qemu, self.image = machine.find_qemu(), find_image(driver.images)
+        accel, _why = machine.find_accel(self.qemu, self.image, driver.images)
+        self.shape = machine.shape(self.qemu, self.image, accel, spec.limits.memory, None)
+        self.disks = dict(zip(("workspace", "home"), map(disks.disk_of, folders), strict=True))
+        self.vm = None
+        self.start(incoming=False)
+        self.ask("hello", session="first")
+        self.ask(
+            "configure",
+            **{"hostname": "bare", "machine_id": "0" * 32, "uid": 1000, "hosts": "127.0.0.1 localhost\n", "ports": {}},
+            **{"disks": {"workspace": "/workspace", "home": "/home/agent"}, "time_ns": time.time_ns()},
+            entropy=base64.b64encode(os.urandom(128)).decode(),
         )
-        while not path.exists():
-            time.sleep(0.002)
-        return vm, path
 
-    async def save(path):
-        async with qmp.monitor(path) as client:
-            await client.execute("stop")
-            await client.execute("migrate-set-parameters", {"max-bandwidth": 1 << 40})
-            await client.execute("migrate", {"uri": f"exec:zstd -1 -q -f -o {kept}"})
-            await qmp._migrated(client)
-            await client.execute("quit")
+    def start(self, incoming: bool):
+        files = {"kernel": self.image.vmlinuz, "initrd": self.image.initrd, "root": self.image.root} | self.disks
+        fds = {name: os.open(path, os.O_RDWR if name in self.disks else os.O_RDONLY) for name, path in files.items()}
+        self.monitor = self.ground / "bare.qmp"
+        fds |= {"qmp": listen(self.monitor).detach(), "tree": listen(self.ground / "bare.tree").detach()}
+        self.agent, theirs = socket.socketpair()
+        argv = machine.command_line(self.qemu, self.shape, fds, incoming=incoming, disks=list(self.disks))
+        at = argv.index("-sandbox")
+        del argv[at : at + 2]  # it would forbid `exec:`
+        argv = [part.replace("socket,id=console,fd={console}", "null,id=console") for part in argv]
+        argv = [part.format(agent=theirs.fileno()) for part in argv]
+        self.vm = subprocess.Popen(argv, pass_fds=[*fds.values(), theirs.fileno()])
+        for fd in fds.values():
+            os.close(fd)
+        theirs.close()
 
-    async def running(path):
-        async with qmp.monitor(path) as client:
-            while (status := (await client.execute("query-status"))["status"]) != "running":
-                if status == "paused":  # as it was when it was saved
-                    await client.execute("cont")
-                await asyncio.sleep(0.002)
+    def ask(self, op: str, **fields):
+        """One message to the agent, and its answer."""
+        message = json.dumps({"op": op, "n": 1, **fields}).encode()
+        self.agent.sendall(HEAD.pack(MESSAGE, 0, len(message)) + message)
+        got = b""
+        while len(got) < HEAD.size or len(got) < HEAD.size + HEAD.unpack_from(got)[2]:
+            got += self.agent.recv(65536)
+        said = json.loads(got[HEAD.size :])
+        assert "error" not in said, said
 
-    pauses, resumes = [], []
-    agent, ours = socket.socketpair()
-    os.set_inheritable(agent.fileno(), True)
-    with agent, ours:
-        vm, path = run(agent=f"socket,id=agent,fd={agent.fileno()}")
-        hello = json.dumps({"op": "hello", "n": 1, "session": "bench"}).encode()
-        ours.sendall(HEAD.pack(MESSAGE, 0, len(hello)) + hello)
-        ours.recv(1)  # it has booted
-    for _ in range(ROUNDS):
+    def pause(self) -> float:
+        async def save():
+            async with qmp.monitor(self.monitor) as client:
+                await client.execute("stop")
+                await client.execute("migrate-set-parameters", {"max-bandwidth": 1 << 40})
+                await client.execute("migrate", {"uri": f"exec:zstd -1 -q -f -o {self.kept}"})
+                await moved(client)
+                await client.execute("quit")
+
         begun = time.perf_counter()
-        asyncio.run(save(path))
-        vm.wait()
-        pauses.append(time.perf_counter() - begun)
+        asyncio.run(save())
+        self.vm.wait()
+        self.agent.close()
+        return time.perf_counter() - begun
+
+    def resume(self) -> float:
+        async def load():
+            async with qmp.monitor(self.monitor) as client:
+                await client.execute("migrate-incoming", {"uri": f"exec:zstd -d -q -c {self.kept}"})
+                await moved(client)
+                await client.execute("cont")
+
         begun = time.perf_counter()
-        vm, path = run("-incoming", f"exec:zstd -d -q -c {kept}")
-        asyncio.run(running(path))
-        resumes.append(time.perf_counter() - begun)
-    vm.kill()
-    vm.wait()
-    return pauses, resumes
+        self.start(incoming=True)
+        asyncio.run(load())
+        self.ask("hello", session=str(begun))
+        return time.perf_counter() - begun
+
+    def end(self):
+        self.vm.kill()
+        self.vm.wait()
+
+
+async def moved(client):
+    while (await client.execute("query-migrate")).get("status") != "completed":
+        await asyncio.sleep(0.002)
 
 
 if __name__ == "__main__":

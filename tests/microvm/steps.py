@@ -12,14 +12,14 @@ FILES = {str(path) for path in (*Path(microvm.__file__).parent.glob("*.py"), Pat
 # What a pause and a resume do one after the other, as `function: words of the line`.
 PAUSE = (
     "_pause: mark.touch()",
-    '_keep: client.request("hold")',
+    'hold: client.request("hold")',
     'save: await client.execute("stop")',
     'save: await client.execute("migrate", {"uri": "fd:memory"})',
     "write: return Kept(raw, size)",
-    "keep: memory.commit(target.path)",
+    "_keep_it: memory.commit(target.path)",
     "commit: _flush(path.parent)",
-    "keep: self._write(replace(",
-    'keep: await client.execute("quit")',
+    "_keep_it: self._write(replace(",
+    '_keep_it: await monitor.execute("quit")',
     "_pause: mark.unlink()",
 )
 RESUME = (

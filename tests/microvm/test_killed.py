@@ -149,7 +149,7 @@ def test_qemu_killed_at_any_step_of_a_pause_costs_at_most_its_memory(counting):
             guest.do.pause(guest.owner, guest.spec)
         until(lambda: not guest.do.alive(guest.owner))
         guest.do.clear(guest.owner)
-        kept = PAUSE.index(step) > PAUSE.index("keep: memory.commit(target.path)")
+        kept = PAUSE.index(step) > PAUSE.index("_keep_it: memory.commit(target.path)")
         assert guest.memory.exists() or not kept
         counting.comes_back()
 

@@ -43,9 +43,12 @@ class Started:
 
 
 class InitClient:
-    """A blocking connection with a time-out for each answer. `exits` fills with (pid, status) as they are read."""
+    """A blocking connection with a time-out for each answer. `exits` fills with (pid, status) as they are read.
 
-    def __init__(self, path: str | Path, timeout_s: float = 10.0):
+    `greeted=False`: what the bridge of a guest answers by itself is asked before the init has said a word.
+    """
+
+    def __init__(self, path: str | Path, timeout_s: float = 10.0, *, greeted: bool = True):
         self.exits: deque[tuple[int, int]] = deque()
         self._received = bytearray()
         self._fds: list[int] = []
@@ -55,7 +58,7 @@ class InitClient:
         try:
             with short_address(Path(path)) as address:
                 self._sock.connect(address)
-            self.hello = self._next()
+            self.hello = self._next() if greeted else {"protocol": PROTOCOL}
         except OSError as error:
             self.close()
             raise InitGone("The workspace's programs cannot be reached: its first process does not answer.") from error

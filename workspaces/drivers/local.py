@@ -36,6 +36,7 @@ class LocalDriver(Driver):
     """Runs of this host under our init; a subclass says in `_command` how the init is started."""
 
     start_s: ClassVar[float] = START_S  # until the init answers
+    hello_s: ClassVar[float] = 0.5  # for one try; whoever is slow to answer is not asked once more meanwhile
 
     # For subclasses. What `_start` is given besides the spec (`**how`) reaches `_command` and `_launched`.
 
@@ -203,7 +204,7 @@ class LocalDriver(Driver):
         while time.monotonic() < deadline:
             try:
                 # The socket listens before the init exists, so the wait is for its first words.
-                with InitClient(owner.address.socket, timeout_s=0.5) as init:
+                with InitClient(owner.address.socket, timeout_s=self.hello_s) as init:
                     return init.hello
             except InitGone:
                 if not may_come():

@@ -1,9 +1,9 @@
 """Stands on the host for a guest: starts QEMU, and is to everybody what the init is in other Runs.
 
-A program of its own, standard library only, run as the workspace's user: `python3 -I -S BRIDGE LISTEN_FD LOCK_FD
-CONFIG_FD`, where BRIDGE is an archive of this file with init.py and streams.py. It listens on the Run's socket and
-speaks the protocol of `init.py`; each request goes into the guest, and for each descriptor that would come back a pty
-or a pipe is made here. QEMU dies with us and we end with QEMU: together they are the Run's first process.
+A program of its own, standard library only, run as the workspace's user and begun by `first.py`, which has started
+QEMU. It listens on the Run's socket and speaks the protocol of `init.py`; each request goes into the guest, and for
+each descriptor that would come back a pty or a pipe is made here. QEMU dies with us and we end with QEMU: together they
+are the Run's first process.
 
 Besides the operations of `init.py`, for the runner alone:
 
@@ -15,39 +15,29 @@ Besides the operations of `init.py`, for the runner alone:
 QEMU's console is read here and its last words kept, so that a guest cannot fill this host's disk by printing.
 """
 
-import base64
-import ctypes
+import binascii
 import fcntl
-import json
 import os
-import pty
 import selectors
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import termios
 import time
-import traceback
 import tty
-from functools import partial
 
 import init
 from streams import RESET, Line, LineLost, Stream
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 LOOK_AT_SIZES_S = 0.1
 CONSOLE_BYTES = 64 << 10
 HERE_ONLY = ("hold", "go", "sync", "dial", "serve")
 
-libc = ctypes.CDLL(None, use_errno=True)
-
 
 class Bridge:
-    def __init__(self, listener, config):
-        self.listener = listener
-        self.config = config
+    def __init__(self, listener, config, qemu, agent, console):
+        self.listener, self.config, self.qemu, self.console = listener, config, qemu, console
         self.selector = selectors.DefaultSelector()
         self.clients = {}  # number → init.Client
         self.numbers = iter(range(1, 1 << 60))
@@ -57,8 +47,7 @@ class Bridge:
         self.ready = False
         self.waiting = []  # clients that came before the guest was up
         self.printed = 0
-        self.line = None
-        self.qemu = None
+        self.line = Line(agent.detach(), self.selector, self.heard)
 
     def run(self):
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -66,9 +55,10 @@ class Bridge:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self.selector.register(wake_r, selectors.EVENT_READ, lambda _: os.read(wake_r, 4096))
         self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
-        self.start_qemu()
+        self.console.setblocking(False)
+        self.selector.register(self.console, selectors.EVENT_READ, self.show)
         self.ask({"op": "hello", "session": os.urandom(16).hex()}, self.greeted)
-        while self.qemu.poll() is None:
+        while not self.qemu.ended():
             for key, mask in self.selector.select(LOOK_AT_SIZES_S if self.terminals else None):
                 self.guarded(key.data, mask)
             self.look_at_sizes()
@@ -80,7 +70,8 @@ class Bridge:
                 break
             for number, client in list(self.clients.items()):
                 self.guarded(self.flush, number, client)
-        return self.qemu.wait()
+        while not self.qemu.ended():
+            time.sleep(0.005)
 
     def guarded(self, step, *args):
         try:
@@ -88,37 +79,14 @@ class Bridge:
         except LineLost:
             pass  # QEMU is about to end
         except Exception:
+            import traceback  # nothing that a start should wait for
+
             traceback.print_exc()
 
-    def start_qemu(self):
-        mine, theirs = socket.socketpair()
-        console, printing = socket.socketpair()
-        argv = [part.format(agent=theirs.fileno(), console=printing.fileno()) for part in self.config["qemu"]]
-        keep = [*self.config["keep"], theirs.fileno(), printing.fileno()]
-        self.qemu = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=2,
-            stderr=2,
-            pass_fds=keep,
-            env={},
-            cwd="/",
-            preexec_fn=partial(die_with, os.getpid()),
-        )
-        theirs.close()
-        printing.close()
-        # The lock stays ours as well as QEMU's: whoever lives longer holds it.
-        for fd in self.config["keep"]:
-            if fd not in (self.config["lock"], self.config["ports"], self.config["oom"]):
-                os.close(fd)
-        console.setblocking(False)
-        self.selector.register(console, selectors.EVENT_READ, lambda _: self.show(console))
-        self.line = Line(mine.detach(), self.selector, self.heard)
-
-    def show(self, console):
-        data = console.recv(1 << 16)
+    def show(self, _mask):
+        data = self.console.recv(1 << 16)
         if not data:
-            self.selector.unregister(console)
+            self.selector.unregister(self.console)
             return
         if self.printed < CONSOLE_BYTES:
             self.printed += len(data)
@@ -133,23 +101,17 @@ class Bridge:
         self.line.message(message | {"n": number})
 
     def greeted(self, answer):
-        if answer["configured"]:
-            wake = {"op": "wake", "time_ns": time.time_ns(), "entropy": fresh_entropy()}
-            self.ask(wake, self.configured)
-            return
         guest = self.config["guest"]
-        if guest is None:
-            self.up()  # a template: it belongs to nobody
-            return
-        told = {"op": "configure", "time_ns": time.time_ns(), "entropy": fresh_entropy()}
-        self.ask(guest | told, self.configured)
+        if guest is not None or answer["configured"]:
+            what = {"op": "wake"} if answer["configured"] else guest
+            self.ask(what | {"time_ns": time.time_ns(), "entropy": fresh_entropy()}, self.awake)
+        # Whoever waits may ask at once: the guest takes one thing after the other. A template belongs to nobody.
+        self.up()
 
-    def configured(self, answer):
+    def awake(self, answer):
         if "error" in answer:
             print(f"the guest says: {answer['error']}", file=sys.stderr, flush=True)
             self.qemu.kill()
-            return
-        self.up()
 
     def up(self):
         self.ready = True
@@ -188,7 +150,7 @@ class Bridge:
         return read_end
 
     def terminal(self, number, message):
-        master, slave = pty.openpty()
+        master, slave = os.openpty()
         tty.setraw(slave)
         client = self.clients.get(message["c"])
         cols, rows = client.sizes.pop(message["frame"].get("id"), (80, 24)) if client is not None else (80, 24)
@@ -347,29 +309,4 @@ class Bridge:
 
 
 def fresh_entropy():
-    return base64.b64encode(os.urandom(128)).decode()
-
-
-def die_with(parent):
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def main():
-    listen_fd, lock_fd, config_fd = (int(argument) for argument in sys.argv[1:4])
-    with open(config_fd, "rb") as file:
-        config = json.load(file)
-    config["lock"] = lock_fd
-    config["keep"] = [*config["keep"], lock_fd]
-    os.set_inheritable(listen_fd, False)
-    if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        raise SystemExit("cannot protect the bridge from the workload")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    sys.exit(Bridge(socket.socket(fileno=listen_fd), config).run() and 1)
-
-
-if __name__ == "__main__":
-    main()
+    return binascii.b2a_base64(os.urandom(128), newline=False).decode()

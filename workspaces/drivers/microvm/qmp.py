@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+from collections.abc import Awaitable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -32,19 +33,27 @@ async def monitor(path: Path):
         raise DriverError(f"QEMU does not do what it was asked: {error}") from error
 
 
-async def save(client: QMPClient, write) -> object:
-    """Stop the guest and give its memory to `write(fd)`, which runs in a thread until the end; what that returned."""
-    await client.execute("stop")
+async def save(client: QMPClient, write, held: Awaitable) -> object:
+    """Stop the guest and give its memory to `write(fd)`, which runs in a thread until the end; what that returned.
+
+    All is made ready while the guest still makes itself ready, which is when `held` is done.
+    """
     await client.execute("migrate-set-parameters", {"max-bandwidth": 1 << 40})
     ours, theirs = _pipe()
     try:
         client.send_fd_scm(theirs)
         await client.execute("getfd", {"fdname": "memory"})
+        await held
+        await client.execute("stop")
+    except BaseException:
+        os.close(ours)
+        raise
     finally:
         os.close(theirs)
     writing = asyncio.create_task(asyncio.to_thread(_until_its_end, write, ours))
     try:
         await client.execute("migrate", {"uri": "fd:memory"})
+        await asyncio.wait_for(asyncio.shield(writing), MIGRATE_S)  # until QEMU has closed its end
         await _migrated(client)
     except BaseException:
         with suppress(EOFError, QMPError, ExecuteError):
