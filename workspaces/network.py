@@ -267,26 +267,36 @@ def agent_of(workspace: Workspace) -> Agent:
 
 
 def _plain_of(run: Run) -> str:
-    return derived(f"run:{run.pk}")
+    """That of its own, or of the Run in which its programs began: what these have goes on with them."""
+    return derived(f"run:{run.owner.get('began') or run.pk}")
 
 
 def make_run_token(workspace: Workspace, run: Run):
     """A token for the programs of this Run. It is worked out anew for each program, and kept nowhere in the clear.
 
-    As long as it is good, what the programs write is searched for it like for any secret.
+    As long as it is good, what the programs write is searched for it like for any secret. Programs that went on from
+    kept memory have theirs already; it is good again, unless somebody has revoked it.
     """
     plain = _plain_of(run)
-    if not is_led(workspace) or Token.objects.filter(sha256=sha256(plain)).exists():
+    if not is_led(workspace):
+        return
+    known = Token.objects.filter(sha256=sha256(plain), workspace=workspace).first()
+    if known is None:
+        revoke_run_tokens(workspace.pk)  # those of programs that slept and will not go on
+    elif known.revoked_at is not None:
         return
     secrets.remember(workspace, TOKEN, "agent", plain)  # first: a token that nobody looks for is never handed out
-    _make_run_token(workspace, run, plain)
+    if known is None:
+        _make_run_token(workspace, run, plain)
+    else:
+        Token.objects.filter(pk=known.pk, revoked_at=None).update(expires_at=_good_until())
 
 
 @transaction.atomic
 def _make_run_token(workspace: Workspace, run: Run, plain: str):
     agent = agent_of(workspace)
-    expires = clock.now() + timedelta(hours=TOKEN_HOURS)
-    make_token(workspace.team, agent=agent, workspace=workspace, expires_at=expires, scopes=[RUN], plain=plain)
+    how = {"expires_at": _good_until(), "scopes": [RUN], "plain": plain}
+    make_token(workspace.team, agent=agent, workspace=workspace, **how)
     lifecycle.record(workspace, Actor.system("runner"), "run.token_made", {"run": str(run.pk), "agent": agent.name})
 
 
@@ -298,19 +308,31 @@ def variables_of_phase(workspace: Workspace, phase: str) -> dict[str, str]:
     return {TOKEN: _plain_of(run)}
 
 
-def _run_tokens(workspace_id) -> list:
-    # JSON columns are never queried: the few live tokens of one workspace are read.
-    return [token.pk for token in Token.objects.live().filter(workspace=workspace_id) if RUN in token.scopes]
+def _good_until():
+    return clock.now() + timedelta(hours=TOKEN_HOURS)
+
+
+def _run_tokens(workspace_id, tokens):
+    # JSON columns are never queried: the few tokens of one workspace that nobody has revoked are read.
+    found = [token.pk for token in tokens.filter(workspace=workspace_id) if RUN in token.scopes]
+    return Token.objects.filter(pk__in=found)
 
 
 def extend_run_tokens(workspace_id):
-    Token.objects.filter(pk__in=_run_tokens(workspace_id)).update(expires_at=clock.now() + timedelta(hours=TOKEN_HOURS))
+    _run_tokens(workspace_id, Token.objects.live()).update(expires_at=_good_until())
 
 
 def revoke_run_tokens(workspace_id):
     """From now on nothing takes them, so a file that holds one is a file like any other."""
     with transaction.atomic():
-        Token.objects.filter(pk__in=_run_tokens(workspace_id)).update(revoked_at=clock.now())
+        _run_tokens(workspace_id, Token.objects.filter(revoked_at=None)).update(revoked_at=clock.now())
+        secrets.forget(workspace_id, TOKEN)
+
+
+def suspend_run_tokens(workspace_id):
+    """Nothing takes them while the programs that have them sleep; they are good again when these go on."""
+    with transaction.atomic():
+        _run_tokens(workspace_id, Token.objects.live()).update(expires_at=clock.now())
         secrets.forget(workspace_id, TOKEN)
 
 

@@ -112,6 +112,7 @@ class Owner:
     stopping: bool = False  # somebody asked for the end: no crash
     phase: str = "agent"
     image: str | None = None  # digest of the image it runs on, with its version where there is one
+    began: str = ""  # the Run in which its programs began, when they went on from kept memory
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"limits": sorted(self.limits)}, indent=1)

@@ -61,6 +61,10 @@ class LocalDriver(Driver):
         """What its root is made of, by version and digest."""
         return spec.image
 
+    def _began(self, **how) -> str:
+        """The Run whose programs go on in this one; "" when none do."""
+        return ""
+
     def _launched(self, owner: Owner, spec: RunSpec, **how) -> None:
         """Between the launch and the init's first words."""
 
@@ -163,6 +167,7 @@ class LocalDriver(Driver):
             cgroups=tuple(groups),
             limits=self._limits_in_force(spec, in_force),
             image=self._image(spec),
+            began=self._began(**how),
         )
         self._write(owner)
         with listen(Path(address.socket)) as listener:

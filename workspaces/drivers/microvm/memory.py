@@ -25,7 +25,7 @@ from dashboard.keys import read_or_make
 
 from ..base import DriverError
 
-MAGIC = b"HRMEMORY1\n"
+MAGIC = b"HRMEMORY2\n"
 CHUNK = 4 << 20
 PIECE = 16 << 20  # of the guest in one chunk at most: what somebody has filled with one letter is read in pieces, too
 LEVEL = -3  # a pause waits for this; level 1 takes half as long again, and a resume twice, for a fifth less on the disk
@@ -66,12 +66,13 @@ def _nonce(head: dict, number: int) -> bytes:
     return bytes.fromhex(head["salt"]) + struct.pack(">I", number)
 
 
-def write(key: Path, path: Path, source: int, belongs: dict) -> Kept:
+def write(key: Path, path: Path, source: int, belongs: dict, *, run: str) -> Kept:
     """Write what can be read from `source` until its end beside `path`, durably; `commit` makes it the memory.
 
-    In two steps, because an end of `source` may also be the guest's own. `key` is a file, made at first use.
+    In two steps, because an end of `source` may also be the guest's own. `key` is a file, made at first use; `run` the
+    Run in which the guest's programs began.
     """
-    head = {"belongs": belongs, "salt": secrets.token_hex(8)}
+    head = {"belongs": belongs, "run": run, "salt": secrets.token_hex(8)}
     body = json.dumps(head, sort_keys=True).encode()
     cipher, squeeze = _cipher(key), zstandard.ZstdCompressor(level=LEVEL, threads=0).compressobj()
     fresh = _fresh(path)
@@ -113,10 +114,10 @@ def _fresh(path: Path) -> Path:
     return path.with_name(path.name + ".new")
 
 
-def belongs_to(path: Path) -> dict:
-    """What the head says; Unfit when there is none to read."""
+def head_of(path: Path) -> dict:
+    """{belongs, run}: what the head says; Unfit when there is none to read."""
     with _opened(path) as file:
-        return _head(file)[0]["belongs"]
+        return _head(file)[0]
 
 
 def why_unfit(found: dict, wanted: dict) -> str:

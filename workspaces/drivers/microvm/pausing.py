@@ -70,7 +70,7 @@ class Pausing(LocalDriver):
 
     def _why_no_memory(self, spec: RunSpec) -> str:
         try:
-            return memory.why_unfit(memory.belongs_to(disks.memory_of(spec.workspace)), self._belongs(spec))
+            return memory.why_unfit(memory.head_of(disks.memory_of(spec.workspace))["belongs"], self._belongs(spec))
         except (DriverError, OSError) as error:
             return str(error)
 
@@ -114,11 +114,14 @@ class Pausing(LocalDriver):
             except InitRefused as refused:
                 raise DriverError(f"The guest does not make ready for a pause: {refused}") from refused
 
+        def write(fd: int) -> memory.Kept:
+            return memory.write(target.key, target.path, fd, belongs, run=owner.began or owner.run_id)
+
         held = asyncio.create_task(asyncio.to_thread(hold))
         try:
             async with qmp().monitor(self._socket(owner.run_id, "qmp")) as monitor:
                 try:
-                    await qmp().save(monitor, lambda fd: memory.write(target.key, target.path, fd, belongs), held)
+                    await qmp().save(monitor, write, held)
                     memory.commit(target.path)
                 except BaseException:
                     memory.discard(target.path)
@@ -130,6 +133,9 @@ class Pausing(LocalDriver):
             await asyncio.gather(held, return_exceptions=True)  # before anybody else speaks over the same connection
 
     # Resume
+
+    def _began(self, source: Source | None = None, template: bool = False) -> str:
+        return "" if source is None or source.is_template else memory.head_of(source.path)["run"]
 
     def _launched(self, owner: Owner, spec: RunSpec, source: Source | None = None, template: bool = False) -> None:
         """Give a guest that waits for it the memory that was kept, and let it go on."""

@@ -52,7 +52,7 @@ class Templates(Pausing):
         """Remove those that nothing can use any more, since the image, the agent or QEMU has changed."""
         for other in (self.images / "templates").glob("*/memory"):
             try:
-                known = memory.belongs_to(other)
+                known = memory.head_of(other)["belongs"]
             except DriverError:
                 continue  # being made
             if any(known.get(name) != belongs[name] for name in ("qemu", "kernel", "root", "initrd")):

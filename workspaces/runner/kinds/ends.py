@@ -49,7 +49,7 @@ async def fall_asleep(job: Job, reason: str) -> str:
     owner, known = await job.owner(), job.effect.progress
     if owner is None or not await job.driver.alive(owner):
         if "owed" in known and not await job.driver.why_no_memory(spec_of(job.workspace, job.effect.pk)):
-            await end_run(job, reason)  # the runner died when all was kept
+            await end_run(job, reason, asleep=True)  # the runner died when all was kept
             return known["owed"]
         return await bring_down(job, reason)
     # Frozen from before the snapshot until it was compared with the files at the next start.
@@ -63,12 +63,21 @@ async def fall_asleep(job: Job, reason: str) -> str:
     except DriverError as error:
         logger.warning("%s sleeps without its memory: %s", job.workspace.key, error)
         return await bring_down(job, reason)
-    await end_run(job, reason)
+    await end_run(job, reason, asleep=True)
     return owed
 
 
-async def end_run(job: Job, reason: str) -> list[dict]:
-    """End the programs and the open Run, if there is one; the ports on which they listened."""
+async def forget_memory(job: Job):
+    """Of one that is asleep: its programs will never go on, and nobody takes what they were given."""
+    await job.driver.discard_memory(spec_of(job.workspace, job.effect.pk))
+    await job.thread(network.revoke_run_tokens, job.workspace.pk)
+
+
+async def end_run(job: Job, reason: str, *, asleep: bool = False) -> list[dict]:
+    """End the programs and the open Run, if there is one; the ports on which they listened.
+
+    `asleep`: the memory of its programs is kept, and what they know has to be true again when they go on.
+    """
     run, listened = await job.open_run(), []
     if run is not None:
         owner = await job.daemon.owner_of(job.driver, run.pk)
@@ -78,7 +87,7 @@ async def end_run(job: Job, reason: str) -> list[dict]:
             failpoint("down.stopped")
             await job.daemon.network.close(run.pk)
             await job.driver.clear(owner)
-        await job.thread(_close, run, reason)
+        await job.thread(_close, run, reason, asleep)
         failpoint("down.closed")
         if not job.driver.capabilities.guest_files:  # one in a guest was looked at while that was up
             await _look_at_home(job, run)
@@ -94,9 +103,9 @@ async def _look_at_home(job: Job, run: Run):
         logger.exception("the home of %s could not be searched for secrets", job.workspace.pk)
 
 
-def _close(run, reason):
+def _close(run, reason, asleep):
     Run.objects.filter(pk=run.pk, ended_at=None).update(ended_at=clock.now(), end_reason=reason[:200])
-    network.revoke_run_tokens(run.workspace_id)
+    (network.suspend_run_tokens if asleep else network.revoke_run_tokens)(run.workspace_id)
 
 
 async def end_snapshot(job: Job, **how) -> str:
@@ -127,7 +136,7 @@ class _Down(Kind):
             return {"ok": False, "reason": f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}."}
         await job.started()
         if workspace.state == State.PAUSED:  # nothing runs, and the snapshot is there or owed already
-            await job.driver.discard_memory(spec_of(workspace, job.effect.pk))
+            await forget_memory(job)
             return {"ok": True, "owed": workspace.owed}
         return {"ok": True, "owed": await self.end(job)}
 
@@ -218,7 +227,7 @@ class Trash(Kind):
         await job.started()
         if workspace.state == State.READY:
             return {"ok": True, "owed": await bring_down(job, "deleted")}
-        await job.driver.discard_memory(spec_of(workspace, job.effect.pk))
+        await forget_memory(job)
         return {"ok": True, "owed": await end_snapshot(job) if workspace.owed else ""}
 
     def finish(self, job, outcome):

@@ -38,12 +38,12 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
         await job.record("workspace.root_changed", {"words": changed})
     run = await job.thread(_open_run, job.workspace, job.effect, run_id)
     failpoint("up.row")
-    await job.thread(network.make_run_token, job.workspace, run)
     spec = spec_of(job.workspace, run.pk)
     try:
         await job.driver.prepare(spec)
         owner = await _start(job, spec, run)
         await job.thread(_started, run, owner)
+        await job.thread(network.make_run_token, job.workspace, run)  # before any program of it can move
         if first is not None and in_guest:
             await first()
     except (DriverError, StoreError, Problem):
@@ -69,7 +69,9 @@ async def _start(job: Job, spec, run: Run):
         except DriverError as error:
             run.why_cold = str(error)
             logger.warning("%s boots, its memory could not be used: %s", job.workspace.key, error)
-    return await job.driver.start(spec)
+    owner = await job.driver.start(spec)
+    run.cold = not owner.began  # a runner that died here may have brought it up from its memory
+    return owner
 
 
 async def _give_up(job: Job, run: Run):
@@ -103,7 +105,7 @@ def _never_up(run):
 
 
 def _started(run, owner):
-    names = ("host", "boot_id", "pid", "start_time", "image")
+    names = ("host", "boot_id", "pid", "start_time", "image", "began")
     run.owner = {name: getattr(owner, name) for name in names}
     run.save(update_fields=["owner", "cold"])
 
