@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from workspaces.drivers.base import Owner, boot_id, start_time
+from tests.leftovers import Janitor, end_runs
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -146,6 +146,7 @@ class Product:
                 stderr=subprocess.STDOUT,
                 **self._as_user,
             )
+        Janitor.tell(self)
         try:
             self.wait_for(until, within=within)
         except BaseException:
@@ -180,10 +181,8 @@ class Product:
     def clean_up(self):
         """Stop it for good: with the workspaces, which a stop alone leaves up."""
         self.stop(within=60)  # how soon it stops is what others assert
-        for record in self.home.glob("runs/*/owner.json"):
-            owner = Owner.from_json(record.read_text())
-            if owner.boot_id == boot_id() and owner.pid and start_time(owner.pid) == owner.start_time:
-                os.kill(owner.pid, signal.SIGKILL)
+        end_runs(self.home, self.runtime, self.environment.get("HANDRAIL_DOCKER_HOST", ""))
+        Janitor.tell(self, over=True)
         self._runtime.cleanup()
 
     def manage(self, *args: str, timeout: float = 120, **run) -> subprocess.CompletedProcess:
