@@ -43,6 +43,11 @@ def members_of(group: int) -> list[int]:
     return found
 
 
+def ignores(pid: int, number: int) -> bool:
+    status = dict(line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    return bool(int(status["SigIgn"], 16) >> (number - 1) & 1)
+
+
 def supervise(parts, after, tmp_path, *, within: float = 20):
     """Run a supervisor until the coroutine `after(supervisor)` has ended, then stop it; how many seconds that took."""
 
@@ -156,7 +161,9 @@ def test_the_warden_ends_the_groups_that_a_killed_supervisor_left_and_no_others(
     )
     try:
         watching = subprocess.Popen([sys.executable, "-I", "-S", warden.__file__], stdin=subprocess.PIPE)
-        time.sleep(0.3)
+        deadline = time.monotonic() + 30
+        while not ignores(watching.pid, number) and time.monotonic() < deadline:
+            time.sleep(0.01)
         watching.send_signal(number)  # Ctrl-C and friends are for the supervisor
         watching.stdin.write(f"+{left.pid}\n+{ended.pid}\n-{ended.pid}\n".encode())
         watching.stdin.close()  # as the kernel does for the dead
