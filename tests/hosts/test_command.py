@@ -249,7 +249,7 @@ def test_a_command_outlives_the_runner_that_started_it(run):
         from workspaces.hosts import client
         from workspaces.hosts.folder import HostSpec
         owner = Owner.from_json(Path(sys.argv[1]).read_text())
-        spec = HostSpec.shell("sleep 0.5; echo survived", owner.address)
+        spec = HostSpec.shell("until [ -e go ]; do sleep 0.05; done; echo survived", owner.address)
         asyncio.run(client.start(Path(sys.argv[2]), spec))
         os.kill(os.getpid(), signal.SIGKILL)
     """)
@@ -257,6 +257,7 @@ def test_a_command_outlives_the_runner_that_started_it(run):
     runner = subprocess.run([sys.executable, "-c", script, str(record), str(folder)])
     assert runner.returncode == -signal.SIGKILL
     assert read_status(folder).state == "running"
+    (run.tree / "go").touch()
     assert printed(folder) == b"survived\n"
     assert ended(folder).exit.exit_status == 0
 
@@ -283,8 +284,9 @@ def test_settling_a_lost_command_ends_a_program_that_refuses(sandbox):
 
 
 def test_settling_a_command_that_runs_leaves_it_alone(run):
-    folder = start(run, "sleep 0.3; echo on")
+    folder = start(run, "until [ -e go ]; do sleep 0.05; done; echo on")
     assert asyncio.run(client.settle(folder)).state == "running"
+    (run.tree / "go").touch()
     assert printed(folder) == b"on\n"
 
 

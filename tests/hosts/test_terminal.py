@@ -79,8 +79,8 @@ def test_a_long_paste_into_a_program_that_is_slow_arrives_whole(begin):
 
 
 def test_a_program_that_never_reads_is_not_fed_for_ever(begin):
-    folder = open_terminal(begin("sandbox"), "stty raw -echo; sleep 60")
-    time.sleep(0.2)
+    folder = open_terminal(begin("sandbox"), "stty raw -echo; echo ready; sleep 60")
+    until(lambda: b"ready" in printed(folder, follow=False))
     type_into(folder, b"x" * 500_000)
     type_into(folder, b"x" * 500_000)
     with pytest.raises(DriverError, match="does not read its input"):
@@ -118,7 +118,10 @@ def test_several_viewers_see_the_same(run):
 
 
 def test_the_recording_is_an_asciicast_with_times_and_sizes(begin):
-    folder = open_terminal(begin("sandbox"), "echo one; sleep 0.3; echo zwölf; read line")
+    folder = open_terminal(begin("sandbox"), "stty -echo; echo one; read line; echo zwölf; read line")
+    until(lambda: b"one" in printed(folder, follow=False))
+    time.sleep(0.3)
+    type_into(folder, b"\r")
     until(lambda: "zwölf".encode() in printed(folder, follow=False))
     asyncio.run(client.resize(folder, 90, 20))
     type_into(folder, b"\r")
@@ -127,9 +130,9 @@ def test_the_recording_is_an_asciicast_with_times_and_sizes(begin):
     first, *events = map(json.loads, asciicast(folder, cols=spec.cols, rows=spec.rows, started_at=1_700_000_000))
     assert first == {"version": 2, "width": 80, "height": 24, "timestamp": 1_700_000_000}
     text = "".join(data for _time, kind, data in events if kind == "o")
-    assert text == "one\r\nzwölf\r\n\r\n"
+    assert text == "one\r\nzwölf\r\n"
     times = {data.strip(): at for at, kind, data in events if kind == "o"}
-    assert 0.25 < times["zwölf"] - times["one"] < 3
+    assert 0.25 < times["zwölf"] - times["one"] < 10
     assert [data for _time, kind, data in events if kind == "r"] == ["80x24", "90x20"]
     assert [at for at, _kind, _data in events] == sorted(at for at, _kind, _data in events)
 

@@ -97,6 +97,7 @@ def test_what_nobody_takes_is_not_sent(product, lead, opened):
     async def main():
         async with Viewer(product, lead.token, opened("head -c 3000000 /dev/zero")) as lena:
             lena.acked = 1 << 60  # never says that it took anything
+            await lena.until(lambda viewer: viewer.offset >= 256 * 1024)
             await lena.rests(1.5)
             sent = lena.offset
             await lena.say(type="ack", offset=sent)
