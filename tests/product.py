@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from tests.console import Console
 from tests.leftovers import Janitor, end_runs
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -105,6 +106,7 @@ class Product:
         self.environment |= environment
         self.user: int | None = None
         self.process: subprocess.Popen | None = None
+        self._console: Console | None = None
         self._log_file = Path(self._runtime.name, "log")
 
     @property
@@ -168,6 +170,9 @@ class Product:
 
     def stop(self, number: int = signal.SIGTERM, *, within: float = 15) -> int | None:
         """Send the signal and wait; the exit status. Does nothing when it does not run."""
+        if self._console:
+            self._console.close()  # the next start may have another environment
+            self._console = None
         if self.process is None or self.process.poll() is not None:
             return None
         self.process.send_signal(number)
@@ -199,10 +204,13 @@ class Product:
             **run,
         )
 
-    def _printed_by(self, *args: str) -> str:
-        done = self.manage(*args)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+    def _printed_by(self, *words: str) -> str:
+        self._console = self._console or Console(self.environment, **self._as_user)
+        return self._console.run(*words)
+
+    def shell(self, code: str) -> str:
+        """What the code prints, run as `manage.py shell` would."""
+        return self._printed_by("shell", "-v", "0", "-c", code)
 
     def agent_token(self, name: str = "claude", team: str = "main") -> str:
         return self._printed_by("create_token", "--team", team, "--agent", name)

@@ -105,9 +105,7 @@ class Client:
 @pytest.fixture(scope="session")
 def everybody(product) -> dict[str, Client]:
     """{"contract lead": Client, "strangers agent": Client, …}: two agents and four roles in each of two teams."""
-    made = product.manage("shell", "-v", "0", "-c", MAKE_EVERYBODY)
-    assert made.returncode == 0, made.stderr
-    return {name: Client(product, token) for name, token in json.loads(made.stdout).items()}
+    return {name: Client(product, token) for name, token in json.loads(product.shell(MAKE_EVERYBODY)).items()}
 
 
 @pytest.fixture(scope="session")

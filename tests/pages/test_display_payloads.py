@@ -115,7 +115,7 @@ def workspace(product, token):
         settled = product.get("/api/v1/workspaces/display?wait=20", token).json
     assert settled["state"] == "ready", settled
     ask = "from workspaces.models import Workspace; print(Workspace.objects.get(key='display').pk)"
-    return product.home / "workspaces" / product.manage("shell", "-c", ask).stdout.split()[-1] / "tree"
+    return product.home / "workspaces" / product.shell(ask) / "tree"
 
 
 def titles(asked) -> dict:

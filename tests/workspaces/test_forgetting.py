@@ -22,8 +22,7 @@ def test_homes_and_old_outputs_go_and_files_stay(desk, product):
     young = desk.finished(desk.post(f"/workspaces/{key}/commands", {"command": "echo young"}).json["id"])
     desk.post(f"/workspaces/{key}/stop", expect=202)
     desk.settled(key)
-    done = product.manage("shell", "-c", AGE_AND_SWEEP.format(key=key, old=old["id"]))
-    assert done.returncode == 0, done.stderr
+    product.shell(AGE_AND_SWEEP.format(key=key, old=old["id"]))
     desk.settled(key)
     gone = desk.get(f"/commands/{old['id']}/output", expect=404).json
     assert gone["detail"].startswith("Its output was kept until ")

@@ -44,8 +44,7 @@ def life(product):
         f"made = json.loads({json.dumps(environments)!r});"
         "[Environment.objects.create(team=team, name=name, **fields) for name, fields in made.items()]"
     )
-    done = product.manage("shell", "-c", script)
-    assert done.returncode == 0, done.stderr
+    product.shell(script)
     return desk
 
 
@@ -285,8 +284,7 @@ def test_what_runs_without_a_row_is_stopped_and_told_within_a_minute(life, kind)
         f"Workspace.objects.filter(key='{key}').update(state='stopped');"
         f"Run.objects.filter(pk='{owner.run_id}').update(ended_at=clock.now())"
     )
-    done = life.product.manage("shell", "-c", script)
-    assert done.returncode == 0, done.stderr
+    life.product.shell(script)
     until(lambda: not (life.product.home / "runs" / owner.run_id).exists())
     assert not os.path.exists(f"/proc/{owner.pid}")
     lead = life.product.person_token("lia", "lead", team="life")
@@ -342,8 +340,7 @@ def test_a_new_set_up_runs_on_the_files_that_are_there_and_can_be_undone(life):
     life.run(key, "echo mine > mine; echo two > tool.before")
     save = "e.pk = None; e.version += 1; e.setup = {!r}; e.save(force_insert=True)"
     find = "from workspaces.models import Environment; e = Environment.objects.filter(name='made').latest('version')"
-    done = life.product.manage("shell", "-c", f"{find}; {save.format('echo two > tool')}")
-    assert done.returncode == 0, done.stderr
+    life.product.shell(f"{find}; {save.format('echo two > tool')}")
     asleep(life, key)
     awake(life, key)
     drift = life.get(f"/workspaces/{key}/runs").json["runs"][0]["manifest"]["drift"]
@@ -367,8 +364,7 @@ def test_a_new_set_up_runs_on_the_files_that_are_there_and_can_be_undone(life):
     assert (back["environment_version"], (tree / "tool").read_text()) == (1, "one\n")
 
     # One that fails leaves the files as they were, and says why.
-    done = life.product.manage("shell", "-c", f"{find}; {save.format('rm mine; echo no; exit 7')}")
-    assert done.returncode == 0, done.stderr
+    life.product.shell(f"{find}; {save.format('rm mine; echo no; exit 7')}")
     lead.post(f"/workspaces/{key}/renew", expect=202)
     failed = life.settled(key)
     assert (failed["state"], failed["environment_version"]) == ("stopped", 1)
