@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.drivers.runs import IMAGES, OPTIONS, why_not
 from tests.product import Product
 from tests.workspaces.conftest import Desk
 from tests.workspaces.test_life import until as until_there
@@ -15,6 +16,7 @@ def drowsy(tmp_path_factory):
     """A desk of a product whose workspaces sleep after five seconds, stop when they have slept for ten, and are kept by
     time when they are up for six."""
     times = {"HANDRAIL_IDLE_SECONDS": "5", "HANDRAIL_STOP_SECONDS": "10", "HANDRAIL_SNAPSHOT_SECONDS": "6"}
+    times |= {"HANDRAIL_DOCKER_HOST": OPTIONS["docker"]["address"]} if OPTIONS["docker"]["address"] else {}
     # A host of four gigabytes, as far as promises go: the test of a full one needs no more.
     product = Product(tmp_path_factory.mktemp("drowsy"), HANDRAIL_PROMISED_MEMORY=str(4 * 1024**3), **times)
     try:
@@ -37,8 +39,11 @@ def _snapshots(desk, key):
     return desk.get(f"/workspaces/{key}/snapshots").json["snapshots"]
 
 
-def test_it_sleeps_with_a_snapshot_and_a_command_wakes_it(drowsy):
-    key = drowsy.create()["key"]
+@pytest.mark.parametrize("driver", ["sandbox", "docker"])
+def test_it_sleeps_with_a_snapshot_and_a_command_wakes_it(drowsy, require, driver):
+    if driver == "docker" and (why := why_not("docker", with_image=True)):
+        require("docker", why)
+    key = drowsy.create(driver=driver, **({"image": IMAGES["docker"]} if driver == "docker" else {}))["key"]
     drowsy.run(key, "echo kept > file")
     assert _asleep(drowsy, key, 60)
     assert _snapshots(drowsy, key)[0]["kind"] == "end"
