@@ -38,8 +38,8 @@ from dashboard.models import Agent, Membership, Role, Team
 from dashboard.tokens import make_token
 from tests.product import CHECKOUT, PreparedHome, Product
 
-# Files that take long, the longest first; before them the one that mostly waits, for whoever computes beside it. Left to
-# the alphabet, or to the order of pytest-xdist (most tests first), one of them is begun last, and the others wait for it.
+# Files that take long, the longest first; before them the one that mostly waits, while others compute beside it. Left
+# to the alphabet, or to the order of pytest-xdist (most tests first), one is begun last, and the others wait for it.
 LONGEST = [
     "skeleton/test_through_nginx.py",
     "contract/test_schema.py",
