@@ -98,7 +98,8 @@ def test_a_program_that_writes_meanwhile_is_frozen(desk, key):
     desk.post(f"/workspaces/{key}/snapshots")
     wish = {"command": "while true; do date +%N > ticking; done"}
     writer = desk.post(f"/workspaces/{key}/commands", wish).json["id"]
-    time.sleep(0.5)
+    while desk.call("GET", f"/workspaces/{key}/files/ticking", expect=None).status != 200:
+        time.sleep(0.1)
     told = desk.post(f"/workspaces/{key}/snapshots/2/restore", expect=202).json
     workspace = desk.settled(key)
     assert workspace["proof"]["differ"] == 0
