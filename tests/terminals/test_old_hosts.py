@@ -65,7 +65,7 @@ def test_an_old_host_is_watched_typed_into_and_resized(old_host, socket, lena): 
 
     async def main():
         opened = page()
-        assert (await opened.connect())[0] is True
+        assert (await opened.connect(timeout=10))[0] is True
         ready = await heard(opened, "ready")
         size = await heard(opened, "size")
         await opened.send_to(

@@ -52,7 +52,7 @@ def test_removal_from_the_team_ends_it_at_once(hosted, socket, team, vera):
 
     async def main():
         opened = page()
-        assert (await opened.connect())[0] is True
+        assert (await opened.connect(timeout=10))[0] is True
         assert (await heard(opened, "ready"))["read_only"] is True
         began = time.monotonic()
         await sync_to_async(remove)(vera, team)
@@ -76,7 +76,7 @@ def test_without_any_event_it_ends_at_the_next_look(hosted, socket, browser_of, 
 
     async def main():
         opened = page()
-        await opened.connect()
+        await opened.connect(timeout=10)
         await heard(opened, "ready")
         await sync_to_async(changes[change])()
         return await heard(opened, "never")
@@ -90,7 +90,7 @@ def test_a_role_that_falls_takes_the_keys_away(hosted, socket, team, lena, monke
 
     async def main():
         opened = page()
-        await opened.connect()
+        await opened.connect(timeout=10)
         assert (await heard(opened, "ready"))["read_only"] is False
         await opened.send_to(bytes_data=b"first\n")
         assert (await heard(opened, "typed"))["count"] == 6
@@ -103,7 +103,7 @@ def test_a_role_that_falls_takes_the_keys_away(hosted, socket, team, lena, monke
         assert await heard(opened, "may") == {"type": "may", "read_only": False}
         await opened.disconnect()
         again = page()
-        await again.connect()
+        await again.connect(timeout=10)
         assert (await heard(again, "ready"))["typed"] == 6
         await again.send_to(bytes_data=b"third\n")
         printed = b""
@@ -121,6 +121,6 @@ def test_nobody_and_somebody_of_another_team_are_refused(hosted, socket, mallory
 
     async def main():
         nobody = WebsocketCommunicator(application, f"/ws/terminals/{terminal.pk}", headers=ORIGIN)
-        return await nobody.connect(), await page().connect()
+        return await nobody.connect(timeout=10), await page().connect(timeout=10)
 
     assert async_to_sync(main)() == ((False, 4401), (False, 4404))
