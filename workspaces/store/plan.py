@@ -30,12 +30,13 @@ class Plan:
         self,
         read_live: ReadFolder,
         read_want: ReadFolder,
-        chosen: Callable[[bytes], bool | None],
+        chosen: Callable[[bytes], bool | None] | None,
         same_attributes: Callable[[Entry, Entry], bool],
         keep: tuple[bytes, ...] = (),
     ):
-        self.read_live, self.read_want, self.chosen = read_live, read_want, chosen
+        self.read_live, self.read_want, self.chosen = read_live, read_want, chosen or (lambda path: True)
         self.same_attributes, self.keep = same_attributes, keep
+        self._all = chosen is None and not keep  # then nothing has to be asked of each path
         self.steps: list[Step] = []
         self.created = self.changed = self.removed = 0
         self._replaced: set[bytes] | None = None
@@ -125,15 +126,20 @@ class Plan:
 
     def _place(self, path: bytes, live: Entry | None, want: Entry) -> bool:
         if live is None:
-            self.created += sum(1 for at, entry in below(self.read_want, path, want) if self.wanted(at, entry))
+            self.created += self._size(path, want)
         else:
             self.changed += 1
         self.steps.append(Step(path, live, want))
         return True
 
+    def _size(self, path: bytes, want: Entry) -> int:
+        if not self._all:
+            return sum(1 for at, entry in below(self.read_want, path, want) if self.wanted(at, entry))
+        return 1 + (self.read_want(want.content).entries_below if want.kind == FOLDER else 0)
+
     def wanted(self, path: bytes, entry: Entry) -> bool:
         """Whether an entry below a placed folder is to be made."""
-        return entry.kept and not self.kept(path) and self.chosen(path) is not None
+        return entry.kept and (self._all or (not self.kept(path) and self.chosen(path) is not None))
 
     def _both(self, path: bytes, live: Entry, want: Entry) -> bool:
         if live.kind == want.kind == FOLDER:
@@ -165,10 +171,8 @@ class Plan:
         return touched
 
 
-def chooser(paths: Iterable[bytes] | None) -> Callable[[bytes], bool | None]:
+def chooser(paths: Iterable[bytes]) -> Callable[[bytes], bool | None]:
     """Return a function: True for what was chosen, False for folders on the way to it, None for the rest."""
-    if paths is None:
-        return lambda path: True
     chosen = tuple(paths)
 
     def choose(path: bytes) -> bool | None:

@@ -46,8 +46,8 @@ def restore_tree(
     rules = _rules(live, want_root.root(), owner)
     live_root = scan.sink.folder(scan.run(live.root)).root()
     keep = tuple(b"/".join(split_path(path)) for path in keep)
-    chosen = None if paths is None else [b"/".join(split_path(path)) for path in paths]
-    plan = Plan(scan.sink.folder, catalog.folder, chooser(chosen), rules.same, keep)
+    chosen = None if paths is None else chooser(b"/".join(split_path(path)) for path in paths)
+    plan = Plan(scan.sink.folder, catalog.folder, chosen, rules.same, keep)
     plan.build(live_root, want_root.root())
     done = Restored(plan.created, plan.changed, plan.removed, want_root.entries_below)
     if plan.steps:

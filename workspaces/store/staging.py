@@ -3,14 +3,15 @@
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from blake3 import blake3
 
 from .applying import OpenFolders
-from .attributes import Rules, set_on, set_on_new, set_xattrs
-from .beneath import open_beneath, parent_beneath
+from .attributes import Rules, set_on_new, set_xattrs
+from .beneath import parent_beneath
 from .catalog import Catalog
 from .contents import pieces_of
 from .durable import make_room_at
@@ -20,7 +21,6 @@ from .segments import Place
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 Tick = Callable[[int, int], None]  # entries and bytes that were just made; raises Cancelled
-_THREADS = 2  # making files is the kernel's work, and it does not hold our lock
 
 
 class _File(NamedTuple):
@@ -49,6 +49,10 @@ class Stage:
         self._links: dict[bytes, bytes] = {}
         self._umask = _umask()
         self._owner = os.geteuid(), os.getegid()
+        self._opened = OpenFolders(stage_fd)  # of the thread that notes and finishes
+
+    def close(self) -> None:
+        self._opened.close()
 
     # -- noting ----------------------------------------------------------------------------------------------------
 
@@ -56,24 +60,29 @@ class Stage:
         """Note one entry (with everything below it) to be built under the name `staged`."""
         parent, _, name = staged.rpartition(b"/")
         if entry.kind == FILE:
-            whole = entry.size and not entry.flags & LISTED and not entry.link
-            place = self.catalog.locate(entry.content) if whole else None
-            self._files.append(_File(place, parent, name, entry))
+            self._note(parent, name, entry)
         elif entry.kind == FOLDER:
+            os.mkdir(name, 0o700, dir_fd=self._opened.open(parent))
             self._folder(staged, path, entry)
         else:
-            with parent_beneath(self.stage_fd, staged) as (at, last):
-                self._special(at, last, entry)
+            self._special(self._opened.open(parent), name, entry)
+
+    def _note(self, parent: bytes, name: bytes, entry: Entry) -> None:
+        whole = entry.size and not entry.flags & LISTED and not entry.link
+        place = self.catalog.locate(entry.content) if whole else None
+        self._files.append(_File(place, parent, name, entry))
 
     def _folder(self, staged: bytes, path: bytes, entry: Entry) -> None:
-        with parent_beneath(self.stage_fd, staged) as (at, name):
-            os.mkdir(name, 0o700, dir_fd=at)
         self._folders.append((staged, entry))
         make_room_at(staged)
         self.tick(1, 0)
         for inner in self.catalog.folder(entry.content):
             below = path + b"/" + inner.name
-            if self.wanted(below, inner):
+            if not self.wanted(below, inner):
+                continue
+            if inner.kind == FILE:
+                self._note(staged, inner.name, inner)
+            else:
                 self.put(staged + b"/" + inner.name, below, inner)
 
     # -- making ----------------------------------------------------------------------------------------------------
@@ -83,31 +92,24 @@ class Stage:
         whole = sorted((file for file in self._files if file.place), key=lambda file: file.place)
         batches = [list(files) for _, files in itertools.groupby(whole, key=lambda file: file.place[:2])]
         self._in_threads(batches)
-        folders = OpenFolders(self.stage_fd)
-        try:
-            for file in self._files:
-                if file.place is None:
-                    self._file(folders.open(file.parent), file)
-        finally:
-            folders.close()
+        for file in self._files:
+            if file.place is None:
+                self._file(self._opened.open(file.parent), file)
+        made = (*self._owner, 0o700 & ~self._umask)
         for staged, entry in reversed(self._folders):
-            fd = open_beneath(self.stage_fd, staged, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                set_on(fd, self.rules.attributes(entry))
-            finally:
-                os.close(fd)
+            set_on_new(self._opened.open(staged), self.rules.attributes(entry), made)
 
     def _in_threads(self, batches: list[list[_File]]) -> None:
-        """Make batches of files in a few threads; the first error stops them all."""
-        left: Iterator[list[_File]] = iter(batches)
+        """Make batches of files in two threads; the first error stops both."""
+        left = deque(batches)
         lock, errors = threading.Lock(), []
 
-        def work() -> None:
+        def work(take: Callable[[], list[_File]]) -> None:
             folders = OpenFolders(self.stage_fd)
             try:
                 while not errors:
                     with lock:
-                        files = next(left, None)
+                        files = take() if left else None
                     if files is None:
                         return
                     count, size = self._batch(files, folders)
@@ -118,12 +120,13 @@ class Stage:
             finally:
                 folders.close()
 
-        threads = [threading.Thread(target=work, name="store-restore") for _ in range(min(_THREADS, len(batches)) - 1)]
-        for thread in threads:
-            thread.start()
-        work()
-        for thread in threads:
-            thread.join()
+        # From both ends: two threads in one folder would wait for each other.
+        other = threading.Thread(target=work, args=(left.pop,), name="store-restore")
+        if len(batches) > 1:
+            other.start()
+        work(left.popleft)
+        if len(batches) > 1:
+            other.join()
         if errors:
             raise errors[0]
 

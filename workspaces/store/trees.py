@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,11 +111,11 @@ class LocalLive:
         from .staging import Stage
 
         def build(stage_fd: int) -> Iterable[dict]:
-            stage = Stage(catalog, stage_fd, self.root, rules, plan.wanted, links, tick)
-            for number, step in enumerate(plan.steps):
-                if step.want is not None and not step.adjust:
-                    stage.put(b"%d" % number, step.path, step.want)
-            stage.build()
+            with closing(Stage(catalog, stage_fd, self.root, rules, plan.wanted, links, tick)) as stage:
+                for number, step in enumerate(plan.steps):
+                    if step.want is not None and not step.adjust:
+                        stage.put(b"%d" % number, step.path, step.want)
+                stage.build()
             return plan.drafts(rules)
 
         applying.apply(self.place, self.root, Path(journal), build)
