@@ -72,12 +72,14 @@ class _Node:
     """One folder of the walk. `rows` is None while nothing says that it differs from its last snapshot."""
 
     __slots__ = (
-        "bytes", "children", "entries", "groups", "id", "keys", "linked", "names", "old", "path", "rows", "skipped"
+        "bytes", "children", "entries", "groups", "id", "keys", "linked", "names", "old", "path", "rows", "same",
+        "skipped",
     )  # fmt: skip
 
     def __init__(self, path: str, old: CachedFolder | None):
         self.path, self.old = path, old
         self.rows: list[Row] | None = None
+        self.same = False  # it and all below it are as they were, but perhaps for their groups of hard links
         self.children: list[tuple[str, _Node]] = []
         self.groups: dict[str, bytes] = {}  # hard-link groups that differ from those of the rows
         self.linked: list[tuple[str, int, bytes]] = []
@@ -104,7 +106,7 @@ class Scan:
         """Return the id of the tree; the sink then has every object that it needs."""
         self._prepare(root)
         self._node = self._visit(root, "", self._twin_root(), 0)
-        self._group_links()
+        self._regrouped = self._group_links()
         self._seal(self._node)
         row = make_row(b"", self._found, self._node.id, extras=self._xattrs(root))
         self.entries, self.bytes = self._node.entries, self._node.bytes
@@ -187,7 +189,7 @@ class Scan:
 
     def _recall(self, fd: int, node: _Node, twin: Folder | None, depth: int) -> bool:
         """Take over what the cache says of this folder and visit the folders below; False if one has gone."""
-        old = node.old
+        old, same = node.old, True
         prefix = node.path + "/" if node.path else ""
         for name in old.folders:
             try:
@@ -197,9 +199,12 @@ class Scan:
                 return False
             try:
                 inner = self._inner(twin.find(os.fsencode(name))) if twin else None
-                node.children.append((name, self._visit(below, prefix + name, inner, depth + 1)))
+                child = self._visit(below, prefix + name, inner, depth + 1)
             finally:
                 self._leave(below)
+            node.children.append((name, child))
+            same = same and child.same
+        node.same = same
         for linked in old.linked:
             self._note_link(node, *linked)
         for name, reason in old.skipped:
@@ -314,14 +319,17 @@ class Scan:
         path = os.fsencode(node.path + "/" + name if node.path else name)
         self._links.setdefault(inode, []).append((path, node, name, group))
 
-    def _group_links(self) -> None:
-        """Name each group of hard links by its first path, so that the name does not depend on inodes."""
+    def _group_links(self) -> bool:
+        """Name each group of hard links by its first path, which no inode decides; return whether a name is new."""
+        renamed = False
         for noted in self._links.values():
             members = {path: rest for path, *rest in noted}  # a folder that was looked at twice counts once
             group = blake3(min(members)).digest(16) if len(members) > 1 else b""
             for node, name, known in members.values():
                 if known != group:
                     node.groups[name] = group
+                    renamed = True
+        return renamed
 
     def link_groups(self) -> dict[bytes, list[bytes]]:
         """Return the paths of each group of hard links that this scan has found."""
@@ -336,9 +344,12 @@ class Scan:
 
     def _seal(self, node: _Node) -> None:
         """Give each folder its id, from the leaves up."""
+        old = node.old
+        if node.same and not self._regrouped:
+            node.id, node.entries, node.bytes = old.tree, old.entries, old.bytes
+            return
         for _, child in node.children:
             self._seal(child)
-        old = node.old
         if node.rows is None:
             if not node.groups and all(child.old and child.id == child.old.tree for _, child in node.children):
                 node.id, node.entries, node.bytes = old.tree, old.entries, old.bytes
@@ -363,16 +374,15 @@ class Scan:
 
     def remember(self) -> None:
         """Write the stat cache for the next scan; a key within the racy window is left unknown."""
-        if self.cache is None:
+        if self.cache is None or (self._node.same and not self._regrouped):
             return
-        folders, stack, same = [], [self._node], not self.thorough
+        folders, stack = [], [self._node]
         while stack:
             node = stack.pop()
             stack.extend(child for _, child in node.children)
             if node.rows is None:
                 folders.append((node.path, node.old))
                 continue
-            same = False
             names = [name for name, _ in node.children]
             folders.append(
                 (
@@ -382,8 +392,7 @@ class Scan:
                     ),
                 )
             )
-        if not same or len(folders) != len(self.cache.folders):
-            self.cache.write(folders)
+        self.cache.write(folders)
 
 
 def _still_there(entry: os.DirEntry) -> bool:

@@ -41,6 +41,7 @@ class Writer:
         self.packs = dict(self.head.packs)
         self.next_pack = self.head.next_pack
         self._number, self._fd, self._at = 0, -1, 0
+        self._new_pack = False  # then its name has to be flushed as well
         self.added_bytes = 0
 
     # -- adding ----------------------------------------------------------------------------------------------------
@@ -102,6 +103,7 @@ class Writer:
         else:
             self._number, self._at = self.next_pack, 0
             self.next_pack += 1
+            self._new_pack = True
         path = pack_path(self.catalog.store, self._number)
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.lseek(self._fd, self._at, os.SEEK_SET)
@@ -122,7 +124,8 @@ class Writer:
         while self._queue:
             self._append(*self._queue.popleft())
         self._finish_pack()
-        flush_folder(self.catalog.store / "packs")
+        if self._new_pack:
+            flush_folder(self.catalog.store / "packs")
 
     def commit(self, tree: str | None = None) -> None:
         """Make it count: packs, then the index, then the head, each flushed before the next."""
