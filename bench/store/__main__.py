@@ -2,6 +2,7 @@
 
 Each figure is a ratio of medians; process start and a sync of the file system count for everyone; the page cache is
 warm. On a machine that others use too, `--cpu` compares processor time (user and system, of all processes) instead.
+Our bytecode is compiled once, as an installation has it, whatever this shell says of writing it.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.store import tree as trees
@@ -25,8 +27,10 @@ TOOLS = {"restic": "restic", "borg": "borgbackup", "git": "git", "rsync": "rsync
 class Bench:
     """A scratch folder with the tree, our store and those of the peers."""
 
-    def __init__(self, scratch: Path, rounds: int, patience: float = 0.0, cpu: bool = False):
+    def __init__(self, scratch: Path, rounds: int, minutes: float, patience: float = 0.0, cpu: bool = False):
         self.scratch, self.rounds, self.patience, self.cpu = scratch, rounds, patience, cpu
+        self.deadline = time.monotonic() + 60 * minutes
+        self.fewest = rounds  # rounds that any work had
         self.tree = trees.build(scratch / "tree")
         self.rows: list[tuple] = []
         self.env = {
@@ -35,7 +39,9 @@ class Bench:
             "BORG_REPO": str(scratch / "borg"), "BORG_BASE_DIR": str(scratch / "borg-base"),
             "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes", "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
             "GIT_DIR": str(scratch / "git"), "GIT_WORK_TREE": str(self.tree),
+            "PYTHONPYCACHEPREFIX": str(scratch / "bytecode"),
         }  # fmt: skip
+        self.env.pop("PYTHONDONTWRITEBYTECODE", None)
         # Borg's archives have numbers; those of an earlier run count, so that a work can be measured by itself.
         self.archives = len(self.run(["borg", "list", "--short"]).split()) if self.path("borg").exists() else 0
 
@@ -81,13 +87,28 @@ class Bench:
         sys.stdout.flush()
 
     def medians(self, **work) -> dict[str, float]:
-        """Run each piece of work in turn, `rounds` times, and return the medians."""
+        """Run each piece of work in turn, `rounds` times or while there is time, and return the medians."""
         found: dict[str, list[float]] = {name: [] for name in work}
-        for _ in range(self.rounds):
+        for _ in self.turns():
             for name, run in work.items():
                 wait_for_calm(self.patience)
                 found[name].append(run())
         return {name: statistics.median(values) for name, values in found.items()}
+
+    def turns(self) -> Iterator[int]:
+        """Count the rounds of one work: all of them, or once the time is over no more than one."""
+        for number in range(self.rounds):
+            if number and time.monotonic() > self.deadline:
+                self.fewest = min(self.fewest, number)
+                return
+            yield number
+
+    def table(self) -> None:
+        """Print every row once more, side by side with its limit."""
+        print(f"\n{'work':40} {'ours':>10} {'peer':>24} {'theirs':>10} {'ratio':>7} {'at most':>8}")
+        for work, ours, peer, theirs, ratio, limit in self.rows:
+            mark = "hit" if ratio <= limit else "MISSED"
+            print(f"{work:40} {ours:10.3f} {peer:>24} {theirs:10.3f} {ratio:7.3f} {limit:8.2f}  {mark}")
 
     # -- the works -------------------------------------------------------------------------------------------------
 
@@ -277,7 +298,7 @@ class Bench:
         for entries in (20_000, 84_000, 250_000):
             grown = trees.copies(self.tree, self.path("grown"), entries)
             count = trees.walk(os.fspath(grown))
-            firsts, peaks = zip(*(self._first_of(grown) for _ in range(self.rounds)), strict=True)
+            firsts, peaks = zip(*(self._first_of(grown) for _ in self.turns()), strict=True)
             first, peak = statistics.median(firsts), statistics.median(peaks)
             time.sleep(0.1)
             self.run([*STORE, "snapshot", self.path("g"), grown])
@@ -333,6 +354,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.store", description=__doc__)
     parser.add_argument("--scratch", type=Path, default=Path("var/bench/store"), help="where trees and stores go")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=25, help="after so many, each work left has one round")
     parser.add_argument("--cpu", action="store_true", help="compare processor time, where others use the machine too")
     parser.add_argument("--patience", type=float, default=0.0, help="seconds to wait for a calm machine before each")
     parser.add_argument(
@@ -342,16 +364,18 @@ def main() -> None:
     if missing := [package for tool, package in TOOLS.items() if not shutil.which(tool)]:
         raise SystemExit(f"This compares with peers that are not here. On Debian: apt-get install {' '.join(missing)}")
     args.scratch.mkdir(parents=True, exist_ok=True)
-    bench = Bench(args.scratch.absolute(), args.rounds, args.patience, args.cpu)
+    bench = Bench(args.scratch.absolute(), args.rounds, args.minutes, args.patience, args.cpu)
     load = os.getloadavg()[0]
     entries = trees.walk(os.fspath(bench.tree))
     print("Seconds of processor time" if args.cpu else "Seconds on the wall", flush=True)
     print(f"{entries} entries, {args.rounds} rounds, {os.cpu_count()} processors, load {load:.1f}", flush=True)
     for work in args.works or WORKS:
         getattr(bench, work)()
-    missed = [row for row in bench.rows if row[4] > row[5]]
-    within = len(bench.rows) - len(missed)
+    bench.table()
+    within = sum(row[4] <= row[5] for row in bench.rows)
     print(f"{within} of {len(bench.rows)} within their limits; load {os.getloadavg()[0]:.1f} at the end")
+    if bench.fewest < args.rounds:
+        print(f"There was not time for all rounds: some works had {bench.fewest}.")
 
 
 if __name__ == "__main__":
