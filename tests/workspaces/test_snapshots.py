@@ -1,5 +1,6 @@
 """Snapshots, differences, and the way back and forth."""
 
+import os
 import subprocess
 import time
 
@@ -16,6 +17,10 @@ def key(desk):
 
 def _files(desk, key):
     return desk.run(key, r"find . -printf '%P %y %m %l ' -type f -exec md5sum {} \; -o -printf '\n' | sort")
+
+
+def _read(path):
+    return path.read_bytes() if path.is_file() else None
 
 
 def test_by_hand_with_a_label(desk, key):
@@ -129,6 +134,28 @@ def test_a_fork_has_the_files_and_a_life_of_its_own(desk, key):
     desk.post(f"/workspaces/{key}/fork", {"key": fork}, expect=409)
 
 
+def test_a_forks_files_belong_to_it_and_its_proof_holds(desk, key, product):
+    desk.run(key, "chmod 640 a; ln a hard; ln -s nowhere dangling")
+    desk.post(f"/workspaces/{key}/snapshots")
+    fork = f"{key}-owned"
+    desk.post(f"/workspaces/{key}/fork", {"key": fork}, expect=201)
+    assert desk.settled(fork)["state"] == "ready"
+    said = desk.run(fork, f"find . ! -uid $(id -u); stat -c '%a %h' a; echo {fork} >> hard; cat a").decode()
+    assert said == f"640 2\none\n{fork}\n"
+    if os.geteuid() == 0:  # else all of them are the user's who runs Handrail
+        source, copy = (
+            next(tree for tree in (product.home / "workspaces").glob("*/tree") if _read(tree / "a") == text)
+            for text in (b"one\n", f"one\n{fork}\n".encode())
+        )
+        assert source.stat().st_uid != copy.stat().st_uid
+        assert {path.lstat().st_uid for path in copy.rglob("*")} == {copy.stat().st_uid}
+    desk.post(f"/workspaces/{fork}/stop", expect=202)
+    desk.settled(fork)
+    desk.post(f"/workspaces/{fork}/prove", expect=202)
+    proof = desk.settled(fork)["proof"]
+    assert (proof["differ"], proof["how"]) == (0, "every byte"), proof
+
+
 def test_an_archive_holds_the_files(desk, key, tmp_path):
     desk.post(f"/workspaces/{key}/snapshots")
     archive = tmp_path / "a.tar.zst"
@@ -137,6 +164,19 @@ def test_an_archive_holds_the_files(desk, key, tmp_path):
         tar = zstandard.ZstdDecompressor().stream_reader(packed).read()
     listed = subprocess.run(["tar", "-t"], input=tar, capture_output=True, check=True).stdout.decode().split()
     assert {name.removeprefix("./").rstrip("/") for name in listed} >= {"a", "d", "d/b", "link"}
+
+
+def test_an_archive_is_made_ready_with_progress_and_then_sent_as_it_is(desk, key):
+    at = f"/workspaces/{key}/snapshots/1/archive"
+    asked = desk.post(at, expect=202).json
+    assert (asked["kind"], asked["asked_to_stop"]) == ("archive", False)
+    made = desk.move(key, asked["id"])
+    assert made["outcome"]["ok"], made
+    assert len(desk.get(at).body) == made["outcome"]["bytes"]
+    assert made["id"] in [one["id"] for one in desk.get(f"/workspaces/{key}/moves").json["moves"]]
+    desk.post(f"/workspaces/{key}/moves/{made['id']}/stop", expect=409)  # it is over
+    desk.post(f"/workspaces/{key}/snapshots/99/archive", expect=404)
+    desk.get(f"/workspaces/{key}/moves/none", expect=404)
 
 
 def test_a_stopped_one_is_browsed_and_compared_all_the_same(desk, key):
