@@ -247,7 +247,12 @@ Q_CLUSTER = {
 }
 
 # What the runner's sweep calls every few seconds, by dotted path: workspaces may not know approvals.
-HANDRAIL_SWEEPS = ["approvals.tasks.sweep", "workspaces.uploads.sweep", "workspaces.network.sweep"]
+HANDRAIL_SWEEPS = [
+    "approvals.tasks.sweep",
+    "workspaces.uploads.sweep",
+    "workspaces.archives.sweep",
+    "workspaces.network.sweep",
+]
 
 # Who gives programs of a workspace more variables than its environment names (see workspaces/secrets.py).
 HANDRAIL_PHASE_ENV = ["workspaces.network.variables_of_phase"]

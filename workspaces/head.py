@@ -33,6 +33,7 @@ MOVE_WORDS = {
     "restore": "Putting files back",
     "prove": "Comparing every byte",
     "renew": "Setting up again",
+    "archive": "Writing an archive",
     "trash": "Moving to the trash",
     "forget": "Deleting what retention no longer keeps",
 }
@@ -41,6 +42,7 @@ STEP_WORDS = {
     "setup": "running the set-up",
     "snapshot": "taking a snapshot",
     "putting back": "putting files back",
+    "archive": "packing the files",
 }
 TABS = [
     ("workspace", "Timeline"),

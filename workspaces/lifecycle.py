@@ -316,20 +316,24 @@ def restore(workspace, number: int, *, by: Actor, paths: list[str] | None = None
     return effects.submit(f"{KINDS}.restore", workspace=workspace, by=by, args=args, exclusive=True)
 
 
-CAN_BE_STOPPED = {f"{KINDS}.snapshot": "use_workspace", f"{KINDS}.restore": "restore"}
+CAN_BE_STOPPED = {
+    f"{KINDS}.snapshot": "use_workspace",
+    f"{KINDS}.restore": "restore",
+    f"{KINDS}.archive": "use_workspace",
+}
 
 
 def right_to_stop(effect: Effect) -> str:
     """The right that asking it to stop takes; empty for what cannot be stopped half-way."""
-    # An archive is unpacked, or a snapshot put in place, by the store, which can leave nothing behind.
-    stored = effect.workspace is not None and effect.workspace.source.keys() & {"upload", "fork"}
-    if effect.kind == f"{KINDS}.create" and stored and effect.progress.get("step", "files") == "files":
+    # Files that are fetched leave nothing behind; a set-up script that has begun is ended by its time alone.
+    fetched = effect.workspace is not None and effect.workspace.source.keys() & {"git", "upload", "fork"}
+    if effect.kind == f"{KINDS}.create" and fetched and effect.progress.get("step", "files") == "files":
         return "create_workspace"
     return CAN_BE_STOPPED.get(effect.kind, "")
 
 
 def stop_move(workspace, effect: Effect, *, by: Actor):
-    """Ask work of the store that is under way to stop; until a restore touches the first entry it can."""
+    """Ask long work that is under way to stop; until a restore touches the first entry it can."""
     if not right_to_stop(effect):
         raise conflict("This cannot be stopped half-way.")
     with transaction.atomic():

@@ -134,6 +134,21 @@ class RestoreOut(Schema):
     outcome: dict | None
 
 
+class MoveOut(Schema):
+    id: str
+    kind: str
+    phase: str
+    progress: dict
+    can_be_stopped: bool
+    asked_to_stop: bool
+    outcome: dict | None
+    created_at: datetime
+
+
+class MovesOut(Schema):
+    moves: list[MoveOut]
+
+
 class PushOut(Schema):
     effect: str
     state: str

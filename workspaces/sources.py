@@ -3,17 +3,24 @@
 import ipaddress
 import os
 import re
+import signal
 import socket
 import subprocess
+import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from dashboard.problems import invalid
+from workspaces.store import Cancelled
 
 CLONE_SECONDS = 600
+_LOOK_SECONDS = 0.2  # between two looks whether somebody wants it to stop
 _PORTS = {"https": 443, "http": 80, "git": 9418, "ssh": 22}
 _SCP = re.compile(r"^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9.-]+):(?!//)(.+)$")
 
@@ -87,37 +94,29 @@ class CloneFailed(Exception):
     """git's own words on why there is nothing to work with."""
 
 
-def clone(source: Git, target: Path) -> str:
-    """Clone into the empty folder `target` and check the ref out; the commit's SHA ("" for an empty repository)."""
-    _git(
-        target,
-        *_pin(source),
-        "clone",
-        "--quiet",
-        "--no-checkout",
-        "--template=",
-        "--no-hardlinks",
-        "--",
-        _for_git(source),
-        ".",
-    )
-    _git(target, "remote", "set-url", "origin", source.address)
+def clone(source: Git, target: Path, *, cancel: threading.Event | None = None) -> str:
+    """Clone into the empty folder `target` and check the ref out; the commit's SHA ("" for an empty repository).
+
+    `cancel` ends git and raises Cancelled; what is in `target` then is the caller's to remove.
+    """
+    git = partial(_git, target, cancel=cancel)
+    verify = ("rev-parse", "--verify", "--quiet")
+    options = ("--quiet", "--no-checkout", "--template=", "--no-hardlinks")
+    git(*_pin(source), "clone", *options, "--", _for_git(source), ".")
+    git("remote", "set-url", "origin", source.address)
     if not source.ref:
-        if _git(target, "rev-parse", "--verify", "--quiet", "HEAD", check=False) == "":
+        if git(*verify, "HEAD", check=False) == "":
             return ""
-        _git(target, "checkout", "--quiet")
-        return _git(target, "rev-parse", "HEAD")
-    branch = f"refs/remotes/origin/{source.ref}"
-    if _git(target, "rev-parse", "--verify", "--quiet", "--end-of-options", branch, check=False):
-        _git(target, "checkout", "--quiet", "-B", source.ref, "--track", f"origin/{source.ref}")
+        git("checkout", "--quiet")
+        return git("rev-parse", "HEAD")
+    if git(*verify, "--end-of-options", f"refs/remotes/origin/{source.ref}", check=False):
+        git("checkout", "--quiet", "-B", source.ref, "--track", f"origin/{source.ref}")
     else:
-        sha = _git(
-            target, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{source.ref}^{{commit}}", check=False
-        )
+        sha = git(*verify, "--end-of-options", f"{source.ref}^{{commit}}", check=False)
         if not sha:
             raise CloneFailed(f"The repository has no branch, tag or commit {source.ref!r}.")
-        _git(target, "checkout", "--quiet", "--detach", sha)
-    return _git(target, "rev-parse", "HEAD")
+        git("checkout", "--quiet", "--detach", sha)
+    return git("rev-parse", "HEAD")
 
 
 def push_bundle(scratch: Path, source: Git, branch: str) -> str:
@@ -175,21 +174,39 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _git(folder: Path, *args: str, check=True) -> str:
+def _git(folder: Path, *args: str, check=True, cancel: threading.Event | None = None) -> str:
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             ["git", *args],
             cwd=folder,
             env=_environment(),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=CLONE_SECONDS,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # git has helpers (ssh, index-pack), and all of them end together
         )
-    except subprocess.TimeoutExpired:
-        raise CloneFailed(f"git took longer than {CLONE_SECONDS} seconds.") from None
     except FileNotFoundError:
         raise CloneFailed("git is not installed on this host.") from None
-    if done.returncode and check:
-        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise CloneFailed(f"git said: {words[-1][:500] if words else f'exit status {done.returncode}'}")
-    return done.stdout.decode("utf-8", "replace").strip() if not done.returncode else ""
+    with process:
+        try:
+            out, said = _hear_out(process, cancel)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode and check:
+        words = said.decode("utf-8", "replace").strip().splitlines()
+        raise CloneFailed(f"git said: {words[-1][:500] if words else f'exit status {process.returncode}'}")
+    return out.decode("utf-8", "replace").strip() if not process.returncode else ""
+
+
+def _hear_out(process: subprocess.Popen, cancel: threading.Event | None) -> tuple[bytes, bytes]:
+    deadline = time.monotonic() + CLONE_SECONDS
+    while True:
+        if cancel is not None and cancel.is_set():
+            raise Cancelled("cancelled while git was at work")
+        try:
+            return process.communicate(timeout=_LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > deadline:
+                raise CloneFailed(f"git took longer than {CLONE_SECONDS} seconds.") from None

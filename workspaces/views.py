@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from dashboard.models import Team
 from dashboard.pages import Slice, asked, came_from, carry_out, download, must, signed_in
 from dashboard.problems import Problem
-from workspaces import history, lifecycle, retention, upkeep
+from workspaces import archives, history, lifecycle, retention, upkeep
 from workspaces.checks import checks_of, failing, in_words
 from workspaces.forms import NewWorkspace
 from workspaces.head import Move, find, look, with_what_lists_need
@@ -172,13 +172,17 @@ def pin(request, team, key, number):
 
 
 @signed_in
-@require_safe
+@READ_OR_WRITE
 def archive(request, team, key, number):
-    """The files of a snapshot, as a download."""
+    """The files of a snapshot, as a download; a POST has it made ready first, and shows how far that is."""
     head = look(request, team, key, "workspace-snapshots")
     found = _snapshot(head.workspace, number)
+    if request.method == "POST":
+        must(request.caller, "use_workspace", head.workspace.team_id)
+        effect = archives.ask(found, by=request.caller.actor)
+        return redirect("workspace-move", team, key, effect.pk)
     try:
-        chunks = history.archive(found)
+        chunks = archives.read(found)
     except Problem as problem:
         return HttpResponse(problem.detail + "\n", status=problem.status, content_type="text/plain; charset=utf-8")
     return download(request, chunks, f"{key}-{number}.tar.zst", "application/zstd")

@@ -131,3 +131,20 @@ def test_a_silent_host_is_said_and_nothing_is_replaced(workspace, alice, browser
         person, address(workspace)
     )
     assert "Something runs here." in read(person, "/status/")
+
+
+def test_an_archive_is_made_on_a_page_that_shows_how_far_it_is(workspace, alice, vera, browser_of, read):
+    person, at = browser_of(alice), address(workspace, "snapshots/2/archive/")
+    assert browser_of(vera).post(at).status_code == 403
+    first = person.post(at)
+    assert person.post(at).url == first.url  # the same wish twice is one archive
+    effect = Effect.objects.get()
+    assert (effect.kind, effect.args) == ("workspaces.runner.kinds.archive", {"number": 2})
+    Effect.objects.update(phase=Phase.STARTED, progress={"step": "archive", "done": 4000, "total": 83915})
+    text = read(person, first.url)
+    assert "packing the files, 4,000 of 83,915 entries" in text
+    assert f'action="{address(workspace, f"moves/{effect.pk}/stop/")}"' in text
+    person.post(address(workspace, f"moves/{effect.pk}/stop/"))
+    assert "It was asked to stop." in read(person, first.url)
+    Effect.objects.update(phase=Phase.SETTLED, outcome={"ok": True, "snapshot": 2, "bytes": 4096})
+    assert f'href="{at}">Download it' in read(person, first.url)

@@ -2,6 +2,7 @@
 
 import subprocess
 import tempfile
+import time
 import uuid
 from pathlib import Path
 
@@ -74,6 +75,15 @@ class Desk:
             if command["state"] in ("settled", "uncertain"):
                 return command
         raise AssertionError(f"still running: {command}")
+
+    def move(self, key, move_id):
+        """Long work once it is over (at most a minute)."""
+        for _ in range(240):
+            move = self.get(f"/workspaces/{key}/moves/{move_id}").json
+            if move["phase"] in ("settled", "uncertain"):
+                return move
+            time.sleep(0.25)
+        raise AssertionError(f"still under way: {move}")
 
 
 @pytest.fixture(scope="session")

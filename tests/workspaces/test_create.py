@@ -1,5 +1,11 @@
 """Making a workspace: from nothing, from git, under a key that somebody uses already."""
 
+import os
+import subprocess
+import tempfile
+import uuid
+from pathlib import Path
+
 import pytest
 
 
@@ -184,3 +190,20 @@ def test_an_agent_deletes_nothing_by_itself(desk, lead_token):
 def test_nobody_names_our_own_verbs_as_a_tool(desk):
     wish = {"tool": "Handrail.Delete", "arguments": {}, "mode": "gate"}
     desk.post("/actions", wish, expect=422)
+
+
+def test_a_clone_is_stopped_and_leaves_nothing(desk, product):
+    path = Path(tempfile.mkdtemp(prefix="slow-", dir=product.sources))
+    for name in ("objects", "refs"):
+        (path / name).mkdir()
+    os.mkfifo(path / "HEAD")  # git waits for it as for a host that sends nothing
+    key = f"slow-{uuid.uuid4().hex[:8]}"
+    desk.post("/workspaces", {"key": key, "source": {"git": str(path)}})
+    move = desk.get(f"/workspaces/{key}/moves").json["moves"][0]
+    assert (move["kind"], move["can_be_stopped"]) == ("create", True)
+    told = desk.post(f"/workspaces/{key}/moves/{move['id']}/stop", expect=202).json
+    assert told["asked_to_stop"]
+    assert desk.move(key, move["id"])["outcome"]["cancelled"]
+    workspace = desk.settled(key)
+    assert (workspace["state"], workspace["reason"]) == ("failed", "It was stopped as asked. Nothing of it was kept.")
+    assert str(path) not in subprocess.run(["ps", "axww"], capture_output=True, text=True).stdout

@@ -2,8 +2,8 @@
 
 from ninja import Router
 
-from workspaces.api import changes, files, host, living, network, programs, snapshots, storage, workspaces
+from workspaces.api import changes, files, host, living, moves, network, programs, snapshots, storage, workspaces
 
 router = Router()
-for part in (workspaces, living, files, programs, snapshots, changes, host, network, storage):
+for part in (workspaces, living, moves, files, programs, snapshots, changes, host, network, storage):
     router.add_router("", part.router)

@@ -107,3 +107,18 @@ async def safety_known(effect) -> dict:
     if effects.is_over(effect) and not effect.outcome["ok"]:
         raise Problem(503, effect.outcome["reason"])
     return schemas.restore_out(effect)
+
+
+def move_out(effect) -> dict:
+    """Long work as schemas.MoveOut has it."""
+    over = effects.is_over(effect)
+    return {
+        "id": str(effect.pk),
+        "kind": effect.kind.rpartition(".")[2],
+        "phase": effect.phase,
+        "progress": effect.progress,
+        "can_be_stopped": not over and effect.cancelled_at is None and bool(lifecycle.right_to_stop(effect)),
+        "asked_to_stop": effect.cancelled_at is not None,
+        "outcome": effect.outcome,
+        "created_at": effect.created_at,
+    }

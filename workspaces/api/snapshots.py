@@ -5,11 +5,12 @@ from ninja import Router, Status
 
 from dashboard.contract import PROBLEMS, AsyncBearer
 from dashboard.pages import download
-from workspaces import effects, history, lifecycle, schemas
+from workspaces import archives, effects, history, lifecycle, schemas
 from workspaces.api.finding import (
     asked,
     ended_well,
     find,
+    move_out,
     number_of,
     page_of,
     safety_known,
@@ -62,10 +63,17 @@ def manifest(request, key: str, n: str):
 
 @router.get("/workspaces/{key}/snapshots/{n}/archive", response={200: None} | PROBLEMS, tags=["snapshots"])
 def archive(request, key: str, n: str):
-    """The files as .tar.zst."""
+    """The files as .tar.zst: at once if it was made ready before (POST), else written while it is sent."""
     snapshot = _snapshot(request, key, n)
     name = f"{snapshot.workspace.key}-{snapshot.number}.tar.zst"
-    return download(request, history.archive(snapshot), name, "application/zstd")
+    return download(request, archives.read(snapshot), name, "application/zstd")
+
+
+@router.post("/workspaces/{key}/snapshots/{n}/archive", response={202: schemas.MoveOut} | PROBLEMS, tags=["snapshots"])
+def make_archive(request, key: str, n: str):
+    """Make the archive ready, so that it is sent at once for an hour; how far it is: GET …/moves/{id}."""
+    snapshot = _snapshot(request, key, n, "use_workspace")
+    return Status(202, move_out(archives.ask(snapshot, by=request.auth.actor)))
 
 
 @router.post(

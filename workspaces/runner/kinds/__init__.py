@@ -3,7 +3,7 @@
 from workspaces.runner.kinds.allowing import AllowHost
 from workspaces.runner.kinds.ends import Ended, Pause, Purge, Stop, Trash
 from workspaces.runner.kinds.forgets import Forget
-from workspaces.runner.kinds.leaving import MakeBundle, Push
+from workspaces.runner.kinds.leaving import MakeArchive, MakeBundle, Push
 from workspaces.runner.kinds.points import RestorePoint, TakePoint
 from workspaces.runner.kinds.renewing import Renew
 from workspaces.runner.kinds.resumes import Prove, Resume
@@ -25,6 +25,7 @@ renew = Renew()
 command = RunCommand()
 service = RunService()
 terminal = RunTerminal()
+archive = MakeArchive()
 bundle = MakeBundle()
 push = Push()
 allow_host = AllowHost()

@@ -1,15 +1,16 @@
-"""Work gets out: a git bundle, made inside the workspace, and a push of it with credentials that it never sees."""
+"""Work gets out: an archive, a git bundle made inside, a push with credentials that the workspace never sees."""
 
 import shutil
 import tempfile
 from pathlib import Path
 
-from workspaces import lifecycle, places, sources
+from workspaces import archives, history, lifecycle, places, sources
 from workspaces.drivers.base import DriverError
 from workspaces.models import State
 from workspaces.runner import files
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.server import BUNDLE
+from workspaces.store import Cancelled, StoreError
 
 BUNDLE_LIMIT = 2 * 1024**3  # bytes
 
@@ -25,6 +26,22 @@ async def make_bundle(job: Job) -> str:
         return ""
     said = await job.said(ended)
     return f"git made no bundle of /workspace ({ended['words']}): {said or 'it said nothing'}"
+
+
+class MakeArchive(Kind):
+    """A snapshot's files as one archive, ready to be fetched for an hour."""
+
+    async def perform(self, job):
+        await job.refresh()
+        await job.started()
+        try:
+            snapshot = await job.thread(history.find_snapshot, job.workspace, job.args["number"])
+            size = await job.thread(archives.write, snapshot, job.watch(step="archive"))
+        except Cancelled:
+            return {"ok": False, "cancelled": True, "reason": "It was stopped as asked. Nothing of it was kept."}
+        except StoreError as error:
+            return {"ok": False, "reason": f"The archive could not be written: {error}"}
+        return {"ok": True, "snapshot": snapshot.number, "bytes": size}
 
 
 class MakeBundle(Kind):

@@ -266,7 +266,11 @@ def _make_tree(workspace, watch: dict):
             import_archive(archive, tree, uploads.LIMITS, **watch)
     elif "git" in workspace.source:
         source = sources.check_git(workspace.source["git"], workspace.source.get("ref", ""))
-        sha = sources.clone(source, tree)
+        try:
+            sha = sources.clone(source, tree, cancel=watch["cancel"])
+        except Cancelled:
+            _fresh(tree)
+            raise
         workspace.source = workspace.source | {"sha": sha}
         Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
 
