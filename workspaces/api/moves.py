@@ -12,12 +12,14 @@ from workspaces.models import Effect
 
 router = Router(tags=["moves"])
 LAST = 20
+# Programs have addresses of their own.
+PROGRAMS = [f"{lifecycle.KINDS}.{kind}" for kind in ("command", "service", "terminal")]
 
 
 @router.get("/workspaces/{key}/moves", response={200: schemas.MovesOut} | PROBLEMS)
 def list_moves(request, key: str):
     """What was asked of a workspace, newest first: what is under way, and how the last of it ended."""
-    rows = Effect.objects.filter(workspace=find(request, key)).order_by("-created_at")[:LAST]
+    rows = _moves(find(request, key)).order_by("-created_at")[:LAST]
     return Status(200, {"moves": [move_out(row) for row in rows]})
 
 
@@ -36,8 +38,12 @@ def stop_move(request, key: str, id: str):
     return Status(202, move_out(_move(workspace, id)))
 
 
+def _moves(workspace):
+    return Effect.objects.select_related("workspace").filter(workspace=workspace).exclude(kind__in=PROGRAMS)
+
+
 def _move(workspace, id: str) -> Effect:
     try:
-        return Effect.objects.select_related("workspace").get(pk=UUID(id), workspace=workspace)
+        return _moves(workspace).get(pk=UUID(id))
     except (ValueError, Effect.DoesNotExist):
         raise not_found("move") from None
