@@ -1,11 +1,15 @@
 """Snapshots, differences, and the way back and forth."""
 
 import os
+import re
 import subprocess
 import time
 
 import pytest
 import zstandard
+
+from tests.drivers.runs import IMAGES, why_not
+from tests.workspaces.test_stopping import Browser, until
 
 
 @pytest.fixture
@@ -13,6 +17,11 @@ def key(desk):
     key = desk.create()["key"]
     desk.run(key, "mkdir d; echo one > a; echo two > d/b; ln -s a link; chmod 600 a")
     return key
+
+
+@pytest.fixture(scope="module")
+def person(product):
+    return Browser(product, "sofia")
 
 
 def _files(desk, key):
@@ -111,6 +120,26 @@ def test_a_program_that_writes_meanwhile_is_frozen(desk, key):
     desk.get(f"/workspaces/{key}/files/ticking?snapshot={told['safety_snapshot']}", expect=200)
     desk.post(f"/commands/{writer}/cancel", expect=202)
     desk.finished(writer)
+
+
+@pytest.mark.parametrize("driver", ["sandbox", "docker"])
+def test_an_open_file_stays_the_old_one_and_who_holds_it_is_named(desk, person, require, driver):
+    if driver == "docker" and (why := why_not("docker", with_image=True)):
+        require("docker", why)
+    key = desk.create(driver=driver, **({"image": IMAGES["docker"]} if driver == "docker" else {}))["key"]
+    desk.run(key, "echo one > note; echo same > same")
+    number = desk.post(f"/workspaces/{key}/snapshots").json["number"]
+    script = "echo two > note; exec 3<note 4<same; echo open; while [ ! -e go ]; do sleep 0.1; done; cat <&3; cat note"
+    holder = desk.post(f"/workspaces/{key}/commands", {"command": script}).json["id"]
+    until(lambda: desk.get(f"/commands/{holder}/output").text, "open\n")
+    person.get(f"/w/main/{key}/snapshots/{number}/restore/")
+    person.post(f"/w/main/{key}/snapshots/{number}/restore/")
+    page = person.path
+    until(lambda: person.get(page), "Still hold old files open")
+    assert re.search(r"process \d+: /workspace/note<", person.text)
+    desk.call("PUT", f"/workspaces/{key}/files/go", b"", 201)
+    desk.finished(holder)
+    assert desk.get(f"/commands/{holder}/output").body == b"open\ntwo\none\n"
 
 
 def test_reset_returns_to_the_snapshot_after_setup(desk):

@@ -4,7 +4,7 @@ from django.db import transaction
 
 from dashboard.failpoints import failpoint
 from workspaces import folders, history, lifecycle, periodic
-from workspaces.drivers.base import DriverError
+from workspaces.drivers.base import DriverError, Process
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.runner import files, snapshots
 from workspaces.runner.job import Kind
@@ -67,9 +67,10 @@ class RestorePoint(Kind):
                 await job.driver.freeze(owner)
                 failpoint("restore.frozen")
             try:
+                before = await _unless_ended(job, owner, _open_files(job, owner)) if owner is not None else None
                 outcome = await self._put_back(job)
-                if owner is not None and outcome["ok"]:
-                    outcome["holders"] = await _unless_ended(job, owner, _holders(job, owner)) or []
+                if before and outcome["ok"]:
+                    outcome["holders"] = await _unless_ended(job, owner, _holders(job, owner, before)) or []
             finally:
                 if freezes:
                     await _unless_ended(job, owner, job.driver.thaw(owner))
@@ -163,7 +164,18 @@ async def _unless_ended(job, owner, asked):
         return None
 
 
-async def _holders(job, owner) -> list[dict]:
-    """Programs that hold files of the tree open: what was replaced under them they see as it was."""
-    running = await job.driver.processes(owner, open_files=True)
-    return [{"pid": p.pid, "argv": list(p.argv)[:3], "open": list(p.open)[:5]} for p in running if p.open][:HOLDERS]
+async def _open_files(job, owner) -> list[Process]:
+    """Programs with files of the tree open."""
+    return [process for process in await job.driver.processes(owner, open_files=True) if process.open]
+
+
+async def _holders(job, owner, before: list[Process]) -> list[dict]:
+    """Programs that hold old files open, which they see as they were: a file that was replaced or removed under them is
+    none of the tree any more."""
+    now = {process.pid: process.open for process in await job.driver.processes(owner, open_files=True)}
+    found = []
+    for process in before:
+        old = [path for path in process.open if path not in now.get(process.pid, process.open)]
+        if old:
+            found.append({"pid": process.pid, "argv": list(process.argv)[:3], "open": old[:5]})
+    return found[:HOLDERS]
