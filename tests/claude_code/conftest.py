@@ -36,12 +36,15 @@ class Reviewer:
         self.product = product
         self.agent_token = product.agent_token("claude-code")
         self._token = product.person_token("rita", "reviewer")
+        self._sessions: dict[str, str] = {}  # of each action; the product of other tests may hold hundreds
 
     def actions(self, session: str) -> list[dict]:
         """All actions of a Claude Code session, oldest first."""
-        rows = self.product.get("/api/v1/actions?limit=200", self._token).json["actions"]
-        whole = [self.product.get(f"/api/v1/actions/{row['id']}", self._token).json for row in rows]
-        return [action for action in reversed(whole) if action["session"] == session]
+        rows = self.product.get("/api/v1/actions?limit=50", self._token).json["actions"]
+        of_it = [row["id"] for row in reversed(rows) if self._sessions.get(row["id"], session) == session]
+        whole = [self.product.get(f"/api/v1/actions/{pk}", self._token).json for pk in of_it]
+        self._sessions |= {action["id"]: action["session"] for action in whole}
+        return [action for action in whole if action["session"] == session]
 
     def cards(self, session: str, count: int = 1, within: float = 30) -> list[dict]:
         """The session's cards once so many wait, oldest first."""
