@@ -22,7 +22,8 @@ ISOLATION_WORDS = {
     "microvm": "Its own kernel, behind hardware virtualisation.",
     "microvm-emulated": "Its own kernel, but emulated: slower, and not a security boundary.",
 }
-STAYS = "Only /workspace stays. What is installed elsewhere comes from the set-up, each time."
+STAYS = "Only /workspace stays. The rest is fresh at each start, so a set-up installs into /workspace."
+STAYS_IN_A_LAYER = "Only /workspace stays. What is installed elsewhere comes from the set-up, each time."
 MOVE_WORDS = {
     "create": "Getting ready",
     "resume": "Waking up",
@@ -164,7 +165,9 @@ class Head:
 
     @property
     def stays(self) -> str:
-        return "" if self.isolation == "none" else STAYS
+        if self.isolation == "none":
+            return ""
+        return STAYS_IN_A_LAYER if self.isolation == "container" else STAYS
 
     @property
     def asleep_words(self) -> str:

@@ -1,11 +1,16 @@
 """Workspaces in microVMs, through the whole product: its API, its runner, real guests."""
 
+import contextlib
+import hashlib
 import os
+import secrets
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
+from tests.secrets.conftest import Person
 from tests.workspaces.conftest import Desk
 from workspaces.drivers.base import Owner
 
@@ -128,6 +133,73 @@ def test_a_guest_that_dies_leaves_a_snapshot_and_comes_back(desk, microvm):
     assert desk.run(key, "cat note") == b"kept\n"
     stopped = move(desk, key, "stop")
     assert (stopped["state"], stopped["owed"]) == ("stopped", "")
+
+
+FILL = "for n in 1 2 3 4 5 6 7 8 9; do fallocate -l 1G big$n || break; done 2> /dev/null; "
+HOLD = "(sleep 9000; : $NAME) > /dev/null 2>&1 & sleep 0.5"  # a program that has it in its environment
+
+
+def test_secrets_services_a_full_disk_idleness_and_the_end_of_a_guest(desk, microvm, product, lead_token):
+    name, value = f"GUEST_{secrets.token_hex(4).upper()}", secrets.token_urlsafe(30)
+    person = Person(product, "gina-of-guests", "lead")
+    person.set_secret(name, "agent", value)
+    beat = "beat = echo $$ >> ~/begun; while :; do sleep 0.2; date > ~/beat; done"
+    person.environment(name, driver="microvm", services=beat, agent_secrets=name)
+    key = desk.create(environment=name)["key"]
+    told = desk.run(key, f'printf %s "${name}" | sha256sum; {HOLD.replace("NAME", name)}')
+    assert told.split()[0].decode() == hashlib.sha256(value.encode()).hexdigest()
+    eventually(lambda: desk.run(key, "cat ~/beat || true"))
+
+    # A full disk is said in words, and nothing that is there is lost.
+    desk.run(key, "echo kept > note")
+    said = desk.run(key, f"{FILL} (yes | head -c 200M > more) 2>&1 || true")
+    assert b"No space left on device" in said
+    refused = desk.call("PUT", f"/workspaces/{key}/files/large", os.urandom(3 << 20), expect=507)
+    assert refused.json["detail"] == "The disk is full; nothing was changed."
+    assert desk.run(key, "rm big* more; cat note") == b"kept\n"
+
+    folder = Path(owner_of(product, key).tree).parent
+
+    # With nothing to do it sleeps; neither its disks nor its memory show what a program of it still has.
+    rows = f"from workspaces.models import Environment; Environment.objects.filter(name={name!r})"
+    assert product.manage("shell", "-c", f"{rows}.update(idle_seconds=5)").returncode == 0
+    eventually(lambda: desk.get(f"/workspaces/{key}").json["state"] == "paused", 180)
+    assert product.manage("shell", "-c", f"{rows}.update(idle_seconds=3000)").returncode == 0
+    files = [path for path in folder.glob("*/.handrail-microvm/*") if path.is_file()]
+    assert sorted(path.name for path in files) == ["disk", "disk", "disk.json", "disk.json", "memory"]
+    assert [path for path in files if value.encode() in b"".join(data_of(path))] == []
+
+    # Use wakes it. What ran goes on, and the service begins anew, once.
+    assert desk.run(key, "rm ~/beat; ps -eo args | grep -cx 'sleep [9]000'").strip() == b"1"
+    eventually(lambda: desk.run(key, "cat ~/beat || true"))
+    alive = "set -- $(cat ~/begun); echo $#; ! kill -0 $1 && kill -0 $2"
+    assert desk.run(key, f"({alive}) 2> /dev/null") == b"2\n"
+
+    Desk(product, lead_token).call("DELETE", f"/workspaces/{key}", expect=202)
+    eventually(lambda: not is_up(product, folder))
+
+
+def is_up(product, folder) -> bool:
+    """Has a driver a record of a Run of the workspace in this folder?"""
+    for path in product.home.glob("runs/*/owner.json"):
+        with contextlib.suppress(FileNotFoundError):
+            if str(folder) in path.read_text():
+                return True
+    return False
+
+
+def data_of(path):
+    """The bytes that take room in a sparse file."""
+    with open(path, "rb") as file:
+        size, at = os.fstat(file.fileno()).st_size, 0
+        while at < size:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                return  # nothing but a hole follows
+            end = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            yield os.pread(file.fileno(), end - at, at)
+            at = end
 
 
 def test_an_environment_can_refuse_an_emulated_machine(desk, microvm, lead_token):

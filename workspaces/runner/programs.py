@@ -2,6 +2,7 @@
 
 import base64
 import shutil
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
 from workspaces.hosts.folder import HostSpec
 from workspaces.hosts.recording import Reader
+from workspaces.models import Command, Effect
 
+SERVICE_ENDS_S = 10.0  # one that does not end in time is kept with the rest
 TAIL = 4096  # bytes of output that travel in an outcome
 
 
@@ -60,6 +63,18 @@ def _handed(workspace, phase):
 def _with_shell(argv, shell: str):
     """A command line is for bash; in a root without one it is for the shell that there is."""
     return [shell, *argv[1:]] if argv[0] == "bash" and not shell.endswith("/bash") else argv
+
+
+async def end_services(job, run) -> None:
+    """Before memory is kept: services begin anew at each start, and would run twice beside those that went on."""
+    open_ones = Command.objects.filter(run=run, effect__in=Effect.objects.open()).exclude(service="")
+    found = await job.thread(list, open_ones.values_list("effect", flat=True))
+    places_of = [places.program_of(job.workspace.pk, effect) for effect in found]
+    for where in places_of:
+        with suppress(DriverError):  # it has just ended
+            await client.cancel(where)
+    for where in places_of:
+        await client.wait(where, SERVICE_ENDS_S)
 
 
 async def find(job) -> dict | None:

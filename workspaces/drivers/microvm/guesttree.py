@@ -19,7 +19,7 @@ _idle: dict[str, socket.socket] = {}  # path of the port: a stream to a server t
 _turns: dict[str, threading.Lock] = {}  # path of the port: who speaks there; a guest serves one at a time
 _changing = threading.Lock()
 OUT_OF_REACH = "The workspace's files cannot be reached at this moment: it goes to sleep, or ends. Try again."
-START_S = 120.0  # until a server that has just been started says hello, in an emulated guest of a busy host
+GREETING_S = (60.0, 120.0)  # for a server that has just been started, in an emulated guest of a busy host
 FILES_S = 30.0  # for a look at single entries; a scan may be silent for longer
 
 
@@ -82,16 +82,19 @@ class GuestTree(RemoteTree):
                 return stream, self._greeted(stream, patience)
             except (Closed, OSError):
                 stream.close()  # the guest was paused or has ended meanwhile
-        stream = self._new()
-        try:
-            self._greeted(stream, max(patience, START_S))
-            return stream, self._greeted(stream, patience)
-        except Closed as error:
-            stream.close()
-            raise DriverError(OUT_OF_REACH) from error
-        except BaseException:
-            stream.close()
-            raise
+        for greeting_s in GREETING_S:
+            stream = self._new()
+            try:
+                self._greeted(stream, greeting_s)
+                return stream, self._greeted(stream, patience)
+            except Closed as error:
+                # One that saw nobody at its port ends at once, and nothing tells us; another is started.
+                stream.close()
+                silent = error
+            except BaseException:
+                stream.close()
+                raise
+        raise DriverError(OUT_OF_REACH) from silent
 
     def _greeted(self, stream: socket.socket, patience: float) -> RemoteLive:
         return RemoteLive(self.path, Wire(stream.fileno(), stream.fileno(), patience))

@@ -12,7 +12,7 @@ from dashboard.keyring import Unreadable
 from workspaces import lifecycle, network, places
 from workspaces.drivers.base import DriverError
 from workspaces.models import Run, State, Workspace
-from workspaces.runner import leaks, ports
+from workspaces.runner import leaks, ports, programs
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.specs import spec_of
 from workspaces.store import StoreError
@@ -52,6 +52,7 @@ async def fall_asleep(job: Job, reason: str) -> str:
             await end_run(job, reason, asleep=True)  # the runner died when all was kept
             return known["owed"]
         return await bring_down(job, reason)
+    await programs.end_services(job, await job.open_run())
     # Frozen from before the snapshot until it was compared with the files at the next start.
     await job.driver.freeze(owner)
     try:
