@@ -1,14 +1,19 @@
 """Keys are made at first use, 0600, under HANDRAIL_HOME/keys; nothing is ever derived from a default."""
 
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 
 def make_private(folder: Path) -> Path:
-    """Make the folder, readable by its owner alone, and return it."""
+    """Make the folder, readable by its owner alone, and return it. PermissionError for one like /tmp, left as it is."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_uid == os.geteuid():
+    found = folder.stat()
+    if found.st_mode & stat.S_ISVTX:
+        raise PermissionError(errno.EPERM, "it is shared by all users of this machine", str(folder))
+    if found.st_uid == os.geteuid():
         folder.chmod(0o700)
     return folder
 

@@ -35,7 +35,10 @@ def env_int(name: str, default: int, *, least: int = 0) -> int:
 
 # Where everything lives. One folder for all data; sockets in a short runtime folder (a socket's path has 107 bytes).
 HANDRAIL_HOME = Path(env("HANDRAIL_HOME") or BASE_DIR / "var").resolve()
-make_private(HANDRAIL_HOME)
+try:
+    make_private(HANDRAIL_HOME)
+except OSError as error:
+    raise ImproperlyConfigured(f"HANDRAIL_HOME cannot be {HANDRAIL_HOME}: {error.strerror}.") from None
 _home_tag = hashlib.sha256(str(HANDRAIL_HOME).encode()).hexdigest()[:12]
 HANDRAIL_RUNTIME = Path(env("HANDRAIL_RUNTIME") or Path(tempfile.gettempdir()) / f"handrail-{os.geteuid()}-{_home_tag}")
 HANDRAIL_HOST = env("HANDRAIL_HOST", "127.0.0.1")

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import sqlite3
+import stat
 import time
 
 import pytest
@@ -96,6 +97,17 @@ def test_a_runtime_folder_of_somebody_else_is_refused(new_product, tmp_path):
     done = new_product(HANDRAIL_RUNTIME=str(link)).manage("up")
     assert done.returncode == 1
     assert "belongs to somebody else" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["HANDRAIL_HOME", "HANDRAIL_RUNTIME"])
+def test_a_folder_that_is_everybodys_is_refused_and_stays_so(new_product, tmp_path, name):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    done = new_product(**{name: str(shared)}).manage("up")
+    assert done.returncode != 0
+    assert "it is shared by all users of this machine" in done.stderr
+    assert (stat.S_IMODE(shared.stat().st_mode), list(shared.iterdir())) == (0o1777, [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
