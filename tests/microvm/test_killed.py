@@ -17,6 +17,7 @@ import pytest
 
 from tests.drivers.runs import until
 from tests.microvm.steps import PAUSE, RESUME, at
+from tests.microvm.test_guest import children
 from tests.product import CHECKOUT
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.initclient import InitClient
@@ -134,9 +135,8 @@ def test_a_runner_killed_at_any_step_of_a_resume_costs_no_memory(counting):
 
 def qemu_dies(guest):
     bridge = json.loads((guest.driver.home / "runs" / guest.spec.run_id / "owner.json").read_text())["pid"]
-    with open(f"/proc/{bridge}/task/{bridge}/children") as file:
-        [qemu] = file.read().split()
-    os.kill(int(qemu), signal.SIGKILL)
+    [qemu] = until(lambda: children(bridge))  # the memory is read while it comes up
+    os.kill(qemu, signal.SIGKILL)
     until(lambda: not os.path.exists(f"/proc/{qemu}"))
 
 
