@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Most tests wait for something, so more of them than there are processors.
 WORKERS ?= 3
+# Compiled once, not at each start of a part.
+unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt hatch_build.py package.json package-lock.json Makefile
 
 .PHONY: up setup setup-tests test lint format bench demo images image-docker image-microvm clean
