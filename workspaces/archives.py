@@ -17,8 +17,12 @@ KIND = f"{lifecycle.KINDS}.archive"
 _PIECE = 1024 * 1024
 
 
+def folder_of(workspace_id) -> Path:
+    return settings.HANDRAIL_HOME / "archives" / str(workspace_id)
+
+
 def _path(snapshot: Snapshot) -> Path:
-    return settings.HANDRAIL_HOME / "archives" / str(snapshot.workspace_id) / f"{snapshot.pk}.tar.zst"
+    return folder_of(snapshot.workspace_id) / f"{snapshot.pk}.tar.zst"
 
 
 def ask(snapshot: Snapshot, *, by: Actor) -> Effect:

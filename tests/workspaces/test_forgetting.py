@@ -1,4 +1,8 @@
-"""What retention takes from a workspace that stays: the agent's home and old output; never its files."""
+"""What retention takes from a workspace that stays: the agent's home and old output; never its files. And what is left
+of one that was deleted: all until its day, and nothing afterwards."""
+
+from tests.workspaces.conftest import Desk
+from tests.workspaces.test_life import tree_of, until
 
 AGE_AND_SWEEP = """
 from datetime import timedelta
@@ -31,3 +35,32 @@ def test_homes_and_old_outputs_go_and_files_stay(desk, product):
     desk.post(f"/workspaces/{key}/resume", expect=202)
     desk.settled(key)
     assert desk.run(key, "cat file; ls -A ~").split() == [b"kept"]
+
+
+EMPTY_THE_TRASH = """
+from dashboard import clock
+from workspaces import retention
+from workspaces.models import Workspace
+Workspace.objects.filter(key={key!r}).update(purge_at=clock.now())
+retention.sweep()
+"""
+
+
+def test_a_deleted_workspace_is_kept_until_its_day_and_nothing_of_it_afterwards(desk, lead_token, product):
+    key = desk.create()["key"]
+    desk.run(key, f"echo kept > {key}")
+    folder = tree_of(product, key).parent
+    number = desk.post(f"/workspaces/{key}/snapshots", {"label": "last"}).json["number"]
+    desk.post(f"/workspaces/{key}/snapshots/{number}/archive", expect=202)
+    desk.settled(key)
+    archives = product.home / "archives" / folder.name
+    until(lambda: list(archives.glob("*.tar.zst")))
+    Desk(product, lead_token).call("DELETE", f"/workspaces/{key}", expect=202)
+    until(lambda: desk.get(f"/workspaces/{key}", expect=None).status == 404)
+    assert "in_trash_until" in desk.post("/workspaces", {"key": key}, expect=409).json
+    assert (folder / "tree" / key).read_text() == "kept\n"
+    product.shell(EMPTY_THE_TRASH.format(key=key))
+    until(lambda: not folder.exists() and not archives.exists())
+    until(lambda: desk.post("/workspaces", {"key": key}, expect=None).status == 201)
+    desk.settled(key)
+    assert desk.get(f"/workspaces/{key}/files/").json["entries"] == []

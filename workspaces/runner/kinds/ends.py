@@ -9,7 +9,7 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.keyring import Unreadable
-from workspaces import lifecycle, network, places
+from workspaces import archives, lifecycle, network, places
 from workspaces.drivers.base import DriverError
 from workspaces.models import Run, State, Workspace
 from workspaces.runner import leaks, ports, programs
@@ -252,6 +252,7 @@ class Purge(Kind):
         await job.started()
         async with job.lock():
             await job.thread(_remove, places.folder_of(workspace.pk))
+            await job.thread(_remove, archives.folder_of(workspace.pk))
         return {"ok": True}
 
     def finish(self, job, outcome):
