@@ -97,6 +97,7 @@ def things(agent, place, everybody) -> dict[str, str]:
         "n": "1",
         "action_id": action["id"],
         "work": "check",
+        "move_id": agent.get(f"/workspaces/{place}/moves").json["moves"][0]["id"],
     }
 
 

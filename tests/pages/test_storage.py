@@ -138,10 +138,11 @@ def test_what_its_worker_died_over_is_said_and_can_be_asked_for_again(kept, team
         ({"upload": "u"}, "files", True),
         ({"fork": {"id": 1}}, "files", True),
         ({"upload": "u"}, "setup", False),
-        ({"git": "x"}, "files", False),
+        ({"git": "x"}, "files", True),
+        ({}, "files", False),
     ],
 )
-def test_unpacking_and_forking_can_be_stopped_until_the_set_up(workspace, lena, browser_of, source, step, may):
+def test_what_fetches_files_can_be_stopped_until_the_set_up(workspace, lena, browser_of, source, step, may):
     Workspace.objects.update(source=source)
     effect = Effect.objects.create(
         workspace=workspace,

@@ -23,27 +23,27 @@ def list_moves(request, key: str):
     return Status(200, {"moves": [move_out(row) for row in rows]})
 
 
-@router.get("/workspaces/{key}/moves/{id}", response={200: schemas.MoveOut} | PROBLEMS)
-def get_move(request, key: str, id: str):
-    return Status(200, move_out(_move(find(request, key), id)))
+@router.get("/workspaces/{key}/moves/{move_id}", response={200: schemas.MoveOut} | PROBLEMS)
+def get_move(request, key: str, move_id: str):
+    return Status(200, move_out(_move(find(request, key), move_id)))
 
 
-@router.post("/workspaces/{key}/moves/{id}/stop", response={202: schemas.MoveOut} | PROBLEMS)
-def stop_move(request, key: str, id: str):
+@router.post("/workspaces/{key}/moves/{move_id}/stop", response={202: schemas.MoveOut} | PROBLEMS)
+def stop_move(request, key: str, move_id: str):
     """Ask a snapshot, a restore, an archive, or a clone or import of a new workspace to stop. It leaves nothing."""
     workspace = find(request, key)
-    effect = _move(workspace, id)
+    effect = _move(workspace, move_id)
     lifecycle.may(request.auth, lifecycle.right_to_stop(effect) or "use_workspace", workspace)
     lifecycle.stop_move(workspace, effect, by=request.auth.actor)
-    return Status(202, move_out(_move(workspace, id)))
+    return Status(202, move_out(_move(workspace, move_id)))
 
 
 def _moves(workspace):
     return Effect.objects.select_related("workspace").filter(workspace=workspace).exclude(kind__in=PROGRAMS)
 
 
-def _move(workspace, id: str) -> Effect:
+def _move(workspace, move_id: str) -> Effect:
     try:
-        return _moves(workspace).get(pk=UUID(id))
+        return _moves(workspace).get(pk=UUID(move_id))
     except (ValueError, Effect.DoesNotExist):
         raise not_found("move") from None

@@ -71,7 +71,7 @@ def archive(request, key: str, n: str):
 
 @router.post("/workspaces/{key}/snapshots/{n}/archive", response={202: schemas.MoveOut} | PROBLEMS, tags=["snapshots"])
 def make_archive(request, key: str, n: str):
-    """Make the archive ready, so that it is sent at once for an hour; how far it is: GET …/moves/{id}."""
+    """Make the archive ready, so that it is sent at once for an hour; how far it is: GET …/moves/{move_id}."""
     snapshot = _snapshot(request, key, n, "use_workspace")
     return Status(202, move_out(archives.ask(snapshot, by=request.auth.actor)))
 
