@@ -6,9 +6,11 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from dashboard import warden
 from dashboard.problems import invalid
 from workspaces.store import Cancelled
 
@@ -176,28 +179,39 @@ def _environment() -> dict[str, str]:
 
 def _git(folder: Path, *args: str, check=True, cancel: threading.Event | None = None) -> str:
     try:
-        process = subprocess.Popen(
+        with _begin(folder, args) as process:
+            out, said = _hear_out(process, cancel)
+    except FileNotFoundError:
+        raise CloneFailed("git is not installed on this host.") from None
+    if process.returncode and check:
+        words = said.decode("utf-8", "replace").strip().splitlines()
+        raise CloneFailed(f"git said: {words[-1][:500] if words else f'exit status {process.returncode}'}")
+    return out.decode("utf-8", "replace").strip() if not process.returncode else ""
+
+
+@contextmanager
+def _begin(folder: Path, args: tuple[str, ...]) -> Iterator[subprocess.Popen]:
+    """git and its helpers (ssh, index-pack), which end together: at an error here and with a runner that is killed."""
+    command = [sys.executable, "-I", "-S", warden.__file__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True) as watching:
+        with subprocess.Popen(
             ["git", *args],
             cwd=folder,
             env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # git has helpers (ssh, index-pack), and all of them end together
-        )
-    except FileNotFoundError:
-        raise CloneFailed("git is not installed on this host.") from None
-    with process:
-        try:
-            out, said = _hear_out(process, cancel)
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
-    if process.returncode and check:
-        words = said.decode("utf-8", "replace").strip().splitlines()
-        raise CloneFailed(f"git said: {words[-1][:500] if words else f'exit status {process.returncode}'}")
-    return out.decode("utf-8", "replace").strip() if not process.returncode else ""
+            start_new_session=True,
+        ) as process:
+            watching.stdin.write(f"+{process.pid}\n".encode())
+            try:
+                yield process
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+        with suppress(BrokenPipeError):  # somebody killed it, and git is through
+            watching.stdin.write(f"-{process.pid}\n".encode())
 
 
 def _hear_out(process: subprocess.Popen, cancel: threading.Event | None) -> tuple[bytes, bytes]:

@@ -35,6 +35,7 @@ def chance(request, seed) -> random.Random:
 def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     engine = os.environ.get("HANDRAIL_TEST_DOCKER_HOST")
-    running = Desk(folder / "home", folder, **({"HANDRAIL_DOCKER_HOST": engine} if engine else {}))
+    settings = {"HANDRAIL_LOCAL_SOURCES": str(folder)} | ({"HANDRAIL_DOCKER_HOST": engine} if engine else {})
+    running = Desk(folder / "home", folder, **settings)
     yield running
     running.product.clean_up()

@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import subprocess
 import time
+import uuid
 
 import pytest
 
@@ -27,6 +29,24 @@ def test_a_killed_part_loses_nothing_and_the_pages_are_true_again(desk, chance, 
         assert (ended["status"], desk.runs_of(tag)) == ("succeeded", 1), f"seed {seed}: {ended}"
     assert desk.decide(waiting, "deny").status == 200
     desk.check(seed)
+
+
+def test_a_clone_ends_with_the_runner_that_fetched_it(desk):
+    """Left alone, git would go on writing into a tree that the next try has begun anew."""
+    repository = desk.cartridges / f"slow-{uuid.uuid4().hex}"
+    for name in ("objects", "refs"):
+        (repository / name).mkdir(parents=True)
+    os.mkfifo(repository / "HEAD")  # git waits for it as for a host that sends nothing
+    key = f"slow-{uuid.uuid4().hex[:8]}"
+    desk.insist("POST", "/workspaces", desk.agent, {"key": key, "source": {"git": str(repository)}})
+
+    def runs() -> bool:
+        return str(repository) in subprocess.run(["ps", "axww"], capture_output=True, text=True).stdout
+
+    desk.tells(runs, within=30)
+    desk.kill("runner")
+    desk.tells(lambda: not runs())
+    desk.tells(lambda: desk.insist("GET", f"/workspaces/{key}", desk.agent).json["state"] == "failed", within=30)
 
 
 def test_a_killed_host_process_is_told_as_unclear_and_nothing_runs_again(desk, seed, one_round):
