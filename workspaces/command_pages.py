@@ -22,7 +22,7 @@ DEFAULT_SECONDS = 3600
 @require_safe
 def checks(request, team, key):
     head = look(request, team, key, "workspace-checks")
-    commands = Command.objects.filter(workspace=head.workspace).select_related("effect")
+    commands = Command.objects.filter(workspace=head.workspace).select_related("effect", "workspace")
     only = request.GET.get("only") == "checks"
     newest = newest_of(head.workspace.environment)
     context = {

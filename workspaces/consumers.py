@@ -18,12 +18,13 @@ from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from dashboard.live import feed
+from dashboard.problems import Problem
 from dashboard.socket_callers import NOT_SIGNED_IN, RECHECK, who_calls
-from workspaces import activity, places, terminals
+from workspaces import activity, lifecycle, places, terminals
 from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
 from workspaces.hosts.recording import Gap, Output, Resized
-from workspaces.models import Terminal, Workspace
+from workspaces.models import State, Terminal, Workspace
 
 logger = logging.getLogger("handrail.terminals")
 WINDOW = 256 * 1024  # bytes in flight to a viewer that have not been acknowledged
@@ -50,6 +51,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
         if self._terminal is None:
             await self.close(NO_SUCH)
             return
+        self._caller = caller
         self._may_type = caller.can("type_in_terminal", self._terminal.workspace.team_id)
         self._folder = places.program_of(self._terminal.workspace_id, self._terminal.effect_id)
         self._asked = parse_qs(self.scope["query_string"].decode("latin-1"))
@@ -229,4 +231,12 @@ class TerminalSocket(AsyncWebsocketConsumer):
     async def _touch(self):
         if time.monotonic() - self._touched > 5:
             self._touched = time.monotonic()
-            await sync_to_async(activity.touch)(self._terminal.workspace)
+            await sync_to_async(self._used)()
+
+    def _used(self):
+        """Somebody types: that is use, which also wakes a program that sleeps with its workspace."""
+        workspace = Workspace.objects.get(pk=self._terminal.workspace_id)
+        activity.touch(workspace)
+        if workspace.state == State.PAUSED:
+            with contextlib.suppress(Problem):  # it has just become something else
+                lifecycle.wake(workspace, by=self._caller.actor)

@@ -11,6 +11,7 @@ from django.utils.dateparse import parse_datetime
 from workspaces import capacity, isolation, retention
 from workspaces.activity import Awake, why_awake
 from workspaces.drift import Drift, drift_of
+from workspaces.drivers.base import get_driver_class
 from workspaces.lifecycle import right_to_stop
 from workspaces.models import Effect, State, Workspace
 from workspaces.secrets import open_findings
@@ -170,9 +171,15 @@ class Head:
         return STAYS_IN_A_LAYER if self.isolation == "container" else STAYS
 
     @property
+    def _kept_asleep(self) -> str:
+        if get_driver_class(self.workspace.environment.driver).capabilities.memory:
+            return "Files and the memory of programs are kept; services begin anew."
+        return "Files are kept; programs were ended."
+
+    @property
     def asleep_words(self) -> str:
         return {
-            State.PAUSED: "Files are kept; programs were ended. Using it wakes it.",
+            State.PAUSED: f"{self._kept_asleep} Using it wakes it.",
             State.STOPPED: "Files are kept; programs were ended. Resume brings it up.",
         }.get(self.workspace.state, "")
 

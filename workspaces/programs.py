@@ -10,7 +10,7 @@ from dashboard.problems import conflict, invalid
 from dashboard.strict_json import canonical
 from workspaces import effects
 from workspaces.lifecycle import KINDS, record, wake
-from workspaces.models import Command, Effect, Terminal, Workspace
+from workspaces.models import Command, Effect, Phase, State, Terminal, Workspace
 
 COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
 
@@ -77,6 +77,8 @@ def cancel_command(command: Command, *, by: Actor) -> Command:
             return command
         if Command.objects.filter(pk=command.pk, cancelled_at=None).update(cancelled_at=clock.now()):
             record(command.workspace, by, "command.cancelled", subject=command)
+            if command.workspace.state == State.PAUSED and command.effect.phase == Phase.STARTED:
+                wake(command.workspace, by=by)  # it sleeps, and only what is awake can end
     transaction.on_commit(effects.nudge)
     return command
 

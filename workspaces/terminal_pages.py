@@ -21,7 +21,8 @@ TAB = "workspace-terminals"
 @require_safe
 def index(request, team, key):
     head = look(request, team, key, TAB)
-    page = Slice(request, Terminal.objects.filter(workspace=head.workspace).select_related("effect", "run"), size=50)
+    found = Terminal.objects.filter(workspace=head.workspace).select_related("effect", "run", "workspace")
+    page = Slice(request, found, size=50)
     rows = [(terminal, terminals.name_of(terminal), *terminals.state_of(terminal)) for terminal in page]
     context = {"nav": "workspaces", "head": head, "page": page, "rows": rows, "may_type": _may_type(head)}
     return render(request, "workspaces/terminals.html", context)

@@ -12,7 +12,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.hosts import client
 from workspaces.hosts.folder import read_spec
 from workspaces.hosts.recording import Output, Reader, asciicast, gap_words
-from workspaces.models import Effect, Phase, Terminal
+from workspaces.models import Effect, Phase, State, Terminal
 
 PIECE = 1 << 18  # bytes of a log read at once
 SHELL = ["bash", "-l"]
@@ -94,6 +94,8 @@ def how_it_ended(terminal: Terminal, move: str = "") -> tuple[int | None, str]:
     if end is None or end.reason == "not_started":
         outcome = terminal.effect.outcome or {}
         return None, outcome.get("reason") or (end.words() if end else "") or "Its end was not seen."
+    if end.reason == "forgotten":
+        return None, f"{end.words()[:1].upper()}{end.words()[1:]}"
     if end.exit_status is not None and end.reason == "exited":
         return end.exit_status, "It ended." if end.exit_status == 0 else f"It ended with status {end.exit_status}."
     run = terminal.run
@@ -120,10 +122,10 @@ def log_of(terminal: Terminal) -> Iterator[bytes]:
 
 
 def state_of(terminal: Terminal) -> tuple[str, str]:
-    """(tone, words) for a list; comes with its effect and run."""
+    """(tone, words) for a list; comes with its effect, run and workspace."""
     effect = terminal.effect
     if effect.phase in (Phase.DUE, Phase.CLAIMED):
         return "accent", "Starting"
     if not effects.is_over(effect):
-        return "accent", "Live"
+        return ("quiet", "Asleep") if terminal.workspace.state == State.PAUSED else ("accent", "Live")
     return "quiet", how_it_ended(terminal)[1]

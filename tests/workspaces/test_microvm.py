@@ -1,5 +1,6 @@
 """Workspaces in microVMs, through the whole product: its API, its runner, real guests."""
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.secrets.conftest import Person
+from tests.terminals.viewers import Viewer
 from tests.workspaces.conftest import Desk
 from workspaces.drivers.base import Owner
 
@@ -99,26 +101,48 @@ def test_a_guest_from_its_making_to_its_fork(desk, microvm, repository):
     desk.call("DELETE", f"/workspaces/{key}-fork", expect=202)
 
 
-def test_a_pause_keeps_what_runs_and_rest_shows_the_newest_snapshot(desk, microvm):
+COUNTS = "n=0; while [ ! -e enough ]; do echo $n; n=$((n+1)); sleep 0.1; done; exit 7"
+
+
+def test_a_pause_keeps_what_runs_and_rest_shows_the_newest_snapshot(desk, microvm, product, lead_token):
     key = microvm()["key"]
-    counts = "(n=0; while :; do n=$((n+1)); echo $n > ~/count; sleep 0.1; done) > /dev/null 2>&1 &"
-    desk.run(key, f"echo kept > note; {counts} sleep 1")
-    boot = desk.run(key, "cat /proc/sys/kernel/random/boot_id")
+    boot = desk.run(key, "echo kept > note; cat /proc/sys/kernel/random/boot_id")
+    counts = desk.post(f"/workspaces/{key}/commands", {"command": COUNTS}).json["id"]
+    shell = Desk(product, lead_token).post(f"/workspaces/{key}/terminals", {"argv": ["bash", "--norc"]}).json["id"]
+
+    def typed(line: bytes, until: bytes):
+        async def main():
+            async with Viewer(product, lead_token, shell) as viewer:
+                await viewer.type(line)
+                await viewer.until(lambda seen: until in seen.data, 120)
+
+        asyncio.run(main())
+
+    typed(b"x=41; echo $x.\r", b"41.\r\n")
     paused = move(desk, key, "pause")
     assert (paused["state"], paused["owed"]) == ("paused", "")
     assert desk.get(f"/workspaces/{key}/files/note").body == b"kept\n"
     assert desk.get(f"/workspaces/{key}/diff?from={paused['head_snapshot']}&to=live").json["changes"] == []
-    again = move(desk, key, "resume")
+    assert desk.get(f"/commands/{counts}").json["state"] == "started"
+    # To type is use: it wakes the workspace, and the same shell answers in the same boot of the same kernel.
+    typed(b"echo $((x+1)).; cat /proc/sys/kernel/random/boot_id\r", b"42.\r\n" + boot.strip())
+    again = desk.settled(key)
     assert (again["state"], again["proof"]["differ"], again["alarm"]) == ("ready", 0, {})
-    first, later, now = desk.run(key, "cat ~/count; sleep 2; cat ~/count; cat /proc/sys/kernel/random/boot_id").split()
-    assert int(first) < int(later)  # the same program, in the same boot of the same kernel
-    assert now == boot.strip()
+    desk.run(key, "touch enough")
+    assert desk.finished(counts)["exit_status"] == 7
+    numbers = desk.get(f"/commands/{counts}/output").body.split()
+    assert numbers == [b"%d" % n for n in range(len(numbers))]
     # A restore at rest is done by a guest in which nothing runs, and makes the kept memory worthless.
+    waits = desk.post(f"/workspaces/{key}/commands", {"command": "sleep 9000"}).json["id"]
+    eventually(lambda: desk.get(f"/commands/{waits}").json["started_at"])
     move(desk, key, "pause")
     desk.post(f"/workspaces/{key}/snapshots/1/restore", expect=202)
     assert desk.settled(key)["proof"]["differ"] == 0
     assert move(desk, key, "resume")["state"] == "ready"
     assert desk.run(key, "ls; cat /proc/sys/kernel/random/boot_id") != boot
+    ended = desk.finished(waits)
+    assert (ended["state"], ended["exit_status"]) == ("settled", None)
+    assert ended["reason"].startswith("it ended in its sleep: ")
 
 
 def test_a_guest_that_dies_leaves_a_snapshot_and_comes_back(desk, microvm):

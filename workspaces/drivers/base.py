@@ -91,6 +91,7 @@ class Address:
     env: Mapping[str, str] = field(default_factory=dict)  # what every process of the Run has
     cwd: str = "/workspace"  # the tree as the workload sees it
     shell: str = "/bin/sh"  # what runs a command line, as the workload sees it
+    memory_file: str | None = None  # there when the Run is gone: its programs are kept, and may go on in another Run
 
 
 @dataclass(frozen=True)

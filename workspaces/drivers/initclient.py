@@ -115,6 +115,12 @@ class InitClient:
         answer = self.request("start", argv=list(argv), env=dict(env), cwd=cwd, stdio=stdio, **fields)
         return Started(answer["pid"], self._fds.pop(0) if answer["fds"] else None)
 
+    def adopt(self, program: Started, before: "InitClient", *, stdio: str, cols: int, rows: int) -> Started:
+        """Take over what was started over the connection `before`, which a pause with memory has ended."""
+        self._last_id = before._last_id  # an answer to it may still be on its way
+        answer = self.request("adopt", pid=program.pid, stdio=stdio, cols=cols, rows=rows)
+        return Started(program.pid, self._fds.pop(0) if answer["fds"] else None)
+
     def dial(self, port: int) -> socket.socket:
         """A connection to 127.0.0.1:port inside; only where the init stands on the host for a guest."""
         answer = self.request("dial", port=port)

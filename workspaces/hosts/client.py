@@ -108,6 +108,11 @@ async def resize(folder: Path, cols: int, rows: int) -> None:
     await _control(folder, {"op": "resize", "cols": cols, "rows": rows})
 
 
+async def tell(folder: Path, request: dict) -> dict:
+    """What only the runner says; the operations are in host.py and sleep.py."""
+    return await _ask(folder, request)
+
+
 class Typist:
     """A viewer that types, on a connection of its own; the host forgets that it has the word when that ends.
 

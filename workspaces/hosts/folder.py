@@ -20,7 +20,7 @@ from pathlib import Path
 from ..drivers.base import Address, DriverError, boot_id, start_time, this_host
 from ..drivers.local import replace_file
 
-PROTOCOL = 2  # of this host; a client speaks what the host in front of it does, see client.py
+PROTOCOL = 3  # of this host; a client speaks what the host in front of it does, see client.py
 MIB = 1 << 20
 
 
@@ -79,9 +79,10 @@ class Handed:
 
 @dataclass(frozen=True)
 class Exit:
-    """How a program ended. `exit_status` or `signal`, unless nobody saw it (lost) or it never ran (not_started)."""
+    """How a program ended. `exit_status` or `signal`, unless nobody saw it (lost), it never ran (not_started), or it
+    slept with the memory of its Run and that went (forgotten)."""
 
-    reason: str  # exited | timeout | cancelled | oom | lost | not_started
+    reason: str  # exited | timeout | cancelled | oom | lost | forgotten | not_started
     exit_status: int | None = None
     signal: int | None = None
     started_at: str | None = None  # RFC 3339, this host's clock
@@ -91,7 +92,7 @@ class Exit:
     truncated: bool = False
     oom_kills: int = 0  # programs of the Run that were killed for memory meanwhile
     leftovers: tuple[str, ...] = ()  # what the command left running, as `pid argv`
-    error: str = ""  # not_started: why
+    error: str = ""  # forgotten, not_started: why
 
     def words(self) -> str:
         """For a person: `exit 1`, `killed by SIGKILL: out of memory`, …"""
@@ -104,6 +105,7 @@ class Exit:
             "cancelled": "cancelled",
             "oom": "out of memory",
             "lost": "its end was not seen: the process that watched it was killed",
+            "forgotten": f"it ended in its sleep: {self.error}",
             "not_started": f"it could not be started: {self.error}",
         }[self.reason]
         if self.reason == "exited" and self.oom_kills:
@@ -201,6 +203,11 @@ def write_spec(folder: Path, spec: HostSpec) -> None:
             os.link(file.name, folder / "spec.json")
         except FileExistsError:
             pass
+
+
+def replace_spec(folder: Path, spec: HostSpec) -> None:
+    """Say where it runs now: in another Run, from kept memory."""
+    replace_file(folder / "spec.json", spec.to_json())
 
 
 def now() -> str:

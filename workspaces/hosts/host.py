@@ -6,7 +6,7 @@ itself and asks here only to be woken, so that a slow one costs nothing.
   {op: wait, offset}        answered when there is output behind offset, or at the end: {total, ended}
   {op: input, data}         base64, to a terminal              {op: resize, cols, rows}
   {op: signal, signal}      to the program and all it started  {op: cancel}   SIGTERM, after 5 s SIGKILL
-  {op: status}              {protocol, total, ended, program_pid}
+  {op: status}              {protocol, total, ended, program_pid, asleep}
 
 Since protocol 2 (an older host ignores the fields and refuses the operations; see keyboard.py for what they mean):
 
@@ -16,6 +16,8 @@ Since protocol 2 (an older host ignores the fields and refuses the operations; s
   {op: reply, data}         {taken}
   {op: reading, offset}     a viewer that reads on: the program is made to wait before what it is about to read is
                             dropped, as long as it says so every READS_ON_S
+
+Since protocol 3: what sleep.py answers, for a Run whose driver keeps the memory of its programs.
 """
 
 import asyncio
@@ -36,6 +38,8 @@ from ..drivers.initclient import InitClient, InitGone, InitRefused, short_addres
 from .folder import PROTOCOL, Exit, Handed, claim, identity, now, read_spec, write_exit
 from .keyboard import Keyboard, Seat
 from .recording import Recorder
+from .sleep import OPS as SLEEP_OPS
+from .sleep import Sleep
 
 GRACE_S = 5.0
 AFTER_EXIT_S = 2.0  # how long output is read after the program ended, if something it started holds the pipe
@@ -64,6 +68,9 @@ class Host:
         self.status: int | None = None  # exit status, or minus a signal
         self.lost = False
         self.keyboard = Keyboard(self.watch_input)
+        self.sleep = Sleep(self)
+        self.timeout: asyncio.TimerHandle | None = None
+        self.size = (self.spec.cols, self.spec.rows)
         self.readers: dict[Seat, tuple[int, float]] = {}  # where they are, and when they said so
         self.flushing: asyncio.TimerHandle | None = None
         self.news = asyncio.Event()
@@ -78,12 +85,7 @@ class Host:
         server = await asyncio.start_unix_server(self.serve, sock=_listen(self.folder), limit=MAX_LINE)
         failure = self.start()
         if failure is None:
-            loop = asyncio.get_running_loop()
-            loop.add_reader(self.program.fd, self.read_output)
-            loop.add_reader(self.init.fileno(), self.read_init)
-            self.read_init()  # it may have ended before we listened
-            if self.spec.timeout_s is not None:
-                loop.call_later(self.spec.timeout_s, self.end, "timeout")
+            self.listen(self.spec.timeout_s)
             await self.done.wait()
         await self.finish(failure)
         server.close()
@@ -115,7 +117,6 @@ class Host:
                 return str(error)
             self.lost = True  # the start was asked for and no answer came
             return ""
-        os.set_blocking(self.program.fd, False)
         if spec.pty:
             self.recorder.resized(spec.cols, spec.rows)
         try:
@@ -123,6 +124,26 @@ class Host:
         except OSError:
             pass  # a full disk; the program runs, and its pid is known by asking
         return None
+
+    def listen(self, timeout_s: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        if self.program.fd is not None:
+            os.set_blocking(self.program.fd, False)
+            loop.add_reader(self.program.fd, self.read_output)
+        self.output_open = self.program.fd is not None
+        loop.add_reader(self.init.fileno(), self.read_init)
+        if timeout_s is not None:
+            self.timeout = loop.call_later(timeout_s, self.end, "timeout")
+        self.read_init()  # it may have ended before we listened
+
+    def stop_clock(self) -> float | None:
+        """Seconds that are left of the timeout, which does not go on by itself any more."""
+        if self.timeout is None:
+            return None
+        self.timeout.cancel()
+        left = self.timeout.when() - asyncio.get_running_loop().time()
+        self.timeout = None
+        return max(0.0, left)
 
     # What the program does
 
@@ -190,11 +211,14 @@ class Host:
         try:
             self.init.read_exits()
         except InitGone:
-            asyncio.get_running_loop().remove_reader(self.init.fileno())
             self.init_gone()
         self.take_exits()
 
     def init_gone(self) -> None:
+        self.take_exits()
+        asyncio.get_running_loop().remove_reader(self.init.fileno())
+        if self.status is None and self.sleep.begin():
+            return
         self.lost = self.status is None
         self.done.set()
 
@@ -215,9 +239,15 @@ class Host:
         if self.done.is_set() or self.cause:
             return
         self.cause = cause
-        self.ask_init("end", grace_s=GRACE_S)
+        self.ask_for_end()
+
+    def ask_for_end(self) -> None:
+        if not self.sleep.asleep:  # else when it wakes
+            self.ask_init("end", grace_s=GRACE_S)
 
     def ask_init(self, op: str, **fields) -> None:
+        if self.sleep.asleep:
+            raise ValueError("its workspace is asleep")
         try:
             self.init.request(op, pid=self.program.pid, **fields)
         except InitGone:
@@ -226,7 +256,9 @@ class Host:
 
     def watch_input(self, waiting: bool) -> None:
         loop = asyncio.get_running_loop()
-        if waiting and self.output_open:
+        if not self.output_open:
+            return
+        if waiting and not self.sleep.dozing:
             loop.add_writer(self.program.fd, lambda: self.keyboard.flush(self.program.fd))
         else:
             loop.remove_writer(self.program.fd)
@@ -241,7 +273,9 @@ class Host:
             raise ValueError("a terminal has 1 to 1000 columns and rows")
         if self.program is None:
             raise ValueError("it does not run")
-        fcntl.ioctl(self.program.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        self.size = (cols, rows)
+        if self.output_open:
+            fcntl.ioctl(self.program.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
         self.recorder.resized(cols, rows)
         self.wake()
 
@@ -287,6 +321,8 @@ class Host:
             self.ask_init("signal", signal=int(request["signal"]))
         elif op == "cancel":
             self.end("cancelled")
+        elif op in SLEEP_OPS:
+            self.sleep.answer(request)
         elif op != "status":
             raise ValueError(f"unknown operation {op!r}")
         program = self.program.pid if self.program else None
@@ -295,6 +331,7 @@ class Host:
             "total": self.recorder.total,
             "ended": self.finished.is_set(),
             "program_pid": program,
+            "asleep": self.sleep.asleep,
         }
 
     async def until_news(self, offset: int, sizes: int | None, seat: Seat) -> None:
@@ -342,6 +379,8 @@ class Host:
         oom_kills = cgroups.oom_kills(self.spec.address.oom_file) - self.oom_before
         if failure:
             reason = "not_started"
+        elif self.sleep.forgotten:
+            reason = "forgotten"
         elif self.cause:
             reason = self.cause
         elif oom_kills > 0 and (self.lost or self.status == -9):
@@ -354,16 +393,16 @@ class Host:
             signal=-self.status if self.status is not None and self.status < 0 else None,
             started_at=self.started_at,
             ended_at=now(),
-            seconds=round(time.monotonic() - self.clock, 3),
+            seconds=round(time.monotonic() - self.clock - self.sleep.seconds(), 3),
             output_bytes=self.recorder.total,
             truncated=self.recorder.truncated,
             oom_kills=max(0, oom_kills),
             leftovers=self.leftovers(),
-            error=failure or "",
+            error=failure or self.sleep.forgotten,
         )
 
     def leftovers(self) -> tuple[str, ...]:
-        if self.program is None or self.lost:
+        if self.program is None or self.lost or self.sleep.asleep:
             return ()
         try:
             found = self.init.request("processes")["processes"]

@@ -16,7 +16,7 @@ from workspaces.drivers import cgroups
 from workspaces.drivers.base import DriverError, Owner
 from workspaces.hosts import client
 from workspaces.models import Effect, Run, Runner, State, Workspace
-from workspaces.runner import watching
+from workspaces.runner import sleepers, watching
 
 logger = logging.getLogger("handrail.runner")
 EVERY = 15.0  # seconds: an orphan is resolved well within a minute
@@ -39,6 +39,7 @@ async def sweep(daemon):
     await daemon.thread(_rows_without_runs, daemon.row)
     for words in await _programs_without_effects(daemon):
         unclear.append(words)
+    await sleepers.sweep(daemon)
     await daemon.thread(_empty_groups, daemon.row)
     await daemon.thread(Runner.objects.filter(pk=daemon.row.pk).exclude(unclear=unclear).update, unclear=unclear)
 

@@ -95,6 +95,8 @@ async def _follow(job) -> dict:
     if end.reason == "not_started":
         return {"ok": False, "reason": end.words()}
     told = asdict(end) | {"words": end.words(), "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode()}
+    if end.reason == "forgotten":
+        return told | {"ok": False, "reason": f"{end.words()} It is not run again by itself."}
     if end.reason == "lost":
         return told | {"ok": False, "uncertain": True, "reason": f"{end.words()}. It is not run again by itself."}
     return told | {"ok": True}

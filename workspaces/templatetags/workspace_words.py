@@ -19,19 +19,20 @@ def workspace_state(workspace) -> str:
 
 @register.filter
 def command_words(command) -> str:
-    """How a command stands or ended. Comes with its effect."""
+    """How a command stands or ended. Comes with its effect and workspace."""
     phase = command.effect.phase
     if phase == Phase.UNCERTAIN:
         return "Unclear: nobody knows whether it ran"
     if phase != Phase.SETTLED:
         asked = " (asked to end)" if command.cancelled_at else ""
-        return {Phase.DUE: "Waiting for the runner"}.get(phase, "Running") + asked
+        goes_on = "Asleep" if phase == Phase.STARTED and command.workspace.state == State.PAUSED else "Running"
+        return {Phase.DUE: "Waiting for the runner"}.get(phase, goes_on) + asked
     if command.cancelled_at and command.exit_status != 0:
         return "Ended by a person"
     if command.signal:
         return f"Ended by signal {command.signal}"
     if command.exit_status is None:
-        return "Did not run"
+        return "Ended in its sleep" if "exit_status" in command.effect.outcome else "Did not run"
     return "Done" if command.exit_status == 0 else f"Failed with status {command.exit_status}"
 
 

@@ -18,6 +18,7 @@ QEMU's console is read here and its last words kept, so that a guest cannot fill
 import binascii
 import fcntl
 import os
+import select
 import selectors
 import signal
 import socket
@@ -32,6 +33,7 @@ from streams import RESET, Line, LineLost, Stream
 
 LOOK_AT_SIZES_S = 0.1
 CONSOLE_BYTES = 64 << 10
+HAND_OUT_S = 5.0
 HERE_ONLY = ("hold", "go", "sync", "dial", "serve")
 
 
@@ -42,12 +44,11 @@ class Bridge:
         self.clients = {}  # number → init.Client
         self.numbers = iter(range(1, 1 << 60))
         self.asked = {}  # message number → what to do with its answer
-        self.next_stream = 1
         self.terminals = {}  # stream → size as the guest knows it
         self.ready = False
         self.waiting = []  # clients that came before the guest was up
         self.printed = 0
-        self.line = Line(agent.detach(), self.selector, self.heard)
+        self.line = Line(agent.detach(), self.selector, self.heard, first=1)
 
     def run(self):
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -62,8 +63,9 @@ class Bridge:
             for key, mask in self.selector.select(LOOK_AT_SIZES_S if self.terminals else None):
                 self.guarded(key.data, mask)
             self.look_at_sizes()
-            for stream in [s for s in self.line.streams.values() if s.always_ready and s.reads and s.credit]:
-                self.guarded(stream.fetch)
+            if not self.line.quiet:
+                for stream in [s for s in self.line.streams.values() if s.always_ready and s.reads and s.credit]:
+                    self.guarded(stream.fetch)
             try:
                 self.line.flush()
             except LineLost:
@@ -72,6 +74,15 @@ class Bridge:
                 self.guarded(self.flush, number, client)
         while not self.qemu.ended():
             time.sleep(0.005)
+        self.hand_out()
+
+    def hand_out(self):
+        """What the guest has said goes to whom it is for, before we end: of a paused one it is not said again."""
+        until = time.monotonic() + HAND_OUT_S
+        for stream in list(self.line.streams.values()):
+            while stream.fd is not None and stream.inbox and (left := until - time.monotonic()) > 0:
+                select.select([], [stream.fd], [], left)
+                stream.pour()
 
     def guarded(self, step, *args):
         try:
@@ -231,13 +242,12 @@ class Bridge:
         if request.get("stdio") == "given" and request.get("op") == "start":
             given, client.fds = client.fds[:3], client.fds[3:]
             message["streams"] = [self.lend(fd, position) for position, fd in enumerate(given)]
-        elif request.get("stdio") == "pty":
+        elif request.get("stdio") == "pty":  # of a start, and of an adoption
             client.sizes[request.get("id")] = (request.get("cols", 80), request.get("rows", 24))
         self.line.message(message)
 
     def lend(self, fd, position):
-        number = self.next_stream
-        self.next_stream += 2
+        number = next(self.line.numbers)
         Stream(self.line, number, fd, reads=position == 0, writes=position > 0)
         return number
 
@@ -253,8 +263,7 @@ class Bridge:
                     os.close(fd)
 
         if op == "dial":
-            stream = self.next_stream
-            self.next_stream += 2
+            stream = next(self.line.numbers)
             mine, theirs = socket.socketpair()
 
             def connected(said):
@@ -271,7 +280,7 @@ class Bridge:
             self.ask({"op": "hold"}, answer)
             self.line.hold()  # what came behind it would be lost on the way
         elif op == "go":
-            self.line.held = False
+            self.line.go_on()
             self.ask({"op": "go"}, answer)
         else:
             self.ask({"op": op}, answer)

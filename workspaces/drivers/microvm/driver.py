@@ -101,7 +101,9 @@ class MicroVMDriver(Templates):
         env = AGENT_ENV | {"SHELL": "/bin/bash"} | dict(spec.env)
         oom_file = self._folder(spec.run_id) / "oom"
         oom_file.write_text("oom_kill 0\n")
-        return Address(socket="", oom_file=str(oom_file), env=env, cwd="/workspace", shell="/bin/bash")
+        kept = str(disks.memory_of(spec.workspace))
+        where = {"cwd": "/workspace", "shell": "/bin/bash", "memory_file": kept}
+        return Address(socket="", oom_file=str(oom_file), env=env, **where)
 
     def _limits_in_force(self, spec: RunSpec, by_cgroups: frozenset) -> frozenset:
         asked = {name for name in ("memory", "pids", "disk") if getattr(spec.limits, name) is not None}

@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 FORMAT = 1
 GUEST_FILES = (
     HERE / "guest" / "agent.py",
+    HERE / "guest" / "conversations.py",
     HERE / "streams.py",
     HERE.parent / "init.py",
 )

@@ -8,6 +8,7 @@ side send so many more bytes of it, so that one full stream never holds up the o
 """
 
 import collections
+import itertools
 import json
 import os
 import selectors
@@ -26,10 +27,14 @@ class LineLost(Exception):
 
 
 class Line:
-    """The one connection: frames in, frames out. `on_message(dict)` is called for each message."""
+    """The one connection: frames in, frames out. `on_message(dict)` is called for each message.
 
-    def __init__(self, fd, selector, on_message):
+    Streams that begin here have every second number, from `first` on.
+    """
+
+    def __init__(self, fd, selector, on_message, first):
         os.set_blocking(fd, False)
+        self.numbers = itertools.count(first, 2)
         self.fd = fd
         self.selector = selector
         self.on_message = on_message
@@ -37,6 +42,7 @@ class Line:
         self.outgoing = collections.deque()
         self.received = bytearray()
         self.held = False  # nothing may be sent now
+        self.quiet = False  # nothing new is read to be sent
         self.waiting = False  # for room on the line
         selector.register(fd, selectors.EVENT_READ, self.ready)
 
@@ -47,8 +53,19 @@ class Line:
         self.outgoing.append(HEAD.pack(kind, stream, len(payload)) + payload)
 
     def hold(self):
-        """Send nothing behind what waits now, until `held` is taken back."""
+        """Send nothing behind what waits now, until `go_on`."""
+        self.be_quiet(True)
         self.outgoing.append(None)
+
+    def go_on(self):
+        self.held = False
+        self.be_quiet(False)
+
+    def be_quiet(self, quiet):
+        """What is not read stays where it is: with the program, or with whoever types."""
+        self.quiet = quiet
+        for stream in self.streams.values():
+            stream.watch()
 
     def flush(self):
         """Send what the line takes; called at the end of each round of the loop."""
@@ -133,6 +150,7 @@ class Stream:
         self.taken = 0  # bytes written here and not yet credited
         self.ending = False  # the other side sends no more
         self.discarding = False
+        self.parked = False
         self.watched = 0
         self.always_ready = False  # a regular file: there is nothing to wait for
         line.streams[number] = self
@@ -141,8 +159,8 @@ class Stream:
 
     def watch(self):
         wanted = 0
-        if self.fd is not None:
-            if self.reads and (self.credit > 0 or self.discarding):
+        if self.fd is not None and not self.parked:
+            if self.reads and (self.discarding or (self.credit > 0 and not self.line.quiet)):
                 wanted |= selectors.EVENT_READ
             if self.inbox:
                 wanted |= selectors.EVENT_WRITE
@@ -241,9 +259,31 @@ class Stream:
                 pass
         self.watch()
 
+    def leave_line(self):
+        if self.line.streams.get(self.number) is self:  # another session has the host's numbers anew
+            del self.line.streams[self.number]
+
+    def park(self):
+        """The other side is gone and may come back: what the program prints and reads waits."""
+        self.leave_line()
+        self.parked = True
+        self.watch()
+
+    def go_on_as(self, number):
+        """Another twin, which knows nothing of what was before."""
+        self.number, self.parked = number, False
+        self.credit, self.taken, self.ending = WINDOW, 0, False
+        self.line.streams[number] = self
+        self.watch()
+
+    def discard(self):
+        """Nobody comes for it: the program goes on, and what it prints is read and thrown away."""
+        self.parked, self.on_reset = False, "discard"
+        self.reset()
+
     def reset(self):
         if self.on_reset == "discard" and self.reads and self.fd is not None:
-            self.line.streams.pop(self.number, None)
+            self.leave_line()
             self.discarding = True
             self.inbox.clear()
             self.watch()
@@ -251,7 +291,7 @@ class Stream:
             self.close()
 
     def close(self):
-        self.line.streams.pop(self.number, None)
+        self.leave_line()
         if self.fd is None:
             return
         if self.watched:

@@ -11,8 +11,8 @@ from dashboard.failpoints import failpoint
 from dashboard.keyring import Unreadable
 from workspaces import archives, lifecycle, network, places
 from workspaces.drivers.base import DriverError
-from workspaces.models import Run, State, Workspace
-from workspaces.runner import leaks, ports, programs
+from workspaces.models import Phase, Run, State, Workspace
+from workspaces.runner import leaks, ports, programs, sleepers
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.specs import spec_of
 from workspaces.store import StoreError
@@ -49,7 +49,8 @@ async def fall_asleep(job: Job, reason: str) -> str:
     owner, known = await job.owner(), job.effect.progress
     if owner is None or not await job.driver.alive(owner):
         if "owed" in known and not await job.driver.why_no_memory(spec_of(job.workspace, job.effect.pk)):
-            await end_run(job, reason, asleep=True)  # the runner died when all was kept
+            await sleepers.fall_asleep(job)  # the runner died when all was kept
+            await end_run(job, reason, asleep=True)
             return known["owed"]
         return await bring_down(job, reason)
     await programs.end_services(job, await job.open_run())
@@ -60,7 +61,10 @@ async def fall_asleep(job: Job, reason: str) -> str:
         owed = await end_snapshot(job, ports=await ports.of(job.driver, owner))
         await job.progress(owed=owed)
         failpoint("sleep.snapshot")
+        await sleepers.doze(job)
         await job.driver.pause(owner, spec_of(job.workspace, owner.run_id))
+        failpoint("sleep.kept")
+        await sleepers.fall_asleep(job)
     except DriverError as error:
         logger.warning("%s sleeps without its memory: %s", job.workspace.key, error)
         return await bring_down(job, reason)
@@ -68,9 +72,10 @@ async def fall_asleep(job: Job, reason: str) -> str:
     return owed
 
 
-async def forget_memory(job: Job):
+async def forget_memory(job: Job, why: str):
     """Of one that is asleep: its programs will never go on, and nobody takes what they were given."""
     await job.driver.discard_memory(spec_of(job.workspace, job.effect.pk))
+    await sleepers.forget(job, why)
     await job.thread(network.revoke_run_tokens, job.workspace.pk)
 
 
@@ -131,13 +136,13 @@ class _Down(Kind):
 
     async def perform(self, job):
         workspace = await job.refresh()
-        if workspace.state == self.state or _used_since(job):
+        if workspace.state == self.state or (job.effect.phase != Phase.STARTED and _used_since(job)):
             return {"ok": True, "already": True}
         if workspace.state not in self.before:
             return {"ok": False, "reason": f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}."}
         await job.started()
         if workspace.state == State.PAUSED:  # nothing runs, and the snapshot is there or owed already
-            await forget_memory(job)
+            await forget_memory(job, "the workspace was stopped meanwhile.")
             return {"ok": True, "owed": workspace.owed}
         return {"ok": True, "owed": await self.end(job)}
 
@@ -228,7 +233,7 @@ class Trash(Kind):
         await job.started()
         if workspace.state == State.READY:
             return {"ok": True, "owed": await bring_down(job, "deleted")}
-        await forget_memory(job)
+        await forget_memory(job, "the workspace went to the trash meanwhile.")
         return {"ok": True, "owed": await end_snapshot(job) if workspace.owed else ""}
 
     def finish(self, job, outcome):

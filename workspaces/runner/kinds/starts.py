@@ -13,7 +13,7 @@ from dashboard.problems import Problem
 from workspaces import capacity, isolation, lifecycle, network, places, secrets, sources, uploads
 from workspaces.drivers.base import DriverError
 from workspaces.models import Run, Runner, Snapshot, State, Workspace
-from workspaces.runner import programs, roots, snapshots
+from workspaces.runner import programs, roots, sleepers, snapshots
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.specs import spec_of, uid_of
 from workspaces.store import Cancelled, StoreError, import_archive
@@ -52,6 +52,11 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
     failpoint("up.started")
     await job.daemon.network.open_for_run(run, owner, job.workspace)
     if job.driver.capabilities.memory:
+        if run.cold:
+            await sleepers.forget(job, f"the workspace was booted anew. {run.why_cold}")
+        else:
+            await sleepers.wake(job, run, owner.address)
+            failpoint("up.woken")
         await job.driver.thaw(owner)
     await job.thread(_up, run)
     job.daemon.warm(job.driver, spec)

@@ -1,12 +1,13 @@
 """The first program of a microVM: mounts, starts the Run's init, and carries what the bridge on the host asks for.
 
-A program of its own: standard library only, any Python from 3.9. `init.py` and `streams.py` lie beside it. It runs as
-root of the guest; the workspace's programs run under the same `init.py` as in every other driver, as the agent's user,
-in a pid namespace of their own. Until `configure` the guest belongs to nobody, which is what a warm template is.
+A program of its own: standard library only, any Python from 3.9. `init.py` and its other modules lie beside it. It
+runs as root of the guest; the workspace's programs run under the same `init.py` as in every other driver, as the
+agent's user, in a pid namespace of their own. Until `configure` the guest belongs to nobody, which is what a warm
+template is.
 
 Messages from the host (the answer carries the same `n`):
 
-  hello      session                → {protocol, configured}; what a former session left goes on, its output unread
+  hello      session                → {protocol, configured}; programs of a former session wait, see conversations.py
   configure  hostname, machine_id, uid, disks, hosts, ports, pids, + what wake has → {init}
   wake       time_ns, entropy       step the clock, renew the pool
   hold, go                          say `held` as the last thing and keep silent until `go` or another `hello`
@@ -19,7 +20,6 @@ Messages from the host (the answer carries the same `n`):
 import base64
 import ctypes
 import fcntl
-import json
 import os
 import select
 import selectors
@@ -35,6 +35,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 import init  # noqa: E402
+from conversations import Conversations  # noqa: E402
 from streams import Line, LineLost, Stream  # noqa: E402
 
 PROTOCOL = 1
@@ -64,29 +65,15 @@ def mount(source, target, kind=None, flags=0, data=None):
     check(libc.mount(*arguments), f"mount {target}")
 
 
-class Conversation:
-    """One client of the host and its connection to the init."""
-
-    def __init__(self, number):
-        self.number = number
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        self.sock.connect(INIT_SOCKET)
-        self.received = bytearray()
-        self.fds = []
-        self.running = 0  # programs that were started here and have not ended
-        self.orphan = False
-
-
 class Agent:
     def __init__(self, port):
         self.selector = selectors.DefaultSelector()
-        self.line = Line(port, self.selector, self.heard)
-        self.conversations = {}
+        self.line = Line(port, self.selector, self.heard, first=2)
+        self.conversations = Conversations(self.line, self.selector, INIT_SOCKET)
         self.listeners = []
         self.session = None
         self.configured = None
         self.init_pid = None
-        self.next_stream = 2  # ours are even, the host's odd
         self.server = None
 
     def run(self):
@@ -141,23 +128,9 @@ class Agent:
     def op_hello(self, message):
         if message["session"] != self.session:
             self.session = message["session"]
-            self.orphan_all()
-        self.line.held = False
+            self.conversations.part()
+        self.line.go_on()
         return {"protocol": PROTOCOL, "configured": self.configured is not None}
-
-    def orphan_all(self):
-        """The host's ends of everything are gone: programs go on, and what they print is read and thrown away."""
-        for stream in list(self.line.streams.values()):
-            if stream.half:
-                stream.close()
-            else:
-                stream.on_reset = "discard"
-                stream.reset()
-        self.line.outgoing.clear()
-        for conversation in list(self.conversations.values()):
-            conversation.orphan = True
-            self.let_go(conversation)
-        self.conversations = {}
 
     def op_configure(self, message):
         if self.configured is not None:
@@ -192,6 +165,7 @@ class Agent:
 
     def op_hold(self, message):
         os.sync()
+        self.line.be_quiet(True)
         self.line.message({"n": message["n"], "held": True})
         # Whatever waits goes out first, whole: the host reads until it sees `held`.
         os.set_blocking(self.line.fd, True)
@@ -203,94 +177,18 @@ class Agent:
         message["n"] = None  # it has its answer
 
     def op_go(self, message):
-        self.line.held = False
+        self.line.go_on()
 
     # The init
 
     def op_open(self, message):
-        conversation = self.conversations[message["c"]] = Conversation(message["c"])
-        self.selector.register(conversation.sock, selectors.EVENT_READ, lambda _mask: self.from_init(conversation))
+        self.conversations.open(message["c"])
 
     def op_close(self, message):
-        conversation = self.conversations.pop(message["c"], None)
-        if conversation is not None:
-            self.drop(conversation)
+        self.conversations.close(message["c"])
 
     def op_request(self, message):
-        conversation = self.conversations.get(message["c"])
-        if conversation is None:
-            return
-        body = json.dumps(message["request"]).encode()
-        fds = [self.given(number, position) for position, number in enumerate(message.get("streams", ()))]
-        try:
-            conversation.sock.setblocking(True)
-            socket.send_fds(conversation.sock, [struct.pack(">I", len(body)) + body], fds)
-        finally:
-            for fd in fds:
-                os.close(fd)
-
-    def given(self, number, position):
-        """A pipe that stands for a descriptor of the host: the program's end."""
-        read_end, write_end = os.pipe2(os.O_CLOEXEC)
-        for fd in (read_end, write_end):
-            os.fchown(fd, self.configured["uid"], -1)
-        mine, theirs = (write_end, read_end) if position == 0 else (read_end, write_end)
-        Stream(self.line, number, mine, reads=position > 0, writes=position == 0)
-        return theirs
-
-    def from_init(self, conversation):
-        data, fds, _flags, _address = socket.recv_fds(conversation.sock, 1 << 16, 16)
-        conversation.fds += fds
-        if not data:
-            self.conversations.pop(conversation.number, None)
-            self.drop(conversation)
-            self.line.message({"gone": conversation.number})
-            return
-        conversation.received += data
-        while len(conversation.received) >= 4:
-            (length,) = struct.unpack_from(">I", conversation.received)
-            if len(conversation.received) < 4 + length:
-                return
-            frame = json.loads(bytes(conversation.received[4 : 4 + length]))
-            del conversation.received[: 4 + length]
-            self.pass_on(conversation, frame)
-
-    def pass_on(self, conversation, frame):
-        streams = []
-        for _ in range(frame.get("fds", 0)):
-            fd = conversation.fds.pop(0)
-            if conversation.orphan:
-                os.close(fd)
-                continue
-            terminal = os.isatty(fd)
-            streams.append([self.next_stream, "pty" if terminal else "pipe"])
-            Stream(self.line, self.next_stream, fd, reads=True, writes=terminal,
-                   on_reset="close" if terminal else "discard")  # fmt: skip
-            self.next_stream += 2
-        if "pid" in frame and "id" in frame:
-            conversation.running += 1
-        message = {"c": conversation.number, "frame": frame, "streams": streams}
-        if frame.get("event") == "exit":
-            conversation.running -= 1
-            if frame["status"] == -signal.SIGKILL:
-                message["oom_kills"] = oom_kills()
-        if conversation.orphan:
-            self.let_go(conversation)
-        else:
-            self.line.message(message)
-
-    def let_go(self, conversation):
-        # As long as one of its programs runs, the init must not think that nobody wants it any more.
-        if conversation.running <= 0:
-            self.drop(conversation)
-
-    def drop(self, conversation):
-        if conversation.sock.fileno() >= 0:
-            self.selector.unregister(conversation.sock)
-            conversation.sock.close()
-        for fd in conversation.fds:
-            os.close(fd)
-        conversation.fds = []
+        self.conversations.request(message["c"], message["request"], message.get("streams", ()), self.configured["uid"])
 
     def op_resize(self, message):
         stream = self.line.streams.get(message["stream"])
@@ -306,8 +204,7 @@ class Agent:
 
         def accept(_mask):
             connection, _ = listener.accept()
-            stream = self.next_stream
-            self.next_stream += 2
+            stream = next(self.line.numbers)
             Stream(self.line, stream, connection.detach(), reads=True, writes=True, half=True)
             self.line.message({"accepted": stream, "to": name})
 
@@ -437,11 +334,6 @@ def become_init(listener, group, uid):
     sys.argv = ["init.py", str(listener.detach()), str(lock)]
     init.main()
     os._exit(0)
-
-
-def oom_kills():
-    with open("/proc/vmstat") as file:
-        return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
 
 
 def find_port(name):

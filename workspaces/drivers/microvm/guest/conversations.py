@@ -1,0 +1,213 @@
+"""Conversations of clients on the host with the init of this guest, carried frame by frame.
+
+They outlive a pause: the guest goes on from its memory, the clients' connections are gone. What a program prints then
+waits, with its end, until its host process comes over a new connection and adopts it, which is one request more than
+`init.py` has:
+
+  adopt  pid, stdio (pty | pipe), cols, rows  → pid, and one fd as for `start`, unless its output has ended
+
+`thaw` says that the programs are to go on: what nobody has adopted until then goes on unheard.
+"""
+
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+
+from streams import Stream
+
+
+class Conversation:
+    """One client of the host and its connection to the init."""
+
+    def __init__(self, number, address):
+        self.number = number
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self.sock.connect(address)
+        self.received = bytearray()
+        self.fds = []
+        self.programs = {}  # pid → its streams, of those that were started here and have not ended
+        self.waiting = False  # for its client to come back
+        self.missed = []  # ends meanwhile
+        self.orphan = False  # it never will
+
+
+class Conversations:
+    def __init__(self, line, selector, address):
+        self.line, self.selector, self.address = line, selector, address
+        self.known = {}  # number → Conversation
+        self.waiting = []
+        self.oom_before = 0
+
+    def open(self, number):
+        conversation = self.known[number] = Conversation(number, self.address)
+        self.selector.register(conversation.sock, selectors.EVENT_READ, lambda _mask: self.from_init(conversation))
+
+    def close(self, number):
+        conversation = self.known.pop(number, None)
+        if conversation is not None:
+            self.drop(conversation)
+
+    def request(self, number, request, streams, uid):
+        conversation = self.known.get(number)
+        if conversation is None:
+            return
+        if request.get("op") == "adopt":
+            self.adopt(conversation, request)
+            return
+        if request.get("op") == "thaw":
+            self.forsake()
+        body = json.dumps(request).encode()
+        fds = [self.given(stream, position, uid) for position, stream in enumerate(streams)]
+        try:
+            conversation.sock.setblocking(True)
+            socket.send_fds(conversation.sock, [struct.pack(">I", len(body)) + body], fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def given(self, number, position, uid):
+        """A pipe that stands for a descriptor of the host: the program's end."""
+        read_end, write_end = os.pipe2(os.O_CLOEXEC)
+        for fd in (read_end, write_end):
+            os.fchown(fd, uid, -1)
+        mine, theirs = (write_end, read_end) if position == 0 else (read_end, write_end)
+        Stream(self.line, number, mine, reads=position > 0, writes=position == 0)
+        return theirs
+
+    # From the init
+
+    def from_init(self, conversation):
+        data, fds, _flags, _address = socket.recv_fds(conversation.sock, 1 << 16, 16)
+        conversation.fds += fds
+        if not data:
+            if self.known.get(conversation.number) is conversation:
+                del self.known[conversation.number]
+                self.line.message({"gone": conversation.number})
+            self.drop(conversation)
+            return
+        conversation.received += data
+        while len(conversation.received) >= 4:
+            (length,) = struct.unpack_from(">I", conversation.received)
+            if len(conversation.received) < 4 + length:
+                return
+            frame = json.loads(bytes(conversation.received[4 : 4 + length]))
+            del conversation.received[: 4 + length]
+            self.pass_on(conversation, frame)
+
+    def pass_on(self, conversation, frame):
+        fds = [conversation.fds.pop(0) for _ in range(frame.get("fds", 0))]
+        if "pid" in frame and "id" in frame:
+            streams = conversation.programs[frame["pid"]] = [self.stream_of(fd) for fd in fds]
+            if conversation.orphan or conversation.waiting:
+                self.unheard(streams)  # its client never got to know of it
+            fds = []
+        else:
+            streams = []
+        for fd in fds:
+            os.close(fd)
+        if frame.get("event") == "exit":
+            self.ended(conversation, frame)
+        elif conversation.orphan:
+            self.let_go(conversation)
+        elif not conversation.waiting:
+            self.say(conversation, frame, streams)
+
+    def stream_of(self, fd):
+        terminal = os.isatty(fd)
+        how = {"writes": terminal, "on_reset": "close" if terminal else "discard"}
+        return Stream(self.line, next(self.line.numbers), fd, reads=True, **how)
+
+    def ended(self, conversation, frame):
+        if conversation.waiting:
+            conversation.missed.append(frame)
+            return
+        conversation.programs.pop(frame["pid"], None)
+        if conversation.orphan:
+            self.let_go(conversation)
+            return
+        self.say(conversation, frame)
+
+    def say(self, conversation, frame, streams=()):
+        message = {"c": conversation.number, "frame": frame, "streams": [_named(stream) for stream in streams]}
+        if frame.get("event") == "exit" and frame["status"] == -signal.SIGKILL:
+            message["oom_kills"] = oom_kills() - self.oom_before
+        self.line.message(message)
+
+    # Between two sessions
+
+    def part(self):
+        """The host's ends of everything are gone. Programs that have a client may be adopted; the rest is unheard."""
+        self.oom_before = oom_kills()  # each session counts its own
+        clients = [c for c in self.waiting + list(self.known.values()) if c.programs]
+        parked = {s.number for c in clients for of_one in c.programs.values() for s in of_one if s.fd is not None}
+        for stream in list(self.line.streams.values()):
+            if stream.number in parked:
+                stream.park()
+            elif stream.half:
+                stream.close()
+            else:
+                stream.discard()
+        self.line.outgoing.clear()
+        for conversation in self.known.values():
+            conversation.waiting = bool(conversation.programs)
+            if not conversation.waiting:
+                self.drop(conversation)
+        self.waiting, self.known = clients, {}
+
+    def adopt(self, client, request):
+        pid = request["pid"]
+        found = next((c for c in self.waiting if pid in c.programs), None)
+        if found is None:
+            refused = {"id": request["id"], "error": "no program of before the pause has this number", "fds": 0}
+            self.say(client, refused)
+            return
+        self.waiting.remove(found)
+        self.known[client.number], found.number = found, client.number
+        self.drop(client)
+        streams = [stream for stream in found.programs[pid] if stream.fd is not None]
+        for stream in streams:
+            stream.go_on_as(next(self.line.numbers))
+        found.waiting, missed, found.missed = False, found.missed, []
+        self.say(found, {"id": request["id"], "pid": pid, "fds": len(streams)}, streams)
+        for frame in missed:
+            self.ended(found, frame)
+
+    def forsake(self):
+        for conversation in self.waiting:
+            conversation.waiting, conversation.orphan = False, True
+            for streams in conversation.programs.values():
+                self.unheard(streams)
+            for frame in conversation.missed:
+                conversation.programs.pop(frame["pid"], None)
+            self.let_go(conversation)
+        self.waiting = []
+
+    def unheard(self, streams):
+        for stream in streams:
+            if stream.fd is not None:
+                stream.discard()
+
+    def let_go(self, conversation):
+        # As long as one of its programs runs, the init must not think that nobody wants it any more.
+        if not conversation.programs:
+            self.drop(conversation)
+
+    def drop(self, conversation):
+        if conversation.sock.fileno() >= 0:
+            self.selector.unregister(conversation.sock)
+            conversation.sock.close()
+        for fd in conversation.fds:
+            os.close(fd)
+        conversation.fds = []
+
+
+def _named(stream):
+    return [stream.number, "pty" if os.isatty(stream.fd) else "pipe"]
+
+
+def oom_kills():
+    with open("/proc/vmstat") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
