@@ -1,7 +1,6 @@
 """Snapshots as archives that are ready to be fetched: written by the runner with progress, kept for an hour."""
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from django.conf import settings
 
 from dashboard.keys import make_private
 from dashboard.models import Actor
-from workspaces import effects, history, lifecycle
+from workspaces import effects, history, lifecycle, places
 from workspaces.models import Effect, Snapshot
 
 KEPT_SECONDS = 3600
@@ -27,9 +26,9 @@ def _path(snapshot: Snapshot) -> Path:
 
 def ask(snapshot: Snapshot, *, by: Actor) -> Effect:
     """Have the runner write it; the effect under way, if somebody has asked already."""
-    under_way = Effect.objects.open().filter(workspace=snapshot.workspace, kind=KIND, cancelled_at=None)
-    if found := under_way.filter(args__number=snapshot.number).first():
-        return found
+    for effect in Effect.objects.open().filter(workspace=snapshot.workspace, kind=KIND, cancelled_at=None):
+        if effect.args["number"] == snapshot.number:
+            return effect
     return effects.submit(KIND, workspace=snapshot.workspace, by=by, args={"number": snapshot.number})
 
 
@@ -41,6 +40,8 @@ def write(snapshot: Snapshot, watch: dict) -> int:
     try:
         with open(fresh, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
             history.store_of(snapshot.workspace).archive(snapshot.tree_hex, out, **watch)
+            out.flush()
+            os.fsync(out.fileno())  # whoever finds it takes it for whole
         fresh.rename(path)
     finally:
         fresh.unlink(missing_ok=True)
@@ -64,6 +65,4 @@ def _pieces(file) -> Iterator[bytes]:
 
 def sweep():
     """Drop those whose hour is over, and what was cut off in the middle."""
-    for path in (settings.HANDRAIL_HOME / "archives").glob("*/*"):
-        if path.stat().st_mtime < time.time() - KEPT_SECONDS:
-            path.unlink(missing_ok=True)
+    places.drop_older(settings.HANDRAIL_HOME / "archives", KEPT_SECONDS)

@@ -1,5 +1,7 @@
 """Where things lie under HANDRAIL_HOME. Only the runner writes there."""
 
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -38,3 +40,11 @@ def make_folders(workspace) -> Path:
 def runtime() -> Path:
     """Sockets and heartbeats, in a short path; theirs alone who run Handrail."""
     return make_private(settings.HANDRAIL_RUNTIME)
+
+
+def drop_older(folder: Path, seconds: float):
+    """Remove the files in the folders of this folder that nobody has written to for so long."""
+    for path in folder.glob("*/*"):
+        with suppress(FileNotFoundError):  # another one was quicker, or it was just given its name
+            if path.stat().st_mtime < time.time() - seconds:
+                path.unlink()

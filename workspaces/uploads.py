@@ -9,6 +9,7 @@ from django.conf import settings
 
 from dashboard.keys import make_private
 from dashboard.problems import Problem, invalid
+from workspaces import places
 from workspaces.store import Limits
 
 KEPT_SECONDS = 3600
@@ -54,6 +55,4 @@ def find(team_id, upload: str) -> Path:
 
 def sweep():
     """Drop those whose hour is over, and what was cut off in the middle."""
-    for path in (settings.HANDRAIL_HOME / "uploads").glob("*/*"):
-        if path.stat().st_mtime < time.time() - 2 * KEPT_SECONDS:
-            path.unlink(missing_ok=True)
+    places.drop_older(settings.HANDRAIL_HOME / "uploads", 2 * KEPT_SECONDS)

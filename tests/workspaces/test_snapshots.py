@@ -9,6 +9,7 @@ import pytest
 import zstandard
 
 from tests.drivers.runs import IMAGES, why_not
+from tests.workspaces.test_life import until as until_there
 from tests.workspaces.test_stopping import Browser, until
 
 
@@ -195,13 +196,20 @@ def test_an_archive_holds_the_files(desk, key, tmp_path):
     assert {name.removeprefix("./").rstrip("/") for name in listed} >= {"a", "d", "d/b", "link"}
 
 
-def test_an_archive_is_made_ready_with_progress_and_then_sent_as_it_is(desk, key):
+def test_an_archive_is_made_ready_with_progress_and_then_sent_as_it_is_for_an_hour(desk, key, product):
     at = f"/workspaces/{key}/snapshots/1/archive"
     asked = desk.post(at, expect=202).json
     assert (asked["kind"], asked["asked_to_stop"]) == ("archive", False)
     made = desk.move(key, asked["id"])
     assert made["outcome"]["ok"], made
-    assert len(desk.get(at).body) == made["outcome"]["bytes"]
+    whole = desk.get(at).body
+    assert len(whole) == made["outcome"]["bytes"]
+    [ready] = [path for path in product.home.glob("archives/*/*.tar.zst") if path.read_bytes() == whole]
+    ready.write_bytes(b"what is ready")
+    assert desk.get(at).body == b"what is ready"
+    os.utime(ready, (time.time() - 3700,) * 2)
+    until_there(lambda: not ready.exists())
+    assert desk.get(at).body == whole
     assert made["id"] in [one["id"] for one in desk.get(f"/workspaces/{key}/moves").json["moves"]]
     desk.post(f"/workspaces/{key}/moves/{made['id']}/stop", expect=409)  # it is over
     desk.post(f"/workspaces/{key}/snapshots/99/archive", expect=404)
