@@ -3,20 +3,30 @@
 One product goes through it once, with a workspace of each driver; the tests look at what was seen of each.
 """
 
+import fcntl
 import os
 import shutil
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from django.core.management import call_command
+from django.db import connection
 
+from dashboard import clock
+from dashboard.management.commands import down
+from dashboard.models import Team
 from tests.drivers.runs import IMAGES, NOBODY, OPTIONS, why_not
 from tests.product import Product
 from tests.workspaces.conftest import Desk
 from tests.workspaces.test_life import until
 from workspaces.drivers.base import Owner, start_time
+from workspaces.models import Effect, Environment, Phase, Runner, State, Workspace
 
 DRIVERS = ("sandbox", "folder", "docker", "microvm")
 
@@ -162,3 +172,26 @@ def test_without_anybody_who_could_stop_it_that_is_said_and_done_at_the_next_sta
     key = told.seen["sandbox"].key
     assert (told.alone.returncode, told.alone.stdout) == (1, "")
     assert f"{key}: no answer; is `make up` running? It is stopped as soon as it is." in told.alone.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_runner_that_is_too_busy_for_its_heart_is_waited_for(settings, tmp_path, monkeypatch, capsys):
+    settings.HANDRAIL_HOME = tmp_path
+    monkeypatch.setattr(down, "LOOK", 0.2)
+    team = Team.objects.create(slug="main", name="Main")
+    runner = Runner.objects.create(host=settings.HANDRAIL_HOST_NAME, heartbeat_at=clock.now() - timedelta(minutes=2))
+    environment = Environment.objects.create(team=team, name="default")
+    Workspace.objects.create(team=team, key="up", environment=environment, state=State.READY, runner=runner)
+
+    def carry_out():
+        until(Effect.objects.exists)
+        time.sleep(1)
+        Effect.objects.update(phase=Phase.SETTLED, outcome={"ok": True, "owed": ""})
+        connection.close()
+
+    with (tmp_path / "runner.lock").open("w") as lock, ThreadPoolExecutor(1) as busy:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        carried_out = busy.submit(carry_out)
+        call_command("down")
+        carried_out.result()
+    assert capsys.readouterr().out == "up: stopped\n"

@@ -59,7 +59,7 @@ class Command(BaseCommand):
 
 
 def _is_away(runner: Runner | None) -> bool:
-    """Nobody carries out what this runner is asked."""
-    if runner is None or runner.is_silent:
-        return True
-    return runner.host == settings.HANDRAIL_HOST_NAME and not held(settings.HANDRAIL_HOME / "runner.lock")
+    """Nobody carries out what this runner is asked. Of ours its lock tells, also when it is too busy for its heart."""
+    if runner is not None and runner.host == settings.HANDRAIL_HOST_NAME:
+        return not held(settings.HANDRAIL_HOME / "runner.lock")
+    return runner is None or runner.is_silent
