@@ -148,7 +148,12 @@ def test_a_path_relative_to_cwd_and_one_from_the_root_are_the_same_file(desk):
     ],
 )
 def test_what_the_broker_cannot_carry_out_is_refused(desk, tool, arguments, more):
+    def known():
+        return [row["id"] for row in desk.ok("GET", f"{ACTIONS}?workspace={desk.key}&limit=200")["actions"]]
+
+    before = known()
     desk.ask(tool, arguments, expect=422, **more)
+    assert known() == before
 
 
 def test_a_link_out_of_the_workspace_is_not_followed(desk):

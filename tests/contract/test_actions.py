@@ -64,6 +64,7 @@ def test_the_broker_carries_out_bash_write_and_edit_only(agent, place, tool):
 
 
 def test_the_broker_needs_a_workspace_and_a_path_inside(agent, place):
+    before = agent.get("/actions?limit=200").json["actions"]
     agent.post("/actions", {"tool": "Bash", "arguments": {"command": "ls"}, "mode": "broker"}, 422)
     outside = {"file_path": "/etc/passwd", "content": "x"}
     agent.post("/actions", {"tool": "Write", "arguments": outside, "mode": "broker", "workspace": place}, 422)
@@ -73,6 +74,7 @@ def test_the_broker_needs_a_workspace_and_a_path_inside(agent, place):
         422,
     )
     agent.post("/actions", {"tool": "Bash", "arguments": {"command": "ls"}, "workspace": "no-such"}, 404)
+    assert [row["id"] for row in agent.get("/actions?limit=200").json["actions"]] == [row["id"] for row in before]
 
 
 def test_a_wait_ends_when_it_is_decided(agent, reviewer, asked):

@@ -121,7 +121,9 @@ def test_a_stopped_workspace_does_not(desk):
     ],
 )
 def test_wishes_that_are_refused(desk, key, wish):
+    before = desk.get(f"/workspaces/{key}/commands").json
     desk.post(f"/workspaces/{key}/commands", wish, expect=422)
+    assert desk.get(f"/workspaces/{key}/commands").json == before
 
 
 def test_a_command_that_is_not_utf8_is_refused_and_nothing_runs(desk, key):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.workspaces.test_life import until
+
 
 def test_an_empty_one_is_ready_with_a_first_snapshot(desk):
     made = desk.create()
@@ -99,6 +101,7 @@ def test_addresses_that_are_refused(desk, address):
 
 def test_a_ref_that_is_an_option_is_refused(desk, repository):
     desk.post("/workspaces", {"key": "refused-ref", "source": {"git": str(repository[0]), "ref": "-x"}}, expect=422)
+    desk.get("/workspaces/refused-ref", expect=404)
 
 
 def test_the_same_key_again_is_the_same_workspace(desk):
@@ -126,19 +129,14 @@ def test_a_deleted_key_is_in_the_trash_unless_a_fresh_one_is_asked_for(desk, lea
     desk.run(made["key"], "echo old > file")
     lead = type(desk)(desk.product, lead_token)
     lead.call("DELETE", f"/workspaces/{made['key']}", expect=202)
-    for _ in range(100):
-        answer = desk.product.get(f"/api/v1/workspaces/{made['key']}", desk.token)
-        if answer.status == 404:
-            break
+    until(lambda: desk.get(f"/workspaces/{made['key']}", expect=None).status == 404)
     told = desk.post("/workspaces", {"key": made["key"]}, expect=409).json
     assert told["in_trash_until"]
     lead.post(f"/workspaces/{made['key']}/untrash", expect=202)
     assert desk.get(f"/workspaces/{made['key']}").json["state"] == "stopped"
     assert desk.get(f"/workspaces/{made['key']}/files/file").body == b"old\n"
     lead.call("DELETE", f"/workspaces/{made['key']}", expect=202)
-    for _ in range(100):
-        if desk.product.get(f"/api/v1/workspaces/{made['key']}", desk.token).status == 404:
-            break
+    until(lambda: desk.get(f"/workspaces/{made['key']}", expect=None).status == 404)
     fresh = desk.create(made["key"], fresh=True)
     assert fresh["head_snapshot"] == 1
     assert desk.get(f"/workspaces/{made['key']}/files/").json["entries"] == []

@@ -75,10 +75,13 @@ def test_a_fifo_does_not_hang_the_reader(desk, key):
 
 
 def test_a_person_without_the_role_may_read_but_not_write(desk, key, product):
+    desk.call("PUT", f"/workspaces/{key}/files/kept", b"kept", 201)
+    before = desk.get(f"/workspaces/{key}/files/").json
     viewer = type(desk)(product, product.person_token("viewer-of-files", "viewer"))
-    viewer.get(f"/workspaces/{key}/files/")
+    assert viewer.get(f"/workspaces/{key}/files/").json == before
     viewer.call("PUT", f"/workspaces/{key}/files/x", b"x", 403)
-    viewer.call("DELETE", f"/workspaces/{key}/files/run.sh", None, 403)
+    viewer.call("DELETE", f"/workspaces/{key}/files/kept", None, 403)
     stranger = type(desk)(product, product.agent_token("stranger", team="elsewhere"))
     stranger.get(f"/workspaces/{key}/files/", expect=404)
     stranger.call("PUT", f"/workspaces/{key}/files/x", b"x", 404)
+    assert desk.get(f"/workspaces/{key}/files/").json == before

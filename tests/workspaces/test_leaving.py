@@ -55,6 +55,9 @@ def test_branches_and_workspaces_that_cannot_be_pushed(desk, repository):
         desk.post(f"/workspaces/{key}/push", {"branch": branch}, expect=422)
     empty = desk.create()["key"]
     desk.post(f"/workspaces/{empty}/push", {"branch": "x"}, expect=409)
+    for one in (key, empty):
+        assert "push" not in [move["kind"] for move in desk.get(f"/workspaces/{one}/moves").json["moves"]]
+        assert desk.get(f"/actions?workspace={one}").json["actions"] == []
 
 
 def _branch(path, name) -> str:

@@ -73,7 +73,11 @@ def test_uploads_that_are_none(desk, product):
     foreign = type(desk)(product, product.agent_token("thief", team="thieves"))
     foreign.post("/workspaces", {"key": "stolen", "source": {"upload": sent.json["id"]}}, expect=422)
     viewer = type(desk)(product, product.person_token("viewer-of-uploads", "viewer"))
+    kept = set(product.home.glob("uploads/*/*"))
     viewer.post("/uploads", tar_of(("a", b"1")), expect=403)
+    assert set(product.home.glob("uploads/*/*")) == kept
+    desk.get("/workspaces/no-upload", expect=404)
+    foreign.get("/workspaces/stolen", expect=404)
 
 
 def test_push_sends_a_folder_without_what_is_ignored(product, desk, tmp_path):
