@@ -164,3 +164,22 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def test_a_start_without_the_key_ring_says_so_and_leaves_nothing_that_runs(desk, product):
+    key = desk.create()["key"]
+    desk.post(f"/workspaces/{key}/stop", expect=202)
+    desk.settled(key)
+    ring = product.home / "keys" / "ring"
+    ring.chmod(0o640)  # nobody knows who has read it
+    try:
+        desk.post(f"/workspaces/{key}/resume", expect=202)
+        asleep = desk.settled(key)
+    finally:
+        ring.chmod(0o600)
+    assert (asleep["state"], asleep["reason"].startswith("Its secrets cannot be read. ")) == ("stopped", True), asleep
+    [ran, *_] = desk.get(f"/workspaces/{key}/runs").json["runs"]
+    assert ran["ended_at"] is not None
+    assert not (product.home / "runs" / ran["id"]).exists()
+    desk.post(f"/workspaces/{key}/resume", expect=202)
+    assert desk.settled(key)["state"] == "ready"

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from dashboard import clock
 from dashboard.failpoints import failpoint
+from dashboard.keyring import Unreadable
 from dashboard.problems import Problem
 from workspaces import capacity, isolation, lifecycle, network, places, secrets, sources, uploads
 from workspaces.drivers.base import DriverError
@@ -43,7 +44,7 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
         await job.driver.prepare(spec)
         owner = await _start(job, spec, run)
         await job.thread(_started, run, owner)
-        await job.thread(network.make_run_token, job.workspace, run)  # before any program of it can move
+        await job.thread(_make_token, job.workspace, run)  # before any program of it can move
         if first is not None and in_guest:
             await first()
     except (DriverError, StoreError, Problem):
@@ -113,6 +114,13 @@ def _started(run, owner):
     names = ("host", "boot_id", "pid", "start_time", "image", "began")
     run.owner = {name: getattr(owner, name) for name in names}
     run.save(update_fields=["owner", "cold"])
+
+
+def _make_token(workspace, run):
+    try:
+        network.make_run_token(workspace, run)
+    except Unreadable as error:
+        raise DriverError(f"Its secrets cannot be read. {error}") from error
 
 
 def _up(run):
