@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -399,6 +400,7 @@ def test_all_of_this_holds_for_an_ordinary_user(ground, ordinary_user):
         cwd=Path(__file__).parents[2],
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert int(re.search(r"(\d+) passed", outcome.stdout).group(1)) > 50, outcome.stdout  # of those it can have
 
 
 def spec_of(name, ground, run_id, tree, home, uid, image):
