@@ -236,7 +236,9 @@ class Bare:
         self.agent.sendall(HEAD.pack(MESSAGE, 0, len(message)) + message)
         got = b""
         while len(got) < HEAD.size or len(got) < HEAD.size + HEAD.unpack_from(got)[2]:
-            got += self.agent.recv(65536)
+            said = self.agent.recv(65536)
+            assert said, "the guest driven by hand has ended"
+            got += said
         said = json.loads(got[HEAD.size :])
         assert "error" not in said, said
 
@@ -274,7 +276,8 @@ class Bare:
 
 
 async def moved(client):
-    while (await client.execute("query-migrate")).get("status") != "completed":
+    while (status := (await client.execute("query-migrate")).get("status")) != "completed":
+        assert status != "failed", "QEMU could not move the memory of the guest driven by hand"
         await asyncio.sleep(0.002)
 
 
