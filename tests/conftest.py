@@ -267,9 +267,7 @@ def product(tmp_path_factory):
     if engine := os.environ.get("HANDRAIL_TEST_DOCKER_HOST"):
         settings["HANDRAIL_DOCKER_HOST"] = engine
     running = Product(tmp_path_factory.mktemp("product"), **settings)
-    if images := os.environ.get("HANDRAIL_TEST_MICROVM_IMAGES"):
-        (running.home / "images").mkdir()
-        (running.home / "images" / "microvm").symlink_to(images)
+    running.lend_images()
     running.sources = sources  # the folder under which local repositories may be cloned
     running.hosts = hosts  # names that the workspaces' proxy knows
     try:

@@ -113,6 +113,12 @@ class Product:
     def log(self) -> str:
         return self._log_file.read_text(errors="replace") if self._log_file.exists() else ""
 
+    def lend_images(self):
+        """The microVM image of the tests, if there is one; before the start."""
+        if images := os.environ.get("HANDRAIL_TEST_MICROVM_IMAGES"):
+            (self.home / "images").mkdir(parents=True)
+            (self.home / "images" / "microvm").symlink_to(images)
+
     def become(self, uid: int):
         """Run as this user, in a home that is this user's; only for root, and before the start."""
         self.user, self.home, self.fresh = uid, self.runtime / "home", True

@@ -20,7 +20,7 @@ from tests.product import CHECKOUT, Answer, Product
 
 POINTS = ("K0", "K1", "K2", "K3", "K4", "K5", "K6", "program.asked", "K7", "K8", "K9")
 LIFE_POINTS = ("create.tree", "create.snapshot", "up.row", "up.started", "resume.proved")
-LIFE_POINTS += ("down.stopped", "down.closed", "down.snapshot")
+LIFE_POINTS += ("down.stopped", "down.closed", "down.snapshot", "sleep.snapshot", "sleep.kept", "up.woken")
 LIFE_POINTS += ("restore.frozen", "restore.saved", "restore.placed", "restore.back")
 ENDS = ("denied", "expired", "cancelled", "succeeded", "failed", "uncertain")
 TRUTH = 5.0  # seconds after the parts answer again within which pages and API must be true
@@ -35,6 +35,7 @@ class Desk:
         armed = [f"{point}:{cartridges / point}" for point in POINTS + LIFE_POINTS]
         armed += [f"{point}=stop:{cartridges / point}.stop" for point in LIFE_POINTS]
         self.product = Product(home, HANDRAIL_FAILPOINT=",".join(armed), **environment)
+        self.product.lend_images()
         self.product.start()
         self.agent = self.product.agent_token("steady")
         self.person = self.product.person_token("rita", "lead")
