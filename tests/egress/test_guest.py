@@ -1,6 +1,7 @@
 """The way out of a microVM, through the whole product: lists for each phase, *Ask to allow*, Handrail by its name."""
 
 import json
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -19,6 +20,15 @@ def agent(agent):
     patient = Desk(agent.product, agent.token)
     patient.looks = 36  # an emulated guest without a template boots slowly on a busy machine
     return patient
+
+
+@contextmanager
+def moved_away(path):
+    path.rename(path.with_name("aside"))
+    try:
+        yield
+    finally:
+        path.with_name("aside").rename(path)
 
 
 def test_a_guest_has_the_same_way_out_as_every_workspace(agent, reviewer, product, workspace, serve, name_for):
@@ -42,15 +52,17 @@ def test_a_guest_has_the_same_way_out_as_every_workspace(agent, reviewer, produc
     reviewer.post(f"/workspaces/{key}/network/allow", {"host": asked, "port": port})
     assert agent.run(key, f"until {fetch(asked, port)} | grep hello; do sleep 0.2; done") == b"hello\n"
 
-    # Handrail itself, to the Run's own token. What runs keeps it over a pause; while it sleeps, nobody is taken for it.
+    # Handrail itself, to the Run's own token. What runs keeps it over a pause; while it sleeps, and after a start that
+    # failed, nobody is taken for it.
     me = 'curl -sS -H "Authorization: Bearer $HANDRAIL_TOKEN" $HANDRAIL_URL/api/v1/me'
     assert json.loads(agent.run(key, me))["name"] == "egress-tests"
     token = token_in(agent, key)
     agent.run(key, ASKER)
     assert agent.run(key, ANSWER) == b"200"
-    for what, state in (("pause", "paused"), ("resume", "ready")):
-        agent.post(f"/workspaces/{key}/{what}", expect=202)
-        assert agent.settled(key)["state"] == state
+    for what, state, with_images in (("pause", "paused", True), ("resume", "paused", False), ("resume", "ready", True)):
+        with nullcontext() if with_images else moved_away(product.home / "images" / "microvm"):
+            agent.post(f"/workspaces/{key}/{what}", expect=202)
+            assert agent.settled(key)["state"] == state
         assert product.get("/api/v1/me", token).status == (401 if state == "paused" else 200)
     assert agent.run(key, ANSWER) == b"200"
     assert token_in(agent, key) == token

@@ -107,7 +107,7 @@ def _open_run(workspace, effect, run_id) -> Run:
 
 def _never_up(run):
     Run.objects.filter(pk=run.pk).update(ended_at=clock.now(), end_reason="It could not be started.")
-    network.revoke_run_tokens(run.workspace_id)
+    network.suspend_run_tokens(run.workspace_id)  # memory may be kept still, of programs that have theirs
 
 
 def _started(run, owner):
