@@ -183,3 +183,34 @@ def test_a_start_without_the_key_ring_says_so_and_leaves_nothing_that_runs(desk,
     assert not (product.home / "runs" / ran["id"]).exists()
     desk.post(f"/workspaces/{key}/resume", expect=202)
     assert desk.settled(key)["state"] == "ready"
+
+
+def test_files_that_went_back_are_said_to_be_back_also_when_they_may_not_be_kept(desk, lead, names):
+    name = names("CAME_LATER")
+    lead.set_secret(name, "agent", "the value that came later")
+    lead.environment(name.lower(), agent_secrets=name)
+    key = desk.create(environment=name.lower())["key"]
+    desk.call("PUT", f"/workspaces/{key}/files/old", b"another value, of before", 201)
+    desk.post(f"/workspaces/{key}/snapshots", {})
+    desk.call("DELETE", f"/workspaces/{key}/files/old")
+    lead.submit(lead.address_of(name), value="another value, of before")
+    desk.run(key, "true")  # a program was given it: from here on files are searched for it
+    told = desk.post(f"/workspaces/{key}/snapshots/2/restore", expect=202).json
+    workspace = desk.settled(key)
+    assert desk.get(f"/workspaces/{key}/files/old").body == b"another value, of before"
+    outcome = desk.get(f"/workspaces/{key}/moves/{told['effect']}").json["outcome"]
+    assert (outcome["ok"], outcome["created"], outcome["proof"]["differ"], outcome["safety_snapshot"]) == (
+        True,
+        1,
+        0,
+        3,
+    )
+    assert workspace["owed"].startswith(
+        f"The files are back, and a snapshot of them is owed: old holds the secret {name}."
+    )
+    assert (workspace["head_snapshot"], workspace["proof"]["snapshot"]) == (3, 2)
+    assert "snapshot of them is owed" in lead.look(f"/w/main/{key}/moves/{told['effect']}/")
+    # It is owed until there is one.
+    desk.call("DELETE", f"/workspaces/{key}/files/old")
+    assert desk.post(f"/workspaces/{key}/snapshots", {}).json["number"] == 4
+    assert desk.get(f"/workspaces/{key}").json["owed"] == ""

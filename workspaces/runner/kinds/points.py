@@ -102,10 +102,10 @@ class RestorePoint(Kind):
                     **job.watch(),
                 )
             failpoint("restore.placed")
-            back = await job.snapshot("restored", f"back at {target.number}" + (" (some paths)" if paths else ""))
+            back, owed = await self._kept(job, f"back at {target.number}" + (" (some paths)" if paths else ""))
             failpoint("restore.back")
             async with job.live() as tree:
-                proof = await job.thread(self._proof, workspace, tree, target, back, paths)
+                proof = await job.thread(self._proof, workspace, tree, back if paths else target)
         except Cancelled:
             return {"ok": False, "cancelled": True, "reason": "It was stopped as asked. Nothing was put back."}
         except StoreError as error:
@@ -118,6 +118,7 @@ class RestorePoint(Kind):
             "changed": done.changed,
             "removed": done.removed,
             "proof": proof,
+            "owed": owed,
         }
 
     async def _saved(self, job, target) -> Snapshot:
@@ -129,10 +130,20 @@ class RestorePoint(Kind):
             return await job.thread(history.find_snapshot, job.workspace, number)
         return await job.snapshot("safety", f"before going back to {target.number}", **job.watch())
 
-    def _proof(self, workspace, tree, target, back, paths):
-        workspace.head = back if paths else target
+    async def _kept(self, job, label: str) -> tuple[Snapshot | None, str]:
+        """The snapshot of what was put back; or words on why it is owed: the files are back all the same."""
+        try:
+            return await job.snapshot("restored", label), ""
+        except StoreError as error:
+            return None, f"The files are back, and a snapshot of them is owed: {error}."
+
+    def _proof(self, workspace, tree, against: Snapshot | None) -> dict:
+        """{} where nothing is known to be the same: of some paths, and of what could not be kept."""
+        if against is None:
+            return {}
+        head, workspace.head = workspace.head, against
         proof = prove(workspace, tree)
-        workspace.head = back
+        workspace.head = head
         return proof
 
     def finish(self, job, outcome):
@@ -141,16 +152,17 @@ class RestorePoint(Kind):
             return
         with transaction.atomic():
             rows, proof = Workspace.objects.filter(pk=job.workspace.pk), outcome["proof"]
-            rows.update(proof=proof, disk_generation=job.workspace.disk_generation + 1)
-            if proof["differ"] or not job.args.get("paths"):  # a whole tree that was put back answers what was found
-                rows.update(alarm=proof | {"found": None} if proof["differ"] else {})
+            rows.update(disk_generation=job.workspace.disk_generation + 1, owed=outcome["owed"])
+            if proof:
+                rows.update(proof=proof)
+                open_run = Run.objects.filter(workspace=job.workspace, ended_at=None)
+                open_run.update(proof_entries=proof["entries"], proof_differ=proof["differ"])
+                if proof["differ"] or not job.args.get("paths"):  # a whole tree that is back answers what was found
+                    rows.update(alarm=proof | {"found": None} if proof["differ"] else {})
             if follow := job.args.get("follow"):
                 rows.update(**follow)
-            Run.objects.filter(workspace=job.workspace, ended_at=None).update(
-                proof_entries=outcome["proof"]["entries"], proof_differ=outcome["proof"]["differ"]
-            )
-            names = ("snapshot", "safety_snapshot", "created", "changed", "removed")
-            data = {name: outcome[name] for name in names} | {"differ": outcome["proof"]["differ"]}
+            names = ("snapshot", "safety_snapshot", "created", "changed", "removed", "owed")
+            data = {name: outcome[name] for name in names} | {"differ": proof.get("differ")}
             lifecycle.record(job.workspace, job.by, "workspace.restored", data)
 
 
