@@ -2,8 +2,8 @@
 a channel layer; what a viewer has not acknowledged is bounded, so one that stalls costs nothing but its place.
 
 A viewer with `?typist=NAME` hears more: `ready` {offset, read_only, live_from, typed}, then {size, cols, rows}, {typed,
-count} and {may, read_only} as they change. It types each byte once whatever breaks: `typed` counts what arrived, and it
-says the rest again. {type: reply, data} is what its emulator says by itself; see hosts/keyboard.py.
+count}, {may, read_only} and {sleep, asleep} as they change. It types each byte once whatever breaks: `typed` counts
+what arrived, and it says the rest again. {type: reply, data} is what its emulator says by itself: hosts/keyboard.py.
 """
 
 import asyncio
@@ -62,6 +62,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
         self._typed = self._asked_number("typed")
         self._has_input = asyncio.Event()
         self._touched = float("-inf")
+        self._asleep = False
         await self.accept()
         work = (self._show(), self._recheck(), self._hand_over())
         self._tasks = [asyncio.create_task(self._or_break(task)) for task in work]
@@ -110,6 +111,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
         await self._say(
             type="ready", offset=self._offset, read_only=not self._may_type, live_from=live_from, typed=self._typed
         )
+        await self._tell_sleep(self._terminal.workspace)
         if size := terminals.only_size(self._folder):
             await self._tell(type="size", cols=size[0], rows=size[1])
         async for part in client.attach(self._folder, self._offset, sizes=True):
@@ -154,12 +156,20 @@ class TerminalSocket(AsyncWebsocketConsumer):
             if caller is None:
                 await self.close(NOT_SIGNED_IN)
                 return
-            if await sync_to_async(self._find)(caller) is None:
+            if (found := await sync_to_async(self._find)(caller)) is None:
                 await self.close(NO_SUCH)
                 return
+            await self._tell_sleep(found.workspace)
             if caller.can("type_in_terminal", team) != self._may_type:
                 await self._may(not self._may_type)
             await asyncio.sleep(RECHECK_PAUSE)
+
+    async def _tell_sleep(self, workspace: Workspace):
+        """Its program sleeps with it, or ends: then the exit frame says so."""
+        asleep = workspace.state == State.PAUSED
+        if asleep != self._asleep:
+            self._asleep = asleep
+            await self._tell(type="sleep", asleep=asleep)
 
     async def _may(self, may_type: bool):
         """The role changed. Whoever may type from now on takes a seat by connecting again."""

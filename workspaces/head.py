@@ -161,6 +161,11 @@ class Head:
         return isolation.of(self.workspace)
 
     @property
+    def isolation_title(self) -> str:
+        names = {"microvm": "MicroVM", "microvm-emulated": "Emulated microVM"}
+        return f"{names.get(self.isolation, self.isolation.capitalize())} isolation"
+
+    @property
     def isolation_words(self) -> str:
         return ISOLATION_WORDS[self.isolation]
 

@@ -18,6 +18,7 @@ export class Line {
     this.live = false;
     this.liveFrom = Infinity;
     this.over = false;
+    this.asleep = false;
     this.on = on;
     this.id = id;
     this.name = crypto.randomUUID?.() ?? String(Math.random()).slice(2);
@@ -75,6 +76,11 @@ export class Line {
       this.on.typed();
     }
     else if (frame.type === "may") this.may(frame.read_only);
+    else if (frame.type === "sleep") {
+      this.asleep = frame.asleep;
+      this.waking = this.waiting > 0;
+      this.sayState();
+    }
     else if (frame.type === "gap") {
       this.on.gap(frame.from, frame.to);
       this.received = frame.to;
@@ -90,6 +96,7 @@ export class Line {
   ready({ read_only, live_from, typed }) {
     this.pause = 250;
     this.live = true;
+    this.asleep = false; // else the next frame says so
     this.readOnly = read_only;
     this.liveFrom = live_from;
     this.acked = this.drawn;
@@ -109,7 +116,9 @@ export class Line {
   }
 
   sayState() {
-    this.on.state("calm", this.readOnly ? "Connected, read only" : "Connected");
+    if (this.asleep && this.waking) this.on.state("accent", "Waking up");
+    else if (this.asleep) this.on.state("quiet", this.readOnly ? "Asleep" : "Asleep; typing wakes it");
+    else this.on.state("calm", this.readOnly ? "Connected, read only" : "Connected");
   }
 
   // What a program asked before we watched was answered by somebody else, or is long past: a piece is old or live.
@@ -145,6 +154,7 @@ export class Line {
       this.waiting += chunk.length;
       if (this.live) this.socket.send(chunk);
     }
+    this.waking = true; // where it is asleep
     return true;
   }
 

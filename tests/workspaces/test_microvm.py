@@ -112,20 +112,26 @@ def test_a_pause_keeps_what_runs_and_rest_shows_the_newest_snapshot(desk, microv
 
     def typed(line: bytes, until: bytes):
         async def main():
-            async with Viewer(product, lead_token, shell) as viewer:
+            async with Viewer(product, lead_token, shell, name="lena") as viewer:
+                await viewer.until(lambda seen: seen.frames)
                 await viewer.type(line)
-                await viewer.until(lambda seen: until in seen.data, 120)
+                await viewer.until(lambda seen: until in seen.data and awake(seen.frames), 120)
+                return [frame["asleep"] for frame in viewer.frames if frame["type"] == "sleep"]
 
-        asyncio.run(main())
+        return asyncio.run(main())
 
-    typed(b"x=41; echo $x.\r", b"41.\r\n")
+    def awake(frames) -> bool:
+        return not next((frame["asleep"] for frame in reversed(frames) if frame["type"] == "sleep"), False)
+
+    assert typed(b"x=41; echo $x.\r", b"41.\r\n") == []
     paused = move(desk, key, "pause")
     assert (paused["state"], paused["owed"]) == ("paused", "")
     assert desk.get(f"/workspaces/{key}/files/note").body == b"kept\n"
     assert desk.get(f"/workspaces/{key}/diff?from={paused['head_snapshot']}&to=live").json["changes"] == []
     assert desk.get(f"/commands/{counts}").json["state"] == "started"
     # To type is use: it wakes the workspace, and the same shell answers in the same boot of the same kernel.
-    typed(b"echo $((x+1)).; cat /proc/sys/kernel/random/boot_id\r", b"42.\r\n" + boot.strip())
+    told = typed(b"echo $((x+1)).; cat /proc/sys/kernel/random/boot_id\r", b"42.\r\n" + boot.strip())
+    assert told == [True, False]
     again = desk.settled(key)
     assert (again["state"], again["proof"]["differ"], again["alarm"]) == ("ready", 0, {})
     desk.run(key, "touch enough")
