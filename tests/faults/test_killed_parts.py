@@ -49,6 +49,23 @@ def test_a_clone_ends_with_the_runner_that_fetched_it(desk):
     desk.tells(lambda: desk.insist("GET", f"/workspaces/{key}", desk.agent).json["state"] == "failed", within=30)
 
 
+def test_a_clone_that_was_through_when_it_was_to_stop_leaves_nothing_either(desk):
+    repository, key = desk.cartridges / f"quick-{uuid.uuid4().hex}", f"quick-{uuid.uuid4().hex[:8]}"
+    commit = ["-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "--allow-empty", "-qm", "one"]
+    for words in (["init", "-q", str(repository)], ["-C", str(repository), *commit]):
+        subprocess.run(["git", *words], check=True)
+    wish = {"key": key, "source": {"git": str(repository)}}
+    with desk.standing_at("create.tree", lambda: desk.insist("POST", "/workspaces", desk.agent, wish)):
+        [cloned] = desk.product.home.glob("workspaces/*/tree/.git/packed-refs")
+        [move] = desk.insist("GET", f"/workspaces/{key}/moves", desk.agent).json["moves"]
+        told = desk.insist("POST", f"/workspaces/{key}/moves/{move['id']}/stop", desk.agent)
+        assert (told.status, told.json["asked_to_stop"]) == (202, True)
+    while (found := desk.insist("GET", f"/workspaces/{key}?wait=5", desk.agent).json)["busy"]:
+        pass
+    assert (found["state"], found["reason"]) == ("failed", "It was stopped as asked. Nothing of it was kept.")
+    assert list(cloned.parent.parent.iterdir()) == []
+
+
 def test_a_killed_host_process_is_told_as_unclear_and_nothing_runs_again(desk, seed, one_round):
     tag = new_tag()
     action = desk.ask(tag, seconds=30)

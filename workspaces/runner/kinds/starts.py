@@ -13,7 +13,7 @@ from dashboard.keyring import Unreadable
 from dashboard.problems import Problem
 from workspaces import capacity, isolation, lifecycle, network, places, secrets, sources, uploads
 from workspaces.drivers.base import DriverError
-from workspaces.models import Run, Runner, Snapshot, State, Workspace
+from workspaces.models import Effect, Run, Runner, Snapshot, State, Workspace
 from workspaces.runner import programs, roots, sleepers, snapshots
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.specs import spec_of, uid_of
@@ -139,6 +139,10 @@ class Create(Kind):
             await job.thread(_make_tree, workspace, job.watch(step="files"))
             failpoint("create.tree")
             await roots.choose(job)
+            if await job.thread(_is_unwanted, job.effect):  # what it runs on may have taken its time as well
+                raise Cancelled("cancelled before it was set up")
+            if "fork" not in workspace.source:  # from here on it cannot be stopped
+                await job.progress(step="setup" if workspace.environment.setup else "snapshot")
             if not workspace.source.get("path"):
                 # Before the first snapshot: it holds the owners that the files will have.
                 await job.driver.prepare(spec_of(workspace, f"setup-{job.effect.pk}"))
@@ -147,6 +151,7 @@ class Create(Kind):
                 await set_up(job)
             note = await _up_or_why_not(job, partial(_first_snapshot, job))
         except Cancelled:
+            await job.thread(_fresh, places.folder_of(workspace.pk) / "tree")
             return {"ok": False, "cancelled": True, "reason": "It was stopped as asked. Nothing of it was kept."}
         except (Failed, sources.CloneFailed, DriverError, StoreError, Problem) as error:
             return {"ok": False, "reason": str(error)}
@@ -267,6 +272,10 @@ def _settle_here(effect):
     Workspace.objects.filter(pk=effect.workspace_id).update(runner=effect.runner)
 
 
+def _is_unwanted(effect) -> bool:
+    return Effect.objects.filter(pk=effect.pk).exclude(cancelled_at=None).exists()
+
+
 def _make_tree(workspace, watch: dict):
     """The files at the start, but for a fork's; whatever a failed attempt left is removed first."""
     if workspace.source.get("path"):
@@ -279,11 +288,7 @@ def _make_tree(workspace, watch: dict):
             import_archive(archive, tree, uploads.LIMITS, **watch)
     elif "git" in workspace.source:
         source = sources.check_git(workspace.source["git"], workspace.source.get("ref", ""))
-        try:
-            sha = sources.clone(source, tree, cancel=watch["cancel"])
-        except Cancelled:
-            _fresh(tree)
-            raise
+        sha = sources.clone(source, tree, cancel=watch["cancel"])
         workspace.source = workspace.source | {"sha": sha}
         Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
 
