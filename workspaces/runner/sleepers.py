@@ -13,8 +13,8 @@ from django.db.models import Q
 from workspaces import places
 from workspaces.drivers.base import Address, DriverError
 from workspaces.hosts import client
+from workspaces.hosts.folder import read_spec
 from workspaces.models import Effect, Phase, Run, State, Terminal, Workspace
-from workspaces.runner.specs import spec_of
 
 logger = logging.getLogger("handrail.runner")
 OF_PROGRAMS = Q(command__isnull=False) | Q(terminal__isnull=False)
@@ -64,22 +64,17 @@ async def sweep(daemon) -> None:
         for folder in await daemon.thread(_folders, workspace_id):
             with suppress(DriverError):
                 asleep = (await client.tell(folder, {"op": "status"})).get("asleep")
-                if asleep and (why := await _why_never(daemon, workspace_id)):
+                if asleep and (why := await daemon.thread(_why_never, workspace_id, folder)):
                     await client.tell(folder, {"op": "forget", "why": why})
 
 
-async def _why_never(daemon, workspace_id) -> str:
+def _why_never(workspace_id, folder: Path) -> str:
     """Why what sleeps there will not go on; "" while it may, or while something is being done about it."""
-    workspace = await daemon.thread(_at_rest, workspace_id)
-    if workspace is None:
-        return ""
-    if workspace.state == State.PAUSED:
-        return await daemon.driver(workspace.environment.driver).why_no_memory(spec_of(workspace, "none"))
-    return "it was not found again when the workspace woke."
-
-
-def _at_rest(workspace_id) -> Workspace | None:
-    """The workspace, unless something moves it."""
+    kept = Path(read_spec(folder).address.memory_file).exists()
+    # After that: a resume that has used it has woken the program when it is over.
     if Effect.objects.open().filter(workspace=workspace_id, exclusive=True).exists():
-        return None
-    return Workspace.objects.select_related("team", "environment", "head").get(pk=workspace_id)
+        return ""
+    if not kept:
+        return "its memory is gone."
+    asleep = Workspace.objects.filter(pk=workspace_id, state=State.PAUSED).exists()
+    return "" if asleep else "it was not found again when the workspace woke."
