@@ -173,7 +173,7 @@ class Head:
     def stays(self) -> str:
         if self.isolation == "none":
             return ""
-        return STAYS_IN_A_LAYER if self.isolation == "container" else STAYS
+        return STAYS if self.isolation == "namespace" else STAYS_IN_A_LAYER
 
     @property
     def _kept_asleep(self) -> str:

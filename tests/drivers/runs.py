@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from workspaces.drivers.base import ImageMissing, Limits, Owner, RunSpec, get_driver
+from workspaces.drivers.base import ImageMissing, Limits, Owner, RunSpec, get_driver, get_driver_class
 from workspaces.drivers.docker import bundle
 from workspaces.drivers.initclient import InitClient
 from workspaces.store.remote_scan import listings
@@ -28,6 +28,10 @@ OPTIONS = {
 IMAGES = {"docker": os.environ.get("HANDRAIL_TEST_DOCKER_IMAGE", "handrail/test:bookworm")}
 NO_LIMITS = Limits()
 numbers = itertools.count(1)
+
+
+def image_of(name: str) -> str:
+    return IMAGES.get(name) or get_driver_class(name).default_image
 
 
 class Running:
@@ -50,7 +54,7 @@ class Running:
             uid=workload_uid(name),
             limits=limits,
             env=env or {},
-            image=self.do.find_image(image or IMAGES[name]) if self.driver.capabilities.images else None,
+            image=self.do.find_image(image or image_of(name)) if self.driver.capabilities.images else None,
             phase=phase,
         )
         if name == "folder":

@@ -165,6 +165,36 @@ def test_a_guest_that_dies_leaves_a_snapshot_and_comes_back(desk, microvm):
     assert (stopped["state"], stopped["owed"]) == ("stopped", "")
 
 
+SETUP = """
+exec 3<>/dev/tcp/127.0.0.1/3128
+printf 'GET http://nowhere.test/ HTTP/1.1\\r\\nHost: nowhere.test\\r\\n\\r\\n' >&3; read -r answer <&3
+printf '#!/bin/sh\\necho "%s %s"\\n' "$(id -u)" "${answer% *}" > /usr/local/bin/tool; chmod 755 /usr/local/bin/tool
+test -n "$NAME"; date +%s%N > /opt/once; ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
+"""
+
+
+def test_what_a_set_up_installs_is_there_in_the_next_one_and_in_a_fork(desk, microvm, product):
+    name, value = f"SETUP_{secrets.token_hex(4).upper()}", secrets.token_urlsafe(30)
+    person = Person(product, "sam-of-set-ups", "lead")
+    person.set_secret(name, "setup", value)
+    script = SETUP.replace("NAME", name)
+    person.environment(name.lower(), driver="microvm", setup=script, setup_secrets=name)
+    keys = [desk.create(environment=name.lower())["key"] for _ in range(2)]
+    desk.post(f"/workspaces/{keys[0]}/fork", {"key": f"{keys[0]}-fork"})
+    keys.append(desk.settled(f"{keys[0]}-fork")["key"])
+    tell = f'tool; cat /opt/once; echo "<${name}>"; id -un; cat /etc/machine-id /etc/ssh/ssh_host_*.pub'
+    told = [desk.run(key, f"{tell}; od -An -N16 -tx1 /dev/urandom").splitlines() for key in keys]
+    # Installed once, by root, through the proxy; nobody shares what makes a machine its own.
+    assert told[0][:4] == told[1][:4] == told[2][:4]
+    assert (told[0][0], told[0][2:4]) == (b"0 HTTP/1.1 403", [b"<>", b"agent"])
+    assert [len(set(lines)) for lines in list(zip(*told, strict=True))[4:]] == [3, 3, 3]
+    for key in keys:
+        body = desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
+        body = body.get("body", body)
+        assert body["machine_image"].endswith(f"@{body['image_digest']} with layer {body['setup_layer']}")
+        desk.call("DELETE", f"/workspaces/{key}", expect=202)
+
+
 FILL = "for n in 1 2 3 4 5 6 7 8 9; do fallocate -l 1G big$n || break; done 2> /dev/null; "
 HOLD = "(sleep 9000; : $NAME) > /dev/null 2>&1 & sleep 0.5"  # a program that has it in its environment
 

@@ -160,6 +160,7 @@ class Driver:
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
+    default_image: ClassVar[str] = ""  # what `find_image` is asked for where an environment names none
 
     def __init__(self, home: Path, runtime: Path, options: Mapping[str, str] | None = None):
         self.home = Path(home)
@@ -277,7 +278,10 @@ class Driver:
         raise DriverError("This kind of workspace has no set-up layer.")
 
     async def keep_layer(self, owner: Owner, layer: Layer, *, look: Look | None = None) -> Layer:
-        """Keep the root of a set-up Run that was stopped; `look` is shown each file of it and may raise DriverError."""
+        """Keep the root of a set-up Run that was stopped; `look` is shown each file of it and may raise DriverError.
+
+        Where `capabilities.guest_files` the Run is quiet instead, for its files, and is stopped here.
+        """
         raise DriverError("This kind of workspace has no set-up layer.")
 
 

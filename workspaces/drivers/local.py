@@ -166,6 +166,7 @@ class LocalDriver(Driver):
             tree=str(spec.workspace),
             cgroups=tuple(groups),
             limits=self._limits_in_force(spec, in_force),
+            phase=spec.phase,
             image=self._image(spec),
             began=self._began(**how),
         )

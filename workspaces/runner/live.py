@@ -6,6 +6,7 @@ is started in which nothing runs.
 """
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from dashboard.problems import conflict
 from workspaces.runner import snapshots
@@ -47,7 +48,7 @@ async def to_work_on(job, spec):
     if owner is not None:
         yield driver.tree(owner, cache=snapshots.cache_of(workspace))
         return
-    asked = spec(f"reader-{job.effect.pk}")
+    asked = replace(spec(f"reader-{job.effect.pk}"), image=None)  # no program runs in it: any root will do
     await driver.prepare(asked)
     owner = await driver.start(asked)
     try:

@@ -7,9 +7,9 @@ environment finds it.
 
 import hashlib
 import shutil
-from contextlib import asynccontextmanager
+import stat
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
-from pathlib import Path
 
 from dashboard.strict_json import canonical
 from workspaces import images, places
@@ -37,6 +37,7 @@ LOCK_FILES = (
     "uv.lock",
     "yarn.lock",
 )
+PIECE = 1 << 20
 
 
 async def choose(job, *, again: bool = False) -> None:
@@ -45,7 +46,7 @@ async def choose(job, *, again: bool = False) -> None:
     `again`: the environment is another one now, so what was remembered is no longer true.
     """
     if job.driver.capabilities.images and (again or not job.workspace.base):
-        reference = job.workspace.environment.image or images.DEFAULT
+        reference = job.workspace.environment.image or job.driver.default_image or images.DEFAULT
         digest = await _find(job, reference)
         await remember(job, {"image": reference, "digest": digest})
 
@@ -84,19 +85,28 @@ class SetUp:
             return
         if self.known:
             await remember(self.job, self.job.workspace.base | _named(self.layer))
-        else:
+        elif not self.job.driver.capabilities.guest_files:
             self.before = await _scanned(self.job)
 
+    async def look(self, owner) -> None:
+        """Before the script runs: the files of a guest are asked of the one that is up anyway."""
+        if self.layer is not None and not self.known and self.job.driver.capabilities.guest_files:
+            self.before = await _scanned(self.job, owner)
+
     async def keep(self, owner) -> None:
-        """After the script went through and its Run was stopped."""
+        """After the script went through and its Run was stopped, or made quiet where that is how files are reached."""
         if self.layer is None or self.known:
             return
-        made = replace(self.layer, touched_workspace=await _scanned(self.job) != self.before)
+        made = replace(self.layer, touched_workspace=await _scanned(self.job, owner) != self.before)
         kept = await _keep(self.job, owner, made)
         await remember(self.job, self.job.workspace.base | _named(kept))
 
 
-async def _scanned(job) -> str:
+async def _scanned(job, owner=None) -> str:
+    """The files as they are now; those of a guest in the Run of its set-up."""
+    if owner is not None and job.driver.capabilities.guest_files:
+        tree = job.driver.tree(owner, cache=snapshots.cache_of(job.workspace))
+        return (await job.thread(snapshots.scan, job.workspace, tree)).tree
     async with job.live() as tree:
         return (await job.thread(snapshots.scan, job.workspace, tree)).tree
 
@@ -119,15 +129,22 @@ async def set_up(job):
     if not job.driver.capabilities.images:
         yield SetUp(job, None)
         return
-    name = await job.thread(_layer_name, job.workspace)
+    name = await job.thread(_layer_name, job.workspace, await _files_at_rest(job))
     async with job.daemon.tree_lock(("layer", name)):
         yield SetUp(job, await job.driver.find_layer(name) or Layer(name))
 
 
-def _layer_name(workspace) -> str:
+async def _files_at_rest(job):
+    """The files before the set-up, without a start: a guest's are in a folder until the first, then in a snapshot."""
+    if job.driver.capabilities.guest_files and job.workspace.head is not None:
+        return await job.seen()
+    return snapshots.host_tree(job.workspace)
+
+
+def _layer_name(workspace, tree) -> str:
     environment = workspace.environment
-    tree = places.tree_of(workspace)
-    locks = {name: _digest(tree / name) for name in LOCK_FILES}
+    with tree.files() as files:
+        locks = {name: _digest(files, name.encode()) for name in LOCK_FILES}
     made_of = {
         "team": str(environment.team_id),
         "environment": [environment.name, environment.version],
@@ -138,11 +155,18 @@ def _layer_name(workspace) -> str:
     return hashlib.sha256(canonical(made_of)).hexdigest()[:40]
 
 
-def _digest(path: Path) -> str:
-    if path.is_symlink() or not path.is_file():
+def _digest(files, path: bytes) -> str:
+    try:
+        if not stat.S_ISREG(files.stat(path).st_mode):
+            return ""
+        with closing(files.open(path)) as file:
+            hashed, at = hashlib.sha256(), 0
+            while piece := file.pread(PIECE, at):
+                hashed.update(piece)
+                at += len(piece)
+            return hashed.hexdigest()
+    except OSError:
         return ""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 async def ensure(job, run_set_up) -> str:

@@ -42,6 +42,7 @@ from .wire import (
 
 LARGE = 1 << 20
 TRIES = 6
+OTHERS = ("home", "installed")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -53,12 +54,12 @@ class Aborted(StoreError):
 class Server:
     """Answers one host, one request after the other."""
 
-    def __init__(self, wire: Wire, root: str, journal: str, home: str | None = None):
+    def __init__(self, wire: Wire, root: str, journal: str, others: dict[str, str]):
         self.wire, self.journal = wire, Path(journal)
         self.place = os.fsencode(os.path.realpath(root))
         self.root = open_root(root)
         self.found = os.fstat(self.root)
-        single = FileVerbs(wire, {"tree": self.root} | ({"home": open_root(home)} if home else {}))
+        single = FileVerbs(wire, {"tree": self.root} | {name: open_root(path) for name, path in others.items()})
         self.do = {"hello": self.hello, "begin": self.begin, "list": self.folders, "read": self.read,
                    "restore": self.restore, "recover": self.recover, "file": single.answer,
                    "look": Looking(wire, self.root).answer,
@@ -327,7 +328,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="handrail-tree", description=__doc__.partition("\n")[0])
     parser.add_argument("root")
     parser.add_argument("--journal", required=True, help="where a restore notes its steps: beside the tree, not in it")
-    parser.add_argument("--home", help="another folder whose single entries can be asked about")
+    for name in OTHERS:
+        parser.add_argument(f"--{name}", help="another folder whose single entries can be asked about")
     parser.add_argument("--recover", action="store_true", help="recover what was cut off, say how, and end")
     return parser.parse_args()
 
@@ -337,7 +339,8 @@ def main() -> int:
     if args.recover:
         print(json.dumps({"state": recover(args.journal)}))
         return 0
-    Server(Wire(0, 1), args.root, args.journal, args.home).serve()
+    others = {name: path for name in OTHERS if (path := getattr(args, name))}
+    Server(Wire(0, 1), args.root, args.journal, others).serve()
     return 0
 
 

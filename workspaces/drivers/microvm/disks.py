@@ -86,9 +86,18 @@ def _replace(source: bytes, target: bytes) -> None:
 def _make(place: Path, staged: Path, size: int) -> None:
     fresh = place / "disk.new"
     fresh.unlink(missing_ok=True)
+    format_file(fresh, staged, size)
+    replace_file(place / "disk.json", json.dumps({"id": secrets.token_hex(16), "generation": 1}).encode())
+    with open(fresh, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(fresh, place / "disk")
+
+
+def format_file(fresh: Path, staged: Path, size: int, *options: str) -> None:
+    """Make a file that is a disk with what lies in `staged`."""
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.truncate(size)
-    argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-I", "256", "-d", str(staged)]
+    argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-I", "256", *options, "-d", str(staged)]
     # Nothing was ever written to the file: inode tables need no zeros, now or by the guest later.
     argv += ["-E", "lazy_itable_init=1,lazy_journal_init=1,assume_storage_prezeroed=1,nodiscard", str(fresh)]
     path = {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
@@ -100,7 +109,3 @@ def _make(place: Path, staged: Path, size: int) -> None:
         fresh.unlink(missing_ok=True)
         words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise DriverError(f"The files do not fit onto the workspace's disk: mke2fs says {words[:200]}")
-    replace_file(place / "disk.json", json.dumps({"id": secrets.token_hex(16), "generation": 1}).encode())
-    with open(fresh, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(fresh, place / "disk")

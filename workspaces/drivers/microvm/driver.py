@@ -6,6 +6,8 @@ IMAGES/templates/             guests that have booted and belong to nobody, from
 RUNTIME/RUN_ID.qmp, .tree     QEMU's monitor, and the stream on which the guest serves its tree
 RUNTIME/RUN_ID.ports/         sockets where what the guest's programs reach at 127.0.0.1:3128 and :80 comes out
 FOLDER/.handrail-microvm/     the disk of a folder that a RunSpec names, and the memory of a paused guest
+HOME/runs/RUN_ID/upper        in a set-up: the disk that takes what it installs outside /workspace
+HOME/images/layers/           what set-ups have installed, for the Runs that follow
 """
 
 import asyncio
@@ -31,11 +33,13 @@ from ..sandbox import AGENT_ENV, UID, find_python
 from . import disks, machine, memory
 from .guesttree import GuestTree, forget
 from .image import HERE, Image, find_image
+from .layers import make_upper
 from .pausing import FILLING, Source, Unfilled, at_work
-from .templates import Templates
+from .roots import Roots
 
 DISK = 8 * disks.GIB
 HOME_DISK = 4 * disks.GIB
+GIVE_BACK_S = 300.0
 PORTS = {"3128": "proxy", "80": "internal"}
 HOSTS = "127.0.0.1 localhost {name}\n::1 localhost\n127.0.0.1 handrail.internal\n"
 WHAT_TO_DO = (
@@ -44,10 +48,10 @@ WHAT_TO_DO = (
 )
 
 
-class MicroVMDriver(Templates):
+class MicroVMDriver(Roots):
     name = "microvm"
     capabilities = Capabilities(
-        isolation="microvm", freeze=True, memory=True, network=True, limits=True, guest_files=True
+        isolation="microvm", freeze=True, memory=True, network=True, limits=True, guest_files=True, images=True
     )
     start_s: ClassVar[float] = 180.0
     hello_s: ClassVar[float] = 20.0
@@ -98,7 +102,8 @@ class MicroVMDriver(Templates):
     # Starting
 
     def _address(self, spec: RunSpec) -> Address:
-        env = AGENT_ENV | {"SHELL": "/bin/bash"} | dict(spec.env)
+        who = {"USER": "root", "LOGNAME": "root"} if spec.phase == "setup" else {}
+        env = AGENT_ENV | {"SHELL": "/bin/bash"} | who | dict(spec.env)
         oom_file = self._folder(spec.run_id) / "oom"
         oom_file.write_text("oom_kill 0\n")
         kept = str(disks.memory_of(spec.workspace))
@@ -111,6 +116,7 @@ class MicroVMDriver(Templates):
         return frozenset(asked | ({"cpus"} if whole or ("cpus" in by_cgroups and spec.limits.cpus) else set()))
 
     def _start(self, spec: RunSpec, resume: bool = False, template: bool = False) -> Owner:
+        self._layer_disk(spec.image)  # before anything is made for it
         if resume and (why := self._why_no_memory(spec)):
             raise memory.Unfit(why)
         source = Source(self._key, disks.memory_of(spec.workspace)) if resume else None
@@ -150,6 +156,8 @@ class MicroVMDriver(Templates):
                 "hosts": HOSTS.format(name=hostname(spec.key)),
                 "disks": {"workspace": "/workspace", "home": "/home/agent"},
                 "ports": PORTS,
+                "layer": "layer" in fds,
+                "setup": "upper" in fds,
             }
             config = {
                 "qemu": machine.command_line(
@@ -190,7 +198,12 @@ class MicroVMDriver(Templates):
         ports.mkdir(mode=0o711, exist_ok=True)
         ports.chmod(0o711)
         (folder / "config").touch(mode=0o600)
+        layer, upper = self._layer_disk(spec.image), folder / "upper"
+        if spec.phase == "setup":
+            make_upper(upper, spec.uid)
         for name, path, flags in (
+            *([("layer", layer, os.O_RDONLY)] if layer is not None else ()),
+            *([("upper", upper, os.O_RDWR)] if spec.phase == "setup" else ()),
             ("first", folder / "first", os.O_RDONLY),
             ("bridge", folder / "bridge", os.O_RDONLY),
             ("config", folder / "config", os.O_RDONLY),
@@ -207,12 +220,9 @@ class MicroVMDriver(Templates):
             take(name, listen(self._socket(spec.run_id, name)).detach())
         return fds
 
-    def _image(self, spec: RunSpec) -> str:
-        image = find_image(self.images)
-        return f"{image.version}@sha256:{image.root_digest}"
-
     def _patience(self, owner: Owner) -> float:
-        return 15.0  # an emulated guest shuts down slowly
+        # An emulated guest shuts down slowly; that of a set-up gives every file to the agent's user before it does.
+        return GIVE_BACK_S if owner.phase == "setup" else 15.0
 
     def _explain(self, log: str) -> str:
         said = [line for line in log.splitlines() if line.startswith(("the guest says:", "handrail:", "qemu"))]

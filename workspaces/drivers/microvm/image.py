@@ -16,6 +16,7 @@ FORMAT = 1
 GUEST_FILES = (
     HERE / "guest" / "agent.py",
     HERE / "guest" / "conversations.py",
+    HERE / "guest" / "root.py",
     HERE / "streams.py",
     HERE.parent / "init.py",
 )

@@ -27,6 +27,7 @@ KERNEL_LINE = (
 EMULATED = " tsc=reliable mitigations=off tsc_early_khz={khz}"
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 PROBE_S = 8.0
+LAYER_BYTES = 8 << 30  # of what a set-up can install, and of the disk of each layer
 OVERHEAD = 320 * MIB  # what QEMU itself takes besides the guest's memory
 
 
@@ -85,7 +86,10 @@ def shape(qemu: Qemu, image: Image, accel: str, memory: int, cpus: float | None)
 
 
 def command_line(qemu: Qemu, shape: Shape, fds: dict[str, int], *, incoming: bool, disks: list[str]) -> list[str]:
-    """QEMU's argv. `fds` are inherited descriptors; {agent} and {console} are filled in by the bridge."""
+    """QEMU's argv. `fds` are inherited descriptors; {agent} and {console} are filled in by the bridge.
+
+    Each guest has disks `layer` and `upper`, of nothing where there is no descriptor: so all start from one template.
+    """
     cpu = "host" if shape.accel == "kvm" else "max,la57=off"
     accel = "kvm" if shape.accel == "kvm" else "tcg,thread=multi,tb-size=192"
     argv = [qemu.path, "-M", shape.machine, "-accel", accel, "-cpu", cpu, "-m", f"{shape.memory_mib}M"]
@@ -102,8 +106,9 @@ def command_line(qemu: Qemu, shape: Shape, fds: dict[str, int], *, incoming: boo
     argv += ["-device", "virtserialport,bus=serial.0,nr=2,chardev=tree,name=handrail.tree"]
     argv += ["-chardev", f"socket,id=qmp,fd={fds['qmp']},server=on,wait=off", "-mon", "chardev=qmp,mode=control"]
     argv += _disk("root", fds["root"], read_only=True)
-    for name in disks:
-        argv += _disk(name, fds[name], read_only=False)
+    argv += _disk("layer", fds.get("layer"), read_only=True)
+    for name in ("upper", *disks):
+        argv += _disk(name, fds.get(name), read_only=False)
     return [*argv, "-incoming", "defer"] if incoming else argv
 
 
@@ -112,12 +117,16 @@ def _by_fd(fd: int) -> str:
     return f"/proc/self/fd/{fd}"
 
 
-def _disk(name: str, fd: int, *, read_only: bool) -> list[str]:
+def _disk(name: str, fd: int | None, *, read_only: bool) -> list[str]:
+    device = ["-device", f"virtio-blk-device,drive={name},serial={name}"]
+    kind = "read-only=on" if read_only else "discard=unmap,detect-zeroes=unmap"
+    if fd is None:
+        nothing = f"driver=null-co,node-name={name},size={LAYER_BYTES},read-zeroes=on"
+        return ["-blockdev", f"{nothing},{kind}", *device]
     # What the guest flushes is flushed here; what it discards or fills with zeros takes no room here.
     file = f"file.driver=file,file.filename={_by_fd(fd)},cache.direct=off,cache.no-flush=off"
-    kind = "read-only=on,file.locking=off" if read_only else "discard=unmap,detect-zeroes=unmap,file.locking=on"
-    device = f"virtio-blk-device,drive={name},serial={name}"
-    return ["-blockdev", f"driver=raw,node-name={name},{file},{kind}", "-device", device]
+    file += f",file.locking={'off' if read_only else 'on'}"
+    return ["-blockdev", f"driver=raw,node-name={name},{file},{kind}", *device]
 
 
 @lru_cache(maxsize=1)

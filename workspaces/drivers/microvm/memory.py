@@ -39,6 +39,7 @@ WORDS = {  # field of the head → what differs, as a person would say it
     "cpus": "the number of CPUs",
     "kernel": "the kernel",
     "root": "the image",
+    "layer": "what its set-up has installed",
     "initrd": "the agent in the image",
     "clock_mhz": "the speed of this host's processor",
     "disks": "the state of the disk (something has written to it since)",

@@ -66,7 +66,7 @@ class Pausing(LocalDriver):
     def _belongs(self, spec: RunSpec) -> dict:
         shape = self._shape(spec, machine.find_qemu(), find_image(self.images))
         found = [disks.identity(folder) for folder in (spec.workspace, spec.home)]
-        return asdict(shape) | {"disks": found, "generation": spec.generation}
+        return asdict(shape) | {"layer": self._layer(spec), "disks": found, "generation": spec.generation}
 
     def _why_no_memory(self, spec: RunSpec) -> str:
         try:
@@ -78,6 +78,10 @@ class Pausing(LocalDriver):
         memory.discard(disks.memory_of(spec.workspace))
         for folder in (spec.workspace, spec.home):
             disks.next_generation(folder)
+
+    def _layer(self, spec: RunSpec) -> str:
+        """The digest of the layer that it starts on; "" for the image alone. ImageMissing when neither is here."""
+        raise NotImplementedError
 
     # Pause
 

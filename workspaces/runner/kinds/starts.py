@@ -143,8 +143,8 @@ class Create(Kind):
                 raise Cancelled("cancelled before it was set up")
             if "fork" not in workspace.source:  # from here on it cannot be stopped
                 await job.progress(step="setup" if workspace.environment.setup else "snapshot")
-            if not workspace.source.get("path"):
-                # Before the first snapshot: it holds the owners that the files will have.
+            if not workspace.source.get("path") and not job.driver.capabilities.guest_files:
+                # Before the first snapshot: it holds the owners that the files will have. A guest's get theirs there.
                 await job.driver.prepare(spec_of(workspace, f"setup-{job.effect.pk}"))
             if workspace.environment.setup and "fork" not in workspace.source:
                 await job.thread(_move, workspace, State.CREATING, State.SETTING_UP, job.by)
@@ -182,13 +182,14 @@ async def set_up(job: Job):
     async with roots.set_up(job) as setup:
         await setup.begin()
         if setup.script:
-            await run_set_up(job, setup.script, keep=setup.keep)
+            await run_set_up(job, setup.script, look=setup.look, keep=setup.keep)
 
 
-async def run_set_up(job: Job, script: str, *, keep=None, tree=None):
+async def run_set_up(job: Job, script: str, *, look=None, keep=None, tree=None):
     """Run the script in a Run and a home of its own, with the live tree or another one as /workspace. Raises Failed.
 
-    `keep(owner)` is called once it went through and was stopped.
+    `look(owner)` is called before it; `keep(owner)` once it went through and was stopped, or made quiet where the Run
+    is what its files are reached through.
     """
     workspace = job.workspace
     if lacks := await job.thread(secrets.problems, workspace.environment, "setup"):
@@ -203,6 +204,8 @@ async def run_set_up(job: Job, script: str, *, keep=None, tree=None):
     try:
         if trouble := await job.daemon.network.open(owner, workspace, "setup"):
             raise Failed(trouble)
+        if look is not None:
+            await look(owner)
         ended = await programs.run(
             job,
             _strict(owner.address.shell, script),
@@ -212,7 +215,10 @@ async def run_set_up(job: Job, script: str, *, keep=None, tree=None):
             owner=owner,
             phase="setup",
         )
-        await job.driver.stop(owner)
+        if job.driver.capabilities.guest_files:
+            await job.driver.quiet(owner)
+        else:
+            await job.driver.stop(owner)
         if not ended["ok"]:
             raise Failed(ended["reason"])
         if ended["exit_status"] != 0:

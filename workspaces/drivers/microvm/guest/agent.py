@@ -8,7 +8,8 @@ template is.
 Messages from the host (the answer carries the same `n`):
 
   hello      session                → {protocol, configured}; programs of a former session wait, see conversations.py
-  configure  hostname, machine_id, uid, disks, hosts, ports, pids, + what wake has → {init}
+  configure  hostname, machine_id, uid, disks, hosts, ports, pids, layer, setup, + what wake has → {init}
+             layer: there is a disk with what a set-up has installed; setup: programs are root, and can install
   wake       time_ns, entropy       step the clock, renew the pool
   hold, go                          say `held` as the last thing and keep silent until `go` or another `hello`
   sync                              → what the tree holds is on the disk
@@ -18,7 +19,6 @@ Messages from the host (the answer carries the same `n`):
 """
 
 import base64
-import ctypes
 import fcntl
 import os
 import select
@@ -35,34 +35,34 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 import init  # noqa: E402
+import root  # noqa: E402
 from conversations import Conversations  # noqa: E402
+from root import (  # noqa: E402
+    DISKS,
+    MS_NOATIME,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+    check,
+    find_disk,
+    libc,
+    mount,
+    write,
+)
 from streams import Line, LineLost, Stream  # noqa: E402
 
 PROTOCOL = 1
-DISKS = "/run/handrail/disks"
 TREE, JOURNAL, HOME = f"{DISKS}/workspace/tree", f"{DISKS}/workspace/journal", f"{DISKS}/home/tree"
+HOST_KEYS = f"{DISKS}/workspace/host-keys"
 TREE_SERVER = [sys.executable, "-I", "-S", os.path.join(HERE, "tree.pyz"), TREE]
 INIT_SOCKET = "/run/handrail/init.sock"
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 1024, 4096, 16384, 1 << 18
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 RB_AUTOBOOT = 0x01234567
 RESERVE = 80 << 20  # of the guest's memory, for its kernel and for us
 ERROR_FS = 2  # in s_state of an ext4 superblock
-
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def check(result, what):
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
-
-
-def mount(source, target, kind=None, flags=0, data=None):
-    os.makedirs(target, exist_ok=True)
-    arguments = (source.encode(), target.encode(), kind and kind.encode(), flags, data and data.encode())
-    check(libc.mount(*arguments), f"mount {target}")
 
 
 class Agent:
@@ -112,6 +112,9 @@ class Agent:
             if self.server is not None and pid == self.server.pid:
                 self.server = None
             if pid == self.init_pid:
+                if self.server is not None:
+                    self.server.kill()  # it holds the disks
+                    self.server.wait()
                 power_off(f"the init ended with {status}")
 
     # What the host says
@@ -136,20 +139,19 @@ class Agent:
         if self.configured is not None:
             raise ValueError("this guest is somebody's already")
         self.op_wake(message)
-        write("/etc/hostname", message["hostname"] + "\n")
         socket.sethostname(message["hostname"])
-        write("/etc/machine-id", message["machine_id"] + "\n")
-        write("/etc/hosts", message["hosts"])
-        uid = message["uid"]
-        add_user(uid)
+        root.build(message)
+        uid, setup = message["uid"], message["setup"]
         for serial, place in message["disks"].items():
             mount_disk(serial, place, uid)
+        if not setup:
+            root.own_host_keys(HOST_KEYS, message["hostname"])
         if os.path.exists(JOURNAL):
             # A restore was cut off: the tree becomes the old one or the new one before anything can look.
             subprocess.run([*TREE_SERVER, "--journal", JOURNAL, "--recover"], check=True, stdout=subprocess.DEVNULL)
         for number, name in message["ports"].items():
             self.listen(int(number), name)
-        self.init_pid = start_init(uid, message.get("pids"))
+        self.init_pid = start_init(uid, message.get("pids"), setup)
         self.configured = message
         return {"init": self.init_pid}
 
@@ -230,39 +232,15 @@ class Agent:
                 if not poll.poll(0):  # nothing to hear of: somebody is connected
                     break
                 time.sleep(0.01)
+            installed = ["--installed", f"{root.UPPER}/tree"] if self.configured["setup"] else []
             self.server = subprocess.Popen(
-                [*TREE_SERVER, "--journal", JOURNAL, "--home", HOME], stdin=port, stdout=port, cwd="/"
+                [*TREE_SERVER, "--journal", JOURNAL, "--home", HOME, *installed], stdin=port, stdout=port, cwd="/"
             )
         finally:
             os.close(port)
 
 
 # The machine
-
-
-def write(path, text):
-    with open(path, "w") as file:
-        file.write(text)
-
-
-def add_user(uid):
-    with open("/etc/passwd") as file:
-        kept = [line for line in file if line.split(":")[0] != "agent"]
-    write("/etc/passwd", "".join(kept) + f"agent:x:{uid}:{uid}:agent:/home/agent:/bin/bash\n")
-    with open("/etc/group") as file:
-        kept = [line for line in file if line.split(":")[0] != "agent"]
-    write("/etc/group", "".join(kept) + f"agent:x:{uid}:\n")
-
-
-def find_disk(serial):
-    for name in os.listdir("/sys/block"):
-        try:
-            with open(f"/sys/block/{name}/serial") as file:
-                if file.read().strip() == serial:
-                    return f"/dev/{name}"
-        except OSError:
-            continue
-    raise ValueError(f"there is no disk {serial}")
 
 
 def mount_disk(serial, place, uid):
@@ -280,11 +258,11 @@ def mount_disk(serial, place, uid):
     if not os.path.isdir(tree):
         os.mkdir(tree, 0o755)
         os.chown(tree, uid, uid)
-    mount(tree, place, None, MS_BIND)
+    root.show(tree, place)
 
 
-def start_init(uid, pids):
-    """Start the Run's init as the agent's user, as the first process of a pid namespace; its pid here."""
+def start_init(uid, pids, setup):
+    """Start the Run's init as the agent's user, in a set-up as root, in a pid namespace of its own; its pid here."""
     with_pid_r, with_pid_w = os.pipe()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(INIT_SOCKET)
@@ -304,7 +282,7 @@ def start_init(uid, pids):
             if first:
                 os.write(with_pid_w, b"%d" % first)
                 os._exit(0)
-            become_init(listener, group, uid)
+            become_init(listener, group, uid, setup)
         except BaseException:
             traceback.print_exc()
         os._exit(1)
@@ -317,21 +295,21 @@ def start_init(uid, pids):
     return int(said)
 
 
-def become_init(listener, group, uid):
+def become_init(listener, group, uid, setup):
     check(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
-    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    # What is ours on the disks is not for programs.
-    mount("tmpfs", DISKS, "tmpfs", MS_NOSUID | MS_NODEV, "size=0,mode=000")
     write(f"{group}/cgroup.procs", "0")
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
+    root.enter(setup)
+    root.lose_rights(setup)
+    if not setup:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
     os.umask(0o022)
-    os.chdir("/")
     os.environ.clear()
     signal.set_wakeup_fd(-1)
     lock = os.open("/dev/null", os.O_RDONLY)
-    sys.argv = ["init.py", str(listener.detach()), str(lock)]
+    give_back = ["--give-back", str(uid), str(uid)] if setup else []
+    sys.argv = ["init.py", str(listener.detach()), str(lock), *give_back]
     init.main()
     os._exit(0)
 
@@ -348,6 +326,7 @@ def find_port(name):
 def power_off(why):
     print(f"handrail: {why}", file=sys.stderr, flush=True)
     os.sync()
+    root.close()
     for serial in os.listdir(DISKS) if os.path.isdir(DISKS) else ():
         libc.umount2(f"{DISKS}/{serial}".encode(), 0)
         # The bind mounts hold the file system; read-only is as clean as unmounted.

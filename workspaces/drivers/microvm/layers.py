@@ -1,0 +1,121 @@
+"""What set-ups have installed in guests: each a disk in a file, read-only from the day it is kept.
+
+FOLDER/NAME/disk        an ext4 whose `tree` lies between the image's root and what a guest writes
+FOLDER/NAME/layer.json  {digest, base, touched_workspace}; `base` is the digest of the image that it fits
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+import tempfile
+import time
+from collections.abc import Set
+from dataclasses import replace
+from pathlib import Path
+
+from ..base import DriverError, Layer
+from ..local import replace_file
+from . import disks
+from .machine import LAYER_BYTES
+
+CHUNK = 1 << 20
+SUPERBLOCK, MAGIC, CLEAN = 1024, 0xEF53, 1
+
+
+class Layers:
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def find(self, name: str, base: str) -> Layer | None:
+        """The layer of this name, if there is one and it fits the image."""
+        known = self._read(self.folder / name)
+        if known is None or known["base"] != base:
+            return None
+        return Layer(name, known["digest"], known["touched_workspace"])
+
+    def disk_of(self, digest: str, base: str) -> Path | None:
+        """The disk of a layer with this digest that fits the image."""
+        for place in self._places():
+            known = self._read(place)
+            if known is not None and (known["digest"], known["base"]) == (digest, base):
+                return place / "disk"
+        return None
+
+    def keep(self, upper: Path, layer: Layer, base: str) -> Layer:
+        """Make the disk of a set-up whose guest has ended a layer."""
+        _must_be_clean(upper)
+        made = replace(layer, digest=_digest(upper, base))
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+        try:
+            os.replace(upper, fresh / "disk")
+            if os.geteuid() == 0:
+                os.chown(fresh / "disk", 0, 0)
+            # QEMU opens it as the workspace's user, by a descriptor: nobody else can walk into the folder.
+            os.chmod(fresh / "disk", 0o444)
+            with open(fresh / "disk", "rb") as file:
+                os.fsync(file.fileno())
+            said = {"digest": made.digest, "base": base, "touched_workspace": made.touched_workspace}
+            replace_file(fresh / "layer.json", json.dumps(said).encode())
+            shutil.rmtree(self.folder / layer.name, ignore_errors=True)  # it fitted another image
+            os.rename(fresh, self.folder / layer.name)
+        except OSError as error:
+            raise DriverError(f"What the set-up installed could not be kept: {error.strerror}.") from error
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+        return made
+
+    def collect(self, in_use: Set[str], older_than_s: float) -> list[str]:
+        removed = []
+        for place in self._places():
+            known = self._read(place)
+            named = {place.name, known and known["digest"]} & in_use
+            if not named and place.stat().st_mtime <= time.time() - older_than_s:
+                shutil.rmtree(place)
+                removed.append(place.name)
+        return removed
+
+    def _places(self) -> list[Path]:
+        return sorted(place for place in self.folder.glob("*") if place.is_dir())
+
+    def _read(self, place: Path) -> dict | None:
+        try:
+            return json.loads((place / "layer.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+
+def make_upper(path: Path, uid: int) -> None:
+    """An empty disk for what a set-up installs. Without a journal: one that was not closed in order is not kept."""
+    path.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as empty:
+        (Path(empty) / "tree").mkdir(mode=0o755)
+        disks.format_file(path, Path(empty), LAYER_BYTES, "-O", "^has_journal")
+    if os.geteuid() == 0:
+        os.chown(path, uid, uid)
+
+
+def _must_be_clean(disk: Path) -> None:
+    with open(disk, "rb") as file:
+        magic, state = struct.unpack_from("<HH", os.pread(file.fileno(), 1024, SUPERBLOCK), 56)
+    if (magic, state) != (MAGIC, CLEAN):
+        raise DriverError("What the set-up installed is not kept: its disk was not closed in order.")
+
+
+def _digest(disk: Path, base: str) -> str:
+    """Of the image below and of all that the disk holds; where it holds nothing, nothing is read."""
+    hashed, empty = hashlib.sha256(f"layer on {base}\n".encode()), bytes(CHUNK)
+    with open(disk, "rb") as file:
+        at, size = 0, os.fstat(file.fileno()).st_size
+        while at < size:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA) // CHUNK * CHUNK
+            except OSError:
+                break  # nothing but a hole follows
+            data = os.pread(file.fileno(), CHUNK, at)
+            if data != empty[: len(data)]:
+                hashed.update(struct.pack("<QI", at, len(data)) + data)
+            at += CHUNK
+    return f"sha256:{hashed.hexdigest()}"

@@ -1,0 +1,97 @@
+"""What the root of a guest is made of: the image of this host, and what a set-up has installed above it."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Set
+from pathlib import Path
+
+from ...store.errors import StoreError
+from ..base import DriverError, ImageMissing, Layer, Look, Owner, RunSpec
+from .image import Image, find_image
+from .layers import Layers
+from .templates import Templates
+
+
+class Roots(Templates):
+    default_image = "microvm"  # the one that `make images` has built last
+
+    async def find_image(self, reference: str) -> str:
+        return await asyncio.to_thread(self._find_image, reference)
+
+    async def find_layer(self, name: str) -> Layer | None:
+        return await asyncio.to_thread(lambda: self.layers.find(name, digest_of(find_image(self.images))))
+
+    async def keep_layer(self, owner: Owner, layer: Layer, *, look: Look | None = None) -> Layer:
+        return await asyncio.to_thread(self._keep_layer, owner, layer, look)
+
+    async def collect(self, in_use: Set[str], *, older_than_s: float) -> list[str]:
+        return await asyncio.to_thread(self.layers.collect, in_use, older_than_s)
+
+    @property
+    def layers(self) -> Layers:
+        return Layers(self.home / "images" / "layers")
+
+    def _find_image(self, reference: str | None) -> str:
+        self._layer_disk(reference)
+        return digest_of(find_image(self.images)) if reference in (None, self.default_image) else reference
+
+    def _layer_disk(self, reference: str | None) -> Path | None:
+        """The layer that is meant by it, None for the image itself; ImageMissing when it is neither."""
+        base = digest_of(find_image(self.images))
+        if reference in (None, self.default_image, base):
+            return None
+        found = self.layers.disk_of(reference, base)
+        if found is None:
+            raise ImageMissing(f"There is no image or set-up layer {reference[:19]} for microVMs on this host now.")
+        return found
+
+    def _layer(self, spec: RunSpec) -> str:
+        return spec.image if self._layer_disk(spec.image) is not None else ""
+
+    def _image(self, spec: RunSpec) -> str:
+        image, layer = find_image(self.images), self._layer(spec)
+        return f"{image.version}@{digest_of(image)}" + (f" with layer {layer}" if layer else "")
+
+    def _keep_layer(self, owner: Owner, layer: Layer, look: Look | None) -> Layer:
+        base = owner.image.partition("@")[2]
+        if owner.phase != "setup" or " " in base:
+            raise DriverError("Only a set-up that began on the image itself leaves a layer.")
+        if look is not None:
+            self._show_installed(owner, look)
+        self._stop(owner, 0.0)
+        return self.layers.keep(self._folder(owner.run_id) / "upper", layer, base)
+
+    def _show_installed(self, owner: Owner, look: Look) -> None:
+        folders = [b""]
+        try:
+            with self.tree(owner).files("installed") as files:
+                while folders:
+                    at = folders.pop()
+                    for name, found in files.entries(at):
+                        path = at + b"/" + name if at else name
+                        if stat.S_ISDIR(found.st_mode):
+                            folders.append(path)
+                        elif stat.S_ISREG(found.st_mode):
+                            look(f"/{os.fsdecode(path)}", Installed(files, path))
+        except (OSError, StoreError) as error:
+            raise DriverError(f"What the set-up installed is not kept: it could not be read: {error}") from error
+
+
+class Installed:
+    """A file of a guest, to be read from its beginning to its end."""
+
+    def __init__(self, files, path: bytes):
+        self.file, self.at = files.open(path), 0
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = size if size >= 0 else self.file.info.st_size
+        parts = []
+        while wanted > 0 and (piece := self.file.pread(wanted, self.at)):
+            parts.append(piece)
+            self.at, wanted = self.at + len(piece), wanted - len(piece)
+        return b"".join(parts)
+
+
+def digest_of(image: Image) -> str:
+    return f"sha256:{image.root_digest}"
