@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.loop.__main__ import spread
-from tests.drivers.runs import IMAGES, OPTIONS, driver_of
+from tests.drivers.runs import IMAGES, OPTIONS, driver_of, image_of
 from workspaces.drivers.base import DriverError, RunSpec
 from workspaces.drivers.initclient import InitClient
 from workspaces.drivers.sandbox import find_bwrap
@@ -46,7 +46,7 @@ class Ground:
         for part in (tree, home):
             part.mkdir()
         uid = 300_000 + self.made if os.getuid() == 0 else os.getuid()
-        image = await self.driver.find_image(IMAGES["docker"]) if self.driver.capabilities.images else None
+        image = await self.driver.find_image(image_of(self.driver.name)) if self.driver.capabilities.images else None
         return RunSpec(uuid.uuid4().hex, "bench", "bench", tree, home, uid=uid, image=image)
 
     async def up(self, spec: RunSpec):

@@ -211,7 +211,7 @@ class Bare:
             "configure",
             **{"hostname": "bare", "machine_id": "0" * 32, "uid": 1000, "hosts": "127.0.0.1 localhost\n", "ports": {}},
             **{"disks": {"workspace": "/workspace", "home": "/home/agent"}, "time_ns": time.time_ns()},
-            entropy=base64.b64encode(os.urandom(128)).decode(),
+            **{"layer": False, "setup": False, "entropy": base64.b64encode(os.urandom(128)).decode()},
         )
 
     def start(self, incoming: bool):
