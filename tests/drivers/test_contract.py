@@ -271,7 +271,7 @@ def test_nonsense_on_the_socket_harms_nobody(run):
 
 
 def test_stop_asks_first(run):
-    run.leave("trap 'echo asked > asked; exit' TERM; echo up > up; while :; do sleep 0.05; done")
+    run.leave("trap 'echo asked > asked; exit' TERM; sleep 600 & echo up > up; wait")
     until((run.tree / "up").exists)
     run.do.stop(run.owner)
     assert (run.tree / "asked").read_text() == "asked\n"
