@@ -36,6 +36,7 @@ from django.test import Client, TransactionTestCase
 from dashboard import triggers
 from dashboard.models import Agent, Membership, Role, Team
 from dashboard.tokens import make_token
+from tests.chromium import chromium  # noqa: F401 - a fixture
 from tests.product import CHECKOUT, PreparedHome, Product
 
 # Files that take long, the longest first; before them the one that mostly waits, while others compute beside it. Left

@@ -1,27 +1,13 @@
 """What tests in a real Chromium share: people of a team of their own, in the product that all tests share."""
 
-import shutil
 import subprocess
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-ARGUMENTS += ["--disable-sync", "--no-first-run"]
 SIZES = {"phone": {"width": 390, "height": 844}, "desktop": {"width": 1280, "height": 900}}
 TEAM = "browser"  # others' cards do not wait in it
 HERE = f"/w/{TEAM}/{{key}}/"
-
-
-@pytest.fixture(scope="module")
-def chromium(require):
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        require("browser", "there is no Chromium on this machine")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,7 @@ def addresses(things, workspace) -> list[str]:
 
 def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, person, things, workspace):
     page = person("anna", "admin")
+    page.add_init_script(AXE_SCRIPT)
     faults, seen = {}, 0
     for address in addresses(things, workspace):
         answer = page.request.get(product.url + address, max_redirects=0)
@@ -91,7 +92,6 @@ def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, person
             continue
         seen += 1
         page.goto(product.url + address)
-        page.evaluate(AXE_SCRIPT)
         for number, (size, scheme) in enumerate(LOOKS):
             page.set_viewport_size(SIZES[size])
             page.emulate_media(color_scheme=scheme)

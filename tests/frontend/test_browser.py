@@ -1,6 +1,5 @@
 """The parts in a real browser, under the strict policy: deciding, reading, refreshing, themes and widths."""
 
-import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from mimetypes import guess_type
@@ -15,7 +14,6 @@ from django.template import engines
 from django.template.loader import render_to_string
 from django.urls import path as at
 from django.utils import timezone
-from playwright.sync_api import sync_playwright
 
 from dashboard.styleguide import HOSTILE, sample
 from dashboard.templatetags.handrail import FIRST, REST
@@ -79,17 +77,6 @@ def site(settings):
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-@pytest.fixture(scope="module")
-def chromium(require):
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        require("browser", "there is no Chromium on this machine")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

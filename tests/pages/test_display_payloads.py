@@ -9,12 +9,10 @@ import shutil
 import urllib.parse
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from tests.frontend.test_visible import PAYLOADS, raw
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-ARGUMENTS += ["--disable-sync", "--no-first-run"]
 TEXTS = [payload for payload in PAYLOADS if isinstance(payload, str)]
 COMMANDS = [text for text in TEXTS if "\0" not in text]  # with a NUL no command is taken
 PUSH = "git push origin main\n"  # makes any command one that waits
@@ -43,25 +41,20 @@ window.alert = window.confirm = window.prompt = () => window.violations.push("a 
 
 
 @pytest.fixture(scope="module")
-def phone(product, require):
+def phone(product, chromium):
     """A reviewer's phone that fails the module when anything was run, loaded from elsewhere, or refused by the CSP."""
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        require("browser", "there is no Chromium on this machine")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        context = browser.new_context(viewport={"width": 360, "height": 740})
-        context.add_init_script(WATCH)
-        found = context.new_page()
-        found.strange = []
-        found.on("dialog", lambda dialog: (found.strange.append(dialog.message), dialog.dismiss()))
-        found.on("pageerror", lambda error: found.strange.append(str(error)))
-        found.on("console", lambda said: found.strange.append(said.text) if "Policy" in said.text else None)
-        found.on("request", lambda request: _note_origin(found, request.url, product.url))
-        found.goto(product.sign_in_url("display-reviewer", "lead"))
-        found.locator("main button").click()
-        yield found
-        browser.close()
+    context = chromium.new_context(viewport={"width": 360, "height": 740})
+    context.add_init_script(WATCH)
+    found = context.new_page()
+    found.strange = []
+    found.on("dialog", lambda dialog: (found.strange.append(dialog.message), dialog.dismiss()))
+    found.on("pageerror", lambda error: found.strange.append(str(error)))
+    found.on("console", lambda said: found.strange.append(said.text) if "Policy" in said.text else None)
+    found.on("request", lambda request: _note_origin(found, request.url, product.url))
+    found.goto(product.sign_in_url("display-reviewer", "lead"))
+    found.locator("main button").click()
+    yield found
+    context.close()
 
 
 def _note_origin(phone, url, own):
