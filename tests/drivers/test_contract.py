@@ -204,10 +204,10 @@ def test_what_a_command_leaves_behind_stays_and_is_listed(run):
 
 def test_a_leftover_may_go_on_writing_where_nobody_reads(run):
     with InitClient(run.owner.address.socket) as init:
-        run.begin(init, "(while sleep 0.02; do echo still here || exit; done; touch died) & exec true")
+        run.begin(init, "(while sleep 0.1; do echo still here || exit; done; touch died) & exec true")
         until(lambda: (init.read_exits(), init.exits)[1])
         # The connection closes here, with the pipe.
-    time.sleep(0.3)
+    time.sleep(0.5)
     assert not (run.tree / "died").exists()
     assert len(run.commands()) > 0
 

@@ -40,7 +40,7 @@ class Counting:
 
     def begin(self):
         self.guest.sh("echo kept > file; sync")
-        loop = "n=0; while :; do n=$((n+1)); echo $n > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.05; done"
+        loop = "n=0; while :; do n=$((n+1)); echo $n > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.3; done"
         self.guest.leave(loop)
         self.before = until(lambda: self.guest.sh("cat /tmp/count 2>/dev/null || echo 0").strip() != "0") and 0
 

@@ -27,7 +27,7 @@ def counted(guest) -> int:
 
 
 def test_what_runs_goes_on_and_no_file_differs(guest, tmp_path):
-    guest.leave("n=0; while :; do n=$((n+1)); echo $n > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.05; done")
+    guest.leave("n=0; while :; do n=$((n+1)); echo $n > /tmp/count.new; mv /tmp/count.new /tmp/count; sleep 0.3; done")
     store = Store.create(tmp_path / "store")
     seed = random.randrange(1 << 32)
     print("seed", seed)
@@ -86,7 +86,7 @@ def test_the_clock_is_right_and_random_numbers_are_fresh_after_a_resume_an_hour_
         guest.start()
     then = clock_of(guest)
     assert abs(then + 3600 - time.time()) < 5
-    guest.leave("while :; do sleep 0.1; date +%s > /tmp/tick.new; mv /tmp/tick.new /tmp/tick; done")
+    guest.leave("while :; do sleep 0.3; date +%s > /tmp/tick.new; mv /tmp/tick.new /tmp/tick; done")
     guest.pause()
     kept = [(place, guest.ground / f"again-{n}") for n, place in enumerate(state_of(guest))]
     for place, copy in kept:
@@ -246,7 +246,7 @@ def test_memory_is_not_readable_on_the_disk(guest):
 def test_a_terminal_of_before_the_pause_ends_and_its_shell_goes_on(guest):
     with InitClient(guest.owner.address.socket, timeout_s=60) as init:
         env, cwd = dict(guest.owner.address.env), guest.owner.address.cwd
-        loop = "trap '' HUP; while :; do date > alive; sleep 0.05; done"
+        loop = "trap '' HUP; while :; do date > alive; sleep 0.3; done"
         init.start(["/bin/sh", "-c", loop], env=env, cwd=cwd, stdio="pty")
         until(lambda: guest.sh("cat alive || true"))
         guest.do.pause(guest.owner, guest.spec)
