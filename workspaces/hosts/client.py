@@ -186,7 +186,7 @@ def _start(folder: Path, spec: HostSpec, handed: Handed) -> HostStatus:
         host = spawn(folder, handed.to_json())
     else:
         host = None
-    deadline = time.monotonic() + START_S
+    deadline, pause = time.monotonic() + START_S, 0.002
     while time.monotonic() < deadline:
         gone = host is None or host.poll() is not None
         found = read_status(folder)
@@ -196,7 +196,8 @@ def _start(folder: Path, spec: HostSpec, handed: Handed) -> HostStatus:
             if (folder / "claim").exists():
                 return found
             raise DriverError(f"The program's host process did not start: {_last_words(folder)}")
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(pause * 1.1, 0.02)  # on a busy machine each look takes from what it waits for
     raise DriverError("The program's host process did not start in time.")
 
 

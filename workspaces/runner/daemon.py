@@ -255,16 +255,21 @@ class Daemon:
 
     async def _claim(self):
         self._nudged.clear()
-        if await self.thread(Effect.objects.open().exists):  # twice a second, and mostly there is nothing
-            for due in await self.thread(lambda: list(effects.claimable(self.row)[:50])):
-                claimed = await self.thread(effects.claim, due, self.row)
-                if claimed:
-                    self._begin(claimed, recovering=False)
-            await self.thread(self._cancel_asked)
+        for due in await self.thread(self._look):
+            claimed = await self.thread(effects.claim, due, self.row)
+            if claimed:
+                self._begin(claimed, recovering=False)
         try:
             await asyncio.wait_for(self._nudged.wait(), LOOK)
         except TimeoutError:
             pass
+
+    def _look(self) -> list[Effect]:
+        """What can be claimed; what was cancelled hears of it. Twice a second, so it asks no more than it must."""
+        phases = set(Effect.objects.open().values_list("phase", flat=True).distinct())
+        if phases - {Phase.DUE}:
+            self._cancel_asked()
+        return list(effects.claimable(self.row)[:50]) if Phase.DUE in phases else []
 
     def _begin(self, effect: Effect, *, recovering: bool):
         task = asyncio.create_task(self._work(effect, recovering))
