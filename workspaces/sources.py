@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -102,24 +102,23 @@ def clone(source: Git, target: Path, *, cancel: threading.Event | None = None) -
 
     `cancel` ends git and raises Cancelled; what is in `target` then is the caller's to remove.
     """
-    git = partial(_git, target, cancel=cancel)
     verify = ("rev-parse", "--verify", "--quiet")
     options = ("--quiet", "--no-checkout", "--template=", "--no-hardlinks")
-    git(*_pin(source), "clone", *options, "--", _for_git(source), ".")
-    git("remote", "set-url", "origin", source.address)
-    if not source.ref:
-        if git(*verify, "HEAD", check=False) == "":
-            return ""
-        git("checkout", "--quiet")
+    with _git_in(target, cancel) as git:
+        git(*_pin(source), "clone", *options, "--", _for_git(source), ".")
+        git("remote", "set-url", "origin", source.address)
+        if not source.ref:
+            if git(*verify, "HEAD", check=False) == "":
+                return ""
+            git("checkout", "--quiet")
+        elif git(*verify, "--end-of-options", f"refs/remotes/origin/{source.ref}", check=False):
+            git("checkout", "--quiet", "-B", source.ref, "--track", f"origin/{source.ref}")
+        else:
+            sha = git(*verify, "--end-of-options", f"{source.ref}^{{commit}}", check=False)
+            if not sha:
+                raise CloneFailed(f"The repository has no branch, tag or commit {source.ref!r}.")
+            git("checkout", "--quiet", "--detach", sha)
         return git("rev-parse", "HEAD")
-    if git(*verify, "--end-of-options", f"refs/remotes/origin/{source.ref}", check=False):
-        git("checkout", "--quiet", "-B", source.ref, "--track", f"origin/{source.ref}")
-    else:
-        sha = git(*verify, "--end-of-options", f"{source.ref}^{{commit}}", check=False)
-        if not sha:
-            raise CloneFailed(f"The repository has no branch, tag or commit {source.ref!r}.")
-        git("checkout", "--quiet", "--detach", sha)
-    return git("rev-parse", "HEAD")
 
 
 def push_bundle(scratch: Path, source: Git, branch: str) -> str:
@@ -129,10 +128,11 @@ def push_bundle(scratch: Path, source: Git, branch: str) -> str:
     """
     repository = scratch / "repository"
     repository.mkdir()
-    _git(repository, "init", "--quiet", "--bare", "--template=")
-    _git(repository, "-c", "fetch.fsckObjects=true", "fetch", "--quiet", "../bundle", "HEAD:refs/heads/pushed")
-    sha = _git(repository, "rev-parse", "refs/heads/pushed")
-    _git(repository, *_pin(source), "push", "--quiet", _for_git(source), f"refs/heads/pushed:refs/heads/{branch}")
+    with _git_in(repository) as git:
+        git("init", "--quiet", "--bare", "--template=")
+        git("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "../bundle", "HEAD:refs/heads/pushed")
+        sha = git("rev-parse", "refs/heads/pushed")
+        git(*_pin(source), "push", "--quiet", _for_git(source), f"refs/heads/pushed:refs/heads/{branch}")
     return sha
 
 
@@ -177,44 +177,54 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _git(folder: Path, *args: str, check=True, cancel: threading.Event | None = None) -> str:
-    try:
-        with _begin(folder, args) as process:
-            out, said = _hear_out(process, cancel)
-    except FileNotFoundError:
-        raise CloneFailed("git is not installed on this host.") from None
-    if process.returncode and check:
-        words = said.decode("utf-8", "replace").strip().splitlines()
-        raise CloneFailed(f"git said: {words[-1][:500] if words else f'exit status {process.returncode}'}")
-    return out.decode("utf-8", "replace").strip() if not process.returncode else ""
-
-
 @contextmanager
-def _begin(folder: Path, args: tuple[str, ...]) -> Iterator[subprocess.Popen]:
-    """git and its helpers (ssh, index-pack), which end together: at an error here and with a runner that is killed."""
+def _git_in(folder: Path, cancel: threading.Event | None = None) -> Iterator[Callable[..., str]]:
+    """`git(*args)` in this folder: what it printed. A runner that is killed leaves no git that goes on by itself."""
     command = [sys.executable, "-I", "-S", warden.__file__]
     with subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True) as watching:
-        with subprocess.Popen(
+
+        def tell(line: str) -> None:
+            with suppress(BrokenPipeError):  # somebody killed it
+                watching.stdin.write(f"{line}\n".encode())
+
+        yield partial(_git, folder, tell, cancel)
+
+
+def _git(folder: Path, tell: Callable[[str], None], cancel: threading.Event | None, *args: str, check=True) -> str:
+    try:
+        process = subprocess.Popen(
             ["git", *args],
             cwd=folder,
             env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
-        ) as process:
-            watching.stdin.write(f"+{process.pid}\n".encode())
-            try:
-                yield process
-            except BaseException:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                raise
-        with suppress(BrokenPipeError):  # somebody killed it, and git is through
-            watching.stdin.write(f"-{process.pid}\n".encode())
+            start_new_session=True,  # git has helpers (ssh, index-pack), and all of them end together
+        )
+    except FileNotFoundError:
+        raise CloneFailed("git is not installed on this host.") from None
+    tell(f"+{process.pid}")
+    try:
+        with process:
+            out, said = _hear_out(process, cancel)
+    finally:
+        tell(f"-{process.pid}")
+    if process.returncode and check:
+        words = said.decode("utf-8", "replace").strip().splitlines()
+        raise CloneFailed(f"git said: {words[-1][:500] if words else f'exit status {process.returncode}'}")
+    return out.decode("utf-8", "replace").strip() if not process.returncode else ""
 
 
 def _hear_out(process: subprocess.Popen, cancel: threading.Event | None) -> tuple[bytes, bytes]:
+    try:
+        return _until_it_ends(process, cancel)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        raise
+
+
+def _until_it_ends(process: subprocess.Popen, cancel: threading.Event | None) -> tuple[bytes, bytes]:
     deadline = time.monotonic() + CLONE_SECONDS
     while True:
         if cancel is not None and cancel.is_set():
