@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -169,7 +170,8 @@ SETUP = """
 exec 3<>/dev/tcp/127.0.0.1/3128
 printf 'GET http://nowhere.test/ HTTP/1.1\\r\\nHost: nowhere.test\\r\\n\\r\\n' >&3; read -r answer <&3
 printf '#!/bin/sh\\necho "%s %s"\\n' "$(id -u)" "${answer% *}" > /usr/local/bin/tool; chmod 755 /usr/local/bin/tool
-test -n "$NAME"; date +%s%N > /opt/once; ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
+test -n "$NAME"; id -u >> by; date +%s%N > /opt/once
+rm -f /etc/ssh/ssh_host_*; ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
 """
 
 
@@ -182,16 +184,26 @@ def test_what_a_set_up_installs_is_there_in_the_next_one_and_in_a_fork(desk, mic
     keys = [desk.create(environment=name.lower())["key"] for _ in range(2)]
     desk.post(f"/workspaces/{keys[0]}/fork", {"key": f"{keys[0]}-fork"})
     keys.append(desk.settled(f"{keys[0]}-fork")["key"])
-    tell = f'tool; cat /opt/once; echo "<${name}>"; id -un; cat /etc/machine-id /etc/ssh/ssh_host_*.pub'
+    tell = f'tool; cat /opt/once by; stat -c %U by; echo "<${name}>"; cat /etc/machine-id /etc/ssh/ssh_host_*.pub'
     told = [desk.run(key, f"{tell}; od -An -N16 -tx1 /dev/urandom").splitlines() for key in keys]
-    # Installed once, by root, through the proxy; nobody shares what makes a machine its own.
-    assert told[0][:4] == told[1][:4] == told[2][:4]
-    assert (told[0][0], told[0][2:4]) == (b"0 HTTP/1.1 403", [b"<>", b"agent"])
-    assert [len(set(lines)) for lines in list(zip(*told, strict=True))[4:]] == [3, 3, 3]
+    # Installed once, by root, through the proxy; in the next one it runs for /workspace alone. Nobody shares what makes
+    # a machine its own.
+    assert told[0][:5] == told[1][:5] == told[2][:5]
+    assert (told[0][0], told[0][2:5]) == (b"0 HTTP/1.1 403", [b"0", b"agent", b"<>"])
+    assert [len(set(lines)) for lines in list(zip(*told, strict=True))[5:]] == [3, 3, 3]
     for key in keys:
         body = desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
         body = body.get("body", body)
         assert body["machine_image"].endswith(f"@{body['image_digest']} with layer {body['setup_layer']}")
+    # Somebody cleans up: the layer is made again, and the files and what is the workspace's own stay as they are.
+    desk.run(keys[1], "echo changed > note")
+    move(desk, keys[1], "stop")
+    [layer] = (product.home / "images" / "layers").iterdir()
+    shutil.rmtree(layer)
+    assert move(desk, keys[1], "resume")["state"] == "ready"
+    again = desk.run(keys[1], f"{tell}; cat note").splitlines()
+    assert (again[0], again[2:]) == (told[1][0], [*told[1][2:7], b"changed"])
+    for key in keys:
         desk.call("DELETE", f"/workspaces/{key}", expect=202)
 
 

@@ -4,6 +4,7 @@ FOLDER/NAME/disk        an ext4 whose `tree` lies between the image's root and w
 FOLDER/NAME/layer.json  {digest, base, touched_workspace}; `base` is the digest of the image that it fits
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +51,7 @@ class Layers:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
         try:
-            os.replace(upper, fresh / "disk")
+            _move(upper, fresh / "disk")
             if os.geteuid() == 0:
                 os.chown(fresh / "disk", 0, 0)
             # QEMU opens it as the workspace's user, by a descriptor: nobody else can walk into the folder.
@@ -105,17 +106,37 @@ def _must_be_clean(disk: Path) -> None:
 
 
 def _digest(disk: Path, base: str) -> str:
-    """Of the image below and of all that the disk holds; where it holds nothing, nothing is read."""
-    hashed, empty = hashlib.sha256(f"layer on {base}\n".encode()), bytes(CHUNK)
+    """Of the image below and of all that the disk holds."""
+    hashed = hashlib.sha256(f"layer on {base}\n".encode())
+    for at, data in _held(disk):
+        hashed.update(struct.pack("<QI", at, len(data)) + data)
+    return f"sha256:{hashed.hexdigest()}"
+
+
+def _held(disk: Path) -> Iterator[tuple[int, bytes]]:
+    """(place, bytes) of every piece with something in it; where there is a hole, nothing is read."""
+    empty = bytes(CHUNK)
     with open(disk, "rb") as file:
         at, size = 0, os.fstat(file.fileno()).st_size
         while at < size:
             try:
                 at = os.lseek(file.fileno(), at, os.SEEK_DATA) // CHUNK * CHUNK
             except OSError:
-                break  # nothing but a hole follows
+                return  # nothing but a hole follows
             data = os.pread(file.fileno(), CHUNK, at)
             if data != empty[: len(data)]:
-                hashed.update(struct.pack("<QI", at, len(data)) + data)
+                yield at, data
             at += CHUNK
-    return f"sha256:{hashed.hexdigest()}"
+
+
+def _move(disk: Path, target: Path) -> None:
+    try:
+        os.replace(disk, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with open(target, "wb") as file:  # the layers lie on another disk of this host
+            file.truncate(disk.stat().st_size)
+            for at, data in _held(disk):
+                file.seek(at)
+                file.write(data)
