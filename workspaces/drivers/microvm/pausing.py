@@ -63,10 +63,12 @@ class Pausing(LocalDriver):
         accel, _why = machine.find_accel(qemu, image, self.images)
         return machine.shape(qemu, image, accel, spec.limits.memory or MEMORY, spec.limits.cpus)
 
-    def _belongs(self, spec: RunSpec) -> dict:
+    def _belongs(self, spec: RunSpec, owner: Owner | None = None) -> dict:
+        """What its memory fits: that of a Run which is up, or what the spec asks for."""
         shape = self._shape(spec, machine.find_qemu(), find_image(self.images))
         found = [disks.identity(folder) for folder in (spec.workspace, spec.home)]
-        return asdict(shape) | {"layer": self._layer(spec), "disks": found, "generation": spec.generation}
+        root = {"layer": self._layer(spec)} if owner is None else self._runs_on(owner)
+        return asdict(shape) | {"disks": found, "generation": spec.generation} | root
 
     def _why_no_memory(self, spec: RunSpec) -> str:
         try:
@@ -83,12 +85,16 @@ class Pausing(LocalDriver):
         """The digest of the layer that it starts on; "" for the image alone. ImageMissing when neither is here."""
         raise NotImplementedError
 
+    def _runs_on(self, owner: Owner) -> dict:
+        """What of that is the Run's own: a workspace may name another root by now, for its next start."""
+        raise NotImplementedError
+
     # Pause
 
     def _pause(self, owner: Owner, spec: RunSpec) -> None:
         if not self._alive(owner):
             raise DriverError("The Run has ended; there is no memory to keep.")
-        belongs = self._belongs(spec)
+        belongs = self._belongs(spec, owner)
         mark = self._folder(owner.run_id) / PAUSING
         at_work.add(owner.run_id)
         try:

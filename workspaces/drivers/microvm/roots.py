@@ -12,6 +12,8 @@ from .image import Image, find_image
 from .layers import Layers
 from .templates import Templates
 
+WITH = " with layer "  # between the names of both, in an Owner
+
 
 class Roots(Templates):
     default_image = "microvm"  # the one that `make images` has built last
@@ -50,12 +52,17 @@ class Roots(Templates):
         return spec.image if self._layer_disk(spec.image) is not None else ""
 
     def _image(self, spec: RunSpec) -> str:
-        image, layer = find_image(self.images), self._layer(spec)
-        return f"{image.version}@{digest_of(image)}" + (f" with layer {layer}" if layer else "")
+        layer = self._layer(spec)
+        return name_of(find_image(self.images)) + (f"{WITH}{layer}" if layer else "")
+
+    def _runs_on(self, owner: Owner) -> dict:
+        name, _, layer = owner.image.partition(WITH)
+        # Of an image that was replaced under it nothing can go on: the next start has the new one.
+        return {"layer": layer} | ({} if name == name_of(find_image(self.images)) else {"root": name})
 
     def _keep_layer(self, owner: Owner, layer: Layer, look: Look | None) -> Layer:
         base = owner.image.partition("@")[2]
-        if owner.phase != "setup" or " " in base:
+        if owner.phase != "setup" or WITH in base:
             raise DriverError("Only a set-up that began on the image itself leaves a layer.")
         if look is not None:
             self._show_installed(owner, look)
@@ -91,6 +98,10 @@ class Installed:
             parts.append(piece)
             self.at, wanted = self.at + len(piece), wanted - len(piece)
         return b"".join(parts)
+
+
+def name_of(image: Image) -> str:
+    return f"{image.version}@{digest_of(image)}"
 
 
 def digest_of(image: Image) -> str:
