@@ -21,7 +21,7 @@ def page(request):
     caller = getattr(request, "caller", None) or SimpleLazyObject(lambda: caller_of(user))
     return context | {
         "caller": caller,
-        "cursor": SimpleLazyObject(lambda: cursor_of(caller)),
+        "cursor": request.cursor if hasattr(request, "cursor") else SimpleLazyObject(lambda: cursor_of(caller)),
         "waiting_count": SimpleLazyObject(lambda: _waiting(caller)),
         "team": SimpleLazyObject(lambda: _only_team(caller)),
         "runner_state": SimpleLazyObject(_runner),

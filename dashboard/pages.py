@@ -17,6 +17,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views import defaults
 
 from dashboard.access import caller_of
+from dashboard.live import cursor_of
 from dashboard.problems import Problem, not_found, problem_response
 
 
@@ -31,6 +32,9 @@ def signed_in(view):
                 return HttpResponse(status=204, headers={"HX-Redirect": _sign_in_for(request)})
             return redirect_to_login(request.get_full_path())
         request.caller = caller_of(request.user)
+        if request.method == "GET" and not request.htmx:
+            # Before anything is read for the page: what changes from here on is news to it.
+            request.cursor = cursor_of(request.caller)
         return view(request, *args, **kwargs)
 
     return wrapper

@@ -4,9 +4,11 @@ import os
 import re
 
 import pytest
+from django.db import connection
 
 from dashboard import clock
-from workspaces import places
+from dashboard.models import Actor, Event
+from workspaces import lifecycle, places
 from workspaces.models import Command, Effect, Environment, State, Workspace
 from workspaces.store import LocalTree, Store
 
@@ -300,3 +302,21 @@ def test_a_command_is_ended_by_a_person_once(workspace, lena, browser_of):
 def test_a_command_of_another_workspace_is_not_found(team, agent, workspace, alice, browser_of):
     other = make_command(make_workspace(team, agent, "other-one"))
     assert browser_of(alice).get(f"{HERE}commands/{other.pk}/").status_code == 404
+
+
+def test_what_happens_while_a_page_is_read_is_news_to_it(team, workspace, alice, browser_of, read):
+    """The state is read, then it changes, then the page is written: its cursor must be of before that."""
+    happened = []
+
+    def meanwhile(execute, sql, params, many, context):
+        result = execute(sql, params, many, context)
+        if 'FROM "workspaces_workspace"' in sql and not happened:
+            happened.append(sql)
+            lifecycle.record(workspace, Actor.system("test"), "workspace.ready")
+        return result
+
+    client = browser_of(alice)
+    with connection.execute_wrapper(meanwhile):
+        text = read(client, HERE)
+    assert happened
+    assert int(re.search(r'data-cursor="(\d+)"', text)[1]) < Event.objects.filter(team=team).count()
