@@ -82,7 +82,7 @@ def test_commands_and_terminals_go_on_after_each_pause_and_no_byte_is_lost(guest
         shell.tell("resize", cols=100 + round_, rows=30)
         wake(guest, counts, shell, timed)
         until(lambda before=before: len(counts.said()) > before + 2000, 60)
-        until(lambda round_=round_: f"\n{42 + round_} of round {round_}".encode() in shell.said(), 60)
+        until(lambda round_=round_: f"{42 + round_} of round {round_}".encode() in shell.said(), 60)
     shell.type("stty size; exit 3\n")
     guest.sh("touch enough")
     end, of_shell = counts.end(), shell.end()

@@ -13,15 +13,17 @@ The runner says when:
 import os
 import select
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from ..drivers import cgroups
 from ..drivers.base import Address
-from ..drivers.initclient import InitClient, InitRefused
+from ..drivers.initclient import InitClient, InitGone, InitRefused
 from .folder import replace_spec
 
 OPS = ("doze", "asleep", "wake", "forget")
+WAKE_S = 60.0  # a guest that has just come back is slow; whoever is not adopted now never is
 LAST_WORDS_S = 2.0  # the other end of what is read is gone, so this is only for a slow machine
 
 
@@ -78,7 +80,7 @@ class Sleep:
 
     def _wake(self, address: Address) -> None:
         host = self.host
-        init = InitClient(address.socket)
+        init = InitClient(address.socket, timeout_s=WAKE_S)
         stdio, (cols, rows) = "pty" if host.spec.pty else "pipe", self._size
         try:
             program = init.adopt(host.program, host.init, stdio=stdio, cols=cols, rows=rows)
@@ -86,8 +88,12 @@ class Sleep:
             init.close()
             self._forget(str(refused))
             return
+        except InitGone:
+            init.close()
+            raise
         host.spec = replace(host.spec, address=address)
-        replace_spec(host.folder, host.spec)
+        with suppress(OSError):  # a full disk: whoever looks for the program after us does not find it
+            replace_spec(host.folder, host.spec)
         host.oom_before = cgroups.oom_kills(address.oom_file)
         host.init, host.program = init, program
         self.dozing = self.asleep = False

@@ -80,6 +80,8 @@ class Conversations:
     # From the init
 
     def from_init(self, conversation):
+        if conversation.sock.fileno() < 0:
+            return  # it was closed by what came in the same round
         data, fds, _flags, _address = socket.recv_fds(conversation.sock, 1 << 16, 16)
         conversation.fds += fds
         if not data:
