@@ -378,3 +378,14 @@ async def collect(folder, **fields):
 
 def printed(folder, **fields) -> bytes:
     return b"".join(part.data for part in asyncio.run(collect(folder, **fields)))
+
+
+def test_those_who_waited_and_left_cost_a_silent_program_nothing(sandbox):
+    folder = start(sandbox, "exec sleep 1000")
+    descriptors = f"/proc/{read_status(folder).host_pid}/fd"
+    before = len(os.listdir(descriptors))
+    for _ in range(20):
+        asyncio.run(client.wait(folder, 0.05))
+    until(lambda: len(os.listdir(descriptors)) <= before + 2, 20)
+    asyncio.run(client.cancel(folder))
+    assert ended(folder).exit.reason == "cancelled"

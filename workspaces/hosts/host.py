@@ -30,6 +30,7 @@ import struct
 import sys
 import termios
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from ..drivers import cgroups
@@ -49,6 +50,7 @@ MAX_LINE = 4 << 20
 # program waits for it before bytes that it is about to read are dropped, and for none that is slower or stalls.
 READS_ON_S = 4.0
 HOLD_TICK_S = 0.02
+LOOKS_S = 2.0  # between two looks whether a viewer that waits is still there
 BEGINNING_S = 0.25  # how long what may be the beginning of a secret waits for the rest
 PR_SET_DUMPABLE = 4
 
@@ -287,6 +289,7 @@ class Host:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seat = Seat()
+        seat.left = reader.at_eof
         try:
             while line := await reader.readline():
                 try:
@@ -339,7 +342,10 @@ class Host:
         while self.recorder.total <= offset and not self.finished.is_set():
             if sizes is not None and self.recorder.sizes > sizes:
                 return
-            await self.news.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.news.wait(), LOOKS_S)
+            if seat.left():
+                raise ConnectionResetError  # its connection would stay open for as long as the program is silent
         # From here on there is something for it, and a fast program could push that out before it has begun to read.
         self.readers[seat] = (offset, time.monotonic())
 

@@ -21,6 +21,7 @@ class Seat:
 
     def __init__(self):
         self.typist = ""
+        self.left: Callable[[], bool] = bool  # whether who sat here is gone
 
 
 class Keyboard:
