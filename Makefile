@@ -3,11 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Most tests wait for something, so more of them than there are processors.
 WORKERS ?= 3
+PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A skip for want of one of these fails `make test-all`.
+HANDRAIL_TEST_REQUIRE ?= browser,docker,postgres,user,microvm
+ASK_DATABASE := tests/approvals tests/audit tests/dashboard tests/skeleton
 # Compiled once, not at each start of a part.
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt hatch_build.py package.json package-lock.json Makefile
 
-.PHONY: up setup setup-tests test lint format bench demo images image-docker image-microvm clean
+.PHONY: up setup setup-tests check test test-all test-sqlite test-postgres lint format bench demo clean
+.PHONY: images image-docker image-microvm
 .DEFAULT_GOAL := up
 
 up: setup ## run Handrail in the foreground
@@ -17,18 +22,37 @@ setup: .venv/.ready ## the environment in .venv
 
 setup-tests: .venv/.ready-tests
 
-test: setup-tests ## all tests, in as many processes as WORKERS says; narrow with ARGS="tests/skeleton -k sign_in"
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+check: setup-tests ## the tests that start no product, browser, engine or guest; for each save
+	@$(PYTEST) --ring check $(ARGS)
 
-lint: setup-tests ## form, lint, and migrations in step with the models
+test: setup-tests ## what a laptop can run, each behaviour at least once; narrow with ARGS="tests/store -k sign_in"
+	@$(PYTEST) --ring test -rs $(ARGS)
+
+test-all: test-sqlite test-postgres ## every guest, kill and round, on both databases; what is missing fails, as in .ci/run
+
+test-sqlite: setup-tests
+	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all $(ARGS)
+
+# Threads of async views keep their connections until the test process ends, and psycopg warns of each.
+test-postgres: setup-tests ## the tests that ask the database, on the server that HANDRAIL_TEST_POSTGRES_URL names
+	@test -n "$$HANDRAIL_TEST_POSTGRES_URL" || { echo "HANDRAIL_TEST_POSTGRES_URL names no server" >&2; exit 1; }
+	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) HANDRAIL_TEST_DATABASE_URL="$$HANDRAIL_TEST_POSTGRES_URL" $(PYTEST) --ring all \
+		$(ASK_DATABASE) -m "not (product or browser or engine or guest)" \
+		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(ARGS)
+
+lint: setup-tests ## form and lint of code and templates, imports between packages, and migrations in step with models
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/djlint --check --quiet templates
+	@$(BIN)/djlint --lint --quiet templates
+	@$(BIN)/lint-imports --no-logo
 	@HANDRAIL_HOME=$$(mktemp -d) && export HANDRAIL_HOME && trap 'rm -rf "$$HANDRAIL_HOME"' EXIT && \
 		$(BIN)/python manage.py makemigrations --check --dry-run -v 1
 
 format: setup-tests
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/djlint --reformat --quiet templates || true
 
 bench: setup-tests ## the benchmarks; figures go to bench/results
 	@$(BIN)/python -m bench $(ARGS)
@@ -51,10 +75,12 @@ clean: ## the environment and what the build brought; never the data in var/
 .venv/.ready: $(INPUTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Handrail needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another: make up PYTHON=python3.12")'
 	@echo "Setting up .venv (once; takes a minute or two)"
+	@echo "1/4 a Python environment"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "python3 cannot make an environment here; on Debian and Ubuntu: apt-get install python3-venv" >&2; rm -rf .venv; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@{ $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e . || touch .venv/.failed; } | awk -f deploy/pip-progress.awk
+	@! rm .venv/.failed 2>/dev/null
 	@touch $@
 
 .venv/.ready-tests: .venv/.ready
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres,redis]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
 	@touch $@

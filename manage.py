@@ -1,4 +1,6 @@
 #!/usr/bin/env python
+"""Run Django's command line with the settings of Handrail."""
+
 import os
 import sys
 

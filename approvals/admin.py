@@ -1,19 +1,9 @@
+"""Policies, actions and grants in the Django admin, read-only."""
+
 from django.contrib import admin
 
 from approvals.models import Action, Grant, Policy
-
-
-class Shown(admin.ModelAdmin):
-    """To look at only: the gate moves actions, and a policy's next version is saved where its tests run."""
-
-    def has_add_permission(self, request):
-        return False
-
-    def has_change_permission(self, request, obj=None):
-        return False
-
-    def has_delete_permission(self, request, obj=None):
-        return False
+from dashboard.admin import Shown
 
 
 @admin.register(Policy)

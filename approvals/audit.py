@@ -1,4 +1,4 @@
-"""`python -m approvals.audit verify FILE`: checks an exported event log with nothing but the file."""
+"""`python -m approvals.audit verify FILE`: verify an exported event log offline, without Handrail's database."""
 
 import argparse
 import json
@@ -6,13 +6,13 @@ import re
 import sys
 from pathlib import Path
 
-from dashboard.chain import BadEvent, verify
+from dashboard.event_log.chain import BadEvent, verify
 
 NOTE = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
 
 
 def main(arguments=None):
-    """Run the command line; 0 when the log verifies, 1 with one line that says why not."""
+    """Run the command line; return 0 if the log verifies, else print one line with the reason and return 1."""
     options = _parser().parse_args(arguments)
     try:
         checkpoint = read_checkpoint(options.checkpoint) if options.checkpoint else None
@@ -21,6 +21,8 @@ def main(arguments=None):
     except (BadEvent, OSError) as error:
         print(_shown(str(error) if isinstance(error, BadEvent) else f"{options.file}: {error.strerror}"))
         return 1
+    if checked.filters is not None:
+        return _tell_filtered(checked, options.verb)
     if options.verb == "checkpoint":
         print(f"{checked.last}:{checked.head}")
     elif checked.first == 1:
@@ -30,6 +32,19 @@ def main(arguments=None):
             f"unchanged: events {checked.first} to {checked.last} of team {_shown(checked.team)}; "
             f"events 1 to {checked.first - 1} are not in this file"
         )
+    return 0
+
+
+def _tell_filtered(checked, verb):
+    """Print how far a filtered export verifies; a checkpoint cannot be made from one."""
+    left_out = ", ".join(f"{name}={value}" for name, value in checked.filters.items())
+    if verb == "checkpoint":
+        print(f"This export is filtered ({_shown(left_out)}): a checkpoint takes the whole log.")
+        return 1
+    print(
+        f"filtered ({_shown(left_out)}): {checked.count} of the events {checked.first} to {checked.last} of team "
+        f"{_shown(checked.team)} are unchanged; what was left out cannot be checked with this file"
+    )
     return 0
 
 
@@ -48,7 +63,7 @@ def _opened(name):
 
 
 def read_checkpoint(text):
-    """Return (seq, hash) from SEQ:HASH, or from the last line of a file with such a note or an event."""
+    """Return (seq, hash) from SEQ:HASH, or from the last line of a file, which is SEQ:HASH or an event."""
     match = NOTE.fullmatch(text.strip().lower())
     if not match:
         try:
@@ -71,7 +86,7 @@ def _noted_event(line):
 
 
 def _shown(text):
-    """Return text from the file with control characters visible: it is printed on a terminal."""
+    """Escape the non-printable characters in text from the file, as it is printed on a terminal."""
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text[:500])
 
 

@@ -1,42 +1,47 @@
-"""A call as an agent asks for it: what must be in it, its canonical bytes, and what makes two calls the same."""
+"""A tool call that an agent submits: validation, canonical bytes, and the hash that identifies the same call."""
 
 import hashlib
 import json
 import posixpath
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
 
-from dashboard import strict_json
-from dashboard.problems import conflict, invalid, not_found
-from workspaces.models import Workspace
+from dashboard import clock, strict_json
+from dashboard.problems import conflict, invalid, not_allowed, not_found
+from workspaces.models import FOLDER, Workspace
+from workspaces.needs_approval import is_hook_file
 
 GATE, BROKER = "gate", "broker"
 MAX_PATH = 4096
-# What the broker carries out, and the arguments that each tool must and may have.
+# Tools that the broker carries out: {tool: (required arguments, optional arguments)}.
 BROKERED = {
     "Bash": ({"command": str}, {"timeout": int, "description": str}),
     "Write": ({"file_path": str, "content": str}, {}),
     "Edit": ({"file_path": str, "old_string": str, "new_string": str}, {"replace_all": bool}),
 }
-# Arguments that change nothing of what happens: the same call with another description is the same call.
-WITHOUT_EFFECT = {"Bash": {"description"}}
+# Arguments without effect: the same call with another description is the same call.
+IGNORED_ARGUMENTS = {"Bash": {"description"}}
 
 
 @dataclass(frozen=True)
 class Call:
-    """One thing that an agent asks to do. `workspace` is a row that the agent may see; times are in seconds."""
+    """A tool call that an agent asks for. `workspace` is a row that the agent may see; times are in seconds."""
 
     tool: str
     arguments: dict
     cwd: str | None = None
     workspace: Workspace | None = None
     mode: str = GATE
-    session: str = ""  # empty: a session of its own, so that two equal calls are two actions
-    call_id: str = ""  # the agent's own name for this call
-    reasoning: str = ""  # the agent's own words
+    session: str = ""  # if empty, two equal calls are two actions
+    call_id: str = ""  # the agent's id for this call
+    asked_at: datetime | None = None  # set for hooks only: hooks of one event share its answer
+    reasoning: str = ""  # the agent's explanation
     expires_in_s: int | None = None
+    hold_s: int | None = None  # how long the hook can wait; the action cannot be extended beyond it
     idempotency_key: str | None = None
-    mcp_server: str = ""  # for an MCP tool, where its name does not say for certain
-    own_verb: bool = False  # one of Handrail's own (approvals.verbs), which no caller can name by itself
+    own_verb: bool = False  # of approvals.workspace_actions, which no caller can name directly
+    asks: bool = False  # a person decides even if the policy would allow it
     body_hash: str = field(default="", repr=False)  # of the request that brought it
 
     def __post_init__(self):
@@ -45,29 +50,29 @@ class Call:
         if not self.own_verb:
             check(self.tool, self.arguments, self.cwd, self.workspace, self.mode)
 
-    @property
-    def canonical(self) -> bytes:
-        return canonical(self.tool, self.arguments, self.cwd, self.workspace)
+    def canonical(self, files=()) -> bytes:
+        return canonical(self.tool, self.arguments, self.cwd, self.workspace, files)
 
     def hash_for(self, agent) -> str:
-        """Finds the same call of the same session again, in whatever other words the agent explains it."""
-        ignored = WITHOUT_EFFECT.get(self.tool, set())
-        return sha256(
-            strict_json.canonical(
-                {
-                    "agent": str(agent.pk),
-                    "session": self.session,
-                    "tool": self.tool,
-                    "arguments": {name: value for name, value in self.arguments.items() if name not in ignored},
-                    "cwd": self.cwd,
-                    "workspace": str(self.workspace.pk) if self.workspace else None,
-                }
-            )
-        )
+        """Return a hash that identifies the same call of the same agent and session, whatever its description."""
+        return sha256(f"{agent.pk} {self._likeness}".encode())
+
+    @cached_property
+    def _likeness(self) -> str:
+        """The hash of what makes two calls of one agent the same."""
+        ignored = IGNORED_ARGUMENTS.get(self.tool, set())
+        alike = {
+            "session": self.session,
+            "tool": self.tool,
+            "arguments": {name: value for name, value in self.arguments.items() if name not in ignored},
+            "cwd": self.cwd,
+            "workspace": str(self.workspace.pk) if self.workspace else None,
+        }
+        return sha256(strict_json.canonical(alike))
 
 
 def root_of(workspace) -> str:
-    """The workspace's tree as its agent sees it: the user's own path for a folder, /workspace for all others."""
+    """Return the root of the workspace as its agent sees it: a connected folder's own path, else /workspace."""
     return workspace.source.get("path") or "/workspace"
 
 
@@ -75,20 +80,22 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def canonical(tool: str, arguments: dict, cwd: str | None, workspace) -> bytes:
-    """The bytes that are stored, shown, hashed and run; Problem 422 for what has no canonical form."""
-    return strict_json.canonical(
-        {"tool": tool, "arguments": arguments, "cwd": cwd, "workspace": workspace.key if workspace else None}
-    )
+def canonical(tool: str, arguments: dict, cwd: str | None, workspace, files=()) -> bytes:
+    """Return the bytes that are stored, shown, hashed and run. Problem 422 if there is no canonical form.
+
+    `files` are the entries {kind, path, sha256} of what the call runs (approvals.bound_files), if any.
+    """
+    call = {"tool": tool, "arguments": arguments, "cwd": cwd, "workspace": workspace.key if workspace else None}
+    return strict_json.canonical(call | ({"files": list(files)} if files else {}))
 
 
 def parsed(canonical: bytes) -> dict:
-    """{tool, arguments, cwd, workspace} of a revision's bytes."""
+    """Parse a revision's bytes: {tool, arguments, cwd, workspace}, and {files} if it binds any."""
     return json.loads(bytes(canonical))
 
 
 def find_workspace(key: str | None, caller) -> Workspace | None:
-    """The workspace that a call is about: the named one, else the one that the token is for. Problem 404, 409."""
+    """Return the workspace of a call: the named one, else the token's, else None. Problem 404, 409, 410."""
     if not key:
         key_or_pk = {"pk": caller.token.workspace_id} if caller.token and caller.token.workspace_id else None
     else:
@@ -100,32 +107,44 @@ def find_workspace(key: str | None, caller) -> Workspace | None:
     if found is None:
         if trashed := visible.in_trash().filter(**key_or_pk).order_by("-trashed_at").first():
             raise conflict(
-                f"{trashed.key} is in the trash until {trashed.purge_at:%-d %b %Y}.",
+                f"{trashed.key} is in the trash until {clock.in_utc(trashed.purge_at)}.",
                 in_trash_until=trashed.purge_at.isoformat(),
             )
+        visible.filter(**key_or_pk).refuse_if_purged()
         raise not_found("workspace")
     return found
 
 
+def folder_around(cwd: str | None, caller) -> Workspace | None:
+    """Return the agent's connected folder around `cwd`, for a token without a workspace (`connect --system`)."""
+    if not cwd or not cwd.startswith("/") or (caller.token and caller.token.workspace_id):
+        return None
+    folders = Workspace.objects.visible_to(caller).kept().filter(environment__driver=FOLDER)
+    around = (
+        folder for folder in folders.select_related("environment") if beneath(cwd, "/", root_of(folder)) is not None
+    )
+    return next(around, None)
+
+
 def check(tool: str, arguments: dict, cwd: str | None, workspace, mode: str):
-    """Problem 422, in a sentence, for a call that makes no sense."""
+    """Raise Problem 422 for an invalid call, 403 for one by the broker that would change a file of the gate."""
     if not isinstance(tool, str) or not tool.strip() or len(tool) > 200 or not tool.isprintable():
-        raise invalid("A tool has a name of at most 200 printable characters.")
+        raise invalid("tool must be a name of at most 200 printable characters.")
     if tool.startswith("Handrail."):
-        raise invalid("Handrail's own verbs are asked for at their own addresses.")
+        raise invalid("Handrail's own operations have their own endpoints.")
     if not isinstance(arguments, dict):
-        raise invalid("The arguments of a tool are a JSON object.")
+        raise invalid("arguments must be a JSON object.")
     if cwd is not None:
         _check_path("cwd", cwd)
         if not cwd.startswith("/"):
             raise invalid("cwd must be an absolute path.")
     command = arguments.get("command")
     if tool == "Bash" and isinstance(command, str) and "\0" in command:
-        raise invalid("A command holds no NUL.")
+        raise invalid("A command can't contain NUL.")
     if mode == BROKER:
         _check_brokered(tool, arguments, cwd, workspace)
     elif mode != GATE:
-        raise invalid("A mode is gate or broker.")
+        raise invalid("mode must be gate or broker.")
 
 
 def _check_path(name: str, path: str):
@@ -135,11 +154,9 @@ def _check_path(name: str, path: str):
 
 def _check_brokered(tool: str, arguments: dict, cwd: str | None, workspace):
     if tool not in BROKERED:
-        raise invalid(
-            f"The broker carries out {', '.join(BROKERED)}, not {tool}; ask with mode gate and run it yourself."
-        )
+        raise invalid(f"Mode broker supports {', '.join(BROKERED)}, not {tool}. Use mode gate and run it yourself.")
     if workspace is None:
-        raise invalid("The broker works in a workspace; name one.")
+        raise invalid("Mode broker needs a workspace.")
     required, optional = BROKERED[tool]
     for name, kind in required.items():
         if not isinstance(arguments.get(name), kind):
@@ -147,23 +164,29 @@ def _check_brokered(tool: str, arguments: dict, cwd: str | None, workspace):
     for name, value in arguments.items():
         kind = required.get(name) or optional.get(name)
         if kind is None:
-            raise invalid(f"The broker does not know {name!r} of {tool}; it takes {', '.join([*required, *optional])}.")
+            raise invalid(f"Mode broker takes {', '.join([*required, *optional])} for {tool}, not {name!r}.")
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise invalid(f"{name} must be of type {kind.__name__}.")
     if tool == "Bash" and not arguments["command"].strip():
         raise invalid("The command is empty.")
     if not 0 < arguments.get("timeout", 1) <= 24 * 3600 * 1000:
-        raise invalid("timeout is in milliseconds, from 1 to 86,400,000.")
+        raise invalid("timeout must be from 1 to 86,400,000 milliseconds.")
     if beneath(cwd, "/", root_of(workspace)) is None:
         raise invalid(f"cwd {cwd!r} is outside the workspace.")
     if "file_path" in required:
         _check_path("file_path", arguments["file_path"])
-        if not beneath(arguments["file_path"], cwd, root_of(workspace)):
+        inside = beneath(arguments["file_path"], cwd, root_of(workspace))
+        if not inside:
             raise invalid(f"{arguments['file_path']!r} is outside the workspace.")
+        if is_hook_file(inside.encode("utf-8", "surrogatepass")):
+            raise not_allowed("Agents can't change files of Handrail's hook, or folders with them.")
 
 
 def beneath(path: str, cwd: str, root: str) -> str | None:
-    """The path relative to the root, "" for the root itself, None outside it; as text, symlinks are the runner's."""
+    """Return the path relative to the root: "" for the root itself, None outside it.
+
+    Works on the text only; the runner resolves symlinks.
+    """
     whole = posixpath.normpath(posixpath.join(cwd, path))
     relative = posixpath.relpath(whole, root)
     if relative == ".":

@@ -1,4 +1,4 @@
-"""Questions put to a person, and their one answer (approvals/gate.py alone moves them)."""
+"""Policies, actions, decisions and grants. Only approvals.transitions.move changes an action's status."""
 
 import uuid
 
@@ -7,7 +7,9 @@ from django.db import models
 from django.db.models import Q
 
 from dashboard.models import Agent, Team
-from workspaces.models import Effect, Environment, OfTeamQuerySet, Snapshot, Workspace
+from workspaces.models import Environment, OfTeamQuerySet, Operation, Snapshot, Workspace
+
+UNDO = ("yes", "partly", "unknown", "no")  # the policy engine's values (approvals.policy.verdict)
 
 
 class Tier(models.TextChoices):
@@ -28,6 +30,19 @@ class Status(models.TextChoices):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     UNCERTAIN = "uncertain"
+
+
+class ActionEndCode(models.TextChoices):
+    """Why an action was cancelled or expired; `result.note` says it in words."""
+
+    WITHDRAWN = "withdrawn"  # by its agent or a person
+    ABANDONED = "abandoned"  # the agent stopped waiting
+    STOPPED = "stopped"  # by the emergency stop
+    REVOKED = "revoked"  # the policy changed, or the grant that allowed it was revoked
+    NOT_STARTED = "not_started"  # the runner could not start it
+    RESTORED = "restored"  # the database was restored from a backup
+    UNANSWERED = "unanswered"  # nobody decided in time
+    UNUSED = "unused"  # approved, and not consumed in time
 
 
 class Policy(models.Model):
@@ -68,14 +83,14 @@ class Policy(models.Model):
 class ActionQuerySet(models.QuerySet):
     def visible_to(self, who):
         actions = self.filter(team_id__in=who.team_ids)
-        return actions if who.is_person else actions.filter(agent_id=who.agent.pk)
+        return actions if who.is_person else actions.filter(who.action_filter())
 
     def pending(self):
         return self.filter(status=Status.PENDING)
 
 
 class Action(models.Model):
-    """What an agent asks to do. The bytes that count are in its current revision."""
+    """A tool call that an agent asks for. Its bytes are in its current revision."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="actions")
@@ -90,27 +105,29 @@ class Action(models.Model):
     call_hash = models.CharField(max_length=64)
     idempotency_key = models.CharField(max_length=200, null=True, blank=True)
     body_hash = models.CharField(max_length=64, blank=True)
-    reasoning = models.TextField(blank=True)  # the agent's own words
+    reasoning = models.TextField(blank=True)  # the agent's explanation
     status = models.CharField(max_length=12, choices=Status, default=Status.PENDING)
     tier = models.CharField(max_length=12, choices=Tier)
-    undo = models.CharField(max_length=8, choices=[("yes", "yes"), ("partly", "partly"), ("no", "no")])
+    undo = models.CharField(max_length=8, choices=[(name, name) for name in UNDO])
     revision = models.PositiveIntegerField(default=1)  # number of the current one
     digest = models.CharField(max_length=64)  # of the current revision, SHA-256 hex
     policy = models.ForeignKey(Policy, models.PROTECT, null=True, blank=True, related_name="+")
     grant = models.ForeignKey(
         "Grant", models.RESTRICT, null=True, blank=True, related_name="actions"
-    )  # that allowed it
+    )  # the grant that allowed it
     quorum = models.PositiveSmallIntegerField(default=1)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+    hold_until = models.DateTimeField(null=True, blank=True)  # for a hook's action: it cannot be extended beyond this
     decided_at = models.DateTimeField(null=True, blank=True)
     consume_by = models.DateTimeField(null=True, blank=True)
     consumed_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     snapshot_before = models.ForeignKey(Snapshot, models.SET_NULL, null=True, blank=True, related_name="+")
-    effect = models.OneToOneField(Effect, models.SET_NULL, null=True, blank=True, related_name="action")
+    operation = models.OneToOneField(Operation, models.SET_NULL, null=True, blank=True, related_name="action")
+    end_code = models.CharField(max_length=16, choices=ActionEndCode, blank=True)  # if it was cancelled or expired
     result = models.JSONField(null=True, blank=True)  # {note, exit_status, output_bytes, …}
-    agent_seen_at = models.DateTimeField(null=True, blank=True)  # when the agent last heard how it stands
+    agent_seen_at = models.DateTimeField(null=True, blank=True)  # when the agent last heard its status
 
     objects = ActionQuerySet.as_manager()
 
@@ -136,6 +153,14 @@ class Action(models.Model):
     def __str__(self):
         return f"A-{self.number}"
 
+    @property
+    def undo_now(self) -> str:
+        """The value of `undo`, or "gone" once the snapshot that would undo the action was deleted."""
+        ran_after_snapshot = self.consumed_at and self.workspace_id and not self.tool.startswith("Handrail.")
+        if ran_after_snapshot and self.tier != Tier.LOW and self.undo != "no" and self.snapshot_before_id is None:
+            return "gone"
+        return self.undo
+
 
 class Revision(models.Model):
     """The canonical bytes of tool, arguments, cwd and workspace: stored, shown, hashed and run."""
@@ -147,10 +172,11 @@ class Revision(models.Model):
     digest = models.CharField(max_length=64)
     tier = models.CharField(max_length=12, choices=Tier)
     undo = models.CharField(max_length=8, default="no")
-    reasons = models.JSONField(default=list)  # sentences
+    reasons = models.JSONField(default=list)  # the policy's, as sentences
+    changed = models.JSONField(default=list)  # names of the bound files that changed after the approval
     rule = models.CharField(max_length=500, blank=True)
-    commands = models.JSONField(default=list)  # one for each sub-command, as the policy saw it
-    by = models.JSONField(default=dict)  # who wrote these bytes: the agent, or the person who edited
+    commands = models.JSONField(default=list)  # one entry for each sub-command, as the policy parsed it
+    by = models.JSONField(default=dict)  # who made it: agent, person (edited), or Handrail (a bound file changed)
     created_at = models.DateTimeField()
 
     class Meta:
@@ -158,6 +184,33 @@ class Revision(models.Model):
 
     def __str__(self):
         return f"{self.action_id} revision {self.number}"
+
+    @property
+    def all_reasons(self) -> list[str]:
+        """Why it needs approval, is denied or allowed: what changed since an earlier approval, then the policy's."""
+        if not self.changed:
+            return self.reasons
+        return [f"Needs approval again: {', '.join(self.changed)} changed since it was approved.", *self.reasons]
+
+
+class BoundFile(models.Model):
+    """A file, a push's commit, or uncommitted changes that a revision binds, as of when the revision was made."""
+
+    id = models.BigAutoField(primary_key=True)
+    revision = models.ForeignKey(Revision, models.CASCADE, related_name="files")
+    number = models.PositiveIntegerField()
+    kind = models.CharField(max_length=16)  # script, program, manifest, commit, changes
+    path = models.TextField()  # relative to the workspace, or absolute
+    state = models.CharField(max_length=16)  # file, commit or changes; any other value says why it is not bound
+    sha256 = models.CharField(max_length=64, blank=True)  # for a commit its object name
+    size = models.BigIntegerField(null=True, blank=True)
+    content = models.BinaryField(null=True, blank=True)  # only of short files that are no secrets
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["revision", "number"], name="bound_file_number_once")]
+
+    def __str__(self):
+        return f"{self.kind} {self.path}"
 
 
 class Decision(models.Model):
@@ -170,7 +223,7 @@ class Decision(models.Model):
     verdict = models.CharField(max_length=8, choices=[("approve", "approve"), ("deny", "deny"), ("edit", "edit")])
     comment = models.TextField(blank=True)
     at = models.DateTimeField()
-    assertion = models.JSONField(null=True, blank=True)  # a passkey's, once there are passkeys
+    assertion = models.JSONField(null=True, blank=True)  # {solo, signed_in_at, how} of a solo approval; later passkeys
     final = models.BooleanField(default=False)
 
     class Meta:
@@ -183,17 +236,27 @@ class Decision(models.Model):
         return f"{self.verdict} by {self.user}"
 
 
+class DecisionEvidence(models.Model):
+    """The evidence that a person who approved was shown (approvals.evidence.keeping); files may change later."""
+
+    decision = models.OneToOneField(Decision, models.CASCADE, primary_key=True, related_name="evidence")
+    body = models.BinaryField()
+
+    def __str__(self):
+        return f"evidence of {self.decision_id}"
+
+
 class GrantQuerySet(models.QuerySet):
     def visible_to(self, who):
         grants = self.filter(team_id__in=who.team_ids)
-        return grants if who.is_person else grants.filter(agent=who.agent.pk)
+        return grants if who.is_person else grants.filter(who.action_filter())
 
-    def in_force(self, now):
+    def active(self, now):
         return self.filter(revoked_at=None, expires_at__gt=now, uses_left__gt=0)
 
 
 class Grant(models.Model):
-    """A time-boxed, counted, revocable permission (approvals/grants.py says what one covers)."""
+    """An approval in advance, limited in time and uses, and revocable (see approvals/grants.py for what it covers)."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="grants")

@@ -1,8 +1,8 @@
-"""The policy in force for a team or an environment, and its next version.
+"""The active policy for a team or an environment, and saving its next version.
 
-A new version counts at once, also for what was answered before and not yet used: what it forbids, or wants more people
-for than have said yes, is revoked when it is collected; what a person approved otherwise stays approved
-(approvals.gate). What only the old version allowed is asked anew.
+A new version takes effect at once, also for approvals that are not yet used. When such an approval is consumed, it is
+revoked if the new version forbids the call or takes more approvals than it has; a person's other approvals stay valid
+(approvals.gate). A call that only the old version allowed needs a new answer.
 """
 
 import hashlib
@@ -10,68 +10,97 @@ from functools import lru_cache
 
 from django.db import IntegrityError, transaction
 
+from approvals import judges
 from approvals.models import Policy
 from approvals.policy import PolicyError, default_policy, load_policy
 from dashboard.models import Actor, Event, Team
-from dashboard.problems import invalid, not_allowed
+from dashboard.problems import conflict, invalid, not_allowed
 
 MODE = "irreversible"  # what a new team starts with
 
 
 def active(team_id, environment=None) -> Policy:
-    """The policy in force: the environment's own (of any of its versions), else the team's, made when it has none."""
-    return _in_force(team_id, environment) or _first(team_id)
+    """Return the active policy: the environment's own (of any of its versions), else the team's.
+
+    A team without a policy gets the default one.
+    """
+    return (environment and own(team_id, environment.name)) or _of_team(team_id) or _first(team_id)
+
+
+def own(team_id, name: str) -> Policy | None:
+    """Return the active policy for environments of this name, if there is one."""
+    of_name = Policy.objects.filter(team=team_id, active=True, environment__name=name)
+    return of_name.select_related("environment").order_by("-environment__version").first()
+
+
+def floor(policy: Policy) -> Policy | None:
+    """Return the team's policy if `policy` is an environment's own: what it forbids is forbidden there as well."""
+    return _of_team(policy.team_id) if policy.environment_id else None
 
 
 def shown(team_id) -> Policy:
-    """The team's policy for who only looks: a team that has none yet sees the one it will start with, as version 0."""
+    """Return the team's policy for display; for a team without one the default policy as version 0, unsaved."""
     text = default_policy(MODE)
-    return _in_force(team_id) or Policy(team_id=team_id, number=0, text=text, sha256=_sha256(text), active=True)
+    return _of_team(team_id) or Policy(team_id=team_id, number=0, text=text, sha256=_sha256(text), active=True)
 
 
-def _in_force(team_id, environment=None) -> Policy | None:
-    in_force = Policy.objects.filter(team=team_id, active=True)
-    if environment is not None:
-        of_name = in_force.filter(environment__name=environment.name).order_by("-environment__version")
-        if own := of_name.first():
-            return own
-    return in_force.filter(environment=None).first()
+def _of_team(team_id) -> Policy | None:
+    return Policy.objects.filter(team=team_id, active=True, environment=None).first()
 
 
 def compiled(policy: Policy):
-    """The rules of a stored version, ready to judge by. PolicyError when it no longer loads."""
-    return _load(policy.sha256, policy.text)
+    """Load the rules of a stored version in this process, for an operator's command. PolicyError if they don't load."""
+    return load_policy(policy.text)
+
+
+def checked(policy: Policy) -> dict:
+    """Return judges.check of a stored version. PolicyError if it does not load; judges.Late."""
+    return _checked(policy.sha256, policy.text)
 
 
 @lru_cache(maxsize=64)
-def _load(sha256: str, text: str):
-    return load_policy(text)
+def _checked(sha256: str, text: str) -> dict:
+    found = judges.check(text)
+    if "problem" in found:
+        raise PolicyError(found["problem"])
+    return found
 
 
-def save(text: str, *, caller, team, environment=None) -> Policy:
-    """Make this text the next version, in force at once. Problem 422 when it makes no sense or its tests fail."""
+def save(text: str, *, caller, team, environment=None, base: int | None = None) -> Policy:
+    """Save this text as the next version, active at once.
+
+    `base` is the number of the version that was edited: Problem 409 if another one was saved meanwhile. Problem 403;
+    422 if the text is invalid, a rule can never match or its tests fail.
+    """
     if not caller.can("write_policy", team):
-        raise not_allowed("A lead writes the policy.")
+        raise not_allowed("Only a lead or admin can change the policy.")
     try:
-        load_policy(text)
-    except PolicyError as error:
-        raise invalid(str(error)) from None
-    return add(team.pk, text, environment=environment, actor=caller.actor, user=caller.user)
+        found = judges.check(text)
+    except judges.Late as late:
+        raise invalid(f"The policy was not saved: {late}. Remove some of its tests.") from None
+    for problem in (found.get("problem"), *found.get("never", ())):
+        if problem:
+            raise invalid(problem)
+    return add(team.pk, text, environment=environment, actor=caller.actor, user=caller.user, base=base)
 
 
 def _first(team_id) -> Policy:
     try:
         return add(team_id, default_policy(MODE), actor=Actor.system("Handrail"), only_when_none=True)
-    except IntegrityError:  # made meanwhile
+    except IntegrityError:  # another process made it meanwhile
         return Policy.objects.get(team=team_id, environment=None, active=True)
 
 
-def add(team_id, text, *, actor, environment=None, user=None, only_when_none=False) -> Policy:
+def add(team_id, text, *, actor, environment=None, user=None, only_when_none=False, base: int | None = None) -> Policy:
     with transaction.atomic():
         team = Team.objects.select_for_update().get(pk=team_id)
         versions = Policy.objects.filter(team=team, environment=environment)
-        if only_when_none and (known := versions.filter(active=True).first()):
+        known = versions.filter(active=True).first()
+        if only_when_none and known:
             return known
+        if base is not None and base not in _bases(known):
+            meanwhile = f"{known.by or 'Handrail'} saved version {known.number}" if known else "The policy was removed"
+            raise conflict(f"{meanwhile} while you edited version {base}. Nothing was saved.")
         latest = versions.order_by("-number").values_list("number", flat=True).first() or 0
         versions.filter(active=True).update(active=False)
         policy = Policy.objects.create(
@@ -86,6 +115,25 @@ def add(team_id, text, *, actor, environment=None, user=None, only_when_none=Fal
         data = {"number": policy.number, "sha256": policy.sha256, "environment": environment and environment.name}
         Event.objects.record(team, actor=actor, verb="policy.saved", subject=policy, data=data)
     return policy
+
+
+def _bases(known: Policy | None) -> tuple[int, ...]:
+    """Return the version numbers that an edit replacing `known` may be based on.
+
+    A team's default policy was shown as version 0 before it was saved as version 1.
+    """
+    if known is None:
+        return (0,)
+    return (0, 1) if known.number == 1 and known.by_id is None and known.environment_id is None else (known.number,)
+
+
+@transaction.atomic
+def retire(environment, *, actor: Actor):
+    """Deactivate the policies of this environment's name, so that environments of this name use the team's."""
+    for policy in Policy.objects.filter(environment__team=environment.team, environment__name=environment.name):
+        if Policy.objects.filter(pk=policy.pk, active=True).update(active=False):
+            data = {"number": policy.number, "environment": environment.name}
+            Event.objects.record(environment.team, actor=actor, verb="policy.retired", subject=policy, data=data)
 
 
 def _sha256(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Work on actions that may run at any time, twice, or late: the queue and the runner call it."""
+"""Periodic tasks of approvals, called by the queue and the runner. They may run at any time, twice, or late."""
 
 from approvals import gate
 
 
 def sweep() -> int:
-    """End what time or the runner has ended; returns how many actions changed."""
+    """End the actions that are due; return how many changed."""
     return gate.sweep()

@@ -1,28 +1,31 @@
-"""Where questions wait, are answered, and are remembered."""
+"""URLs of the approval pages."""
 
 from django.urls import path
 
-from approvals import connect, grant_pages, policy_page, stop_page, views
+from approvals.pages import actions, connect, grants, hooks, lists, policy, rollback, stop
 
 urlpatterns = [
-    path("waiting/", views.waiting, name="waiting"),
-    path("actions/", views.history, name="history"),
-    path("actions/<uuid:pk>/", views.action, name="action"),
-    path("actions/<uuid:pk>/approve/", views.approve, name="action-approve"),
-    path("actions/<uuid:pk>/deny/", views.deny, name="action-deny"),
-    path("actions/<uuid:pk>/extend/", views.extend, name="action-extend"),
-    path("actions/<uuid:pk>/allow/", grant_pages.give, name="action-allow"),
-    path("grants/<uuid:pk>/revoke/", grant_pages.revoke, name="grant-revoke"),
-    path("actions/<uuid:pk>/edit/", views.edit, name="action-edit"),
-    path("actions/<uuid:pk>/changes/", views.changes, name="action-changes"),
-    path("actions/<uuid:pk>/evidence/", views.evidence, name="action-evidence"),
-    path("actions/<uuid:pk>/settle/", views.settle, name="action-settle"),
-    path("actions/<uuid:pk>/rollback/", views.rollback, name="action-rollback"),
+    path("waiting/", lists.waiting, name="waiting"),
+    path("actions/", lists.history, name="history"),
+    path("actions/<uuid:pk>/", actions.action, name="action"),
+    path("actions/<uuid:pk>/approve/", actions.approve, name="action-approve"),
+    path("actions/<uuid:pk>/approve/alone/", actions.approve_alone, name="action-approve-alone"),
+    path("actions/<uuid:pk>/deny/", actions.deny, name="action-deny"),
+    path("actions/<uuid:pk>/extend/", actions.extend, name="action-extend"),
+    path("actions/<uuid:pk>/allow/", grants.give, name="action-allow"),
+    path("grants/<uuid:pk>/revoke/", grants.revoke, name="grant-revoke"),
+    path("actions/<uuid:pk>/edit/", actions.edit, name="action-edit"),
+    path("actions/<uuid:pk>/changes/", actions.changes, name="action-changes"),
+    path("actions/<uuid:pk>/evidence/", actions.evidence, name="action-evidence"),
+    path("actions/<uuid:pk>/push/<int:line>/", actions.push, name="action-push"),
+    path("actions/<uuid:pk>/settle/", actions.settle, name="action-settle"),
+    path("actions/<uuid:pk>/rollback/", rollback.roll_back, name="action-rollback"),
     path("connect/", connect.connect, name="connect"),
     path("connect/token/", connect.make, name="connect-token"),
     path("connect/test/", connect.test, name="connect-test"),
-    path("policy/", policy_page.policy, name="policy"),
-    path("policy/edit/", policy_page.edit, name="policy-edit"),
-    path("stop/", stop_page.stop, name="stop"),
-    path("stop/lift/", stop_page.lift, name="stop-lift"),
+    path("w/<slug:team>/<str:key>/hook/", hooks.put_back, name="workspace-hook"),
+    path("policy/", policy.policy, name="policy"),
+    path("policy/edit/", policy.edit, name="policy-edit"),
+    path("stop/", stop.stop, name="stop"),
+    path("stop/lift/", stop.lift, name="stop-lift"),
 ]

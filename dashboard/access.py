@@ -1,4 +1,4 @@
-"""Who may do what: one matrix, used by pages, API and sockets alike. What a caller may not see is 404, never 403."""
+"""Permissions: one matrix for pages, API and sockets. What a caller may not see is answered with 404, never 403."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -7,14 +7,14 @@ from django.db.models import Q
 
 from dashboard.models import Actor, Agent, Membership, Role, Token
 
-# In the order of what they may do: each role may do what those before it may.
+# From the least to the most privileged: each role may do what those before it may.
 ROLES = [Role.VIEWER, Role.REVIEWER, Role.LEAD, Role.ADMIN]
 
-# verb: (the least role of a person, may an agent do it on what is its own)
+# verb: (minimum role of a person or None for no person, whether an agent may do it on what is its own)
 MATRIX = {
     "read": (Role.VIEWER, True),
     "read_log": (Role.VIEWER, False),
-    "submit": (None, True),  # asking is what agents do
+    "submit": (None, True),  # submitting actions is what agents do
     "consume": (None, True),
     "decide": (Role.REVIEWER, False),  # an agent never decides
     "settle_unclear": (Role.REVIEWER, False),
@@ -25,21 +25,24 @@ MATRIX = {
     "type_in_terminal": (Role.LEAD, True),
     "restore": (Role.LEAD, True),
     "delete_workspace": (Role.LEAD, True),
-    "allow_host": (Role.REVIEWER, True),  # for one workspace: whoever may decide may allow; an agent asks first
+    "allow_host": (Role.REVIEWER, True),  # for one workspace: reviewers may; an agent needs approval first
+    "put_hook_back": (Role.REVIEWER, False),  # restores the gate of a connected folder
     "write_policy": (Role.LEAD, False),
     "manage_environments": (Role.LEAD, False),
-    "manage_secrets": (Role.LEAD, False),  # and say that one may stay in a snapshot
+    "manage_secrets": (Role.LEAD, False),  # and allow one in snapshots
     "manage_agents": (Role.LEAD, False),
     "manage_people": (Role.ADMIN, False),
     "manage_retention": (Role.ADMIN, False),
 }
+# Refused to a token bound to one workspace, even if its agent may: it reaches no other workspace.
+NOT_FROM_A_WORKSPACE = {"create_workspace"}
 
 
 @dataclass(frozen=True)
 class Caller:
-    """A person (signed in, or by a token) or an agent, and the teams it acts in."""
+    """A person (signed in, or by a token) or an agent, and the teams they act in."""
 
-    roles: dict[UUID, str] = field(default_factory=dict)  # team id: role; an agent has the role "agent"
+    roles: dict[UUID, str] = field(default_factory=dict)  # team id: role; an agent's role is "agent"
     user: object | None = None
     agent: Agent | None = None
     token: Token | None = None
@@ -53,47 +56,64 @@ class Caller:
         return list(self.roles)
 
     @property
+    def workspace_id(self) -> UUID | None:
+        """Return the workspace that the token is bound to; None if it reaches all workspaces of its agent."""
+        return self.token.workspace_id if self.token else None
+
+    @property
     def actor(self) -> Actor:
         return Actor.person(self.user) if self.is_person else Actor.agent(self.agent)
 
     def can(self, verb: str, team) -> bool:
-        """May this caller do `verb` in the team (a Team or its id)? An unknown verb is a programming error."""
+        """Return whether the caller may do `verb` in the team (a Team or its id). KeyError: an unknown verb."""
         least, agents_may = MATRIX[verb]
         role = self.roles.get(getattr(team, "pk", team))
         if role is None:
+            return False
+        if self.workspace_id and verb in NOT_FROM_A_WORKSPACE:
             return False
         if not self.is_person:
             return agents_may
         return least is not None and ROLES.index(role) >= ROLES.index(least)
 
     def workspace_filter(self) -> Q:
-        """For an agent: the one workspace its token names, else those it created or was bound to."""
-        if self.token and self.token.workspace_id:
-            return Q(pk=self.token.workspace_id)
-        # A sub-query, so that the many-to-many never doubles a row.
+        """Return the filter of an agent's workspaces: its token's, or those it created or was bound to."""
+        if self.workspace_id:
+            return Q(pk=self.workspace_id)
+        # A subquery, so that the many-to-many join never duplicates a row.
         bound = self.agent.bound_workspaces.values("pk")
         return Q(created_by_agent=self.agent.pk) | Q(pk__in=bound)
 
     def event_filter(self) -> Q:
-        """For an agent: what it did, and what happened to what it asked for or made."""
-        asked = self.agent.actions.values_list("pk", flat=True)
-        return Q(actor_type="agent", actor_id=str(self.agent.pk)) | Q(
+        """Return the filter of an agent's events: its own, and those about its actions (the newest 500).
+
+        A token bound to a workspace sees only the events of that workspace.
+        """
+        asked = self.agent.actions.filter(self.action_filter()).values_list("pk", flat=True)
+        own = Q(actor_type="agent", actor_id=str(self.agent.pk)) | Q(
             subject_type="action", subject_id__in=[str(pk) for pk in asked.order_by("-created_at")[:500]]
         )
+        return own & Q(workspace_id=self.workspace_id) if self.workspace_id else own
+
+    def action_filter(self) -> Q:
+        """Return the filter of an agent's actions or grants, limited to the workspace its token is bound to."""
+        own = Q(agent=self.agent.pk)
+        return own & Q(workspace=self.workspace_id) if self.workspace_id else own
 
 
 def caller_of(user) -> Caller:
-    """The signed-in person; somebody who is not signed in belongs to no team."""
+    """Return the Caller of a signed-in person; anonymous and inactive users are in no team."""
     if not user.is_authenticated or not user.is_active:
         return Caller()
     return Caller(roles=dict(Membership.objects.filter(user=user).values_list("team_id", "role")), user=user)
 
 
 def caller_by_token(token: Token, inside: str = "") -> Caller | None:
-    """Who a live token speaks for: its agent, or its person with the role held in that team now.
+    """Return the Caller of a live token: its agent, or its person with their current role in that team.
 
-    `inside`: the workspace that a request came from through handrail.internal (workspaces/egress/inside.py says so);
-    from there only that workspace's own token speaks, whatever else its programs have got hold of.
+    `inside`: the id of the workspace that the request came from through handrail.internal
+    (workspaces/egress/internal_api.py). From there only that workspace's own token is accepted, whatever other tokens
+    its programs hold. None if the agent is paused, or the person is inactive or no longer in the team.
     """
     if inside and inside != str(token.workspace_id):
         return None

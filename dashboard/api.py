@@ -1,5 +1,6 @@
-"""The one NinjaAPI: who calls, how bodies are read, how errors are answered. The apps bring the routers."""
+"""The NinjaAPI instance: authentication, body parsing and error responses. The apps provide the routers."""
 
+import asyncio
 import functools
 import logging
 
@@ -11,15 +12,17 @@ from ninja import NinjaAPI, Schema, Status, Swagger
 from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
 from pydantic import Field
 
-from dashboard.contract import PROBLEMS, Bearer, StrictParser
+from dashboard.api_base import PROBLEMS, Bearer, StrictParser
 from dashboard.models import Team
 from dashboard.problems import Problem, problem_response
+from workspaces.api.lookup import ask_first
+from workspaces.needs_approval import AskFirst
 
 logger = logging.getLogger("handrail.api")
 
 
 class ProblemAPI(NinjaAPI):
-    """What is refused is documented as what it is sent as: application/problem+json."""
+    """Documents error responses with the media type they are sent with: application/problem+json."""
 
     def get_openapi_schema(self, *, path_prefix: str | None = None, path_params: dict | None = None) -> dict:
         return self._schema_under(self.get_root_path(path_params or {}) if path_prefix is None else path_prefix)
@@ -36,7 +39,7 @@ class ProblemAPI(NinjaAPI):
 
 
 class OfflineDocs(Swagger):
-    """The page with the scripts that this server has; what ninja takes while it is no app would load them elsewhere."""
+    """Swagger with the scripts this server hosts; ninja's template for when it is not an app loads them from a CDN."""
 
     template_cdn = str(settings.NINJA / "templates" / Swagger.template)
 
@@ -55,6 +58,21 @@ api = ProblemAPI(
 @api.exception_handler(Problem)
 def on_problem(request, problem):
     return problem_response(problem)
+
+
+@api.exception_handler(AskFirst)
+def on_ask_first(request, wanted):
+    """Turn an agent's request that needs a person's permission into an action."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        return problem_response(wanted)  # in the event loop, without database access: the view did not use `answered`
+    try:
+        return ask_first(request, wanted)
+    except Problem as problem:
+        return problem_response(problem)
 
 
 @api.exception_handler(Http404)
@@ -83,7 +101,7 @@ def on_invalid(request, error):
 
 @api.exception_handler(HttpError)
 def on_http_error(request, error):
-    # ninja answers 400 for whatever the parser raises; the parser's own problem says more.
+    # ninja answers 400 to anything the parser raises; the parser's own problem says more.
     cause = error.__cause__
     return problem_response(cause if isinstance(cause, Problem) else Problem(error.status_code, str(error)))
 
@@ -95,7 +113,7 @@ def on_too_big(request, error):
 
 @api.exception_handler(OperationalError)
 def on_database_trouble(request, error):
-    """The transaction was taken back as a whole, so whatever it is, trying again is safe."""
+    """Answer 507 or 503: the transaction was rolled back as a whole, so any request is safe to try again."""
     if any(words in str(error) for words in ("disk is full", "No space left")):
         return problem_response(Problem(507, "The disk is full; nothing was changed. Make room and ask again."))
     logger.exception("the database failed in %s %s", request.method, request.path)
@@ -127,7 +145,8 @@ def me(request):
     return Status(200, told)
 
 
-# By dotted path: the site knows its apps by name only.
-api.add_router("", "dashboard.events_api.router")
+# By dotted path: dashboard knows the other apps by name only.
+api.add_router("", "dashboard.site.events_api.router")
 api.add_router("", "workspaces.api.router")
-api.add_router("", "approvals.api.router")
+api.add_router("", "approvals.api.actions.router")
+api.add_router("", "approvals.api.stop.router")

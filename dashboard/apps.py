@@ -1,3 +1,5 @@
+"""The app of the kernel, the site and what runs it."""
+
 from django.apps import AppConfig
 
 
@@ -6,5 +8,4 @@ class DashboardConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self):
-        # Both need the app registry: the checks register themselves, the tasks listen to the queue's heartbeat.
-        from dashboard import checks, tasks  # noqa: F401
+        from dashboard.ops import checks  # noqa: F401 - importing registers them, which needs the app registry

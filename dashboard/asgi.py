@@ -1,28 +1,31 @@
-"""HTTP and WebSocket side by side."""
+"""The ASGI application: HTTP and WebSocket."""
 
 import gc
 import os
 
-gc.disable()  # nothing of what is loaded here is garbage; looking for it takes a tenth of the start
+gc.disable()  # nothing loaded here is garbage, and collecting takes a tenth of the start
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 
 from django.core.asgi import get_asgi_application
 
-http = get_asgi_application()  # loads the apps; what follows imports models
+http = get_asgi_application()  # loads the apps; the imports below need the models
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.sessions import CookieMiddleware
 
-from approvals.hooks.edge import fail_closed
-from dashboard.socket_callers import own_origin_or_token
+from approvals.hooks.fail_closed import fail_closed
+from approvals.intake_limit import in_turn
+from dashboard.ops.health import answers_at_once
+from dashboard.socket_auth import drop_late, own_origin_or_token
+from dashboard.threads import on_a_kept_thread
 from dashboard.urls import websocket_urlpatterns
 
 application = ProtocolTypeRouter(
     {
-        "http": fail_closed(http),
-        "websocket": own_origin_or_token(CookieMiddleware(URLRouter(websocket_urlpatterns))),
+        "http": answers_at_once(fail_closed(in_turn(on_a_kept_thread(http)))),
+        "websocket": drop_late(own_origin_or_token(CookieMiddleware(URLRouter(websocket_urlpatterns)))),
     }
 )
 
-gc.freeze()  # and it stays: later searches need not look through it
+gc.freeze()  # later collections skip what was loaded here
 gc.enable()

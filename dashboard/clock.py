@@ -1,15 +1,30 @@
-"""The database's clock: the one clock that decides what has expired."""
+"""The database's clock, which alone decides what has expired."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from django.db import connection
 
 
 def now() -> datetime:
-    """The database's present, aware, to the microsecond (SQLite: millisecond)."""
+    """Return the database's current time, aware, to the microsecond (SQLite: millisecond)."""
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")
             return datetime.fromisoformat(cursor.fetchone()[0]).replace(tzinfo=UTC)
         cursor.execute("SELECT clock_timestamp()")
         return cursor.fetchone()[0]
+
+
+def in_utc(moment: datetime) -> str:
+    """Format a time for agents and logs as the pages do, but in UTC: "14:05 UTC", "3 Dec 14:05 UTC"."""
+    moment, today = moment.astimezone(UTC), datetime.now(UTC)
+    year = "" if moment.year == today.year else f" {moment:%Y}"
+    day = "" if moment.date() == today.date() else f"{moment:%-d %b}{year} "
+    return f"{day}{moment:%H:%M} UTC"
+
+
+def next_at_hour(hour: int) -> datetime:
+    """Return the next time at which the hour (UTC) begins."""
+    present = now()
+    today = present.replace(hour=hour, minute=0, second=0, microsecond=0)
+    return today if today > present else today + timedelta(days=1)

@@ -1,4 +1,4 @@
-"""Kill points for the crash tests: K0–K9 on an action's way, and those of a workspace's life by name (`pause.stopped`).
+"""Kill points for the crash tests: K0 to K9 in the life of an action, and named ones for workspaces (`pause.stopped`).
 
 Without HANDRAIL_FAILPOINT each costs one comparison.
 """
@@ -10,9 +10,9 @@ from django.conf import settings
 
 
 def failpoint(name: str):
-    """Die by SIGKILL here when HANDRAIL_FAILPOINT names this point; `name:FILE` dies only while FILE exists.
+    """Send this process SIGKILL if HANDRAIL_FAILPOINT names this point; `name:FILE` only while FILE exists.
 
-    `name=stop` stops the process by SIGSTOP instead. Several points are separated by commas.
+    `name=stop` sends SIGSTOP instead. Several points are separated by commas.
     """
     if not settings.HANDRAIL_FAILPOINT:
         return
@@ -24,7 +24,7 @@ def failpoint(name: str):
 
 
 def _is_loaded(flag: str) -> bool:
-    """It dies once for each file: the file is the cartridge."""
+    """Remove the point's file; True if it was there. Each file thus triggers the point once."""
     if not flag:
         return True
     try:

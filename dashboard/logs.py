@@ -1,4 +1,4 @@
-"""Log lines carry the request, the action and the effect that they belong to; bodies never get into a log."""
+"""Log lines carry the ids of the request, action and operation they belong to; bodies are never logged."""
 
 import logging
 import re
@@ -10,12 +10,12 @@ from dashboard import redaction
 
 _context: ContextVar[MappingProxyType] = ContextVar("handrail_log_context", default=MappingProxyType({}))
 logger = logging.getLogger("handrail.events")
-# A one-time link's secret is in its address, and Django logs the addresses of refused requests.
+# A one-time link has its secret in the path, and Django logs the paths of refused requests.
 _SECRET = re.compile(r"(/sign-in/)[^/\s'\"]+")
 
 
 class Context(logging.Filter):
-    """Adds ` request=… action=… effect=…` to each record, and takes sign-in secrets out of it."""
+    """Adds ` request=… action=… operation=…` to each record, and removes sign-in secrets from it."""
 
     def filter(self, record):
         said = record.getMessage()
@@ -26,7 +26,7 @@ class Context(logging.Filter):
 
 
 class Line(logging.Formatter):
-    """Without the values of secrets, in tracebacks as well."""
+    """Removes the values of secrets, from tracebacks as well."""
 
     def format(self, record):
         return redaction.clean(super().format(record))
@@ -34,7 +34,7 @@ class Line(logging.Formatter):
 
 @contextmanager
 def about(**ids):
-    """Name what the log lines inside are about: `with about(effect=effect.pk): …`."""
+    """Add ids to the log lines written in this context: `with about(operation=operation.pk): …`."""
     token = _context.set(MappingProxyType(_context.get() | {name: str(value) for name, value in ids.items()}))
     try:
         yield
@@ -43,4 +43,5 @@ def about(**ids):
 
 
 def log_event(event):
+    """Log an event's ids and verb, without its data."""
     logger.info("event %s/%s %s %s:%s", event.team_id, event.seq, event.verb, event.subject_type, event.subject_id)

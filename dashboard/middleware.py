@@ -1,9 +1,17 @@
-"""Our own middleware: a request's id for the logs, the viewer's time zone for the pages."""
+"""Middleware: request ids for the logs, the viewer's time zone, and Django's middlewares made to run in the loop."""
 
 import uuid
 import zoneinfo
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from csp.middleware import CSPMiddleware
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.middleware.clickjacking import XFrameOptionsMiddleware
+from django.middleware.common import CommonMiddleware
+from django.middleware.csrf import CsrfViewMiddleware
+from django.middleware.security import SecurityMiddleware
 from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -13,8 +21,7 @@ from dashboard.logs import about
 
 @sync_and_async_middleware
 def request_id(get_response):
-    """Give each request an id, on its log lines and in the answer's X-Request-Id."""
-
+    """Give each request an id, shown in its log lines and in the response's X-Request-Id."""
     if iscoroutinefunction(get_response):
 
         async def middleware(request):
@@ -39,7 +46,7 @@ def request_id(get_response):
 
 @sync_and_async_middleware
 def time_zone(get_response):
-    """Times on a page are in the zone that the viewer's browser named in a cookie (static/js/time.js sets it)."""
+    """Show times in the zone that the viewer's browser stored in a cookie (static/js/time.js sets it)."""
 
     def enter(request):
         try:
@@ -63,8 +70,71 @@ def time_zone(get_response):
     return middleware
 
 
+class InLoop:
+    """Mixin for Django middlewares that only use the request: they run in the event loop of an async request.
+
+    Unmodified, each of them takes the request to a thread and back, twice.
+    """
+
+    async def __acall__(self, request):
+        response = self.process_request(request) if hasattr(self, "process_request") else None
+        response = response or await self.get_response(request)
+        if not hasattr(self, "process_response"):
+            return response
+        if self.writes(request):
+            return await sync_to_async(self.process_response)(request, response)
+        return self.process_response(request, response)
+
+    def writes(self, request) -> bool:
+        """Return True if `process_response` uses the database."""
+        return False
+
+
+class Security(InLoop, SecurityMiddleware):
+    pass
+
+
+class ContentSecurityPolicy(InLoop, CSPMiddleware):
+    pass
+
+
+class Common(InLoop, CommonMiddleware):
+    pass
+
+
+class Authentication(InLoop, AuthenticationMiddleware):
+    pass
+
+
+class Frames(InLoop, XFrameOptionsMiddleware):
+    pass
+
+
+class Sessions(InLoop, SessionMiddleware):
+    def writes(self, request) -> bool:
+        return request.session.modified
+
+
+class Messages(InLoop, MessageMiddleware):
+    def writes(self, request) -> bool:
+        return request._messages.used or request._messages.added_new
+
+
+class Csrf(InLoop, CsrfViewMiddleware):
+    def __init__(self, get_response):
+        super().__init__(get_response)
+        if iscoroutinefunction(get_response):
+            self.process_view = self._process_view
+
+    async def _process_view(self, request, callback, args, kwargs):
+        check = super().process_view
+        if request.method in ("GET", "HEAD") or getattr(callback, "csrf_exempt", False):
+            return check(request, callback, args, kwargs)
+        return await sync_to_async(check)(request, callback, args, kwargs)  # it reads the body
+
+
 class StaticFiles(WhiteNoiseMiddleware):
-    """WhiteNoise for async requests too: as it comes, each request that waits for an answer would hold a thread."""
+    """WhiteNoise for async requests: unmodified, each long-polling request would occupy a thread."""
 
     async_capable = True
 

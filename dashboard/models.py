@@ -8,8 +8,9 @@ from django.db import models, transaction
 from django.db.models import F, Q
 
 from dashboard import clock, redaction
-from dashboard.chain import GENESIS, chain_hash
+from dashboard.event_log.chain import GENESIS, chain_hash
 from dashboard.logs import log_event
+from dashboard.wakes import wake_feeds
 
 
 class Role(models.TextChoices):
@@ -21,11 +22,13 @@ class Role(models.TextChoices):
 
 class TeamQuerySet(models.QuerySet):
     def visible_to(self, who):
-        """The teams of a Caller (dashboard.access)."""
+        """Return the teams of a Caller (dashboard.access)."""
         return self.filter(pk__in=who.team_ids)
 
 
 class Team(models.Model):
+    """A group of people and agents with its own workspaces, snapshot store and event log."""
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=120)
@@ -33,6 +36,9 @@ class Team(models.Model):
     event_head = models.CharField(max_length=64, default=GENESIS, editable=False)
     stopped_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    # Whether the only person who can approve may approve critical actions alone (approvals/solo.py).
+    allows_solo = models.BooleanField(default=True)
+    solo_closed_at = models.DateTimeField(null=True, blank=True, editable=False)  # since a second person could approve
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = TeamQuerySet.as_manager()
@@ -42,11 +48,13 @@ class Team(models.Model):
 
 
 class Membership(models.Model):
+    """A person's role in one team."""
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=16, choices=Role)
-    # When this person last opened the Desk: "since I was here last" starts here.
+    # When this person last opened the Desk; "since I was here last" starts there.
     desk_seen_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -84,6 +92,7 @@ class Agent(models.Model):
 
 class TokenQuerySet(models.QuerySet):
     def live(self):
+        """Return the tokens that are neither revoked nor expired."""
         return self.filter(revoked_at=None).filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
 
     def visible_to(self, who):
@@ -91,7 +100,7 @@ class TokenQuerySet(models.QuerySet):
 
 
 class Token(models.Model):
-    """A bearer token of an agent or of a person in one team; only its SHA-256 is kept (dashboard.tokens makes them)."""
+    """A bearer token of an agent or of a person in one team (see dashboard.tokens); only its SHA-256 is stored."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="tokens")
@@ -101,7 +110,7 @@ class Token(models.Model):
     )
     prefix = models.CharField(max_length=16, unique=True)
     sha256 = models.CharField(max_length=64, unique=True)
-    scopes = models.JSONField(default=list, blank=True)
+    for_run = models.BooleanField(default=False)  # created for the programs of a Run, and revoked with it
     workspace = models.ForeignKey(
         "workspaces.Workspace", models.CASCADE, null=True, blank=True, related_name="+", db_constraint=True
     )
@@ -124,7 +133,7 @@ class Token(models.Model):
 
 
 class SignInLink(models.Model):
-    """A one-time way in for one person; opening it uses nothing up, only the button on its page does."""
+    """A one-time sign-in link for one person; opening it does not use it up, only the button on its page does."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="sign_in_links")
@@ -139,11 +148,19 @@ class SignInLink(models.Model):
 
 @dataclass(frozen=True)
 class Actor:
-    """Who did it, as the log keeps it: a copy, because names outlive rows."""
+    """The author of an event, copied into the log because names outlive rows."""
 
     type: str  # person, agent, system
     id: str
     label: str
+    approval: str = ""  # id of the approved action being carried out; never in the log
+    approved_by: str = ""  # for an agent's actor: the people who approved the action, or "policy 3"
+
+    @property
+    def as_json(self) -> dict:
+        """Return the actor as JSON for other rows; `Actor(**…)` reads it back."""
+        told = {"type": self.type, "id": self.id, "label": self.label}
+        return told | ({"approved_by": self.approved_by} if self.approved_by else {})
 
     @classmethod
     def person(cls, user):
@@ -161,7 +178,7 @@ class Actor:
 class EventQuerySet(models.QuerySet):
     def visible_to(self, who):
         events = self.filter(team_id__in=who.team_ids)
-        # An agent hears of the workspaces it works in and of its own asking, and of nothing else.
+        # An agent sees events of its own, and those about its actions.
         return events if who.is_person else events.filter(who.event_filter())
 
     def record(self, team, *, actor: Actor, verb: str, subject, workspace=None, data=None) -> "Event":
@@ -169,7 +186,7 @@ class EventQuerySet(models.QuerySet):
         team_id = getattr(team, "pk", team)
         subject_type = subject._meta.model_name
         with transaction.atomic(using=self.db):
-            # The update locks the team's row, so numbers have no gaps and the chain no forks.
+            # The update locks the team's row, so numbers have no gaps and the hash chain no forks.
             Team.objects.filter(pk=team_id).update(event_seq=F("event_seq") + 1)
             seq, head = Team.objects.values_list("event_seq", "event_head").get(pk=team_id)
             event = Event(
@@ -183,18 +200,19 @@ class EventQuerySet(models.QuerySet):
                 subject_type=subject_type,
                 subject_id=str(subject.pk),
                 workspace_id=getattr(workspace, "pk", workspace),
-                data=redaction.clean(data or {}),
+                data=redaction.clean((data or {}) | ({"approved_by": actor.approved_by} if actor.approved_by else {})),
                 prev=head,
             )
             event.hash = chain_hash(event.as_export())
             event.save(force_insert=True)
             Team.objects.filter(pk=team_id).update(event_head=event.hash)
+            transaction.on_commit(wake_feeds, using=self.db)
         log_event(event)
         return event
 
 
 class Event(models.Model):
-    """One row of the append-only log: the audit trail, the outbox and the live feed at once."""
+    """One row of the append-only log, which serves as audit trail, outbox and live feed."""
 
     id = models.BigAutoField(primary_key=True)
     team = models.ForeignKey(Team, models.PROTECT, related_name="events")
@@ -219,15 +237,15 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["team", "subject_type", "subject_id", "seq"], name="event_by_subject"),
             models.Index(fields=["team", "workspace_id", "seq"], name="event_by_workspace"),
-            models.Index(fields=["team", "at", "id"], name="event_by_time"),  # the Log page
-            models.Index(fields=["team", "verb"], name="event_by_verb"),  # and its list of verbs
+            models.Index(fields=["team", "at", "id"], name="event_by_time"),  # for the Log page
+            models.Index(fields=["team", "verb"], name="event_by_verb"),  # for its list of verbs
         ]
 
     def __str__(self):
         return f"{self.seq} {self.verb}"
 
     def as_export(self) -> dict:
-        """The event as it is exported and hashed (see dashboard.chain)."""
+        """Return the event as it is exported and hashed (see dashboard.event_log.chain)."""
         exported = {
             "team": str(self.team_id),
             "seq": self.seq,

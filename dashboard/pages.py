@@ -1,7 +1,6 @@
-"""How a page answers: who asks, what is refused, where it goes on, and how long lists are cut."""
+"""Building blocks of page views: sign-in, permissions, redirects, list pages and downloads."""
 
 import re
-from datetime import datetime
 from functools import wraps
 from urllib.parse import quote, urlsplit
 from uuid import UUID
@@ -9,31 +8,32 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Q
 from django.http import Http404, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views import defaults
 
 from dashboard.access import caller_of
-from dashboard.live import cursor_of
+from dashboard.feed import cursor_of
+from dashboard.lookup import PAGE_SIZE, page_of
 from dashboard.problems import Problem, not_found, problem_response
 
 
 def signed_in(view):
-    """Let only signed-in people through, with their Caller as `request.caller`; others sign in and come back."""
+    """Let only signed-in people through, with their Caller as `request.caller`; redirect others to the sign-in page."""
 
     @wraps(view)
     def wrapper(request, *args, **kwargs):
         if not request.user.is_authenticated:
             if request.htmx:
-                # A redirect would be followed, and the sign-in page swapped into the fragment's place.
+                # htmx would follow a redirect and swap the sign-in page into the fragment's place.
                 return HttpResponse(status=204, headers={"HX-Redirect": _sign_in_for(request)})
             return redirect_to_login(request.get_full_path())
         request.caller = caller_of(request.user)
         if request.method == "GET" and not request.htmx:
-            # Before anything is read for the page: what changes from here on is news to it.
+            # Before the view reads anything: every later change is news to this page.
             request.cursor = cursor_of(request.caller)
         return view(request, *args, **kwargs)
 
@@ -45,22 +45,29 @@ def _sign_in_for(request) -> str:
     return redirect_to_login(here.path + (f"?{here.query}" if here.query else "")).url
 
 
+def takes_parts(request) -> bool:
+    """Return True if the browser takes only parts of the page, in the background: refresh.js does, and each hx-get."""
+    htmx = getattr(request, "htmx", None)  # absent when a middleware before htmx's answers
+    return "X-Handrail-Refresh" in request.headers or bool(htmx and not htmx.history_restore_request)
+
+
 def must(caller, verb: str, team):
-    """403 unless the caller may do `verb` in the team."""
+    """Raise PermissionDenied unless the caller may do `verb` in the team."""
     if not caller.can(verb, team):
         raise PermissionDenied(verb)
 
 
 def go_to(request, address: str) -> HttpResponse:
+    """Redirect to an address; by HX-Redirect for htmx, which would swap the page into a fragment otherwise."""
     if request.htmx:
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)
 
 
 def carry_out(request, do, *, then, otherwise: str = "", say=""):
-    """Do one thing and go on to `then`; what is refused is a notice on the page `otherwise` (default: `then`).
+    """Call `do` and redirect to `then`; a Problem becomes an error notice on the page `otherwise` (default: `then`).
 
-    `then` and `say` may be functions of what `do` returned.
+    `then` and `say` may be functions of what `do` returned. A Problem 404 becomes a 404 page.
     """
     try:
         done = do()
@@ -75,31 +82,30 @@ def carry_out(request, do, *, then, otherwise: str = "", say=""):
 
 
 def came_from(request, default: str) -> str:
-    """The page named by the form's `next`, when it is one of ours."""
+    """Return the address in the form's `next` if it is on this site, else `default`."""
     wanted = request.POST.get("next") or request.GET.get("next") or ""
     ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None) and wanted.startswith("/")
     return wanted if ours else default
 
 
 class Slice:
-    """A page of a list, newest first, cut by a cursor in the address so that new rows shift nothing.
+    """One page of a list, with the links to its neighbours; its position is `before` in the query string.
 
-    `by` is the column of the order. `rows`, and `older` and `newer`: addresses or "".
+    `by` is the column of the order. `rows` is the page; `older` and `newer` are query strings, or "".
     """
 
-    def __init__(self, request, rows, *, by: str = "created_at", size: int = 50):
-        self.by, query = by, request.GET.copy()
+    def __init__(self, request, rows, *, by: str = "created_at", size: int = PAGE_SIZE):
+        query = request.GET.copy()
         before = query.pop("before", [""])[0]
-        if cursor := _cursor(before, rows.model._meta.pk):
-            moment, pk = cursor
-            rows = rows.filter(Q(**{f"{by}__lt": moment}) | Q(**{by: moment}, pk__lt=pk))
-        found = list(rows.order_by(f"-{by}", "-pk")[: size + 1])
-        self.rows = found[:size]
+        try:
+            page = page_of(rows, before, by=by, size=size)
+        except Problem:
+            page = page_of(rows, by=by, size=size)  # an address that was cut or mistyped shows the first page
+        self.rows = page.rows
         self.newer = f"?{query.urlencode()}" if before else ""
-        self.older = ""
-        if len(found) > size:
-            query["before"] = f"{getattr(self.rows[-1], by).isoformat()}~{self.rows[-1].pk}"
-            self.older = f"?{query.urlencode()}"
+        if page.cursor:
+            query["before"] = page.cursor
+        self.older = f"?{query.urlencode()}" if page.cursor else ""
 
     def __iter__(self):
         return iter(self.rows)
@@ -108,23 +114,14 @@ class Slice:
         return len(self.rows)
 
 
-def _cursor(text: str, pk_field):
-    moment, found, pk = text.partition("~")
-    try:
-        moment = datetime.fromisoformat(moment)
-        return (moment, pk_field.to_python(pk)) if found and moment.tzinfo else None
-    except (ValueError, ValidationError):
-        return None
-
-
 def asked(request, *names: str) -> dict[str, str]:
-    """What an address or a form names, "" for what it does not; no database takes a NUL in a text."""
+    """Return the named parameters of the query or form, "" if absent; NUL is replaced, as no database stores it."""
     named = request.POST if request.method == "POST" else request.GET
     return {name: named.get(name, "").replace("\0", "\ufffd").strip() for name in names}
 
 
 def as_uuid(text: str) -> UUID | None:
-    """None for what is no UUID; nothing has that id."""
+    """Return None for text that is not a UUID: nothing has that id."""
     try:
         return UUID(text)
     except ValueError:
@@ -132,24 +129,24 @@ def as_uuid(text: str) -> UUID | None:
 
 
 def without(request, *names: str) -> str:
-    """The query of this address without some of its parameters and without a place in the list."""
+    """Return this address's query string without some parameters and without the list's cursor."""
     query = request.GET.copy()
     for name in (*names, "before"):
         query.pop(name, None)
     return query.urlencode()
 
 
-# Strangers' bytes never act in our origin: no scripts, no frames, no forms, and saved rather than shown.
+# Untrusted bytes never act in our origin: no scripts, frames or forms, and saved instead of shown.
 RAW_POLICY = "sandbox; default-src 'none'"
 
 
-def download(request, chunks, name: str, kind: str = "application/octet-stream") -> StreamingHttpResponse:
-    """Bytes to save, as they come: nothing is read ahead of the browser."""
+def download(request, chunks, name: str = "", kind: str = "application/octet-stream") -> StreamingHttpResponse:
+    """Stream bytes as an attachment without reading ahead of the browser; the URL names the file if `name` does not."""
     return StreamingHttpResponse(
         in_threads(chunks) if isinstance(request, ASGIRequest) else chunks,
         content_type=kind,
         headers={
-            "Content-Disposition": f"attachment; {_named(name)}",
+            "Content-Disposition": f"attachment; {_named(name)}" if name else "attachment",
             "Content-Security-Policy": RAW_POLICY,
             "X-Content-Type-Options": "nosniff",
             "Cache-Control": "private, no-store",
@@ -164,14 +161,24 @@ def _named(name: str) -> str:
 
 
 async def in_threads(chunks):
-    """An iterator for the async server, which would read a plain one to its end before it sends anything."""
+    """Make an iterator async; the async server would read a plain one to its end before it sends anything."""
     following = sync_to_async(next)
     while (chunk := await following(chunks, None)) is not None:
         yield chunk
 
 
+class Gone(Http404):
+    """The page's object was deleted for good: answered with a 410 page that says when, if the viewer may see it."""
+
+    def __init__(self, name: str, *, at, why: str):
+        super().__init__(name)
+        self.name, self.at, self.why = name, at, why
+
+
 def no_such_page(request, exception):
-    """404 in the words of whoever asked: a problem on the API, a page elsewhere."""
+    """Answer 404 as a problem on the API, as a page elsewhere; a Gone gets its 410 page."""
+    if isinstance(exception, Gone):
+        return render(request, "410.html", {"gone": exception}, status=410)
     if request.path.startswith("/api/"):
         return problem_response(not_found("address"))
     return defaults.page_not_found(request, exception)

@@ -1,4 +1,4 @@
-"""One exception for whatever is refused, with a sentence to show: on the API a problem, on a page a notice."""
+"""One exception for every refusal, with a message to show: a problem response on the API, a notice on a page."""
 
 import json
 
@@ -11,6 +11,7 @@ TITLES = {
     404: "Not found",
     405: "Method not allowed",
     409: "Conflict",
+    410: "Gone",
     413: "Too large",
     415: "Unsupported media type",
     422: "Not acceptable",
@@ -22,7 +23,7 @@ TITLES = {
 
 
 class Problem(Exception):
-    """Refused: `status` as in HTTP, `detail` a sentence for a person, `extra` what else helps (JSON)."""
+    """A refusal: `status` as in HTTP, `detail` a sentence for people, `extra` further fields (JSON)."""
 
     def __init__(self, status: int, detail: str, **extra):
         super().__init__(detail)
@@ -35,6 +36,10 @@ def not_found(what: str) -> Problem:
 
 def conflict(detail: str, **extra) -> Problem:
     return Problem(409, detail, **extra)
+
+
+def gone(detail: str, **extra) -> Problem:
+    return Problem(410, detail, **extra)
 
 
 def invalid(detail: str, **extra) -> Problem:
@@ -50,7 +55,7 @@ def unavailable(detail: str, **extra) -> Problem:
 
 
 def problem_response(problem: Problem) -> HttpResponse:
-    """RFC 9457."""
+    """Return the problem as application/problem+json (RFC 9457)."""
     body = {
         "type": "about:blank",
         "title": TITLES.get(problem.status, "Refused"),

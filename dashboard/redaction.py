@@ -1,30 +1,30 @@
-"""The values of secrets that this process has had in hand, taken out of whatever it logs or records.
+"""Remove the values of secrets that this process has handled from whatever it logs or records.
 
-Only the runner ever has any; elsewhere this costs one comparison.
+Only the runner handles any, and web when it cleans an agent's report; elsewhere this costs one comparison.
 """
 
 import threading
 
-from workspaces.disguises import disguises
+from dashboard.keys.secret_forms import encoded_forms
 
-MOST = 500  # values that are remembered; the oldest go first
+MAX_VALUES = 500  # values remembered; the oldest are dropped first
 
 _lock = threading.Lock()
-_hidden: dict[str, list[tuple[str, str]]] = {}  # value: (form, what stands for it)
+_hidden: dict[str, list[tuple[str, str]]] = {}  # value: [(form, its replacement)]
 
 
 def hide(values: dict[str, str]):
-    """Remember {name: value}."""
+    """Remember secrets to remove, as {name: value}."""
     with _lock:
         for name, value in values.items():
-            if value not in _hidden and (forms := disguises(value.encode())):
+            if value not in _hidden and (forms := encoded_forms(value.encode())):
                 _hidden[value] = [(form.decode("utf-8", "surrogateescape"), f"[secret {name}]") for form in forms]
-        while len(_hidden) > MOST:
+        while len(_hidden) > MAX_VALUES:
             del _hidden[next(iter(_hidden))]
 
 
 def clean(found):
-    """The text, or all texts of plain JSON, without the values."""
+    """Return the text, or plain JSON with all its texts, without the values."""
     if not _hidden:
         return found
     if isinstance(found, str):

@@ -1,4 +1,4 @@
-"""All settings. Each environment variable is read here, once, and nowhere else (a test holds README's table to it)."""
+"""All settings. Each environment variable is read once, here and nowhere else (a test compares docs/settings.md)."""
 
 import hashlib
 import os
@@ -14,7 +14,8 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from whitenoise.compress import Compressor
 
-from dashboard.keys import make_private, read_or_make
+from dashboard.addresses import in_url, to_call
+from dashboard.keys.key_files import make_private, read_or_make
 from workspaces.egress.addresses import read_networks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -25,6 +26,7 @@ def env(name: str, default: str = "") -> str:
 
 
 def env_int(name: str, default: int, *, least: int = 0) -> int:
+    """Read a whole number of at least `least`. Raise ImproperlyConfigured for anything else."""
     raw = env(name)
     if not raw:
         return default
@@ -33,26 +35,37 @@ def env_int(name: str, default: int, *, least: int = 0) -> int:
     return int(raw)
 
 
-# Where everything lives. One folder for all data; sockets in a short runtime folder (a socket's path has 107 bytes).
+# One folder for all data; sockets in a runtime folder with a short path (a socket's path is limited to 107 bytes).
 HANDRAIL_HOME = Path(env("HANDRAIL_HOME") or BASE_DIR / "var").resolve()
 try:
     make_private(HANDRAIL_HOME)
 except OSError as error:
     raise ImproperlyConfigured(f"HANDRAIL_HOME cannot be {HANDRAIL_HOME}: {error.strerror}.") from None
 _home_tag = hashlib.sha256(str(HANDRAIL_HOME).encode()).hexdigest()[:12]
+# Workspaces get host uids from here up, in a range that another installation on this host is unlikely to have too.
+HANDRAIL_FIRST_UID = 1_000_000 + int(_home_tag, 16) % 10_000 * 100_000
 HANDRAIL_RUNTIME = Path(env("HANDRAIL_RUNTIME") or Path(tempfile.gettempdir()) / f"handrail-{os.geteuid()}-{_home_tag}")
 HANDRAIL_HOST = env("HANDRAIL_HOST", "127.0.0.1")
 HANDRAIL_PORT = env_int("HANDRAIL_PORT", 8000, least=1)
-HANDRAIL_PUBLIC_URL = (env("HANDRAIL_PUBLIC_URL") or f"http://{HANDRAIL_HOST}:{HANDRAIL_PORT}").rstrip("/")
+_shown_host = in_url(to_call(HANDRAIL_HOST))
+HANDRAIL_PUBLIC_URL = (env("HANDRAIL_PUBLIC_URL") or f"http://{_shown_host}:{HANDRAIL_PORT}").rstrip("/")
 _public = urlsplit(HANDRAIL_PUBLIC_URL)
 if _public.scheme not in ("http", "https") or not _public.hostname:
     raise ImproperlyConfigured(f"HANDRAIL_PUBLIC_URL must be an http(s) address, not {HANDRAIL_PUBLIC_URL!r}.")
 _over_tls = _public.scheme == "https"
+# By default, browsers use a host name of our own that no dev server on this machine shares, since a cookie of 127.0.0.1
+# is sent to every port of it (see desk_name.py). Requests to HANDRAIL_LOCAL_NAMES are redirected there.
+HANDRAIL_DESK_IS_LOCAL = not env("HANDRAIL_PUBLIC_URL") and _shown_host in ("127.0.0.1", "localhost", "[::1]")
+HANDRAIL_LOCAL_NAMES = {"127.0.0.1", "localhost", "[::1]"} if HANDRAIL_DESK_IS_LOCAL else set()
+HANDRAIL_DESK_URL = f"http://handrail.localhost:{HANDRAIL_PORT}" if HANDRAIL_DESK_IS_LOCAL else HANDRAIL_PUBLIC_URL
+_desk = urlsplit(HANDRAIL_DESK_URL)
 
-# Folders under which local repositories may be cloned, and whether private addresses may be.
+# Folders under which local repositories may be cloned, and whether sources at private addresses may be.
 HANDRAIL_LOCAL_SOURCES = [Path(p).resolve() for p in env("HANDRAIL_LOCAL_SOURCES").split(":") if p]
 HANDRAIL_PRIVATE_SOURCES = env("HANDRAIL_PRIVATE_SOURCES") == "1"
-# Private networks that workspaces may reach all the same, by names on their lists; and a file of names known here.
+# Hosts cloned from and pushed to with the git configuration, credentials and keys of the user that runs Handrail.
+HANDRAIL_GIT_HOSTS = [name.strip().lower() for name in env("HANDRAIL_GIT_HOSTS").split(",") if name.strip()]
+# Private networks that workspaces may reach by names on their lists; and a hosts file for such names.
 try:
     HANDRAIL_EGRESS_NETWORKS = read_networks(env("HANDRAIL_EGRESS_NETWORKS"))
 except ValueError as error:
@@ -60,14 +73,18 @@ except ValueError as error:
 HANDRAIL_EGRESS_HOSTS = env("HANDRAIL_EGRESS_HOSTS")
 if HANDRAIL_EGRESS_HOSTS and not Path(HANDRAIL_EGRESS_HOSTS).is_file():
     raise ImproperlyConfigured(f"HANDRAIL_EGRESS_HOSTS names a file that is not there: {HANDRAIL_EGRESS_HOSTS!r}.")
-# How long a hook is held before the agent hears "not yet"; below any proxy's limit. Seconds.
-HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 100, least=1)
+# How long a hook is held before the agent is answered "not yet": five minutes less than the day after which Claude Code
+# gives up on its hook. Set it below the limit of a proxy that ends long requests. Seconds.
+HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 24 * 3600 - 300, least=1)
 HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
 HANDRAIL_CONSUME_SECONDS = env_int("HANDRAIL_CONSUME_SECONDS", 24 * 3600, least=5)
 HANDRAIL_SETUP_SECONDS = env_int("HANDRAIL_SETUP_SECONDS", 15 * 60, least=1)
 HANDRAIL_IDLE_SECONDS = env_int("HANDRAIL_IDLE_SECONDS", 5 * 60, least=5)
 HANDRAIL_STOP_SECONDS = env_int("HANDRAIL_STOP_SECONDS", 7 * 24 * 3600, least=5)
 HANDRAIL_SNAPSHOT_SECONDS = env_int("HANDRAIL_SNAPSHOT_SECONDS", 3600, least=0)
+HANDRAIL_SWEEP_HOUR = env_int("HANDRAIL_SWEEP_HOUR", 3)
+if HANDRAIL_SWEEP_HOUR > 23:
+    raise ImproperlyConfigured(f"HANDRAIL_SWEEP_HOUR must be an hour from 0 to 23, not {HANDRAIL_SWEEP_HOUR}.")
 HANDRAIL_TRASH_DAYS = env_int("HANDRAIL_TRASH_DAYS", 30, least=1)
 HANDRAIL_OUTPUT_BYTES = env_int("HANDRAIL_OUTPUT_BYTES", 64 * 1024 * 1024, least=4096)
 HANDRAIL_BODY_BYTES = env_int("HANDRAIL_BODY_BYTES", 1024 * 1024, least=4096)
@@ -78,24 +95,25 @@ HANDRAIL_UNPACKED_ENTRIES = env_int("HANDRAIL_UNPACKED_ENTRIES", 1_000_000, leas
 # The Docker engine's socket, and the OCI runtime for its containers (runsc, kata, …) if not its own.
 HANDRAIL_DOCKER_HOST = env("HANDRAIL_DOCKER_HOST") or env("DOCKER_HOST") or "unix:///var/run/docker.sock"
 HANDRAIL_DOCKER_RUNTIME = env("HANDRAIL_DOCKER_RUNTIME")
-# What drivers are told: {driver: {option: value}}.
+# Options of drivers: {driver: {option: value}}.
 HANDRAIL_DRIVERS = {"docker": {"address": HANDRAIL_DOCKER_HOST, "runtime": HANDRAIL_DOCKER_RUNTIME}}
-# For `manage.py push`, which calls the API as anybody would.
+# For `manage.py push`, which calls the API like any client.
 HANDRAIL_TOKEN = env("HANDRAIL_TOKEN")
 HANDRAIL_PENDING_LIMIT = env_int("HANDRAIL_PENDING_LIMIT", 500, least=1)
+HANDRAIL_AGENT_PENDING_LIMIT = env_int("HANDRAIL_AGENT_PENDING_LIMIT", 100, least=1)
 HANDRAIL_POLL_LIMIT = env_int("HANDRAIL_POLL_LIMIT", 400, least=1)
-# What a host may carry. 0 means no limit but the host's own.
+# Capacity of a host. 0 means no limit but the host's own.
 HANDRAIL_WORKSPACE_BYTES = env_int("HANDRAIL_WORKSPACE_BYTES", 20 * 1024**3)
 HANDRAIL_RESERVE_BYTES = env_int("HANDRAIL_RESERVE_BYTES", 1024**3)
 HANDRAIL_RUNS = env_int("HANDRAIL_RUNS", 100)
 HANDRAIL_PROMISED_MEMORY = env_int("HANDRAIL_PROMISED_MEMORY", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 HANDRAIL_PROMISED_CPUS = env_int("HANDRAIL_PROMISED_CPUS", 4 * (os.cpu_count() or 1))
-# This host's name among several that share a database, and how long another one waits before it takes what was claimed
-# here and not begun. Seconds.
+# This host's name among several that share a database, and how long another one waits before it takes over an operation
+# that was claimed here and not started. Seconds.
 HANDRAIL_HOST_NAME = env("HANDRAIL_HOST_NAME") or socket.gethostname()
 HANDRAIL_LEASE_SECONDS = env_int("HANDRAIL_LEASE_SECONDS", 20, least=5)
 HANDRAIL_LOG_LEVEL = env("HANDRAIL_LOG_LEVEL", "INFO").upper()
-# Only tests set this: names the point at which a process sends itself SIGKILL (see dashboard/failpoints.py).
+# Only for tests: the point at which a process sends itself SIGKILL (see dashboard/failpoints.py).
 HANDRAIL_FAILPOINT = env("HANDRAIL_FAILPOINT")
 if env("HANDRAIL_DEBUG") not in ("", "0", "1"):
     raise ImproperlyConfigured("HANDRAIL_DEBUG must be 0 or 1.")
@@ -104,13 +122,16 @@ DEBUG = env("HANDRAIL_DEBUG") == "1"
 KEYS_DIR = HANDRAIL_HOME / "keys"
 SECRET_KEY = read_or_make(KEYS_DIR / "secret_key")
 
-ALLOWED_HOSTS = sorted({_public.hostname, "localhost", "127.0.0.1", "[::1]", "handrail.internal"})
-CSRF_TRUSTED_ORIGINS = [HANDRAIL_PUBLIC_URL]
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _over_tls
-# Cookies know no ports: the name keeps two Handrails on one machine apart, and __Host- pins ours to this origin.
-SESSION_COOKIE_NAME = "__Host-handrail" if _over_tls else f"handrail-{HANDRAIL_PORT}"
-CSRF_COOKIE_NAME = "__Host-handrail-csrf" if _over_tls else f"handrail-csrf-{HANDRAIL_PORT}"
+ALLOWED_HOSTS = sorted({_desk.hostname, _public.hostname, "localhost", "127.0.0.1", "[::1]", "handrail.internal"})
+CSRF_TRUSTED_ORIGINS = [HANDRAIL_DESK_URL]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _over_tls or HANDRAIL_DESK_IS_LOCAL
+# Cookies are not separated by port: the name keeps two Handrails on one machine apart; __Host- binds it to the host.
+_cookie = "__Host-handrail" if SESSION_COOKIE_SECURE else "handrail"
+_port = "" if _over_tls else f"-{HANDRAIL_PORT}"
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"{_cookie}{_port}", f"{_cookie}-csrf{_port}"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# In the session, so that a browser that refuses Secure cookies over plain http still gets its notices.
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 SESSION_SAVE_EVERY_REQUEST = False
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _over_tls else None
@@ -119,12 +140,12 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 INSTALLED_APPS = [
-    # As an app it only serves `runserver`, and would bring Twisted into each process and command; web runs `-m daphne`.
+    # The app only serves `runserver`, and would load Twisted into every process and command; web imports daphne itself.
     *(["daphne"] if "runserver" in sys.argv[1:2] else []),
     "dashboard",
     "workspaces",
     "approvals",
-    "django.contrib.admin.apps.SimpleAdminConfig",  # dashboard/urls.py looks for what is shown there
+    "django.contrib.admin.apps.SimpleAdminConfig",  # dashboard/urls.py calls autodiscover
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -140,20 +161,21 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "dashboard.middleware.request_id",
-    "django.middleware.security.SecurityMiddleware",
-    "csp.middleware.CSPMiddleware",
+    *(["dashboard.desk_name.redirect_to_desk_name"] if HANDRAIL_DESK_IS_LOCAL else []),
+    "dashboard.middleware.Security",
+    "dashboard.middleware.ContentSecurityPolicy",
     "dashboard.middleware.StaticFiles",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "dashboard.middleware.Sessions",
+    "dashboard.middleware.Common",
+    "dashboard.middleware.Csrf",
+    "dashboard.middleware.Authentication",
+    "dashboard.middleware.Messages",
+    "dashboard.middleware.Frames",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "dashboard.middleware.time_zone",
 ]
-# The API's pages and scripts, by their folder: as an app, ninja would be loaded by each process and command.
+# Ninja's templates and static files, by folder: as an installed app it would be loaded by every process and command.
 NINJA = Path(find_spec("ninja").origin).parent
 ROOT_URLCONF = "dashboard.urls"
 ASGI_APPLICATION = "dashboard.asgi.application"
@@ -161,14 +183,22 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates", NINJA / "templates"],
-        "APP_DIRS": True,
         "OPTIONS": {
+            "loaders": [
+                (
+                    "dashboard.template_loader.Loader",
+                    [
+                        "django.template.loaders.filesystem.Loader",
+                        "django.template.loaders.app_directories.Loader",
+                    ],
+                )
+            ],
             "context_processors": [
                 "django.template.context_processors.debug",
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "dashboard.context.page",
+                "dashboard.site.context.page",
             ],
         },
     }
@@ -177,25 +207,19 @@ TEMPLATES = [
 DATABASES = {"default": dj_database_url.parse(env("DATABASE_URL") or f"sqlite:///{HANDRAIL_HOME / 'handrail.sqlite3'}")}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = {
-        # DEFERRED fails at once when a read turns into a write beside another writer; no timeout cures that.
+        # DEFERRED fails at once if a read becomes a write beside another writer; no timeout helps there.
         "transaction_mode": "IMMEDIATE",
         "timeout": 30,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
     }
-    # A file, not memory: web, runner and queue are processes of their own, in the tests as well.
+    # A file, not memory: web, runner and queue are separate processes, in tests too.
     DATABASES["default"]["TEST"] = {"NAME": str(HANDRAIL_HOME / "test.sqlite3")}
+# Threads that serve requests are kept (dashboard/threads.py), and so are their connections.
+DATABASES["default"] |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env("REDIS_URL")
-CHANNEL_LAYERS = {
-    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
-    if REDIS_URL
-    else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
-}
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
-    # django-q2 writes its cluster's state here; another process reads it.
-    "q": {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": HANDRAIL_HOME / "cache" / "q"},
 }
 
 AUTHENTICATION_BACKENDS = [
@@ -209,8 +233,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
-ACCOUNT_ADAPTER = "dashboard.accounts.ClosedSignup"
-ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_ADAPTER = "dashboard.site.accounts.ClosedSignup"
+ACCOUNT_LOGIN_METHODS = {"username"}  # email addresses are not verified; see dashboard/site/accounts.py
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
@@ -234,34 +258,14 @@ CONTENT_SECURITY_POLICY = {
 Q_CLUSTER = {
     "name": "handrail",
     "orm": "default",
-    # The retry clock starts when a task is prefetched: retry > timeout x (queue_limit / workers + 1) holds here.
-    "workers": 1,
-    "queue_limit": 1,
-    "bulk": 1,
+    # Seconds that a task may take, and after which one that was cut short is due again.
     "timeout": 600,
     "retry": 1500,
     "ack_failures": True,
     "max_attempts": 1,
     "save_limit": 1000,
-    "poll": 1,
-    "guard_cycle": 1,
     "catch_up": False,
-    "cache": "q",
 }
-
-# What the runner's sweep calls every few seconds, by dotted path: workspaces may not know approvals.
-HANDRAIL_SWEEPS = [
-    "approvals.tasks.sweep",
-    "workspaces.uploads.sweep",
-    "workspaces.archives.sweep",
-    "workspaces.network.sweep",
-]
-
-# Who gives programs of a workspace more variables than its environment names (see workspaces/secrets.py).
-HANDRAIL_PHASE_ENV = ["workspaces.network.variables_of_phase"]
-
-# What an agent's wish goes through first where a person must allow it, by dotted path for the same reason.
-HANDRAIL_ASK = "approvals.verbs.ask"
 
 STATIC_URL = "/static/"
 STATIC_ROOT = HANDRAIL_HOME / "staticfiles"
@@ -275,7 +279,7 @@ STORAGES = {
     },
 }
 WHITENOISE_MANIFEST_STRICT = False
-WHITENOISE_SKIP_COMPRESS_EXTENSIONS = [*Compressor.SKIP_COMPRESS_EXTENSIONS, "map"]  # developer tools alone load them
+WHITENOISE_SKIP_COMPRESS_EXTENSIONS = [*Compressor.SKIP_COMPRESS_EXTENSIONS, "map"]  # only developer tools load them
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * HANDRAIL_BODY_BYTES
 
 LANGUAGE_CODE = "en"
@@ -295,6 +299,6 @@ LOGGING = {
         "daphne": {"level": "WARNING"},
         "daphne.http_protocol": {"level": "WARNING"},
         "aiohttp.access": {"level": "WARNING"},
-        "django-q": {"level": "WARNING"},  # a line for each task, heartbeats included, would drown the rest
+        "django-q": {"level": "WARNING"},  # it logs a line for each task, heartbeats included
     },
 }

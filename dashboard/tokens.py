@@ -1,4 +1,4 @@
-"""Bearer tokens and one-time links: random, shown once, kept as SHA-256."""
+"""Bearer tokens and one-time links: random, shown once, stored as SHA-256."""
 
 import base64
 import hashlib
@@ -6,12 +6,13 @@ import logging
 import secrets
 from datetime import timedelta
 
-from django.db import OperationalError
+from django.db import OperationalError, transaction
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
 from dashboard import clock
-from dashboard.models import SignInLink, Token
+from dashboard.models import Actor, Event, SignInLink, Token
+from dashboard.problems import conflict
 
 logger = logging.getLogger("handrail.tokens")
 
@@ -25,14 +26,14 @@ def _written(random: bytes) -> str:
 
 
 def derived(what: str) -> str:
-    """A token that this installation can work out again at any time, so that it need not be kept anywhere."""
+    """Return a token that this installation can derive again at any time, so that it need not be stored."""
     return _written(salted_hmac("handrail.tokens.derived", what, algorithm="sha512").digest()[:36])
 
 
 def make_token(
-    team, *, agent=None, user=None, workspace=None, expires_at=None, scopes=(), plain: str | None = None
+    team, *, agent=None, user=None, workspace=None, expires_at=None, for_run=False, plain: str | None = None
 ) -> str:
-    """Make a token for exactly one of agent and user; the return value is the only time it is seen."""
+    """Create a token for exactly one of agent and user; the return value is the only copy."""
     plain = plain or _written(secrets.token_bytes(36))
     prefix = plain[: len("hr_") + 8]
     Token.objects.create(
@@ -42,14 +43,23 @@ def make_token(
         workspace=workspace,
         prefix=prefix,
         sha256=sha256(plain),
-        scopes=list(scopes),
+        for_run=for_run,
         expires_at=expires_at,
     )
     return plain
 
 
+@transaction.atomic
+def revoke(token: Token, *, by: Actor):
+    """Revoke a token for good and record the event. Raise Problem 409 if it was revoked before."""
+    if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
+        raise conflict(f"Token {token.prefix}… is already revoked.")
+    data = {"prefix": token.prefix, "of": str(token.agent or token.user)}
+    Event.objects.record(token.team, actor=by, verb="token.revoked", subject=token, data=data)
+
+
 def find_token(plain: str) -> Token | None:
-    """The live token, its last use noted at most once a minute; None for anything else."""
+    """Return the live token, or None; its last use is stored at most once a minute."""
     live = Token.objects.live().select_related("agent", "agent__owner", "user", "team")
     token = live.filter(sha256=sha256(plain)).first()
     if token:
@@ -58,7 +68,7 @@ def find_token(plain: str) -> Token | None:
 
 
 def _note_use(token: Token):
-    """A database that takes no writes now, for want of room, must keep nobody from reading."""
+    """Store the last use, except when the disk is full: a failed write must not keep anybody from reading."""
     now = clock.now()
     if token.last_used_at and now - token.last_used_at <= timedelta(minutes=1):
         return
@@ -68,11 +78,11 @@ def _note_use(token: Token):
         if token.agent_id:
             type(token.agent).objects.filter(pk=token.agent_id).update(last_seen_at=now)
     except OperationalError:
-        logger.warning("the last use of a token could not be noted", exc_info=True)
+        logger.warning("the last use of a token could not be stored", exc_info=True)
 
 
 def make_sign_in_link(user, *, valid: timedelta = timedelta(hours=1)) -> str:
-    """A one-time secret for /sign-in/SECRET/; earlier unused ones of this person end."""
+    """Create a one-time secret for /sign-in/SECRET/; the person's earlier unused ones expire."""
     SignInLink.objects.filter(user=user, used_at=None).update(expires_at=clock.now())
     plain = secrets.token_urlsafe(32)
     SignInLink.objects.create(user=user, sha256=sha256(plain), expires_at=clock.now() + valid)
@@ -80,9 +90,14 @@ def make_sign_in_link(user, *, valid: timedelta = timedelta(hours=1)) -> str:
 
 
 def use_sign_in_link(plain: str):
-    """The person, once; None when it was used, has expired or never was."""
+    """Use up a link and return its person; None if it was used, has expired or never existed."""
     now = clock.now()
     links = SignInLink.objects.filter(sha256=sha256(plain))
     if not links.filter(used_at=None, expires_at__gt=now, user__is_active=True).update(used_at=now):
         return None
     return links.select_related("user").get().user
+
+
+def end_sign_in_links(user):
+    """Expire the person's unused links."""
+    SignInLink.objects.filter(user=user, used_at=None, expires_at__gt=clock.now()).update(expires_at=clock.now())

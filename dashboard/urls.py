@@ -1,23 +1,25 @@
-"""The site map on one screen."""
+"""The routes of pages, API and sockets."""
 
+from channels.security.websocket import WebsocketDenier
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
 
-from dashboard import accounts, consumers, health, people, phone, search, views
 from dashboard.api import api
-from workspaces.consumers import TerminalSocket
+from dashboard.ops import health
+from dashboard.site import accounts, consumers, desk, people, phone, search
+from workspaces.pages.terminal_socket import TerminalSocket
 
-admin.autodiscover()  # here, so that commands and daemons need not load it
+admin.autodiscover()  # here, so that commands and daemons do not load it
 
 urlpatterns = [
-    path("", views.desk, name="desk"),
+    path("", desk.desk, name="desk"),
     path("", include("approvals.urls")),
     path("", include("workspaces.urls")),
-    path("log/", views.log, name="log"),
-    path("log/proof/", views.log_proof, name="log-proof"),
-    path("log/export/", views.log_export, name="log-export"),
+    path("log/", desk.log, name="log"),
+    path("log/proof/", desk.log_proof, name="log-proof"),
+    path("log/export/", desk.log_export, name="log-export"),
     path("search/", search.search, name="search"),
-    path("live", views.live, name="live"),
+    path("live", desk.live, name="live"),
     path("status/", health.status, name="status"),
     path("team/", people.team, name="team"),
     path("team/invite/", people.invite_people, name="people-invite"),
@@ -31,12 +33,12 @@ urlpatterns = [
     path("agents/<uuid:pk>/unpause/", people.unpause_agent, name="agent-unpause"),
     path("agents/<uuid:pk>/token/", people.make_token, name="agent-token"),
     path("tokens/<uuid:pk>/revoke/", people.revoke_token, name="token-revoke"),
-    path("me/", views.me, name="me"),
-    path("me/theme/", views.theme, name="theme"),
-    path("me/keys/", views.keys, name="keys"),
-    path("more/", views.more, name="more"),
+    path("me/", desk.me, name="me"),
+    path("me/theme/", desk.theme, name="theme"),
+    path("me/keys/", desk.keys, name="keys"),
+    path("more/", desk.more, name="more"),
     path("sign-in/<str:secret>/", accounts.sign_in, name="sign-in"),
-    path("accounts/", include("allauth.urls")),
+    path("accounts/", include(accounts.urlpatterns)),
     path("admin/", admin.site.urls),
     path("api/v1/", api.urls),
     path("hooks/", include("approvals.hooks.urls")),
@@ -47,6 +49,7 @@ urlpatterns = [
 websocket_urlpatterns = [
     path("ws/live", consumers.Live.as_asgi()),
     path("ws/terminals/<str:id>", TerminalSocket.as_asgi()),
+    re_path("", WebsocketDenier.as_asgi()),  # URLRouter raises for an unknown address
 ]
 
 handler404 = "dashboard.pages.no_such_page"

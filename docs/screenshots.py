@@ -12,7 +12,7 @@ from playwright.sync_api import sync_playwright
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-from tests.product import Product  # noqa: E402  the checkout is on the path only now
+from tests.support.product import Product  # noqa: E402  the checkout is on the path only now
 
 OUT = CHECKOUT / "docs" / "images"
 CHROMIUM = "/usr/bin/chromium"

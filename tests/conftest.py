@@ -18,7 +18,6 @@ for name in (
     "HANDRAIL_PORT",
     "HANDRAIL_FAILPOINT",
     "DATABASE_URL",
-    "REDIS_URL",
 ):
     os.environ.pop(name, None)
 if os.environ.get("HANDRAIL_TEST_DATABASE_URL"):
@@ -33,11 +32,15 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client, TransactionTestCase
 
-from dashboard import triggers
+from dashboard import threads
+from dashboard.event_log import triggers
 from dashboard.models import Agent, Membership, Role, Team
 from dashboard.tokens import make_token
-from tests.chromium import chromium  # noqa: F401 - a fixture
-from tests.product import CHECKOUT, PreparedHome, Product
+from tests.support import CHECKOUT
+from tests.support.chromium import chromium  # noqa: F401 - a fixture
+from tests.support.product import PreparedHome, Product
+
+pytest_plugins = ["tests.support.rings"]
 
 # Files that take long, the longest first; before them the one that mostly waits, while others compute beside it. Left
 # to the alphabet, or to the order of pytest-xdist (most tests first), one is begun last, and the others wait for it.
@@ -100,19 +103,18 @@ def _flush_without_triggers(test):
 TransactionTestCase._fixture_teardown = _flush_without_triggers
 
 
-def pytest_configure(config):
-    config.addinivalue_line(
-        "markers", "product: runs the whole product as processes (set for whatever uses tests.product)"
-    )
-
-
 def pytest_collection_modifyitems(items):
-    for item in items:
-        uses = {"product", "new_product"} & set(getattr(item, "fixturenames", ()))
-        if uses or hasattr(getattr(item, "module", None), "Product"):
-            item.add_marker("product")
     turn = {CHECKOUT / "tests" / name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: turn.get(item.path, len(turn)))
+
+
+@pytest.fixture(autouse=True)
+def one_thread_in_a_transaction(request, monkeypatch):
+    """What a test has not committed is seen by its own thread alone, so that one makes all its queries."""
+    marker = request.node.get_closest_marker("django_db")
+    if marker is None or not marker.kwargs.get("transaction"):
+        monkeypatch.setattr(threads, "QUERY_THREADS", 0)
+        monkeypatch.setattr(threads, "REQUEST_THREADS", 0)
 
 
 @pytest.fixture(scope="session")
@@ -267,6 +269,8 @@ def product(tmp_path_factory):
         "HANDRAIL_LOCAL_SOURCES": str(sources),
         "HANDRAIL_EGRESS_HOSTS": str(hosts),
         "HANDRAIL_EGRESS_NETWORKS": "127.77.0.0/16",  # a part of loopback that nothing but tests listens on
+        # On a slow machine five minutes pass between two tests of one workspace, which would find it paused.
+        "HANDRAIL_IDLE_SECONDS": "7200",
     }
     if engine := os.environ.get("HANDRAIL_TEST_DOCKER_HOST"):
         settings["HANDRAIL_DOCKER_HOST"] = engine

@@ -1,8 +1,8 @@
-"""What counts as activity, and why a workspace is awake.
+"""Track activity in workspaces, and say why a workspace is awake.
 
-It is activity when a command is asked for, runs, or ends; when somebody types into a terminal, or it prints; when the
-API is asked to do something with the workspace; and when an agent's hook reports from it. It is none to look: an open
-page, an open terminal that is silent, a service, or a call that only asks how things stand.
+Activity is: a command that is submitted, runs or ends; input to a terminal, or its output; an API call that changes the
+workspace; and a report from an agent's hook. Reading is not: an open page, a silent terminal, a service, or an API call
+that only reads.
 """
 
 from dataclasses import dataclass
@@ -13,33 +13,36 @@ from django.db import OperationalError, connection
 from django.db.models import Q
 
 from dashboard import clock
-from workspaces import places, terminals
-from workspaces.models import Command, Effect, State, Terminal, Workspace
+from workspaces import paths, terminals
+from workspaces.models import Command, Operation, State, Terminal, Workspace
 
-OFTEN = timedelta(seconds=5)  # one write in so long is enough
+TOUCH_INTERVAL = timedelta(seconds=5)  # at most one write to the database in this time
 
 
 def touch(workspace):
-    """There is activity now: everything that counts, but for what runs and prints, comes through here."""
+    """Record activity now.
+
+    Running commands and terminal output are not recorded; `why_awake` reads them from operations and recordings.
+    """
     now = clock.now()
-    if workspace.last_active_at and now - workspace.last_active_at < OFTEN:
+    if workspace.last_active_at and now - workspace.last_active_at < TOUCH_INTERVAL:
         return
-    stale = Q(last_active_at=None) | Q(last_active_at__lt=now - OFTEN)
+    stale = Q(last_active_at=None) | Q(last_active_at__lt=now - TOUCH_INTERVAL)
     try:
         Workspace.objects.filter(stale, pk=workspace.pk).update(last_active_at=now)
     except OperationalError:
         if connection.in_atomic_block:
             raise
-        return  # the disk is full, say: whoever only reads still can
+        return  # for example a full disk: reading must still work
     workspace.last_active_at = now
 
 
 @dataclass(frozen=True)
 class Awake:
-    """Why a workspace is up: a clause that goes on after "because", and when it sleeps if nothing else happens."""
+    """The reason a workspace is up, as a clause to follow "because", and when it is paused without further activity."""
 
     because: str
-    until: datetime | None = None  # None: not while this lasts
+    until: datetime | None = None  # None: not paused while the reason holds
 
     @property
     def is_over(self) -> bool:
@@ -47,49 +50,51 @@ class Awake:
 
 
 def idle_after(workspace) -> timedelta:
+    """Return the time without activity after which the workspace is paused."""
     return timedelta(seconds=workspace.environment.idle_seconds or settings.HANDRAIL_IDLE_SECONDS)
 
 
 def stops_after(workspace) -> timedelta:
+    """Return the time after which a paused workspace is stopped."""
     return timedelta(seconds=workspace.environment.stop_seconds or settings.HANDRAIL_STOP_SECONDS)
 
 
 def why_awake(workspace) -> Awake | None:
-    """The strongest reason there is; None for one that is not up. Comes with its environment."""
+    """Return the strongest reason to be up, or None if the workspace is not. Load it with its environment."""
     if workspace.state != State.READY:
         return None
     if workspace.source.get("path"):
-        return Awake("it is a folder of yours, which never sleeps")
-    under_way = Effect.objects.open().filter(workspace=workspace)
+        return Awake("your own folder is never paused")
+    under_way = Operation.objects.open().filter(workspace=workspace)
     if lasting := _lasting(under_way):
         return Awake(lasting)
     last, because = _last(workspace, under_way)
     until = last + idle_after(workspace)
     if workspace.awake_until and workspace.awake_until > until:
-        return Awake("somebody asked for it", workspace.awake_until)
+        return Awake("kept running on request", workspace.awake_until)
     return Awake(because, until)
 
 
 def _lasting(under_way) -> str:
-    """What is activity for as long as it goes on."""
-    command = Command.objects.filter(effect__in=under_way, service="").order_by("created_at").first()
+    """Return the operation in progress that counts as activity, as a clause, or ""."""
+    command = Command.objects.filter(operation__in=under_way, service="").order_by("created_at").first()
     if command:
         return f"`{command.shown.splitlines()[0][:80]}` runs"
     kept_up = Q(terminal__isnull=False) | Q(command__isnull=False)
-    return "something is under way" if under_way.exclude(kept_up).exists() else ""
+    return "an operation is in progress" if under_way.exclude(kept_up).exists() else ""
 
 
 def _last(workspace, under_way) -> tuple[datetime, str]:
-    """The last moment of activity, and what it was."""
+    """Return when the last activity was, and what it was."""
     last, because = workspace.last_active_at or workspace.created_at, "it was used"
-    for terminal in Terminal.objects.filter(effect__in=under_way):
-        if (printed := _printed_at(places.program_of(workspace.pk, terminal.effect_id))) and printed > last:
+    for terminal in Terminal.objects.filter(operation__in=under_way):
+        if (printed := _printed_at(paths.program_of(workspace.pk, terminal.operation_id))) and printed > last:
             last, because = printed, f"the terminal `{terminals.name_of(terminal)[:80]}` printed"
     return last, because
 
 
 def _printed_at(folder) -> datetime | None:
-    """When the program of this folder printed last."""
+    """Return when the program with this folder last printed."""
     try:
         return datetime.fromtimestamp((folder / "index").stat().st_mtime, UTC)
     except FileNotFoundError:

@@ -1,3 +1,5 @@
+"""The app of workspaces, their operations and their history."""
+
 from django.apps import AppConfig
 
 

@@ -1,47 +1,70 @@
-"""The checks of workspaces: which there are, how each ended last, and after which snapshot; and its services."""
+"""Checks and services of workspaces, each with its last result."""
 
 from dataclasses import dataclass
 
-from django.db.models import Exists, F, OuterRef, Subquery, Window
+from django.db.models import Exists, F, OuterRef, Subquery, TextChoices, Window
 from django.db.models.functions import RowNumber
 
-from workspaces import effects
+from workspaces import operations
 from workspaces.models import Command, Phase, Snapshot
 
-# In the order in which they matter.
-TONES = {
-    "failed": "red",
-    "unclear": "amber",
-    "ended by a person": "amber",
-    "running": "accent",
-    "passed": "calm",
-    "never run": "quiet",
+
+class CheckState(TextChoices):
+    """The state of a check, most important first; the labels are shown."""
+
+    FAILED = "failed", "failed"
+    UNCERTAIN = "uncertain", "unclear"
+    CANCELLED = "cancelled", "stopped by a person"
+    RUNNING = "running", "running"
+    PASSED = "passed", "passed"
+    NEVER_RUN = "never_run", "never run"
+
+
+class ServiceState(TextChoices):
+    """The state of a service; the labels are shown."""
+
+    NOT_STARTED = "not_started", "starts with the workspace"
+    RUNNING = "running", "running"
+    CANCELLED = "cancelled", "stopped by a person"
+    RUN_ENDED = "run_ended", "starts again with the workspace"
+    DONE = "done", "done until the next start"
+    FAILED = "failed", "failed, restarting"
+
+
+CHECK_TONES = {
+    CheckState.FAILED: "red",
+    CheckState.UNCERTAIN: "amber",
+    CheckState.CANCELLED: "amber",
+    CheckState.RUNNING: "accent",
+    CheckState.PASSED: "calm",
+    CheckState.NEVER_RUN: "quiet",
 }
+SERVICE_TONES = {ServiceState.RUNNING: "accent", ServiceState.FAILED: "red"}
 
 
 @dataclass(frozen=True)
 class Check:
-    """A check of the environment and its last command, which has `after`: the number of the snapshot before it."""
+    """A check of the environment and its last command; `last.after` is the number of the snapshot before it."""
 
     name: str
     text: str
     last: Command | None = None
 
     @property
-    def state(self) -> str:
+    def state(self) -> CheckState:
         if self.last is None:
-            return "never run"
-        if not effects.is_over(self.last.effect):
-            return "running"
-        if self.last.effect.phase == Phase.UNCERTAIN:
-            return "unclear"
+            return CheckState.NEVER_RUN
+        if not operations.is_over(self.last.operation):
+            return CheckState.RUNNING
+        if self.last.operation.phase == Phase.UNCERTAIN:
+            return CheckState.UNCERTAIN
         if self.last.cancelled_at and self.last.exit_status != 0:
-            return "ended by a person"
-        return "passed" if self.last.exit_status == 0 else "failed"
+            return CheckState.CANCELLED
+        return CheckState.PASSED if self.last.exit_status == 0 else CheckState.FAILED
 
     @property
     def tone(self) -> str:
-        return TONES[self.state]
+        return CHECK_TONES[self.state]
 
 
 @dataclass(frozen=True)
@@ -54,30 +77,28 @@ class Service:
 
     @property
     def runs(self) -> bool:
-        return self.last is not None and not effects.is_over(self.last.effect)
+        return self.last is not None and not operations.is_over(self.last.operation)
 
     @property
-    def state(self) -> str:
+    def state(self) -> ServiceState:
         if self.last is None:
-            return "starts with the workspace"
+            return ServiceState.NOT_STARTED
         if self.runs:
-            return "running"
+            return ServiceState.RUNNING
         if self.last.cancelled_at:
-            return "ended by a person"
+            return ServiceState.CANCELLED
         if self.last.run.ended_at:
-            return "starts again with the workspace"
-        return "done until the next start" if self.last.exit_status == 0 else "failed, and is started again"
+            return ServiceState.RUN_ENDED
+        return ServiceState.DONE if self.last.exit_status == 0 else ServiceState.FAILED
 
     @property
     def tone(self) -> str:
-        if self.runs:
-            return "accent"
-        return "red" if self.state.startswith("failed") else "quiet"
+        return SERVICE_TONES.get(self.state, "quiet")
 
 
 def services_of(workspace) -> list[Service]:
-    """In the order of the environment. Comes with its environment."""
-    ran = Command.objects.filter(workspace=workspace).exclude(service="").select_related("effect", "run")
+    """Return the services in the environment's order. Load the workspace with its environment."""
+    ran = Command.objects.filter(workspace=workspace).exclude(service="").select_related("operation", "run")
     rank = Window(RowNumber(), partition_by=[F("service")], order_by=[F("created_at").desc()])
     last = {}
     if workspace.environment.services:
@@ -86,7 +107,7 @@ def services_of(workspace) -> list[Service]:
 
 
 def checks_of(*workspaces) -> dict:
-    """{workspace's pk: its checks, in the order of the environment}, in one query. Workspaces come with environment."""
+    """Return {workspace pk: checks in the environment's order}, in one query. Load the workspaces with environment."""
     rank = Window(RowNumber(), partition_by=[F("workspace"), F("check_name")], order_by=[F("created_at").desc()])
     before = Snapshot.objects.filter(workspace=OuterRef("workspace"), created_at__lte=OuterRef("created_at"))
     asked = [workspace.pk for workspace in workspaces if workspace.environment.checks]
@@ -94,7 +115,7 @@ def checks_of(*workspaces) -> dict:
     after = Subquery(before.order_by("-number").values("number")[:1])
     last = {
         (command.workspace_id, command.check_name): command
-        for command in ran.annotate(after=after).select_related("effect")
+        for command in ran.annotate(after=after).select_related("operation")
     }
     return {
         workspace.pk: [
@@ -105,19 +126,19 @@ def checks_of(*workspaces) -> dict:
 
 
 def in_words(checks: list[Check]) -> tuple[str, str]:
-    """(words, tone) of all checks on one line; nothing for none."""
+    """Return (text, tone) for all checks on one line; empty strings without checks."""
     by_state: dict = {}
     for check in checks:
         by_state.setdefault(check.state, []).append(check.name)
     if not by_state:
         return "", ""
-    order = [state for state in TONES if state in by_state]
-    words = "; ".join(f"{', '.join(by_state[state])} {state}" for state in order)
-    return words, TONES[order[0]]
+    order = [state for state in CheckState if state in by_state]
+    words = "; ".join(f"{', '.join(by_state[state])} {state.label}" for state in order)
+    return words, CHECK_TONES[order[0]]
 
 
 def failing():
-    """Filter for workspaces: the last command of some check of theirs ended with something else than 0."""
+    """Return a workspace filter: the last run of at least one check ended with an exit status other than 0."""
     ran = Command.objects.filter(ended_at__isnull=False).exclude(check_name="")
     later = Command.objects.filter(
         workspace=OuterRef("workspace"), check_name=OuterRef("check_name"), created_at__gt=OuterRef("created_at")

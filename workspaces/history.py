@@ -1,10 +1,11 @@
-"""What was in a workspace, and what changed: the database and the store together.
+"""Read the files of a workspace at a point in time, and the changes between two points.
 
-A point in time is the number of a snapshot, or "live": the tree as it is now, which the runner puts into the store
-without a row, so that every comparison is one of two trees. Reading a snapshot needs no runner.
+A point is the number of a snapshot, or "live": the tree as it is now, which the runner writes to the store without a
+Snapshot row, so that each comparison is between two trees. Reading a snapshot needs no runner.
 """
 
 import base64
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -16,18 +17,20 @@ from itertools import islice
 
 from django.core.cache import cache
 
-from dashboard.problems import Problem, conflict, invalid, not_found
-from workspaces import places
+from dashboard.models import Actor
+from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
+from workspaces import needs_approval, paths, runner_client, stores
 from workspaces.models import Snapshot, Workspace
-from workspaces.runner import client
 from workspaces.store import Change, Entry, Store, StoreError
 from workspaces.store import text as store_text
 from workspaces.store.objects import FILE, FOLDER
 
 LIVE = "live"
+GIT_SECONDS = 3.0
 
 
 def find_snapshot(workspace, number) -> Snapshot:
+    """Return the snapshot with this number. Problem 404 if there is none."""
     try:
         return Snapshot.objects.select_related("workspace").get(workspace=workspace, number=int(number))
     except (Snapshot.DoesNotExist, ValueError, OverflowError):
@@ -35,23 +38,25 @@ def find_snapshot(workspace, number) -> Snapshot:
 
 
 def store_of(workspace) -> Store:
-    """The team's store, for reading. Problem 409 while there is none."""
+    """Open the team's store for reading. Problem 409 if there is none yet, 503 if it is missing or the wrong one."""
     try:
-        return Store.open(places.store_of(workspace.team_id))
+        return stores.opened(workspace.team_id)
+    except stores.WrongStore as error:
+        raise unavailable(f"Snapshots cannot be read: {error}.") from None
     except StoreError as error:
         raise conflict(f"There is no snapshot to look at yet: {error}.") from None
 
 
 def tree_at(workspace, at) -> str:
-    """The tree id at a snapshot number or "live"."""
+    """Return the tree id of a snapshot number or "live"."""
     if at == LIVE:
-        return client.ask("POST", f"/workspaces/{workspace.pk}/tree")["tree"]
+        return runner_client.ask("POST", f"/workspaces/{workspace.pk}/tree")["tree"]
     return find_snapshot(workspace, at).tree_hex
 
 
 @dataclass
 class FileChange:
-    """One changed path between two points; `kind`: added, removed, modified, renamed, mode, type."""
+    """A path that differs between two points; `kind`: added, removed, modified, renamed, mode, type."""
 
     path: bytes
     kind: str
@@ -59,6 +64,7 @@ class FileChange:
     old_mode: int | None
     new_mode: int | None
     binary: bool = False
+    too_large: bool = False  # text that is too large to compare line by line
     additions: int = 0
     deletions: int = 0
     change: Change = field(default=None, repr=False)
@@ -66,7 +72,7 @@ class FileChange:
 
     @property
     def is_gits_own(self) -> bool:
-        """Inside a `.git`: bookkeeping that stands behind what people and agents wrote."""
+        """True inside a `.git` folder; listed after the files that people and agents wrote."""
         return store_text.inside_git(self.path)
 
     def as_json(self) -> dict:
@@ -76,6 +82,7 @@ class FileChange:
             "old_mode": f"{self.old_mode:06o}" if self.old_mode is not None else None,
             "new_mode": f"{self.new_mode:06o}" if self.new_mode is not None else None,
             "binary": self.binary,
+            "too_large": self.too_large,
             "additions": self.additions,
             "deletions": self.deletions,
         }
@@ -83,20 +90,20 @@ class FileChange:
 
 
 def named(name: str, path: bytes) -> dict:
-    """{"path": text} and, where the name is not UTF-8, also {"path_b64"}."""
+    """Return {name: text}, and also {name_b64: base64} when the path is not UTF-8."""
     try:
         return {name: path.decode("utf-8")}
     except UnicodeDecodeError:
         return {name: path.decode("utf-8", "backslashreplace"), f"{name}_b64": base64.b64encode(path).decode()}
 
 
-COUNTED = 2000  # files whose lines are counted in one comparison; beyond, the numbers are left at 0
+COUNTED = 2000  # files whose lines are counted in one comparison; the counts of further files stay 0
 
 
 def changes(workspace, from_, to, *, count=True) -> list[FileChange]:
-    """What turns the tree at `from_` into the one at `to`: by path, what is inside a `.git` last.
+    """Return the changes from the tree at `from_` to the one at `to`, by path, those inside a `.git` last.
 
-    Folders themselves are left out unless only they changed.
+    Folders of which only the times changed are left out.
     """
     store = store_of(workspace)
     old, new = tree_at(workspace, from_), tree_at(workspace, to)
@@ -114,15 +121,16 @@ def changes(workspace, from_, to, *, count=True) -> list[FileChange]:
 
 
 def counts(team_id, old: str, new: str) -> tuple[int, int] | None:
-    """(lines added, lines removed) between two trees of a team's store, `.git` left out, kept once known.
+    """Return (lines added, lines removed) between two trees of a team's store, without `.git`; the result is cached.
 
-    None where there is no such store or tree.
+    None if the store or a tree does not exist.
     """
     key = f"lines:{team_id}:{old}:{new}"
     if (known := cache.get(key)) is not None:
         return known
     try:
-        store = Store.open(places.store_of(team_id))
+        # The store's identity is not checked, to save queries: another store would not hold these trees.
+        store = Store.open(paths.store_of(team_id))
         written = (change for change in store.diff(old, new) if not store_text.inside_git(change.path))
         texts = [store_text.diff_of_change(store, change) for change in islice(written, COUNTED)]
     except StoreError:
@@ -133,7 +141,7 @@ def counts(team_id, old: str, new: str) -> tuple[int, int] | None:
 
 
 def _is_folder_noise(change: Change) -> bool:
-    """A folder whose times alone moved says nothing that its files do not say."""
+    """Return True for a folder of which only the times changed: its files are listed themselves."""
     old, new = change.old, change.new
     return (
         old is not None
@@ -146,60 +154,68 @@ def _is_folder_noise(change: Change) -> bool:
 
 def _count_lines(store, row):
     text = store_text.diff_of_change(store, row.change)
-    row.binary, row.additions, row.deletions = text.binary or text.too_large, text.additions, text.deletions
+    row.binary, row.too_large = text.binary, text.too_large
+    row.additions, row.deletions = text.additions, text.deletions
 
 
 def _content(store, tree, path, entry) -> bytes | None:
     if entry is None or entry.kind != FILE:
         return entry.target if entry is not None and entry.type == "symlink" else None
-    if entry.size > store_text.MAX_BYTES:
-        return b"\0" * 16 + entry.content  # too large to compare line by line: shown like a binary file
     return store.read(tree, path)
 
 
 def contents(workspace, rows) -> Iterator[tuple[FileChange, bytes | None, bytes | None]]:
-    """Each of the rows that `changes` gave with both contents, as they were then; None: not a file there."""
+    """Yield each row of `changes` with its old and new content at that time; None if there was no file.
+
+    For a file too large to compare line by line, both are empty and the row's `too_large` is set.
+    """
     store = store_of(workspace)
     for row in rows:
+        if any(side is not None and side.size > store_text.MAX_BYTES for side in (row.change.old, row.change.new)):
+            _count_lines(store, row)
+            yield row, b"", b""
+            continue
         old, new = row.trees
         before = _content(store, old, row.change.old_path or row.path, row.change.old)
         yield row, before, _content(store, new, row.path, row.change.new)
 
 
 def patch(workspace, from_, to) -> Iterator[bytes]:
-    """A `git apply`-able patch of everything between two points."""
+    """Yield a patch for `git apply` with all changes between two points."""
     store = store_of(workspace)
     return store_text.patch(store, tree_at(workspace, from_), tree_at(workspace, to))
 
 
 @dataclass(frozen=True)
 class Item:
-    """One entry of a folder, live or of a snapshot. `type`: file, folder, symlink, fifo, socket, device."""
+    """An entry of a folder, live or in a snapshot. `type`: file, folder, symlink, fifo, socket, device."""
 
     name: bytes
     type: str
     size: int
     mode: int
     mtime: float
+    target: bytes = b""  # of a symlink
 
     def as_json(self) -> dict:
         modified = datetime.fromtimestamp(self.mtime).astimezone().isoformat(timespec="milliseconds")
-        return {
+        told = {
             **named("name", self.name),
             "type": self.type,
             "size": self.size,
             "mode": f"{self.mode:04o}",
             "modified_at": modified,
         }
+        return told | named("target", self.target) if self.type == "symlink" else told
 
 
 def listing(workspace: Workspace, at, path: bytes) -> list[Item] | None:
-    """The entries of a folder; None when the path is something else. Problem 404 when it is not there."""
+    """Return the entries of a folder; None if the path is not a folder. Problem 404 if it does not exist."""
     if at == LIVE:
-        found = client.ask("GET", f"/workspaces/{workspace.pk}/listing", path=_b64(path))["entries"]
+        found = runner_client.ask("GET", f"/workspaces/{workspace.pk}/listing", path=_b64(path))["entries"]
         if found is None:
             return None
-        return [Item(base64.b64decode(e["name_b64"]), e["type"], e["size"], e["mode"], e["mtime"]) for e in found]
+        return [_live_item(entry) for entry in found]
     store, tree = store_of(workspace), tree_at(workspace, at)
     if _entry(store, tree, path).kind != FOLDER:
         return None
@@ -207,12 +223,18 @@ def listing(workspace: Workspace, at, path: bytes) -> list[Item] | None:
 
 
 def _item(entry: Entry) -> Item:
-    return Item(entry.name, entry.type, entry.size, entry.mode, entry.mtime_ns / 1e9)
+    target = entry.target if entry.type == "symlink" else b""
+    return Item(entry.name, entry.type, entry.size, entry.mode, entry.mtime_ns / 1e9, target)
+
+
+def _live_item(entry: dict) -> Item:
+    name, target = base64.b64decode(entry["name_b64"]), base64.b64decode(entry["target_b64"])
+    return Item(name, entry["type"], entry["size"], entry["mode"], entry["mtime"], target)
 
 
 def _entry(store, tree, path: bytes) -> Entry:
     if path.startswith(b"/") or b".." in path.split(b"/") or b"\0" in path:
-        raise invalid("That path is not one inside the workspace.")
+        raise invalid("That path isn't inside the workspace.")
     try:
         return store.root(tree) if not path else store.entry(tree, path)
     except StoreError:
@@ -220,18 +242,68 @@ def _entry(store, tree, path: bytes) -> Entry:
 
 
 def read_file(workspace: Workspace, at, path: bytes, limit: int, *, timeout: float = 120) -> bytes:
-    """A file's bytes. Problem 409 for a folder, 413 beyond `limit`; `timeout` in seconds, for the live tree."""
+    """Return a file's bytes. Problem 409 unless it is a regular file, 413 if it exceeds `limit` bytes.
+
+    `timeout` is in seconds and applies to the live tree.
+    """
     if at == LIVE:
-        return _up_to(limit, client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path), timeout=timeout))
+        return _up_to(limit, runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path), timeout=timeout))
     store, tree = store_of(workspace), tree_at(workspace, at)
+    entry = _regular_file(store, tree, path)
+    if entry.size > limit:
+        raise Problem(413, f"The file has {entry.size:,} bytes; {limit:,} is the limit.")
+    return store.read(tree, path)
+
+
+def _regular_file(store, tree, path: bytes) -> Entry:
     entry = _entry(store, tree, path)
     if entry.kind == FOLDER:
         raise conflict("This is a folder.")
     if entry.kind != FILE:
-        raise conflict("This is not a regular file; it has no bytes to show.")
-    if entry.size > limit:
-        raise Problem(413, f"The file has {entry.size:,} bytes; {limit:,} is the limit here.")
-    return store.read(tree, path)
+        raise conflict("This isn't a regular file.")
+    return entry
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """A file to display: all of it as `head`, or its first and last bytes."""
+
+    size: int
+    head: bytes
+    tail: bytes
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.head) == self.size
+
+
+def glimpse(workspace: Workspace, at, path: bytes, *, whole: int, head: int, tail: int) -> Glimpse:
+    """Read a file of up to `whole` bytes entirely, and of a larger one the first `head` and last `tail` bytes."""
+    if at == LIVE:
+        address = f"/workspaces/{workspace.pk}/file"
+        size = runner_client.ask("GET", f"{address}/size", path=_b64(path))["size"]
+        read = partial(_live_part, address, _b64(path))
+    else:
+        store, tree = store_of(workspace), tree_at(workspace, at)
+        size = _regular_file(store, tree, path).size
+        read = partial(store.read, tree, path)
+    if size <= whole:
+        found = read(0, whole)
+        return Glimpse(len(found), found, b"")  # a live file may have grown or shrunk since
+    return Glimpse(size, read(0, head), read(size - tail, tail))
+
+
+def _live_part(address: str, path: str, offset: int, length: int) -> bytes:
+    return runner_client.call("GET", address, path=path, offset=offset, length=length)
+
+
+def stream_file(workspace: Workspace, at, path: bytes) -> Iterator[bytes]:
+    """Return an iterator over the bytes of a file of any size. Problems are raised now, before the first piece."""
+    if at == LIVE:
+        return runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path))
+    store, tree = store_of(workspace), tree_at(workspace, at)
+    _regular_file(store, tree, path)
+    return store.stream(tree, path)
 
 
 def _up_to(limit: int, pieces) -> bytes:
@@ -239,28 +311,45 @@ def _up_to(limit: int, pieces) -> bytes:
     for piece in pieces:
         data += piece
         if len(data) > limit:
-            raise Problem(413, f"The file has more than {limit:,} bytes; that is the limit here.")
+            raise Problem(413, f"The file has more than {limit:,} bytes; that is the limit.")
     return bytes(data)
 
 
-def write_file(workspace: Workspace, path: bytes, data: bytes) -> bool:
-    """Put a live file there as a whole; True when it is new."""
-    return client.ask("PUT", f"/workspaces/{workspace.pk}/file", body=data, path=_b64(path))["created"]
+def commits_since(workspace: Workspace, snapshot: Snapshot) -> tuple[list[tuple[str, str]], str]:
+    """Return ([(short sha, subject)] of the commits on HEAD since the snapshot, ""), or ([], why git cannot tell)."""
+    git = snapshot.manifest.body.get("git") if hasattr(snapshot, "manifest") else None
+    if not git or not git.get("sha"):
+        return [], ""
+    question = json.dumps({"folder": "", "base": git["sha"]}).encode()
+    try:
+        told = runner_client.ask("POST", f"/workspaces/{workspace.pk}/git-since", body=question, timeout=GIT_SECONDS)
+    except Problem as problem:
+        return [], problem.detail
+    if "error" in told:
+        return [], told["error"]
+    return [(commit["sha"][:10], commit["subject"]) for commit in told["commits"]], ""
+
+
+def write_file(workspace: Workspace, path: bytes, data: bytes, *, by: Actor) -> bool:
+    """Write a live file, entirely or not at all; return True if it is new."""
+    needs_approval.check_file(path, by=by)
+    needs_approval.require(workspace, "write", {"path": path, "data": data}, by=by)
+    return runner_client.ask("PUT", f"/workspaces/{workspace.pk}/file", body=data, path=_b64(path))["created"]
 
 
 def largest(workspace: Workspace) -> list[tuple[bytes, int]]:
-    """(path, bytes on disk) of what is big in the live tree, to the second level, largest first."""
-    found = client.ask("GET", f"/workspaces/{workspace.pk}/largest")["largest"]
+    """Return (path, bytes on disk) of the largest entries of the live tree, two levels deep, largest first."""
+    found = runner_client.ask("GET", f"/workspaces/{workspace.pk}/largest")["largest"]
     return [(base64.b64decode(entry["path_b64"]), entry["bytes"]) for entry in found]
 
 
 def archive(snapshot: Snapshot) -> Iterator[bytes]:
-    """The files of a snapshot as .tar.zst, in pieces. Problem now, when the store cannot be opened."""
+    """Return an iterator over the snapshot's files as .tar.zst. Raises Problem now if the store cannot be opened."""
     return _piped(partial(store_of(snapshot.workspace).archive, snapshot.tree_hex))
 
 
 def _piped(write) -> Iterator[bytes]:
-    """What `write(file)` writes; a reader that goes away ends the writer by a broken pipe."""
+    """Yield the bytes that `write(file)` writes; closing the iterator ends the writer with a broken pipe."""
     reading, writing = os.pipe()
 
     def fill():
@@ -276,12 +365,15 @@ def _piped(write) -> Iterator[bytes]:
 
 
 def read_bundle(workspace: Workspace) -> Iterator[bytes]:
-    """The newest git bundle that was made of the workspace, in pieces."""
-    return client.pieces(f"/workspaces/{workspace.pk}/bundle")
+    """Return an iterator over the bytes of the workspace's newest git bundle."""
+    return runner_client.pieces(f"/workspaces/{workspace.pk}/bundle")
 
 
-def delete_file(workspace: Workspace, path: bytes):
-    client.ask("DELETE", f"/workspaces/{workspace.pk}/file", path=_b64(path))
+def delete_file(workspace: Workspace, path: bytes, *, by: Actor):
+    """Delete a live file, a symlink, or a folder with its contents."""
+    needs_approval.check_file(path, by=by)
+    needs_approval.require(workspace, "remove", {"path": path}, by=by)
+    runner_client.ask("DELETE", f"/workspaces/{workspace.pk}/file", path=_b64(path))
 
 
 def _b64(path: bytes) -> str:

@@ -1,131 +1,125 @@
-"""What a terminal is called, how it stands and how it ended, from the row and the folder of its host process."""
+"""The name, state, end and recording of a terminal, from its row and the folder of its shim."""
 
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 from django.db.models import Q
 
-from workspaces import effects, places
-from workspaces.drivers.base import DriverError
-from workspaces.hosts import client
-from workspaces.hosts.folder import read_spec
-from workspaces.hosts.recording import Output, Reader, asciicast, gap_words
-from workspaces.models import Effect, Phase, State, Terminal
+from dashboard.models import Actor
+from dashboard.problems import conflict
+from workspaces import needs_approval, operations, recordings
+from workspaces.models import EndCode, Operation, Phase, State, Terminal
+from workspaces.shim import client
+from workspaces.shim.recording import asciicast
 
-PIECE = 1 << 18  # bytes of a log read at once
 SHELL = ["bash", "-l"]
-# The kind of an effect that ends every program of a workspace: why a terminal ended with it.
+# Why a terminal ended, by the kind of the operation that ends all programs of a workspace.
 ENDED_BY = {
-    "pause": "It ended when the workspace fell asleep.",
-    "stop": "It ended when the workspace was stopped.",
-    "trash": "It ended when the workspace went to the trash.",
-    "ended": "It ended with the workspace's programs, all at once.",
+    "pause": "Ended when the workspace was paused.",
+    "stop": "Ended when the workspace was stopped.",
+    "trash": "Ended when the workspace was moved to the trash.",
+    "ended": "Ended together with all programs of the workspace.",
 }
-# What Run.end_reason says of the same.
-RUN_ENDED = {"paused": "pause", "stopped": "stop", "deleted": "trash"}
+# The same kinds by Run.end_code.
+RUN_ENDED = {EndCode.PAUSED: "pause", EndCode.STOPPED: "stop", EndCode.TRASHED: "trash"}
 
 
 def for_command(text: str) -> list[str]:
-    """The argv for what a person typed, through a login shell; the shell itself when it is empty."""
+    """Return the argv that runs the text in a login shell; for an empty text, that of the shell itself."""
     return ["bash", "-lc", text] if text.strip() else SHELL
 
 
 def name_of(terminal: Terminal) -> str:
-    """As people call it: the command line."""
+    """Return its display name: the command line, or "Shell"."""
     argv = terminal.argv
     if argv[:2] == ["bash", "-lc"] and len(argv) == 3:
         return argv[2]
     return "Shell" if argv == SHELL else shlex.join(argv)
 
 
-def folder_of(terminal: Terminal) -> Path:
-    return places.program_of(terminal.workspace_id, terminal.effect_id)
-
-
 def began_at(terminal: Terminal) -> datetime:
-    """When its recording begins: its program starts a moment after it was asked for, or once the workspace is awake."""
+    """Return when its recording begins: later than the request, since the workspace may have to resume first."""
     try:
-        return datetime.fromtimestamp((folder_of(terminal) / "claim").stat().st_mtime, UTC)
+        return datetime.fromtimestamp((recordings.folder_of(terminal) / "claim").stat().st_mtime, UTC)
     except OSError:
         return terminal.created_at
 
 
 def open_at(workspace_id, moment: datetime) -> list[tuple[Terminal, float]]:
-    """The terminals of a workspace that were open then, newest first, with the seconds into their recordings."""
+    """Return up to three terminals that were open at `moment`, newest first, with the seconds into their recordings."""
     meanwhile = Terminal.objects.filter(Q(ended_at=None) | Q(ended_at__gte=moment), created_at__lte=moment)
-    found = meanwhile.filter(workspace=workspace_id, swept_at=None).select_related("effect").order_by("-created_at")[:3]
+    found = (
+        meanwhile.filter(workspace=workspace_id, swept_at=None).select_related("operation").order_by("-created_at")[:3]
+    )
     return [(terminal, max(0.0, (moment - began_at(terminal)).total_seconds())) for terminal in found]
 
 
 def is_over(pk) -> bool:
-    return effects.is_over(Effect.objects.get(terminal=pk))
+    return operations.is_over(Operation.objects.get(terminal=pk))
 
 
-def only_size(folder: Path) -> tuple[int, int] | None:
-    """(columns, rows) where the recording itself names no sizes: it is of a host of protocol 1."""
-    if (folder / "sizes").exists():
-        return None
-    try:
-        spec = read_spec(folder)
-    except DriverError:
-        return None
-    return spec.cols, spec.rows
+async def type_into(terminal: Terminal, data: bytes):
+    """Type approved input into the terminal. Problem 409 if it has ended."""
+    folder = recordings.folder_of(terminal)
+    if client.status(folder).state != "running":
+        raise conflict("The terminal has ended.")
+    await client.send_input(folder, data)
+
+
+def check_typing(terminal: Terminal, data: bytes, *, by: Actor):
+    """Raise needs_approval.AskFirst if a person has to allow this input. Load it with its workspace's environment."""
+    wish = {"terminal": str(terminal.pk), "name": name_of(terminal), "text": data.decode()}
+    needs_approval.require(terminal.workspace, "type", wish, by=by)
 
 
 def end_of(pk) -> tuple[int | None, str]:
-    """(exit status, words) of one that has just ended; what ends the whole workspace may still be under way."""
-    terminal = Terminal.objects.select_related("effect", "run").get(pk=pk)
-    moves = Effect.objects.filter(
+    """Return (exit status, message) of a terminal that has just ended, perhaps by an operation still in flight."""
+    terminal = Terminal.objects.select_related("operation", "run").get(pk=pk)
+    operations = Operation.objects.filter(
         workspace=terminal.workspace_id, exclusive=True, phase__in=[Phase.CLAIMED, Phase.STARTED]
     )
-    kinds = [kind.rpartition(".")[2] for kind in moves.values_list("kind", flat=True)]
+    kinds = list(operations.values_list("kind", flat=True))
     return how_it_ended(terminal, next((kind for kind in kinds if kind in ENDED_BY), ""))
 
 
-def how_it_ended(terminal: Terminal, move: str = "") -> tuple[int | None, str]:
-    """(exit status, words) of one that is over; comes with its effect and run. `move` ended it, if anything did."""
-    folder = folder_of(terminal)
+def how_it_ended(terminal: Terminal, ended_by: str = "") -> tuple[int | None, str]:
+    """Return (exit status, message) of an ended terminal; `ended_by`: the kind of operation that ended it."""
+    folder = recordings.folder_of(terminal)
     if terminal.swept_at:
         status = terminal.exit_status
-        return status, f"It ended{f' with status {status}' if status else ''}; its recording is no longer kept."
+        return status, f"{'Ended' if status is None else f'Exited ({status})'}. The recording was deleted."
     end = client.status(folder).exit if folder.exists() else None
     if end is None or end.reason == "not_started":
-        outcome = terminal.effect.outcome or {}
-        return None, outcome.get("reason") or (end.words() if end else "") or "Its end was not seen."
+        outcome = terminal.operation.outcome or {}
+        return None, outcome.get("reason") or (end.words() if end else "") or "Ended; exit status unknown."
     if end.reason == "forgotten":
         return None, f"{end.words()[:1].upper()}{end.words()[1:]}"
     if end.exit_status is not None and end.reason == "exited":
-        return end.exit_status, "It ended." if end.exit_status == 0 else f"It ended with status {end.exit_status}."
+        return end.exit_status, "Exited (0)." if end.exit_status == 0 else f"Exited ({end.exit_status})."
     run = terminal.run
     if run is not None and run.ended_at is not None:
-        move = RUN_ENDED.get(run.end_reason, "ended")
-    return end.exit_status, ENDED_BY.get(move) or f"It ended: {end.words()}."
+        ended_by = RUN_ENDED.get(run.end_code, "ended")
+    return end.exit_status, ENDED_BY.get(ended_by) or f"Ended: {end.words()}."
 
 
 def cast_of(terminal: Terminal) -> Iterator[str]:
-    """The recording as lines of an asciicast (version 2)."""
+    """Return the recording as the lines of an asciicast, version 2."""
     started_at = terminal.created_at.timestamp()
     size = {"cols": terminal.cols, "rows": terminal.rows}
-    return asciicast(folder_of(terminal), **size, started_at=started_at, command=name_of(terminal))
+    return asciicast(recordings.folder_of(terminal), **size, started_at=started_at, command=name_of(terminal))
 
 
 def log_of(terminal: Terminal) -> Iterator[bytes]:
-    """The recording's bytes as they were printed, with a line in words where some were not kept."""
-    reader = Reader(folder_of(terminal))
-    try:
-        while (part := reader.next(PIECE)) is not None:
-            yield part.data if isinstance(part, Output) else f"\r\n[{gap_words(part)}]\r\n".encode()
-    finally:
-        reader.close()
+    """Return the recorded output; a line of text marks each gap."""
+    return recordings.pieces(recordings.folder_of(terminal))
 
 
 def state_of(terminal: Terminal) -> tuple[str, str]:
-    """(tone, words) for a list; comes with its effect, run and workspace."""
-    effect = terminal.effect
-    if effect.phase in (Phase.DUE, Phase.CLAIMED):
+    """Return (tone, text) for a list. Load it with its operation, run and workspace."""
+    operation = terminal.operation
+    if operation.phase in (Phase.DUE, Phase.CLAIMED):
         return "accent", "Starting"
-    if not effects.is_over(effect):
-        return ("quiet", "Asleep") if terminal.workspace.state == State.PAUSED else ("accent", "Live")
+    if not operations.is_over(operation):
+        return ("quiet", "Paused") if terminal.workspace.state == State.PAUSED else ("accent", "Live")
     return "quiet", how_it_ended(terminal)[1]

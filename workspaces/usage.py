@@ -1,36 +1,36 @@
-"""What snapshots take in the team's store, and what removing some of them would free."""
+"""Disk usage of snapshots in the team's store, and how much deleting them would free."""
 
 from typing import NamedTuple
 
-from workspaces import places
+from workspaces import stores
 from workspaces.models import Snapshot
-from workspaces.store import Store, StoreError
+from workspaces.store import StoreError
 
 
 class Usage(NamedTuple):
-    """In bytes on disk: what removing a workspace's snapshots frees, and the whole store, which the team shares."""
+    """Bytes on disk: how many deleting a workspace's snapshots frees, and the size of the team's whole store."""
 
     frees: int
     store: int
 
 
 def freed(team_id, going: set) -> int | None:
-    """What removing these snapshots (primary keys) frees while all others stay; None where nobody can tell."""
-    path = places.store_of(team_id)
-    if not path.exists():
+    """Return the bytes that deleting these snapshots (primary keys) frees; None if the store cannot be read."""
+    store = stores.usable(team_id)
+    if store is None:
         return None
     kept, gone = set(), set()
     for pk, tree in Snapshot.objects.filter(workspace__team=team_id).values_list("pk", "tree"):
         (gone if pk in going else kept).add(bytes(tree).hex())
     try:
-        return Store.open(path).freed(gone, kept)
+        return store.freed(gone, kept)
     except StoreError:
         return None
 
 
 def of_workspace(workspace) -> Usage | None:
-    """What deleting the workspace for good would free; None where nobody can tell."""
+    """Return what deleting the workspace permanently would free; None if the store cannot be read."""
     frees = freed(workspace.team_id, set(workspace.snapshots.values_list("pk", flat=True)))
     if frees is None:
         return None
-    return Usage(frees, Store.open(places.store_of(workspace.team_id)).usage().bytes)
+    return Usage(frees, stores.opened(workspace.team_id).usage().bytes)

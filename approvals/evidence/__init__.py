@@ -1,6 +1,6 @@
-"""What an action would do, worked out by the server from the stored bytes and the live tree, never from words."""
+"""Evidence: what an action would do, derived from the stored bytes and the live tree, never from the agent's claims."""
 
-from .effects import evidence_of, is_quick
-from .findings import Evidence, Finding, Patience
+from .effects import evidence_of, is_quick, sent_by
+from .findings import Evidence, Finding, TimeLimit
 
-__all__ = ["Evidence", "Finding", "Patience", "evidence_of", "is_quick"]
+__all__ = ["Evidence", "Finding", "TimeLimit", "evidence_of", "is_quick", "sent_by"]

@@ -1,21 +1,39 @@
-"""What a call would make of one file: the difference to the file as it is."""
+"""Evidence for a call that changes one file: the diff to the file as it is."""
+
+import json
 
 from approvals.calls import beneath, root_of
 from approvals.models import Status
+from approvals.policy.patches import BadPatch, read_patch
 from dashboard.problems import Problem
 from workspaces import history
-from workspaces.diffs import compare
+from workspaces.diff import compare
+from workspaces.highlight import deadline
 
-from .findings import Evidence
+from . import patches
+from .findings import UNKNOWN, Evidence
 
 FILE_BYTES = 512 * 1024
+MAX_RESULT = 4 * 1024**2  # bytes of a file after a call; each of 1,000 edits may replace all text by longer text
+MAX_WORK = 16 * 1024**2  # bytes that the edits of one call search in total
+
+
+class TooLarge(Exception):
+    """The change is too large to compute."""
 
 
 def change_of(tool: str, arguments: dict):
-    """(path, old bytes or None → new bytes or None) for a call that changes one file; None for any other call."""
-    path = arguments.get("file_path")
+    """Return (path, function from old bytes or None to new bytes or None) for a call that changes one file, else None.
+
+    The function returns None when the change does not fit the file, and may raise TooLarge.
+    """
+    path = arguments.get("notebook_path" if tool == "NotebookEdit" else "file_path")
     if not isinstance(path, str):
         return None
+    if tool == "NotebookEdit":
+        return path, lambda old: _notebook(old, arguments)
+    if tool == "MultiEdit" and isinstance(arguments.get("edits"), list):
+        return path, lambda old: _all_replaced(old, arguments["edits"])
     if tool == "Write" and isinstance(arguments.get("content"), str):
         return path, lambda old: arguments["content"].encode()
     old_string, new_string = arguments.get("old_string"), arguments.get("new_string")
@@ -24,43 +42,115 @@ def change_of(tool: str, arguments: dict):
     return None
 
 
+def _all_replaced(old: bytes | None, edits: list) -> bytes | None:
+    """Return the file after all edits in order; None if one of them does not fit."""
+    work = 0
+    for edit in edits:
+        work += len(old or b"")
+        if work > MAX_WORK:
+            raise TooLarge
+        words = edit if isinstance(edit, dict) else {}
+        before, after = words.get("old_string"), words.get("new_string")
+        if not isinstance(before, str) or not isinstance(after, str):
+            return None
+        old = _replaced(old, before.encode(), after.encode(), words.get("replace_all"))
+        if old is None:
+            return None
+    return old
+
+
+def _notebook(old: bytes | None, arguments: dict) -> bytes | None:
+    """Return the notebook with one cell replaced, inserted or deleted, formatted as by Jupyter; None if none fits."""
+    try:
+        book = json.loads(old or b"")
+        cells = book["cells"]
+        wanted, source = arguments.get("cell_id"), arguments.get("new_source", "")
+        at = next((n for n, cell in enumerate(cells) if wanted in (cell.get("id"), f"cell-{n}")), None)
+        mode = arguments.get("edit_mode") or "replace"
+        if mode == "insert":
+            kind = arguments.get("cell_type") or "code"
+            new = {"cell_type": kind, "metadata": {}, "source": source.splitlines(keepends=True)}
+            cells.insert(0 if at is None else at + 1, new)
+        elif at is None:
+            return None
+        elif mode == "delete":
+            del cells[at]
+        else:
+            cells[at]["source"] = source.splitlines(keepends=True)
+        return _printed(book).encode() + (b"\n" if old.endswith(b"\n") else b"")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _printed(book: dict) -> str:
+    pieces, size = [], 0
+    for piece in json.JSONEncoder(indent=1, ensure_ascii=False).iterencode(book):
+        size += len(piece)
+        if size > MAX_RESULT:  # indentation may add a thousand blanks to each of many short values
+            raise TooLarge
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def patch_evidence(arguments: dict) -> Evidence:
+    """Return the evidence that a patch itself contains; the patched files are not read."""
+    try:
+        files = patches.files_of(read_patch(arguments))
+    except BadPatch:
+        return Evidence(UNKNOWN)
+    until = deadline()
+    first, *others = [compare(path, old, new, until=until) for path, old, new in files]
+    count = f"{len(files)} files" if len(files) > 1 else "1 file"
+    return Evidence(f"Changes {count}, as the patch says", first, others=others)
+
+
 def _replaced(old: bytes | None, before: bytes, after: bytes, everywhere) -> bytes | None:
-    """The file after the edit; None when the edit does not fit it."""
+    """Return the file after the edit; None if the edit does not fit."""
     if not before:
         return after if not old else None
     if old is None or before not in old or (not everywhere and old.count(before) > 1):
         return None
+    if len(old) + old.count(before) * (len(after) - len(before)) > MAX_RESULT:
+        raise TooLarge
     return old.replace(before, after)
 
 
-def file_evidence(action, call: dict, path: str, change, *, patience) -> Evidence:
+def file_evidence(action, call: dict, path: str, change, *, time_limit) -> Evidence:
+    """Return the diff of one file: to the live file, or once the action is decided to the snapshot before it."""
     workspace, cwd, arguments = action.workspace, call["cwd"], call["arguments"]
     relative = beneath(path, cwd, root_of(workspace)) if workspace and cwd else None
     if not relative:
-        return _alone(arguments, path, "What is in this file now is not known here: it is outside the workspace.")
+        return _alone(arguments, path, "Can't compare: the file is outside the workspace.")
     at = history.LIVE
+    if action.consumed_at and not action.snapshot_before_id:
+        return _alone(arguments, path, "Can't compare: its snapshot was deleted.")
     if action.status != Status.PENDING and action.snapshot_before_id:
         at = action.snapshot_before.number
     try:
         name = relative.encode("utf-8", "surrogateescape")
-        old = history.read_file(workspace, at, name, FILE_BYTES, timeout=patience.left)
+        old = history.read_file(workspace, at, name, FILE_BYTES, timeout=time_limit.left)
     except Problem as problem:
         if problem.status != 404:
-            return _alone(arguments, path, f"What is in this file now cannot be read: {problem.detail}")
+            return _alone(arguments, path, f"Can't read the file: {problem.detail}")
         old = None
-    new = change(old)
+    try:
+        new = change(old)
+    except TooLarge:
+        return _alone(arguments, path, "The change is too large to compare.")
     if new is None:
-        return _alone(
-            arguments, path, "The text to replace is not in the file as it is now, or is there more than once."
-        )
+        return _alone(arguments, path, "The text to replace isn't in the file, or occurs more than once.")
     if old == new:
-        return Evidence("The file stays as it is.")
-    return Evidence("Makes a new file" if old is None else "Changes a file", compare(relative, old, new))
+        return Evidence("The file does not change.")
+    return Evidence("Creates a file" if old is None else "Changes a file", compare(relative, old, new))
 
 
 def _alone(arguments: dict, path: str, why: str) -> Evidence:
-    """The change as the call itself names it, without the file around it."""
-    old, new = arguments.get("old_string"), arguments.get("new_string")
-    if isinstance(old, str) and isinstance(new, str):
-        return Evidence(why, compare(path, old.encode(), new.encode()))
-    return Evidence(why)
+    """Return the change as in the call's arguments, without the rest of the file; `why` is the sentence about that."""
+    edits = arguments.get("edits") if isinstance(arguments.get("edits"), list) else [arguments]
+    texts = [(edit.get("old_string"), edit.get("new_string")) for edit in edits if isinstance(edit, dict)]
+    if texts and all(isinstance(text, str) for pair in texts for text in pair):
+        until = deadline()
+        first, *others = [compare(path, old.encode(), new.encode(), until=until) for old, new in texts]
+        return Evidence(why, first, others=others)
+    source = arguments.get("new_source")
+    return Evidence(why, compare(path, None, source.encode())) if isinstance(source, str) else Evidence(why)

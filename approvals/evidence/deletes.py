@@ -1,14 +1,14 @@
-"""What would be deleted: how much, and whether git could bring it back."""
+"""Evidence for deletions: number and size of the files, and whether git tracks them."""
 
 import json
 
 from django.template.defaultfilters import filesizeformat
 
 from approvals.calls import beneath
-from workspaces.runner import client
+from workspaces import runner_client
 
+from .argv import after, git_verb, is_known, parse
 from .findings import UNKNOWN, Finding
-from .words import after, is_known, parse
 
 PROGRAMS = ("rm", "rmdir", "unlink", "shred")
 
@@ -18,12 +18,11 @@ def is_delete(step: dict) -> bool:
 
 
 def is_clean(step: dict) -> bool:
-    git = after(step["words"], ("git",))
-    return git is not None and "clean" in git[1]
+    return git_verb(step["words"]) == "clean"
 
 
 def delete(place, step: dict) -> Finding:
-    """Of `rm` and its like exactly what is named; of other programs at most what is below what they name."""
+    """Return what a sub-command deletes: for `rm` and the like its operands, for other programs an upper limit."""
     if is_clean(step):
         return clean(place, step)
     found = after(step["words"], PROGRAMS)
@@ -37,31 +36,31 @@ def _weighed(place, step: dict, operands: list[str], *, at: str | None, most: bo
     finding = Finding(step["line"], step["text"], [])
     known = [operand for operand in operands if is_known(operand)]
     if not at or not known:
-        finding.says.append(f"Deletes files. Which ones: {UNKNOWN.lower()}")
+        finding.says.append("Deletes files. Which ones is unknown until it runs.")
         return finding
     paths = {operand: beneath(operand, at, place.root) for operand in known}
     patterns = [path for path in paths.values() if path is not None]
     if patterns:
-        answer = place.ask("weight", {"patterns": patterns})
+        answer = place.ask("tree-stats", {"patterns": patterns})
         say_weight(finding, answer, "Deletes at most" if most else "Deletes")
     if outside := [operand for operand, path in paths.items() if path is None]:
-        finding.says.append(f"Outside the workspace, not looked at: {', '.join(outside[:5])}.")
+        finding.says.append(f"Outside the workspace, not checked: {', '.join(outside[:5])}.")
     if len(known) < len(operands):
-        finding.says.append("Deletes more that is not known before it runs.")
+        finding.says.append("Deletes more files, unknown until it runs.")
     return finding
 
 
 def whole(place, text: str) -> Finding:
-    """The workspace itself, into the trash."""
+    """Return the evidence for moving the workspace to the trash."""
     finding = Finding(1, text, [])
-    say_weight(finding, place.ask("weight", {"patterns": [""]}), "Moves")
+    say_weight(finding, place.ask("tree-stats", {"patterns": [""]}), "Moves")
     finding.names = []
-    finding.says.append("A last snapshot keeps it until the trash is emptied.")
+    finding.says.append("A final snapshot is kept until the trash is emptied.")
     return finding
 
 
 def clean(place, step: dict) -> Finding:
-    """`git clean` with these flags, as git itself lists it."""
+    """Return what `git clean` with these flags would delete, as git lists it."""
     finding = Finding(step["line"], step["text"], [])
     parsed = parse(after(step["words"], ("git",))[1], ("-C", "-c", "-e", "--exclude"))
     where, *paths = parsed.operands
@@ -74,7 +73,7 @@ def clean(place, step: dict) -> Finding:
     ):
         finding.says.append(UNKNOWN)
     elif parsed.has("-n", "--dry-run"):
-        finding.says.append("Deletes nothing: it only lists.")
+        finding.says.append("Dry run: deletes nothing.")
     else:
         flags = "".join(flag for flag in "dxX" if parsed.has(f"-{flag}"))
         answer = place.ask("git-clean", {"folder": folder, "flags": flags, "paths": paths})
@@ -83,9 +82,9 @@ def clean(place, step: dict) -> Finding:
 
 
 def say_weight(finding: Finding, told: dict, verb: str):
-    """Sentences of a weighing.Weight as JSON."""
+    """Add sentences about a TreeStats (workspaces/runner/measure/tree_stats.py), given as JSON, to the finding."""
     if "error" in told:
-        finding.says.append(f"Deletes files. How many is not known: {told['error']}")
+        finding.says.append(f"Deletes files. Can't tell how many: {told['error']}")
         return
     finding.names, finding.more = told["paths"], max(0, told["matches"] - len(told["paths"]))
     if told["matches"]:
@@ -95,10 +94,10 @@ def say_weight(finding: Finding, told: dict, verb: str):
         finding.says.append(f"{verb} {least}{_count(told['files'], 'file')}{folders}, {size}.")
         finding.says += _by_git(told)
     else:
-        finding.says.append("Nothing of that is there now.")
+        finding.says.append("None of it exists now.")
         return
     if told["missing"]:
-        finding.says.append(f"Not there now: {', '.join(told['missing'][:5])}.")
+        finding.says.append(f"Does not exist now: {', '.join(told['missing'][:5])}.")
 
 
 def _by_git(told: dict) -> list[str]:
@@ -110,9 +109,9 @@ def _by_git(told: dict) -> list[str]:
     elif told["untracked"]:
         said.append("None of them tracked by git." if mine > 1 else "Not tracked by git.")
     if told["unknown"]:
-        said.append(f"Whether git tracks {_count(told['unknown'], 'file')} cannot be read here.")
+        said.append(f"Can't tell whether git tracks {_count(told['unknown'], 'file')}.")
     if told["history"]:
-        said.append(f"{_count(told['history'], 'file')} of a repository's own: its history goes as well.")
+        said.append(f"{_count(told['history'], 'file')} in .git: deletes git history too.")
     return said
 
 
@@ -121,12 +120,14 @@ def _count(number: int, noun: str) -> str:
 
 
 class Place:
-    """A workspace's live tree, asked through the runner for as long as there is time."""
+    """A workspace's live tree, queried through the runner while there is time left."""
 
-    def __init__(self, workspace, root: str, patience):
-        self.workspace, self.root, self.patience = workspace, root, patience
+    def __init__(self, workspace, root: str, time_limit):
+        self.workspace, self.root, self.time_limit = workspace, root, time_limit
 
     def ask(self, what: str, question: dict) -> dict:
-        """The runner's answer; Problem when it is away or says no."""
+        """Return the runner's response as JSON. Problem when it is unreachable or refuses."""
         body = json.dumps(question).encode()
-        return client.ask("POST", f"/workspaces/{self.workspace.pk}/{what}", body=body, timeout=self.patience.left)
+        return runner_client.ask(
+            "POST", f"/workspaces/{self.workspace.pk}/{what}", body=body, timeout=self.time_limit.left
+        )

@@ -1,24 +1,27 @@
-"""Evidence by verb: which kind of evidence fits a call, and what it comes to."""
+"""Choose the kind of evidence for a call and gather it."""
 
 from itertools import islice
 
 from approvals.calls import parsed, root_of
+from approvals.policy.patches import TOOL
 from dashboard.problems import Problem
 from workspaces import history
 from workspaces.store.objects import FOLDER
 
-from . import changes, deletes, installs, network, pushes
+from . import changes, deletes, installs, network, patches, pushes
+from .argv import git_verb
 from .deletes import Place
-from .findings import UNKNOWN, Evidence, Finding, Patience
+from .findings import UNKNOWN, Evidence, Finding, TimeLimit
 
-MOST_CHANGES = 10_000  # of a restore; beyond it is "at least"
-MOST_STEPS = 20  # sub-commands that evidence is gathered for
-WROTE = {"write": "Writes", "remote": "Sends to"}
+MAX_CHANGES = 10_000  # changes of a restore that are counted; for more the sentence says "at least"
+MAX_STEPS = 20  # sub-commands that evidence is gathered for
 
 
 def is_quick(action, revision) -> bool:
-    """Nothing but the call itself, or one file, has to be looked at."""
-    if action.tool in ("Handrail.Delete", "Handrail.Push", "Handrail.Restore", "Handrail.Reset"):
+    """Return whether the evidence takes no more than the call itself or one file."""
+    if action.tool == TOOL:
+        return True
+    if action.tool in ("Handrail.Delete", "Handrail.Push", "Handrail.Restore", "Handrail.Reset", "Handrail.Remove"):
         return False
     steps = [_whole(step) for step in revision.commands]
     return not any(deletes.is_delete(step) or pushes.is_push(step) or _sends_file(step) for step in steps)
@@ -29,42 +32,64 @@ def _sends_file(step: dict) -> bool:
 
 
 def evidence_of(action, revision) -> Evidence:
-    """What this revision would do, as far as it can be known now; takes two seconds at most, and never raises."""
-    patience, call = Patience(), parsed(revision.canonical)
+    """Return what the revision would do, as far as that is known now. Takes at most two seconds; never raises."""
+    time_limit, call = TimeLimit(), parsed(revision.canonical)
     if change := changes.change_of(action.tool, call["arguments"]):
-        return changes.file_evidence(action, call, *change, patience=patience)
+        return changes.file_evidence(action, call, *change, time_limit=time_limit)
+    if action.tool == TOOL:
+        return changes.patch_evidence(call["arguments"])
     workspace = action.workspace
-    place = Place(workspace, root_of(workspace), patience) if workspace else None
+    place = Place(workspace, root_of(workspace), time_limit) if workspace else None
     if own := OWN.get(action.tool):
         return Evidence("", findings=[_careful(action.title, 1, lambda: own(place, call["arguments"], action.title))])
     if action.tool == "WebFetch":
         return Evidence("", findings=[network.fetch(call["arguments"], action.title)])
     steps = [_whole(step) for step in revision.commands] if action.tool == "Bash" else []
-    findings = [found for step in steps[:MOST_STEPS] if (found := _of_step(place, step))]
+    told = [(step, _of_step(place, steps, at)) for at, step in enumerate(steps[:MAX_STEPS])]
+    findings = [found for _, found in told if found]
     if not findings:
         return Evidence(UNKNOWN)
-    if len(steps) > len(findings):
-        unknown = "What else it does is not known before it runs."
-        return Evidence(unknown, findings=findings, numbered=True)
-    return Evidence("", findings=findings, numbered=len(steps) > 1)
+    is_known = len(steps) <= MAX_STEPS and all(found or _is_plain(step) for step, found in told)
+    says = "" if is_known else "What its other parts do is unknown until they run."
+    return Evidence(says, findings=findings, numbered=len(steps) > 1)
 
 
-def _of_step(place, step: dict) -> Finding | None:
-    """The finding for one sub-command; None when nothing can be said of it."""
+def _is_plain(step: dict) -> bool:
+    """Return whether a sub-command needs no evidence: it only reads, or is a git command of kind "run"."""
+    return step.get("tier") == "low" or (step["what"] == "run" and bool(git_verb(step["words"])))
+
+
+def sent_by(action, revision, line: int) -> list:
+    """Return [(branch, [FileDiff], whether it is cut)] for the push in sub-command `line`. Raise Problem."""
+    if action.workspace is None:
+        return []
+    place = Place(action.workspace, root_of(action.workspace), TimeLimit())
+    if action.tool == "Handrail.Push":
+        told = pushes.patches_out(place, parsed(revision.canonical)["arguments"])
+    else:
+        steps = [_whole(step) for step in revision.commands]
+        at = next((at for at, step in enumerate(steps) if step["line"] == line and pushes.is_push(step)), None)
+        told = pushes.patches_of(place, steps, at) if at is not None else []
+    return [(branch, patches.diffs_of(patch), is_cut) for branch, patch, is_cut in told]
+
+
+def _of_step(place, steps: list[dict], at: int) -> Finding | None:
+    """Return the finding for one sub-command; None if there is no evidence for its kind."""
+    step = steps[at]
     if deletes.is_delete(step):
         gather = deletes.delete if place else None
     elif pushes.is_push(step):
-        gather = pushes.push if place else None
+        gather = (lambda place, step: pushes.push(place, steps, at)) if place else None
     elif step["what"] == "install":
         gather = installs.install
     elif step["what"] in ("network", "remote"):
         gather = network.contact
-    elif step["what"] in WROTE and step["targets"]:
-        return Finding(step["line"], step["text"], [f"{WROTE[step['what']]}:"], names=step["targets"])
+    elif step["what"] == "write" and step["names"]:
+        return Finding(step["line"], step["text"], ["Writes:"], names=step["names"])
     else:
         return None
     if gather is None:
-        says = "It works outside every workspace, so what it would touch is not known here."
+        says = "It runs outside any workspace, so Handrail can't tell what it would change."
         return Finding(
             step["line"], step["text"], [says, "It names:"] if step["targets"] else [says], names=step["targets"]
         )
@@ -72,7 +97,7 @@ def _of_step(place, step: dict) -> Finding | None:
 
 
 def _careful(text: str, line: int, gather) -> Finding:
-    """A finding that says so where the runner cannot be asked: a card never fails for want of evidence."""
+    """Call `gather`; on a Problem return a finding with its message, so that a card never fails."""
     try:
         return gather()
     except Problem as problem:
@@ -80,17 +105,17 @@ def _careful(text: str, line: int, gather) -> Finding:
 
 
 def _whole(step: dict) -> dict:
-    """An entry of a revision's `commands` with everything in it; those of old ones may lack some."""
-    return {"line": 1, "text": "", "words": [], "what": "run", "targets": [], "cwd": ""} | step
+    """Return an entry of a revision's `commands` with defaults for keys that old revisions lack."""
+    return {"line": 1, "text": "", "words": [], "what": "run", "targets": [], "names": [], "cwd": ""} | step
 
 
 def _put_back(place, number) -> list[str]:
-    """How many files differ between now and a snapshot."""
+    """Return a sentence with the number of files that differ between the live tree and a snapshot."""
     there = history.find_snapshot(place.workspace, number).tree_hex
     now = place.ask("tree", {})["tree"]
     found = history.store_of(place.workspace).diff(now, there)
-    files = sum(1 for change in islice(found, MOST_CHANGES) if (change.new or change.old).kind != FOLDER)
-    least = "At least " if files >= MOST_CHANGES - 1 else ""
+    files = sum(1 for change in islice(found, MAX_CHANGES) if (change.new or change.old).kind != FOLDER)
+    least = "At least " if files >= MAX_CHANGES - 1 else ""
     counted = "1 file differs" if files == 1 else f"{files:,} files differ" if files else "No file differs"
     return [f"{least}{counted} from snapshot {number} now."]
 
@@ -109,12 +134,35 @@ def _allow(place, arguments: dict, text: str) -> Finding:
     host, _, port = arguments.get("host", "").partition(":")
     tries = tries.filter(host=host, **({"port": port} if port.isdecimal() else {}))
     counted = sum(tries.values_list("count", flat=True))
-    tried = f"Its programs tried {counted:,} times." if counted else "Its programs have not tried yet."
-    says = [f"Programs in the {arguments.get('phase', 'agent')} phase may send anything there. {tried}"]
+    tried = (
+        f"Its programs tried to reach it {counted:,} times." if counted else "Its programs have not tried to reach it."
+    )
+    says = [f"Programs in the {arguments.get('phase', 'agent')} phase can send any data there. {tried}"]
     return Finding(1, text, says, names=[arguments.get("host", "")])
 
 
+def _remove(place, arguments: dict, text: str) -> Finding:
+    finding = Finding(1, text, [])
+    deletes.say_weight(finding, place.ask("tree-stats", {"patterns": [arguments["path"]]}), "Deletes")
+    return finding
+
+
+def _says(words: str):
+    return lambda place, arguments, text: Finding(1, text, [words])
+
+
 OWN = {
+    "Handrail.Remove": _remove,
+    "Handrail.Terminal": _says("Runs as you in your folder. Input from the agent needs approval each time."),
+    "Handrail.Type": _says("Not checked by the policy: the shell runs whatever this says."),
+    "Handrail.Pause": _says("Its terminals and commands end."),
+    "Handrail.Stop": _says("Its terminals and commands end."),
+    "Handrail.Resume": _says("Its services start."),
+    "Handrail.Unpin": _says("Retention may then delete the snapshot."),
+    "Handrail.Cancel": _says("The command is stopped, even if it is half done."),
+    "Handrail.StopOperation": _says("It is stopped, and its partial result is discarded."),
+    "Handrail.Awake": _says("It won't pause until then, even when idle."),
+    "Handrail.Keep": _says("Takes a snapshot of the files and clears the warning."),
     "Handrail.Allow": _allow,
     "Handrail.Delete": lambda place, arguments, text: deletes.whole(place, text),
     "Handrail.Push": pushes.push_out,

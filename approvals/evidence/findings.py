@@ -1,4 +1,4 @@
-"""What evidence is made of, and how long anybody waits for it."""
+"""The parts of evidence, and the time limit for gathering it."""
 
 import base64
 import time
@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from workspaces import history
-from workspaces.diffs import FileDiff, split
+from workspaces.diff import FileDiff, split
 
-SECONDS = 2.0  # for all evidence of one card
-UNKNOWN = "Not known before it runs."
-LONG_DIFF = 40  # lines; of a longer difference all but the first are folded and must be read to their end
-FIRST_LOOK = 12
+EVIDENCE_TIMEOUT = 2.0  # for all evidence of one card
+UNKNOWN = "Effect unknown until it runs."
+MAX_UNFOLDED_LINES = 40  # lines; of a longer diff only the first are shown, and the folded rest must be read to its end
+FIRST_LINES = 12  # lines of a long diff that are shown first
 
 
-class Patience:
-    """The time that is left; asking the runner for less than a blink is not worth it."""
+class TimeLimit:
+    """A deadline. At least 50 ms are always left, as a shorter timeout for the runner is pointless."""
 
-    def __init__(self, seconds: float = SECONDS):
+    def __init__(self, seconds: float = EVIDENCE_TIMEOUT):
         self.until = time.monotonic() + seconds
 
     @property
@@ -39,6 +39,7 @@ class Finding:
     commits: list[tuple[str, str]] = field(default_factory=list)
     files: list[tuple[str, int | None, int | None]] = field(default_factory=list)
     more: int = 0  # names, or files, that are not listed
+    has_diff: bool = False  # what it sends can be shown, on a page of its own
 
     def as_json(self) -> dict:
         return {
@@ -54,16 +55,17 @@ class Finding:
 
 @dataclass
 class Evidence:
-    """What is known of the effect before it runs: a difference for a file, findings for all else, `says` for both."""
+    """What a call would do: a diff for a file, findings for everything else, and a sentence in `says` for both."""
 
     says: str
     diff: FileDiff | None = None
     findings: list[Finding] = field(default_factory=list)
-    numbered: bool = False  # there is more than one sub-command, so each is named
+    numbered: bool = False  # there is more than one sub-command, so each finding names its own
+    others: list[FileDiff] = field(default_factory=list)  # further diffs, if it changes more than one file or place
 
     @property
     def is_long(self) -> bool:
-        return self.lines > LONG_DIFF
+        return self.lines > MAX_UNFOLDED_LINES
 
     @property
     def lines(self) -> int:
@@ -71,26 +73,27 @@ class Evidence:
 
     @cached_property
     def parts(self) -> tuple[FileDiff, FileDiff]:
-        """What a first look shows, and the rest, which has to be opened."""
-        return split(self.diff, FIRST_LOOK)
+        """The diff split in two: the first FIRST_LINES lines, and the rest, which is folded."""
+        return split(self.diff, FIRST_LINES)
 
     @property
     def more(self) -> int:
-        return self.lines - FIRST_LOOK
+        return self.lines - FIRST_LINES
 
     def as_json(self) -> dict:
-        diff = self.diff and {
-            **_named(self.diff.path),
-            "kind": self.diff.kind,
-            "additions": self.diff.additions,
-            "deletions": self.diff.deletions,
-            "binary": self.diff.binary,
+        found = [finding.as_json() for finding in self.findings]
+        return {"says": self.says, "diff": self.diff and _diff_as_json(self.diff), "findings": found} | {
+            "diffs": [_diff_as_json(diff) for diff in (self.diff, *self.others) if diff]
         }
-        return {"says": self.says, "diff": diff, "findings": [finding.as_json() for finding in self.findings]}
+
+
+def _diff_as_json(diff: FileDiff) -> dict:
+    counts = {"additions": diff.additions, "deletions": diff.deletions, "binary": diff.binary}
+    return {**_named(diff.path), "kind": diff.kind} | counts
 
 
 def _told(text: str) -> str:
-    """A text that JSON can hold; a byte that is not UTF-8 is written out."""
+    """Return text that JSON can hold: bytes that are not UTF-8 are escaped."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

@@ -1,73 +1,115 @@
-"""What a push would take where, by what the repository itself last knew of the other side."""
+"""Evidence for pushes: what would be sent where, by the repository's own record of the remote."""
 
 from urllib.parse import urlsplit, urlunsplit
 
 from approvals.calls import beneath
 
+from . import commits
+from .argv import Parsed, after, git_verb, is_known, parse
 from .findings import UNKNOWN, Finding
-from .words import after, is_known, parse
 
 WITH_VALUE = ("-C", "-c", "-o", "--push-option", "--repo", "--receive-pack", "--exec", "--git-dir", "--work-tree")
-# What makes git read another repository or other settings than those that are looked at here.
+# Options that make git use another repository or other settings than those inspected here.
 ELSEWHERE = ("-c", "--git-dir", "--work-tree", "--config-env", "--bare", "--namespace")
 ALL = ("--all", "--branches", "--mirror", "--tags")
 
 
 def is_push(step: dict) -> bool:
-    git = after(step["words"], ("git",))
-    return git is not None and "push" in git[1]
+    return git_verb(step["words"]) == "push"
 
 
-def push(place, step: dict) -> Finding:
-    """Of a `git push` in a command."""
-    finding = Finding(step["line"], step["text"], [])
+def question_of(step: dict, root: str) -> tuple[dict | None, Parsed]:
+    """Return (question for git about a `git push`, its parsed words).
+
+    The question is None if the words do not determine the repository and branches.
+    """
     parsed = parse(after(step["words"], ("git",))[1], WITH_VALUE)
-    what, *operands = parsed.operands
-    folder = beneath((parsed.values("-C") or ["."])[-1], step.get("cwd") or "/", place.root)
+    what, *operands = parsed.operands or [""]
+    folder = beneath((parsed.values("-C") or ["."])[-1], step.get("cwd") or "/", root)
     if what != "push" or folder is None or parsed.has(*ELSEWHERE) or not all(map(is_known, operands)):
+        return None, parsed
+    remote = (operands[:1] or parsed.values("--repo") or [None])[0]
+    refspecs = [f":{name}" for name in operands[1:]] if parsed.has("-d", "--delete") else operands[1:]
+    return {"folder": folder, "remote": remote, "refspecs": refspecs}, parsed
+
+
+def push(place, steps: list[dict], at: int) -> Finding:
+    """Return the evidence for the `git push` at `at`, including what earlier sub-commands commit."""
+    step = steps[at]
+    finding = Finding(step["line"], step["text"], [])
+    question, parsed = question_of(step, place.root)
+    if question is None:
         finding.says.append(UNKNOWN)
         return finding
-    remote = (operands[:1] or parsed.values("--repo") or [None])[0]
-    question = {"folder": folder, "remote": remote, "refspecs": operands[1:]}
-    if parsed.has("-d", "--delete"):
-        question["refspecs"] = [f":{name}" for name in operands[1:]]
-    answer = place.ask("git-push", question)
+    earlier, is_all = commits.before(steps, at, question["folder"], place.root)
+    answer = place.ask("git-push", question | {"steps": earlier})
     _say(finding, answer)
+    if made := answer.get("made"):
+        finding.says.append(f"Includes {_count(made, 'commit')} that this command creates first, as without git hooks.")
+    if not is_all:
+        finding.says.append("Earlier parts may change what it pushes.")
+    finding.has_diff = _has_diff(answer)
     if parsed.has(*ALL):
-        finding.says.append("Takes other branches or tags as well; which ones is not known before it runs.")
+        finding.says.append("Also pushes other branches or tags, unknown until it runs.")
     if parsed.has("-n", "--dry-run"):
-        finding.says.append("Sends nothing: it only tries.")
+        finding.says.append("Dry run: pushes nothing.")
     return finding
+
+
+def patches_of(place, steps: list[dict], at: int) -> list[tuple[str, str, bool]]:
+    """Return [(branch, patch, whether it is cut)] for the `git push` at `at`."""
+    question, _ = question_of(steps[at], place.root)
+    if question is None:
+        return []
+    earlier, _ = commits.before(steps, at, question["folder"], place.root)
+    return _patches(place.ask("git-push", question | {"steps": earlier, "patch": True}))
+
+
+def patches_out(place, arguments: dict) -> list[tuple[str, str, bool]]:
+    """Return [(branch, patch, whether it is cut)] for Handrail's own push."""
+    return _patches(place.ask("git-push", _question_out(arguments) | {"patch": True}))
+
+
+def _patches(answer: dict) -> list[tuple[str, str, bool]]:
+    return [(sent["to"], sent["patch"], sent["cut"]) for sent in answer.get("sends", ()) if "patch" in sent]
+
+
+def _question_out(arguments: dict) -> dict:
+    return {"folder": "", "remote": "origin", "refspecs": [f"HEAD:{arguments.get('branch', '')}"]}
 
 
 def push_out(place, arguments: dict, text: str) -> Finding:
-    """Of Handrail's own push: what the workspace's repository has, to the address that the workspace came from."""
+    """Return the evidence for Handrail's own push, from the workspace's repository to the URL it was cloned from."""
     finding = Finding(1, text, [])
-    branch = arguments.get("branch", "")
-    answer = place.ask("git-push", {"folder": "", "remote": "origin", "refspecs": [f"HEAD:{branch}"]})
+    answer = place.ask("git-push", _question_out(arguments))
     if "error" not in answer:
-        # Handrail pushes to where the workspace came from, whatever its repository says by now.
+        # Handrail pushes to the workspace's source, whatever remotes its repository has by now.
         answer |= {"known": True, "remote": "the source", "addresses": [place.workspace.source.get("git") or "none"]}
     _say(finding, answer)
+    finding.has_diff = _has_diff(answer)
     return finding
+
+
+def _has_diff(answer: dict) -> bool:
+    return any("sha" in sent for sent in answer.get("sends", ()))
 
 
 def _say(finding: Finding, told: dict):
     if "error" in told:
-        finding.says.append(f"What it sends is not known: {told['error']}")
+        finding.says.append(f"Can't tell what it pushes: {told['error']}")
         return
     if told["known"]:
-        finding.says.append(f"Goes to {told['remote']}: {' and '.join(map(without_secret, told['addresses']))}")
+        finding.says.append(f"Pushes to {told['remote']} ({' and '.join(map(without_secret, told['addresses']))}).")
     else:
-        finding.says.append(f"Goes to {without_secret(told['remote'])}, which is no remote that this repository knows.")
+        finding.says.append(f"Pushes to {without_secret(told['remote'])}, which is not a remote of this repository.")
     for sent in told["sends"]:
         _say_one(finding, sent)
     if not told["sends"]:
-        finding.says.append("No branch is checked out, so what it sends is not known.")
+        finding.says.append("No branch is checked out, so what it pushes is unknown.")
     if told["more"]:
         finding.says.append(f"{told['more']} more branches are not listed.")
     if told["outside"]:
-        finding.says.append("The repository also names objects outside the workspace, which are not looked at.")
+        finding.says.append("The repository also uses objects outside the workspace, which were not checked.")
 
 
 def _say_one(finding: Finding, sent: dict):
@@ -81,16 +123,16 @@ def _say_one(finding: Finding, sent: dict):
         f"+{files['additions']:,} −{files['deletions']:,}."
     )
     if not sent["tracked"]:
-        finding.says.append(f"Whether {branch} is there already is not known here.")
+        finding.says.append(f"Can't tell whether {branch} already exists there.")
     elif sent["lost"]:
-        finding.says.append(f"{_count(sent['lost'], 'commit')} that {branch} had are not in it and would go.")
+        finding.says.append(f"Removes {_count(sent['lost'], 'commit')} from {branch}.")
     finding.commits += [(commit["sha"][:10], commit["subject"]) for commit in sent["commits"]]
     finding.files += [tuple(row) for row in files["first"]]
     finding.more += max(0, files["count"] - len(files["first"]))
 
 
 def without_secret(address: str) -> str:
-    """An address with the password in it masked; who it belongs to and where it leads stay."""
+    """Return a URL with its password masked, and its user and host kept; over HTTP a lone user is masked too."""
     try:
         parts = urlsplit(address)
     except ValueError:

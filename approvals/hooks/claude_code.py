@@ -1,25 +1,35 @@
-"""Claude Code's hooks over http.
+"""Claude Code's hooks over HTTP.
 
-Claude Code runs the tool when an answer is empty, blank or `{}`, so every answer here is a full object, and whatever
-fails denies. Its PreToolUse fires in every mode, also when permissions are bypassed.
+Claude Code runs the tool when a response is empty, blank or `{}`, so every response here is a full object, and any
+failure denies. Its PreToolUse fires in every mode, also when permissions are bypassed.
 """
 
 from contextlib import suppress
+from functools import partial
 
 from asgiref.sync import sync_to_async
 
 from approvals import calls, gate
 from approvals.calls import GATE, Call
-from approvals.hooks.holding import fails_closed, hold, read_body, read_caller
+from approvals.hooks import sessions
+from approvals.hooks.connection import connection_of
+from approvals.hooks.hold import LONGEST_HOLD, check_size, fails_closed, hold, read_body, read_caller
+from approvals.hooks.tool_output import result_of
 from approvals.models import Action, Status
+from dashboard import clock
 from dashboard.models import Event
 from dashboard.problems import Problem, invalid
+from dashboard.threads import query_in_thread
 from workspaces import activity
 from workspaces.models import Workspace
 
-GO_ON = {"continue": True}  # changes nothing: the answer to whatever is only recorded
+GO_ON = {"continue": True}  # changes nothing: the response to events that are only recorded
+# Tools that ask the person at the agent's own terminal: to approve a plan, to make a choice. "allow" would answer for
+# that person. Without a decision Claude Code asks in every mode, also when permissions are bypassed.
+ASKS_ITS_OWN_PERSON = ("ExitPlanMode", "AskUserQuestion")
+NO_DECISION = GO_ON | {"hookSpecificOutput": {"hookEventName": "PreToolUse"}}
 RECORDED = {"SessionStart": "session.started", "Stop": "session.stopped", "SessionEnd": "session.ended"}
-NAME = 200  # characters of a session's or a call's id
+MAX_ID = 200  # characters of a session's or a call's id
 
 
 def deny(reason: str) -> dict:
@@ -27,7 +37,7 @@ def deny(reason: str) -> dict:
 
 
 def _decision(decision: str, reason: str, **more) -> dict:
-    # Without hookEventName Claude Code ignores the whole answer.
+    # Without hookEventName Claude Code ignores the whole response.
     said = {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": reason}
     return {"hookSpecificOutput": said | more}
 
@@ -35,51 +45,64 @@ def _decision(decision: str, reason: str, **more) -> dict:
 @fails_closed(deny)
 async def claude_code(request) -> dict:
     if request.method != "POST":
-        raise Problem(405, "Hooks are posted here, so nothing is allowed.")
-    caller = await sync_to_async(read_caller)(request)
+        raise Problem(405, "Send hooks as POST. Nothing is allowed.")
+    caller = await query_in_thread(read_caller, request)
     event = await sync_to_async(read_body)(request)
     match event.get("hook_event_name"):
         case "PreToolUse":
+            check_size(request)
             return await _before(request, event, caller)
         case "PostToolUse" | "PostToolUseFailure" as name:
             await sync_to_async(_after)(request, event, caller, failed=name == "PostToolUseFailure")
         case str(name) if name in RECORDED:
             await sync_to_async(_record)(RECORDED[name], event, caller)
-            await sync_to_async(_sign_of_life)(request, caller)
+            await sync_to_async(_sign_of_life)(request, event, caller)
+            if name in ("Stop", "SessionEnd"):
+                return await sync_to_async(_stopped)(request, event, caller)
         case str(name) if name:
-            pass  # a newer Claude Code may tell more than anybody asked for
+            pass  # a newer Claude Code may send events that are not known here
         case _:
             raise invalid("hook_event_name is missing, so nothing is allowed.")
     return GO_ON
 
 
 async def _before(request, event: dict, caller) -> dict:
+    if event.get("tool_name") in ASKS_ITS_OWN_PERSON:
+        await sync_to_async(_leave_to_its_person)(request, event, caller)
+        return NO_DECISION
     call = await sync_to_async(_call)(request, event, caller)
-    verdict = await hold(call, caller=caller)
+    verdict = await hold(call, request=request, caller=caller)
+    shown = {"systemMessage": verdict.user_message} if verdict.user_message else {}
     if not verdict.allowed:
-        return deny(verdict.reason)
-    told = {"additionalContext": verdict.told} if verdict.told else {}
-    return _decision("allow", verdict.reason, updatedInput=verdict.arguments, **told)
+        return deny(verdict.reason) | shown
+    told = {"additionalContext": verdict.context} if verdict.context else {}
+    return _decision("allow", verdict.reason, updatedInput=verdict.arguments, **told) | shown
 
 
-def _workspace(request, caller) -> Workspace | None:
-    """The one that the hook is for. Problem 404, 409."""
+def _leave_to_its_person(request, event: dict, caller):
+    gate.refuse_when_stopped(caller.agent.team)
+    _sign_of_life(request, event, caller)
+
+
+def _workspace(request, event: dict, caller) -> Workspace | None:
+    """Return the workspace that the hook is for, None if there is none. Problem 404, 409, 410."""
     key = request.headers.get("X-Handrail-Workspace") or request.GET.get("workspace")
-    return calls.find_workspace(key, caller)
+    cwd = event.get("cwd")
+    return calls.find_workspace(key, caller) or (calls.folder_around(cwd, caller) if isinstance(cwd, str) else None)
 
 
-def _sign_of_life(request, caller):
-    """A session that begins or ends keeps its workspace awake, as every call in it does."""
+def _sign_of_life(request, event: dict, caller):
+    """Count the start or end of a session as activity of its workspace, as each of its calls does."""
     with suppress(Problem):
-        if workspace := _workspace(request, caller):
+        if workspace := _workspace(request, event, caller):
             activity.touch(workspace)
 
 
 def _call(request, event: dict, caller) -> Call:
-    """The tool call that an event is about; Problem 404, 409, 422."""
+    """Return the tool call that an event is about. Problem 404, 409, 410, 422."""
     session = _text(event, "session_id")
     if not session:
-        raise invalid("session_id is missing, so the answer could not be kept.")
+        raise invalid("session_id is missing.")
     if not isinstance(event.get("tool_name"), str):
         raise invalid("tool_name is missing.")
     cwd = event.get("cwd")
@@ -89,42 +112,57 @@ def _call(request, event: dict, caller) -> Call:
         tool=event["tool_name"],
         arguments=event.get("tool_input"),
         cwd=cwd,
-        workspace=_workspace(request, caller),
+        workspace=_workspace(request, event, caller),
         mode=GATE,
+        hold_s=LONGEST_HOLD,
         session=session,
         call_id=_text(event, "tool_use_id"),
-        mcp_server=_text(event, "mcp_server"),
+        asked_at=clock.now(),
     )
 
 
 def _text(event: dict, name: str) -> str:
     value = event.get(name) or ""
-    if not isinstance(value, str) or len(value) > NAME:
-        raise invalid(f"{name} must be a text of at most {NAME} characters.")
+    if not isinstance(value, str) or len(value) > MAX_ID:
+        raise invalid(f"{name} must be a text of at most {MAX_ID} characters.")
     return value
 
 
 def _after(request, event: dict, caller, *, failed: bool):
-    """Record how a call ended, if it is one that was let through here."""
+    """Record how a call ended, if it was allowed here."""
     action = _let_through(request, event, caller)
     if action is None:
         return
     outcome = Status.FAILED if failed or _says_failed(event.get("tool_response")) else Status.SUCCEEDED
-    gate.outcome(action, outcome.value, caller=caller)
+    gate.report(action, outcome.value, caller=caller, details=result_of(event, action.workspace))
 
 
 def _let_through(request, event: dict, caller) -> Action | None:
-    running = Action.objects.visible_to(caller).filter(
-        status=Status.RUNNING, mode=GATE, session=_text(event, "session_id")
-    )
+    found = sessions.let_through(_text(event, "session_id"), caller)
     if call_id := _text(event, "tool_use_id"):
-        return running.filter(call_id=call_id).first()
-    call_hash = _call(request, event, caller).hash_for(caller.agent)
-    return running.filter(call_hash=call_hash).order_by("-consumed_at").first()
+        return found.filter(call_id=call_id).first()
+    return found.filter(call_hash=_call(request, event, caller).hash_for(caller.agent)).first()
+
+
+def _stopped(request, event: dict, caller) -> dict:
+    """Mark calls that a turn or session left running as unclear, and remind the agent once of unused approvals."""
+    session = _text(event, "session_id")
+    if event["hook_event_name"] == "SessionEnd":
+        sessions.leave_unclear(session, caller, sessions.SESSION_OVER)
+        return GO_ON
+    if event.get("background_tasks") == []:  # older versions do not send it; background tasks keep running
+        sessions.leave_unclear(session, caller, sessions.TURN_OVER)
+    # Claude Code sets this when a hook has already kept it from stopping. Never do so twice, or the agent could loop.
+    if event.get("stop_hook_active"):
+        return GO_ON
+    told, actions = sessions.reminder(session, caller)
+    for action in actions:
+        connection_of(request).when_sent(partial(gate.mark_heard, action))
+    return {"decision": "block", "reason": told} if told else GO_ON
 
 
 def _says_failed(response) -> bool:
-    """Does a tool's response say by itself that it went wrong? Its shape differs from tool to tool."""
+    """Return whether a tool's response reports a failure. Its shape differs from tool to tool."""
     if not isinstance(response, dict):
         return False
     went_wrong = (response.get(name) is True for name in ("is_error", "isError", "interrupted"))

@@ -1,75 +1,148 @@
-"""What Claude Code runs as its hook in a connected folder: asks Handrail, prints its answer, and never opens.
+"""The hook command of a connected folder: ask Handrail, print its response, and fail closed.
 
-Standard library only, Python 3.9 and later, started as `python -I command_hook.py CONNECTION`. Whatever goes wrong it
-exits with 2, which Claude Code takes as a no; any other failure would let the tool run.
+Standard library only, Python 3.9 and later. Claude Code runs `python -I command_hook.py CONNECTION gate` before a tool
+and `… report` for events that are only recorded. As a gate it exits with 2 on any failure, which Claude Code takes as
+a denial. A report that cannot be delivered exits with 1: after Stop, a 2 would keep the agent from stopping.
 """
 
+import http.client
 import json
+import os
+import select
 import sys
-import urllib.error
-import urllib.request
+import threading
+import time
+from urllib.parse import urlsplit
 
-BLOCK = 2
+BLOCK, NOT_DELIVERED = 2, 1
+CONNECT_TIMEOUT = 10  # seconds
+FIRST_CONTACT = 30  # seconds for which a gate retries until Handrail has accepted the call
+REPORT_TIMEOUT = 20
+# Seconds. A connection that stayed open this long after the call was sent was held by Handrail, to wait for a person.
+HELD = 1.0
+RESTARTING = (502, 503, 504)  # statuses that a proxy returns while Handrail is down
+WATCH_INTERVAL = 0.5
+# Besides a denial, these tools only get a response without a decision: Claude Code asks at its own terminal then.
+ASKS_ITS_OWN_PERSON = ("ExitPlanMode", "AskUserQuestion")
 
 
-def main() -> int:
+class NoAnswer(Exception):
+    pass
+
+
+def main(arguments) -> int:
+    # The role comes from the settings line, not from the event: a newer Claude Code may rename its events, and that
+    # must not turn the gate into a report.
+    gate = arguments[1:] != ["report"]
+    fail = refuse if gate else give_up
     try:
-        with open(sys.argv[1], encoding="utf-8") as file:
+        with open(arguments[0], encoding="utf-8") as file:
             connection = json.load(file)
         call = sys.stdin.buffer.read()
-        event = json.loads(call)["hook_event_name"]
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        return refuse(f"Handrail's hook cannot read its connection or the call ({error}), so nothing is allowed.")
-    request = urllib.request.Request(
-        connection["address"] + "/hooks/claude-code",
-        data=call,
-        headers={"Authorization": f"Bearer {connection['token']}", "Content-Type": "application/json"},
-    )
-    # No proxy of the environment may come between, and no redirect is followed.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect)
+        event = json.loads(call)
+        event["hook_event_name"]
+        address, patience = connection["address"], connection["patience_s"] if gate else REPORT_TIMEOUT
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        return fail(f"Handrail's hook cannot read its connection or the call ({error}), so nothing is allowed.")
+    watch_reader()
     try:
-        with opener.open(request, timeout=connection["timeout_s"]) as answer:
-            body = answer.read()
-        told = json.loads(body)
-    except (OSError, ValueError) as error:
-        return refuse(
-            f"Handrail does not answer at {connection['address']} ({error}), so nothing is allowed. "
-            "A person can start it with `make up`."
+        body = post_until_answered(connection, call, patience, min(patience, FIRST_CONTACT))
+        answer = json.loads(body)
+    except NoAnswer as error:
+        return fail(
+            f"Handrail does not respond at {address} ({error}), so nothing is allowed. A person can start it with "
+            "`make up`."
         )
-    if not is_verdict(event, told):
-        return refuse("Handrail's answer makes no sense, so nothing is allowed.")
+    except ValueError:
+        answer = None
+    if not (is_verdict(answer, event.get("tool_name")) if gate else isinstance(answer, dict)):
+        return fail("Handrail's response is invalid, so nothing is allowed.")
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
     return 0
 
 
-def is_verdict(event, told) -> bool:
-    """Before a tool only a full decision counts; after it any object will do."""
-    if not isinstance(told, dict) or not told:
+def post_until_answered(connection, call: bytes, patience: float, first_contact: float) -> bytes:
+    """Send the call until there is a response, and return its body. Raise NoAnswer.
+
+    A restart of Handrail while the call waits for a person is harmless: the same event sent again finds its action.
+    Both times are in seconds.
+    """
+    began, pause, held = time.monotonic(), 0.25, False
+    while True:
+        sent_at = []
+        try:
+            return post(connection, call, began + patience - time.monotonic(), sent_at)
+        except (OSError, http.client.HTTPException) as error:
+            held = held or bool(sent_at and time.monotonic() - sent_at[0] >= HELD)
+            left = began + (patience if held else first_contact) - time.monotonic()
+            if left <= pause:
+                raise NoAnswer(str(error) or type(error).__name__) from None
+        time.sleep(pause)
+        pause = min(2 * pause, 5)
+
+
+def post(connection, call: bytes, timeout: float, sent_at: list) -> bytes:
+    """Send one request, ignoring proxy variables and redirects. OSError and HTTPException may be retried."""
+    url = urlsplit(connection["address"])
+    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    server = kind(url.hostname, url.port, timeout=min(timeout, CONNECT_TIMEOUT))
+    try:
+        server.connect()
+        server.sock.settimeout(max(timeout, 0.1))
+        headers = {"Authorization": f"Bearer {connection['token']}", "Content-Type": "application/json"}
+        server.request("POST", url.path + "/hooks/claude-code", body=call, headers=headers)
+        sent_at.append(time.monotonic())
+        answer = server.getresponse()
+        body = answer.read()
+        if answer.status in RESTARTING:
+            raise ConnectionError(f"{answer.status} {answer.reason}")
+        if answer.status != 200:
+            raise NoAnswer(f"{answer.status} {answer.reason}")
+        return body
+    finally:
+        server.close()
+
+
+def is_verdict(answer, tool=None) -> bool:
+    """Return whether a gate's response is valid: a full allow or deny, as `ask` lets some agents run the tool."""
+    output = answer.get("hookSpecificOutput") if isinstance(answer, dict) else None
+    if not isinstance(output, dict) or output.get("hookEventName") != "PreToolUse":
         return False
-    if event != "PreToolUse":
+    if tool in ASKS_ITS_OWN_PERSON and "permissionDecision" not in output:
         return True
-    output = told.get("hookSpecificOutput")
-    return (
-        isinstance(output, dict)
-        and output.get("hookEventName") == "PreToolUse"
-        and output.get("permissionDecision") in ("allow", "deny", "ask")
-    )
+    return output.get("permissionDecision") in ("allow", "deny")
 
 
-class NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args):
-        return None
+def watch_reader():
+    """Exit once Claude Code or the shell around this has ended: the open connection would keep the action pending."""
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
 
 
-def refuse(words: str) -> int:
-    print(words, file=sys.stderr)
+def _watch(parent: int):
+    reader = select.poll()
+    reader.register(1, 0)  # no events asked for: POLLERR is always reported once the reading end is closed
+    while os.getppid() == parent and not reader.poll(0):
+        time.sleep(WATCH_INTERVAL)
+    os._exit(BLOCK)
+
+
+def refuse(message: str) -> int:
+    """Print the message and return the exit status that blocks the tool."""
+    print(message, file=sys.stderr)
     return BLOCK
+
+
+def give_up(message: str) -> int:
+    """Print the message and return the exit status of a report that was not delivered; it blocks nothing."""
+    print(message.replace(", so nothing is allowed", ""), file=sys.stderr)
+    return NOT_DELIVERED
 
 
 if __name__ == "__main__":
     try:
-        status = main()
-    except BaseException as error:  # whatever it is, it must not let the tool run
-        status = refuse(f"Handrail's hook failed ({type(error).__name__}), so nothing is allowed.")
+        status = main(sys.argv[1:])
+    except BaseException as error:  # no exception may let the tool run
+        fail = give_up if sys.argv[2:] == ["report"] else refuse
+        status = fail(f"Handrail's hook failed ({type(error).__name__}), so nothing is allowed.")
     sys.exit(status)

@@ -1,4 +1,4 @@
-"""One address for each agent's dialect."""
+"""One URL for each agent's hook dialect."""
 
 from django.urls import path
 

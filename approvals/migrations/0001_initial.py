@@ -9,109 +9,27 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-        ("dashboard", "0001_initial"),
+        ("dashboard", "0002_workspaces_and_triggers"),
         ("workspaces", "0001_initial"),
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="Grant",
+            name="Decision",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("rules", models.JSONField(default=list)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("expires_at", models.DateTimeField()),
-                ("uses_left", models.PositiveIntegerField()),
-                ("revoked_at", models.DateTimeField(blank=True, null=True)),
                 (
-                    "agent",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="grants",
-                        to="dashboard.agent",
+                    "verdict",
+                    models.CharField(
+                        choices=[("approve", "approve"), ("deny", "deny"), ("edit", "edit")], max_length=8
                     ),
                 ),
-                (
-                    "by",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
-                (
-                    "team",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="grants", to="dashboard.team"
-                    ),
-                ),
-                (
-                    "workspace",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="grants",
-                        to="workspaces.workspace",
-                    ),
-                ),
+                ("comment", models.TextField(blank=True)),
+                ("at", models.DateTimeField()),
+                ("assertion", models.JSONField(blank=True, null=True)),
+                ("final", models.BooleanField(default=False)),
             ],
-        ),
-        migrations.CreateModel(
-            name="Policy",
-            fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("number", models.PositiveIntegerField()),
-                ("text", models.TextField()),
-                ("sha256", models.CharField(max_length=64)),
-                ("active", models.BooleanField(default=False)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                (
-                    "by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "environment",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="policies",
-                        to="workspaces.environment",
-                    ),
-                ),
-                (
-                    "team",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="policies", to="dashboard.team"
-                    ),
-                ),
-            ],
-            options={
-                "verbose_name_plural": "policies",
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=("team", "environment", "number"), name="policy_number_once", nulls_distinct=False
-                    ),
-                    models.UniqueConstraint(
-                        condition=models.Q(("active", True), ("environment", None)),
-                        fields=("team",),
-                        name="policy_one_active_team",
-                    ),
-                    models.UniqueConstraint(
-                        condition=models.Q(("active", True), ("environment__isnull", False)),
-                        fields=("team", "environment"),
-                        name="policy_one_active_environment",
-                    ),
-                ],
-            },
         ),
         migrations.CreateModel(
             name="Action",
@@ -158,12 +76,19 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
-                ("undo", models.CharField(choices=[("yes", "yes"), ("partly", "partly"), ("no", "no")], max_length=8)),
+                (
+                    "undo",
+                    models.CharField(
+                        choices=[("yes", "yes"), ("partly", "partly"), ("unknown", "unknown"), ("no", "no")],
+                        max_length=8,
+                    ),
+                ),
                 ("revision", models.PositiveIntegerField(default=1)),
                 ("digest", models.CharField(max_length=64)),
                 ("quorum", models.PositiveSmallIntegerField(default=1)),
                 ("created_at", models.DateTimeField()),
                 ("expires_at", models.DateTimeField()),
+                ("hold_until", models.DateTimeField(blank=True, null=True)),
                 ("decided_at", models.DateTimeField(blank=True, null=True)),
                 ("consume_by", models.DateTimeField(blank=True, null=True)),
                 ("consumed_at", models.DateTimeField(blank=True, null=True)),
@@ -177,13 +102,13 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "effect",
+                    "operation",
                     models.OneToOneField(
                         blank=True,
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
                         related_name="action",
-                        to="workspaces.effect",
+                        to="workspaces.operation",
                     ),
                 ),
                 (
@@ -212,63 +137,143 @@ class Migration(migrations.Migration):
                         to="workspaces.workspace",
                     ),
                 ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="DecisionEvidence",
+            fields=[
                 (
-                    "policy",
+                    "decision",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="evidence",
+                        serialize=False,
+                        to="approvals.decision",
+                    ),
+                ),
+                ("body", models.BinaryField()),
+            ],
+        ),
+        migrations.AddField(
+            model_name="decision",
+            name="action",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="approvals.action"
+            ),
+        ),
+        migrations.AddField(
+            model_name="decision",
+            name="user",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
+            ),
+        ),
+        migrations.CreateModel(
+            name="Grant",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("rules", models.JSONField(default=list)),
+                ("says", models.CharField(default="", max_length=300)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("expires_at", models.DateTimeField()),
+                ("uses_left", models.PositiveIntegerField()),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "agent",
                     models.ForeignKey(
                         blank=True,
                         null=True,
-                        on_delete=django.db.models.deletion.PROTECT,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="grants",
+                        to="dashboard.agent",
+                    ),
+                ),
+                (
+                    "by",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "team",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="grants", to="dashboard.team"
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="grants",
+                        to="workspaces.workspace",
+                    ),
+                ),
+            ],
+        ),
+        migrations.AddField(
+            model_name="action",
+            name="grant",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.RESTRICT,
+                related_name="actions",
+                to="approvals.grant",
+            ),
+        ),
+        migrations.CreateModel(
+            name="Policy",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("number", models.PositiveIntegerField()),
+                ("text", models.TextField()),
+                ("sha256", models.CharField(max_length=64)),
+                ("active", models.BooleanField(default=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
                         related_name="+",
-                        to="approvals.policy",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "environment",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="policies",
+                        to="workspaces.environment",
+                    ),
+                ),
+                (
+                    "team",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="policies", to="dashboard.team"
                     ),
                 ),
             ],
             options={
-                "indexes": [
-                    models.Index(fields=["team", "status", "expires_at"], name="action_by_status"),
-                    models.Index(fields=["team", "created_at"], name="action_by_time"),
-                    models.Index(fields=["workspace", "created_at"], name="action_by_workspace"),
-                    models.Index(
-                        condition=models.Q(("status", "pending")), fields=["workspace"], name="action_that_waits"
-                    ),
-                ],
-                "constraints": [
-                    models.UniqueConstraint(fields=("team", "number"), name="action_number_once"),
-                    models.UniqueConstraint(fields=("agent", "idempotency_key"), name="action_idempotency_once"),
-                    models.UniqueConstraint(
-                        condition=models.Q(
-                            ("status", "pending"),
-                            models.Q(("consumed_at", None), ("status", "approved")),
-                            _connector="OR",
-                        ),
-                        fields=("agent", "session", "call_hash"),
-                        name="action_one_live_call",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            (
-                                "status__in",
-                                [
-                                    "pending",
-                                    "approved",
-                                    "denied",
-                                    "expired",
-                                    "cancelled",
-                                    "running",
-                                    "succeeded",
-                                    "failed",
-                                    "uncertain",
-                                ],
-                            )
-                        ),
-                        name="action_status_known",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(("tier__in", ["low", "medium", "high", "critical", "forbidden"])),
-                        name="action_tier_known",
-                    ),
-                ],
+                "verbose_name_plural": "policies",
             },
+        ),
+        migrations.AddField(
+            model_name="action",
+            name="policy",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to="approvals.policy",
+            ),
         ),
         migrations.CreateModel(
             name="Revision",
@@ -303,50 +308,140 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "constraints": [models.UniqueConstraint(fields=("action", "number"), name="revision_number_once")],
-            },
+        ),
+        migrations.AddField(
+            model_name="decision",
+            name="revision",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="approvals.revision"
+            ),
         ),
         migrations.CreateModel(
-            name="Decision",
+            name="BoundFile",
             fields=[
-                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                (
-                    "verdict",
-                    models.CharField(
-                        choices=[("approve", "approve"), ("deny", "deny"), ("edit", "edit")], max_length=8
-                    ),
-                ),
-                ("comment", models.TextField(blank=True)),
-                ("at", models.DateTimeField()),
-                ("assertion", models.JSONField(blank=True, null=True)),
-                ("final", models.BooleanField(default=False)),
-                (
-                    "action",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="approvals.action"
-                    ),
-                ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("number", models.PositiveIntegerField()),
+                ("kind", models.CharField(max_length=16)),
+                ("path", models.TextField()),
+                ("state", models.CharField(max_length=16)),
+                ("sha256", models.CharField(blank=True, max_length=64)),
+                ("size", models.BigIntegerField(blank=True, null=True)),
+                ("content", models.BinaryField(blank=True, null=True)),
                 (
                     "revision",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="approvals.revision"
+                        on_delete=django.db.models.deletion.CASCADE, related_name="files", to="approvals.revision"
                     ),
                 ),
             ],
-            options={
-                "constraints": [
-                    models.UniqueConstraint(fields=("revision", "user"), name="decision_one_each"),
-                    models.UniqueConstraint(
-                        condition=models.Q(("final", True)), fields=("action",), name="decision_one_final"
-                    ),
-                ],
-            },
+        ),
+        migrations.AddIndex(
+            model_name="grant",
+            index=models.Index(fields=["agent", "expires_at"], name="grant_by_agent"),
+        ),
+        migrations.AddConstraint(
+            model_name="policy",
+            constraint=models.UniqueConstraint(
+                fields=("team", "environment", "number"), name="policy_number_once", nulls_distinct=False
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="policy",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("active", True), ("environment", None)),
+                fields=("team",),
+                name="policy_one_active_team",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="policy",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("active", True), ("environment__isnull", False)),
+                fields=("team", "environment"),
+                name="policy_one_active_environment",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="action",
+            index=models.Index(fields=["team", "status", "expires_at"], name="action_by_status"),
+        ),
+        migrations.AddIndex(
+            model_name="action",
+            index=models.Index(fields=["team", "created_at"], name="action_by_time"),
+        ),
+        migrations.AddIndex(
+            model_name="action",
+            index=models.Index(fields=["workspace", "created_at"], name="action_by_workspace"),
+        ),
+        migrations.AddIndex(
+            model_name="action",
+            index=models.Index(
+                condition=models.Q(("status", "pending")), fields=["workspace"], name="action_that_waits"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="action",
+            constraint=models.UniqueConstraint(fields=("team", "number"), name="action_number_once"),
+        ),
+        migrations.AddConstraint(
+            model_name="action",
+            constraint=models.UniqueConstraint(fields=("agent", "idempotency_key"), name="action_idempotency_once"),
+        ),
+        migrations.AddConstraint(
+            model_name="action",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(
+                    ("status", "pending"), models.Q(("consumed_at", None), ("status", "approved")), _connector="OR"
+                ),
+                fields=("agent", "session", "call_hash"),
+                name="action_one_live_call",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="action",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "status__in",
+                        [
+                            "pending",
+                            "approved",
+                            "denied",
+                            "expired",
+                            "cancelled",
+                            "running",
+                            "succeeded",
+                            "failed",
+                            "uncertain",
+                        ],
+                    )
+                ),
+                name="action_status_known",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="action",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("tier__in", ["low", "medium", "high", "critical", "forbidden"])),
+                name="action_tier_known",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="revision",
+            constraint=models.UniqueConstraint(fields=("action", "number"), name="revision_number_once"),
+        ),
+        migrations.AddConstraint(
+            model_name="decision",
+            constraint=models.UniqueConstraint(fields=("revision", "user"), name="decision_one_each"),
+        ),
+        migrations.AddConstraint(
+            model_name="decision",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("final", True)), fields=("action",), name="decision_one_final"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="boundfile",
+            constraint=models.UniqueConstraint(fields=("revision", "number"), name="bound_file_number_once"),
         ),
     ]

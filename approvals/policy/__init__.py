@@ -1,7 +1,7 @@
-"""Handrail's rule engine: what an agent asks to do goes in, a tier with its reasons comes out. No Django here."""
+"""Handrail's rule engine: classifies an agent's tool call as a tier with reasons. No Django here."""
 
 from .classify import classify
-from .policy import MODES, Policy, default_policy, load_policy
+from .policy import MODES, Policy, default_policy, load_policy, read_policy
 from .rules import Rule, parse_rule, too_broad
 from .verdict import TIERS, PolicyError, Verdict
 
@@ -16,5 +16,6 @@ __all__ = [
     "default_policy",
     "load_policy",
     "parse_rule",
+    "read_policy",
     "too_broad",
 ]

@@ -1,14 +1,18 @@
-"""`python -m approvals.policy decide`: JSON lines of tool calls in, a verdict for each out."""
+"""`python -m approvals.policy decide`: read tool calls as JSON lines, write a verdict for each."""
 
 import json
 import sys
 
 from . import Policy, PolicyError, classify, default_policy, load_policy
+from .serve import serve
 
 USAGE = "usage: python -m approvals.policy decide < calls.jsonl"
 
 
 def main(arguments, source, sink):
+    if arguments == ["serve"]:
+        serve(source, sink)
+        return 0
     if arguments != ["decide"]:
         print(USAGE, file=sys.stderr)
         return 2
@@ -20,14 +24,14 @@ def main(arguments, source, sink):
 
 
 def answer(line):
-    """Return the answer to one line of input (bytes); a line that makes no sense asks, and says why."""
+    """Return the answer to one line of input (bytes); an invalid line gets tier high and the reason."""
     try:
         call = json.loads(line, object_pairs_hook=_once_each)
         if not isinstance(call, dict):
             raise ValueError("a line must be a JSON object")
         policy = policy_of(call)
     except (ValueError, RecursionError) as error:
-        return {"tier": "high", "reasons": [f"Waits because the line makes no sense: {error}."], "rule": None}
+        return {"tier": "high", "reasons": [f"Needs approval: the line makes no sense: {error}."], "rule": None}
     context = call.get("context")
     verdict = classify(call.get("tool"), call.get("input"), policy=policy, context=context)
     return {
@@ -47,7 +51,7 @@ def _once_each(pairs):
 
 
 def policy_of(call):
-    """Return the policy of one line: its own text, its rules alone, or the one that a new team starts with."""
+    """Return the policy of one line: its own text, its rules alone, or a new team's default policy."""
     rules, text = call.get("allow_rules"), call.get("policy")
     if rules is not None and not isinstance(rules, list):
         raise PolicyError("allow_rules must be a list of rules")

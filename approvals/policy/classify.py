@@ -1,11 +1,12 @@
-"""The engine's one entry: a tool call in, a verdict out; whatever goes wrong on the way asks a person."""
+"""The engine's entry point: a tool call in, a verdict out; any failure asks a person."""
 
 import logging
 
 from . import bash, tools
-from .hidden import hidden_in
-from .places import World
-from .verdict import Verdict
+from .hidden_characters import hidden_in
+from .paths import World
+from .step_budget import TooMuch, limited
+from .verdict import Verdict, reason
 
 logger = logging.getLogger(__name__)
 MAX_INPUT = 1_000_000  # characters of all arguments together
@@ -16,47 +17,49 @@ def classify(
 ):
     """Return the Verdict on one tool call.
 
-    `context` may hold what is known of the world: `files` that were put there since it was trusted, `symlinks`
+    `context` may hold what is known of the environment: `files` written since it was trusted, `symlinks`
     {path: target}, `cwd`, `mcp_server`, `redirects_to`, `resolves_to`, and pairs such as `tool_sha256_approved` and
-    `tool_sha256_now`. Paths in it are relative to the workspace.
+    `tool_sha256_now`. Paths in it are relative to the workspace. Nothing in it may come from the agent itself.
+    `workspace_root` is None without a workspace; then no path is inside one.
     """
     try:
-        return _classify(tool, arguments, policy, cwd, workspace_root, home, context)
+        with limited():
+            return _classify(tool, arguments, policy, cwd, workspace_root, home, context)
+    except TooMuch:
+        return _asks("it takes more steps to judge than a call may take", _use(tool))
     except Exception as error:
-        # The one broad handler: an engine that fails must ask, never let through and never take the gate down.
+        # The one broad handler: an engine that fails must ask, and neither allow the call nor crash the gate.
         logger.exception("the policy engine failed")
-        return Verdict(
-            "high", [f"Waits because the policy engine failed ({type(error).__name__})."], title="Something unclear"
-        )
+        return _asks(f"the policy engine failed ({type(error).__name__})", "An unknown call")
+
+
+def _asks(why, title):
+    return Verdict("high", [reason("high", why)], undo="unknown", title=title)
 
 
 def _classify(tool, arguments, policy, cwd, root, home, context):
     context = context if isinstance(context, dict) else {}
     if not isinstance(tool, str) or not tool or not isinstance(arguments, dict):
-        return Verdict(
-            "high",
-            ["Waits because this is not a tool call: it needs a tool's name and arguments."],
-            title="Something unclear",
-        )
+        return _asks("this is not a tool call: it needs a tool's name and arguments", "An unknown call")
     changed = changed_since(context)
     if changed:
-        return Verdict("high", [f"Waits because {changed} since it was approved."], title=f"Use {tool[:60]}")
+        return _asks(f"{changed} since it was approved", _use(tool))
     if hidden_in(tool) or not tool.isascii():
-        return Verdict(
-            "high",
-            ["Waits because the tool's name holds characters that do not belong in one."],
-            title="An unknown tool",
-        )
+        return _asks("the tool's name holds characters that do not belong in one", "An unknown tool")
     if sum(len(str(value)) for value in arguments.values()) > MAX_INPUT:
-        return Verdict("high", ["Waits because it is longer than anybody could read."], title=f"Use {tool[:60]}")
+        return _asks("it is longer than anybody could read", _use(tool))
     world = World.of(root, home, context.get("cwd") or cwd, context)
     if tool == "Bash":
         return bash.classify(arguments, policy, world, context)
     return tools.classify(tool, arguments, policy, world, context)
 
 
+def _use(tool):
+    return f"Use {tool[:60]}"
+
+
 def changed_since(context):
-    """Return what differs between the time of the approval and now, or None."""
+    """Return what has changed between the approval and now, or None."""
     for key, value in context.items():
         if isinstance(key, str) and key.endswith("_approved"):
             now = key.removesuffix("_approved") + "_now"
@@ -66,7 +69,7 @@ def changed_since(context):
 
 
 def run_test(policy, test):
-    """Return how a policy's own test fails, or None."""
+    """Return how one of a policy's own tests fails, or None."""
     verdict = classify(test["tool"], test["input"], policy=policy, context=test.get("context"))
     if verdict.tier == test["tier"]:
         return None

@@ -1,20 +1,27 @@
-"""One simple command to its effects: redirects, variables, wrappers, then what the program does with its words."""
+"""The effects of one simple command: redirects, variables, wrappers, then what the program does with its arguments."""
 
 import re
 from dataclasses import dataclass, field, replace
 
-from . import effects
+from . import impacts
+from .expansions import SAFE_VARIABLES
 from .programs import program_effects
-from .programs.registry import HARMLESS_FLAGS
-from .script import SAFE_VARIABLES, Reader
+from .programs.registry import HARMLESS_FLAGS, TEXT_ONLY
+from .script import Reader
 from .shell import MAX_COMMAND, Unreadable, parse
-from .words import Word
+from .shell_words import Word, names
+from .step_budget import spend
 
 STRIPPED = ("time", "nice", "nohup", "stdbuf", "command", "builtin", "timeout", "xargs")
 FILTERS = ("grep", "egrep", "head", "tail", "sort", "uniq")
-LISTED = Word("./*", glob=True)  # a file name that a lister will pass on
+# Programs that read no file unless one is named.
+WITHOUT_FOLDER = TEXT_ONLY | names(
+    "cd pwd date whoami id uname hostname arch nproc uptime locale sleep seq basename dirname"
+    " cat head tail wc stat file"
+)
+LISTED = Word("./*", glob=True)  # stands for a file name piped in from a listing
 MAX_DEPTH = 6
-# Variables that programs or the shell itself obey; others are settings of the project.
+# Variables that programs or the shell itself interpret; others are settings of the project.
 OBEYED = re.compile(
     r"(?:LD|DYLD|GIT|SSH|BASH|PERL|RUBY|JAVA|XDG|GPG|AWS|KUBE|DOCKER|LESS|MAN)\w*|PATH|ENV|IFS|PS4|HOME|SHELL\w*|CDPATH"
     r"|PROMPT_COMMAND|NODE_OPTIONS|PYTHONSTARTUP|PYTHONINSPECT|\w*PAGER|\w*EDITOR|VISUAL|\w*BROWSER|\w*_PROXY|TMPDIR"
@@ -24,15 +31,15 @@ OBEYED = re.compile(
 
 @dataclass
 class Found:
-    """The effects of one simple command; `words` are what rules are compared with, `also` what bans look at too."""
+    """Effects of one simple command. `words`: what rules match; `also`: further forms that restricting rules match."""
 
     effects: list
     words: list
     also: list = field(default_factory=list)
 
 
-class Judge(effects.FileJudge):
-    """Adds to the judgement of files what needs the whole engine: commands inside commands."""
+class Judge(impacts.FileJudge):
+    """Extends the judgement of files by commands inside commands, which need the whole engine."""
 
     def __init__(self, world, simple, depth=0):
         super().__init__(world, simple)
@@ -43,19 +50,20 @@ class Judge(effects.FileJudge):
         """Return the effects of a command that another one starts."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            return [effects.unknown("starts programs through too many others")]
+            return [impacts.unknown("starts programs through too many others")]
+        spend(20 + 4 * len(words))
         words, found = _unwrap(words, self.simple)
         return found + program_effects(words, self.simple, self)
 
     def nested(self, text):
-        """Return the effects of shell text that a command runs."""
+        """Return the effects of shell text that a command passes to a shell."""
         self.depth += 1
         if self.depth > MAX_DEPTH or len(text) > MAX_COMMAND:
-            return [effects.unknown("starts shells through too many others")]
+            return [impacts.unknown("starts shells through too many others")]
         try:
             commands = Reader(text, self.world, self.simple.cwds).read(parse(text))
         except Unreadable as error:
-            return [effects.unknown(f"runs text of which {error}")]
+            return [impacts.unknown(f"runs text of which {error}")]
         found = []
         for simple in commands:
             inside = effects_of(simple, self.world, self.depth)
@@ -66,10 +74,10 @@ class Judge(effects.FileJudge):
 
 def effects_of(simple, world, depth=0):
     """Return what one simple command does, as Found."""
+    spend(40 + 4 * len(simple.words))
     judge = Judge(world, simple, depth)
-    found = [effects.unclear(sentence) for sentence in simple.unclear]
-    if simple.words and not world.place(world.cwd, shell=True).inside:
-        found.append(effects.unclear(f"runs in {world.cwd}, outside the workspace"))
+    found = [impacts.unclear(sentence) for sentence in simple.unclear]
+    found += _whereabouts(simple, world)
     for redirect in simple.redirects:
         found += _around(_redirect(redirect, judge))
     if not simple.words:
@@ -83,8 +91,20 @@ def effects_of(simple, world, depth=0):
     return Found(found, words, judge.also)
 
 
+def _whereabouts(simple, world):
+    """Return effects of the current folder, which most programs read: it must be known and in the workspace."""
+    if not simple.words or world.place(world.cwd, shell=True).inside:
+        return []
+    if world.root is not None:
+        return [impacts.unclear(f"runs in {world.cwd}, outside the workspace")]
+    globs = any(word.glob for word in simple.words)
+    if simple.form != "call" or (simple.words[0].text in WITHOUT_FOLDER and not globs):
+        return []
+    return [impacts.unknown("may read the folder that it runs in, and the agent has no workspace")]
+
+
 def _around(found):
-    """What redirects read is no part of the words that a rule covers, so a rule cannot spell it out."""
+    """Make reads by redirects "unclear": a rule covers a command's words, and redirects are not among them."""
     return [
         replace(e, kind="unclear") if e.kind in ("read", "network", "unknown") and e.tier != "low" else e for e in found
     ]
@@ -94,22 +114,22 @@ def _redirect(redirect, judge):
     op, words = redirect.op, redirect.words
     if op in ("<<", "<<-", "<<<"):
         foreign = any(word.foreign for word in words)
-        return [effects.unknown("holds a variable whose value is not known before it runs")] if foreign else []
+        return [impacts.unknown("holds a variable whose value is unknown until it runs")] if foreign else []
     if len(words) != 1:
-        return [effects.unknown("redirects to more than one file")]
+        return [impacts.unknown("redirects to more than one file")]
     word = words[0]
     if op in (">&", "<&") and re.fullmatch(r"\d*-?", word.text) and word.literal:
         return []
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
         host = word.text.split("/")[3] if word.text.count("/") > 3 else ""
-        return [effects.contacts(host)]
+        return [impacts.contacts(host)]
     if word.glob:
-        return [effects.unknown("redirects to a name with a wildcard")]
+        return [impacts.unknown("redirects to a name with a wildcard")]
     if op == "<":
         return judge.reads(word)
     if op in (">", ">>", ">|", "&>", "&>>", "<>", ">&", "&>|"):
         return judge.writes(word)
-    return [effects.unknown(f"redirects with {op}")]
+    return [impacts.unknown(f"redirects with {op}")]
 
 
 def _variable(name, value):
@@ -117,38 +137,47 @@ def _variable(name, value):
     if name in SAFE_VARIABLES and plain and re.fullmatch(r"[\w.@+-]*(?:/[\w+-]+)?", value.text):
         return []
     tier = "medium" if plain and re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and not OBEYED.fullmatch(name) else "high"
-    return [effects.Effect("unclear", f"sets {name}, which can change what the program does", tier, "yes")]
+    return [impacts.Effect("unclear", f"sets {name}, which can change what the program does", tier, "yes")]
 
 
 def _unwrap(words, simple):
-    """Take off the closed list of wrappers that only start what follows."""
+    """Strip wrappers of a closed list that only start the command after them; return (words, effects)."""
+    words, wrapper = _stripped(words)
+    if wrapper == "xargs":
+        return words, _fed(words, simple)
+    return words, [impacts.unknown("starts programs through too many others")] if wrapper else []
+
+
+def _stripped(words):
+    """Return (words of the inner command, note): "xargs" if that passes it arguments, "too many" wrappers, or ""."""
     for _ in range(MAX_DEPTH):
         name = words[0].text
         if name not in STRIPPED or not words[0].literal:
-            return words, []
+            return words, ""
         rest = _after_wrapper(name, words[1:])
         if not rest:
-            return words, []
+            return words, ""
         if name == "xargs":
-            return _fed([*rest, LISTED], simple)
+            return [*rest, LISTED], name
         words = rest
-    return words, [effects.unknown("starts programs through too many others")]
+    return words, "too many"
 
 
 def _fed(words, simple):
-    """The command behind xargs: its further words come from a pipe, and must be names of files in the workspace."""
+    """Return effects of arguments added by xargs: they come from a pipe and must be file names in the workspace."""
     lister = _lister(simple.fed_by)
     if lister is None:
-        return words, [effects.unclear("takes its arguments from text that is not a list of files")]
+        return [impacts.unclear("takes its arguments from text that is not a list of files")]
     if lister != "find" and words[0].text not in HARMLESS_FLAGS:
-        return words, [effects.unclear(f"passes {words[0].text[:40]} names that may turn into options")]
-    return words, []
+        return [impacts.unclear(f"passes {words[0].text[:40]} names that may turn into options")]
+    return []
 
 
 def _lister(simple):
-    """Return the program whose file names reach a pipe, or None when they are something else."""
+    """Return the program whose file names come through the pipe, or None if it carries anything else."""
     for _ in range(MAX_DEPTH):
-        texts = [word.text for word in _unwrap(simple.words, simple)[0]] if simple and simple.words else []
+        texts = [word.text for word in _stripped(simple.words)[0]] if simple and simple.words else []
+        spend(len(texts))
         if not texts:
             return None
         if texts[0] == "find":
@@ -168,7 +197,7 @@ def _lister(simple):
 
 
 def _after_wrapper(name, rest):
-    """Return the words that the wrapper starts, or None when it is used in another way."""
+    """Return the words of the command that the wrapper starts, or None for another use of the wrapper."""
     texts = [word.text for word in rest]
     if name == "timeout":
         while len(texts) > 1 and texts[0] in ("-k", "-s", "--kill-after", "--signal"):

@@ -1,11 +1,12 @@
-"""Does a rule cover a sub-command? It covers what it names, and a dangerous form only where it spells it out."""
+"""Whether a rule covers a sub-command. A dangerous form is covered only by a rule that spells it out."""
 
 from .rules import FILE_WRITERS
-from .verdict import ALLOWING, RESTRICTING, Verdict, worst
+from .step_budget import spend
+from .verdict import ALLOWING, RESTRICTING, Verdict, reason, worst
 
 
 def gap(rule, effects, file_rules, world):
-    """Return why this Bash rule does not cover these effects, or None when it does."""
+    """Return why this Bash rule does not cover these effects, or None if it does."""
     for effect in effects:
         reason = _gap(rule, effect, file_rules, world)
         if reason:
@@ -25,7 +26,7 @@ def _gap(rule, effect, file_rules, world):
     if kind == "network" and effect.target:
         return None if effect.target in rule.hosts else effect.says
     if rule.exact and kind != "network":
-        return None  # a person has read every word of it
+        return None  # a person has read the exact command
     if kind in ("read", "run", "local") and effect.tier in ("low", "medium") and not effect.spelled:
         return None
     return None if effect.spelled and _spells(rule, effect) else effect.says
@@ -36,31 +37,34 @@ def _spells(rule, effect):
 
 
 def find_rule(policy, tool_rules, covers):
-    """Return (tier, rule) of the allowing rule that covers, medium before low, or None."""
+    """Return (tier, rule) of the first allowing rule that covers the call, medium before low, or None."""
     for tier in ALLOWING:
         for rule in policy.tier(tier):
+            spend()
             if (tool_rules is None or rule.tool in tool_rules) and covers(rule):
                 return tier, rule
     return None
 
 
 def restricting(policy, meets):
-    """Return (tier, rule) of the strictest restricting rule that meets this, or None."""
+    """Return (tier, rule) of the strictest restricting rule that matches, or None."""
     for tier in RESTRICTING:
         for rule in policy.tier(tier):
+            spend()
             if meets(rule):
                 return tier, rule
     return None
 
 
 def file_rules(policy, tools=FILE_WRITERS):
+    """Return the allowing rules for file tools."""
     return [rule for tier in ALLOWING for rule in policy.tier(tier) if rule.tool in tools]
 
 
 def decide_call(policy, built_in, says, *, title, undo, meets, covers, tools, what, targets=()):
-    """Put rules over the built-in tier: restricting rules, then allowing ones, then the mode's answer.
+    """Return the verdict by restricting rules first, then the built-in tier, then allowing rules.
 
-    `covers(rule)` returns None where the rule covers the call, else why it does not.
+    `meets(rule)` and `covers(rule)` test one rule; `covers` returns None if it covers the call, else why it does not.
     """
     met = restricting(policy, meets)
     tier, rule = built_in, None
@@ -72,7 +76,7 @@ def decide_call(policy, built_in, says, *, title, undo, meets, covers, tools, wh
         allowed = find_rule(policy, tools, lambda r: covers(r) is None)
         if allowed:
             tier, rule = allowed[0], allowed[1].text
-            says = f"it is covered by the rule {rule}"
-    lead = "Refused" if tier == "forbidden" else "Waits" if tier in ("high", "critical") else "Runs without asking"
+            says = f"covered by the rule {rule}"
     entry = {"text": title, "line": 1, "words": [], "tier": tier, "undo": undo, "what": what, "targets": list(targets)}
-    return Verdict(tier, [f"{lead} because {says}."], rule, undo, title, [{**entry, "reason": says, "rule": rule}])
+    entry |= {"names": list(targets), "reason": says, "rule": rule}
+    return Verdict(tier, [reason(tier, says)], rule, undo, title, [entry])

@@ -1,11 +1,12 @@
-"""MCP tools: the server is exact, the tool may have a wildcard, a named argument is checked as what it is."""
+"""MCP tools: a rule names the server exactly, the tool with wildcards, and one argument checked by its kind."""
 
 import re
 
 from .coverage import decide_call
-from .hidden import hidden_in
+from .globs import Glob
+from .hidden_characters import hidden_in
 from .programs.queries import sql_problem
-from .verdict import Verdict
+from .verdict import Verdict, reason
 from .web import BadAddress, parts_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -21,9 +22,9 @@ def classify(tool, arguments, policy, world, context):
         server, name, given = *_split(tool, context), arguments
     if not (_plain(server) and _plain(name) and isinstance(given, dict)):
         return Verdict(
-            "high", ["Waits because its server or tool is not named plainly."], None, "no", "Use an MCP tool"
+            "high", [reason("high", "its server or tool is not named plainly")], None, "unknown", "Use an MCP tool"
         )
-    says = f"it uses {name} of the server {server}, whose effects are not known here"
+    says = "Handrail doesn't know what this tool does"
     outside = _leaves(given, world)
 
     def covers(rule):
@@ -33,7 +34,7 @@ def classify(tool, arguments, policy, world, context):
         return _meets(rule, server, name, given)
 
     return decide_call(
-        policy, "high", f"{says}: {outside}" if outside else says, title=f"Use {name} of {server}", undo="no",
+        policy, "high", f"{says}: {outside}" if outside else says, title=f"{server}: {name}", undo="unknown",
         meets=meets, covers=covers, tools=None, what="mcp", targets=(f"{server}/{name}",),
     )  # fmt: skip
 
@@ -43,7 +44,7 @@ def _plain(name):
 
 
 def _split(tool, context):
-    """Take a joined name apart; where the cut is not certain there is no server to speak of."""
+    """Split a joined name into server and tool; (None, None) if the split is ambiguous."""
     rest = tool.removeprefix("mcp__")
     known = context.get("mcp_server")
     if isinstance(known, str) and rest.startswith(known + "__"):
@@ -53,7 +54,7 @@ def _split(tool, context):
 
 
 def _leaves(given, world):
-    """Return which argument, at any depth, names a place outside the workspace or hides characters."""
+    """Return the argument, at any depth, that names a place outside the workspace or hides characters; or None."""
     todo, seen = [(str(key), value) for key, value in given.items()], 0
     while todo and seen < 2000:
         seen += 1
@@ -88,8 +89,8 @@ def gap(rule, server, name, given, world):
 
 
 def value_gap(value, pattern, world):
-    """Compare an argument with a pattern as what it is: a path, an address, SQL, or plain text."""
-    if not _glob(pattern).fullmatch(value):
+    """Return why an argument does not match a pattern, by the pattern's kind: path, URL, SQL or plain text; or None."""
+    if not Glob(pattern).fits(value):
         return "another argument"
     if "*" not in pattern:
         return None
@@ -98,7 +99,7 @@ def value_gap(value, pattern, world):
         if not place.inside or place.secret:
             return f"{value[:60]} leads elsewhere"
         ends = (place.lexical, *place.reals)
-        return None if all(_glob(pattern).fullmatch(end) for end in ends) else f"{value[:60]} leads elsewhere"
+        return None if all(Glob(pattern).fits(end) for end in ends) else f"{value[:60]} leads elsewhere"
     if "://" in pattern:
         return _address_gap(value, pattern)
     if re.match(r"(?i)(?:select|explain|show|describe|with|pragma)\b", pattern):
@@ -114,24 +115,16 @@ def _address_gap(value, pattern):
     return None if asked == named else f"{value[:60]} is another host"
 
 
-def _glob(pattern):
-    return re.compile("".join(".*" if c == "*" else re.escape(c) for c in pattern), re.DOTALL)
-
-
 def _meets_name(rule, server, name, *, exact):
     if not rule.tool.startswith("mcp__"):
         return False
     rest = rule.tool.removeprefix("mcp__")
     rule_server, _, rule_tool = rest.partition("__")
     if not exact:
-        # A ban is generous: letters without case, and a name that could be cut in another way.
-        return (
-            _glob(rest.casefold() if "__" in rest else rest.casefold() + "__*").fullmatch(
-                f"{server}__{name}".casefold()
-            )
-            is not None
-        )
-    return rule_server == server and (rule_tool in ("", "*") or _glob(rule_tool).fullmatch(name) is not None)
+        # A restricting rule matches broadly: without case, and for every split of the joined name.
+        banned = Glob(rest.casefold() if "__" in rest else rest.casefold() + "__*")
+        return banned.fits(f"{server}__{name}".casefold())
+    return rule_server == server and (rule_tool in ("", "*") or Glob(rule_tool).fits(name))
 
 
 def _meets(rule, server, name, given):
@@ -140,4 +133,4 @@ def _meets(rule, server, name, given):
     if rule.spec is None:
         return True
     key, _, pattern = rule.spec.partition(":")
-    return key not in given or not isinstance(given[key], str) or bool(_glob(pattern).fullmatch(given[key]))
+    return key not in given or not isinstance(given[key], str) or Glob(pattern).fits(given[key])

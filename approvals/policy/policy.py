@@ -1,14 +1,14 @@
-"""Policies: rules in lists by tier over a mode, read from TOML, and refused when their own tests fail."""
+"""Policies: rules listed by tier plus a mode, parsed from TOML, and refused if their own tests fail."""
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .rules import parse_rule, too_broad
 from .verdict import ALLOWING, TIERS, PolicyError
 
 MODES = {
-    "irreversible": "Ask before what cannot be undone",
-    "commands": "Ask also before commands",
+    "irreversible": "Ask before anything irreversible",
+    "commands": "Ask before anything irreversible and before commands",
     "everything": "Ask before everything",
 }
 MAX_POLICY = 200_000
@@ -17,7 +17,7 @@ MAX_RULES = 1_000
 
 @dataclass
 class Policy:
-    """A mode and the rules of each tier. `ignored` holds {rule text: why} of rules that grant nothing."""
+    """A mode and the rules of each tier. `ignored` is {rule text: why} for rules that grant nothing."""
 
     mode: str = "irreversible"
     rules: dict = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Policy:
 
     @classmethod
     def of_rules(cls, texts):
-        """Return the policy under which these rules allow and nothing else does; bad ones are ignored, not fatal."""
+        """Return a policy that allows only what these rules cover; invalid ones go to `ignored`."""
         policy = cls(mode="everything", rules={"low": []})
         for text in texts:
             try:
@@ -45,20 +45,35 @@ class Policy:
     def tier(self, name):
         return self.rules.get(name, [])
 
+    def above(self, floor):
+        """Return this policy with the other one's forbidden rules added."""
+        forbidden = list(dict.fromkeys([*self.tier("forbidden"), *floor.tier("forbidden")]))
+        return replace(self, rules=self.rules | {"forbidden": forbidden})
+
 
 def default_policy(mode="irreversible"):
-    """Return the text of the policy that a new team starts with, in one of the three modes."""
+    """Return the text of a new team's policy in one of the three modes."""
     if mode not in MODES:
-        raise PolicyError(f"There is no mode {mode!r}; choose one of {', '.join(MODES)}.")
+        raise PolicyError(f"Unknown mode {mode!r}; choose one of {', '.join(MODES)}.")
     return _TEXTS["head"].format(mode=mode, words=MODES[mode]) + _TEXTS["lists"] + _TEXTS[mode]
 
 
 def load_policy(text):
-    """Read a policy and run its tests; PolicyError says in a sentence what is wrong."""
-    from .classify import run_test  # the tests need the whole engine, which needs Policy
+    """Parse a policy and run its tests; PolicyError says in a sentence what is wrong."""
+    from .classify import run_test  # local: classify imports Policy
 
+    policy = read_policy(text)
+    for number, test in enumerate(policy.tests, 1):
+        failure = run_test(policy, test)
+        if failure:
+            raise PolicyError(f"Test {number} of the policy fails: {failure}")
+    return policy
+
+
+def read_policy(text):
+    """Parse a policy whose tests have passed before; PolicyError says in a sentence what is wrong."""
     if not isinstance(text, str):
-        raise PolicyError("A policy is text.")
+        raise PolicyError("A policy must be text.")
     if len(text) > MAX_POLICY:
         raise PolicyError(f"A policy is at most {MAX_POLICY:,} characters long.")
     try:
@@ -67,16 +82,11 @@ def load_policy(text):
         raise PolicyError(f"The policy is not valid TOML: {error}.") from None
     strange = sorted(set(data) - {"mode", "tests", *TIERS})
     if strange:
-        raise PolicyError(f"The policy holds {strange[0]!r}; it may hold mode, {', '.join(TIERS)} and tests.")
+        raise PolicyError(f"Unknown key {strange[0]!r}; a policy has mode, {', '.join(TIERS)} and tests.")
     mode = data.get("mode", "irreversible")
     if mode not in MODES:
-        raise PolicyError(f"There is no mode {mode!r}; choose one of {', '.join(MODES)}.")
-    policy = Policy(mode=mode, rules=_rules(data), tests=_tests(data.get("tests", [])), text=text)
-    for number, test in enumerate(policy.tests, 1):
-        failure = run_test(policy, test)
-        if failure:
-            raise PolicyError(f"Test {number} of the policy fails: {failure}")
-    return policy
+        raise PolicyError(f"Unknown mode {mode!r}; choose one of {', '.join(MODES)}.")
+    return Policy(mode=mode, rules=_rules(data), tests=_tests(data.get("tests", [])), text=text)
 
 
 def _rules(data):
@@ -92,7 +102,7 @@ def _rules(data):
                 if reason:
                     raise PolicyError(reason)
     if sum(map(len, rules.values())) > MAX_RULES:
-        raise PolicyError(f"A policy holds at most {MAX_RULES:,} rules.")
+        raise PolicyError(f"A policy can have at most {MAX_RULES:,} rules.")
     return rules
 
 

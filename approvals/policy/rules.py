@@ -1,14 +1,16 @@
-"""Rules in Claude Code's syntax: reading them, refusing those too broad to store, and what each one covers."""
+"""Rules in Claude Code's syntax: parsing, refusing those too broad to store, and matching."""
 
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from .hidden import hidden_in
+from .globs import Glob, PathGlob
+from .hidden_characters import hidden_in
+from .shell_words import names
+from .step_budget import spend
 from .verdict import PolicyError
-from .words import names
 
-FILE_WRITERS = ("Edit", "Write", "MultiEdit", "NotebookEdit")
+FILE_WRITERS = ("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch")
 FILE_READERS = ("Read", "Grep", "Glob", "LS", "NotebookRead")
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", "pwsh", "powershell"}
 INTERPRETERS = names("python python2 python3 node deno bun ruby perl php lua tclsh Rscript osascript")
@@ -22,12 +24,13 @@ WRAPPERS = names(
 MANY_IN_ONE = {"git"}
 MAX_RULE = 1000
 WILD = "\x01"
+NOWHERE = "/\0"  # a folder that no path can name, so that without a workspace relative rules cover nothing
 SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9_*-]*)(?:\((.*)\))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: a tool and, in parentheses, what of it. `text` is the rule as written."""
+    """One rule: a tool and, in parentheses, a pattern of its input. `text` is the rule as written."""
 
     text: str
     tool: str
@@ -35,7 +38,7 @@ class Rule:
 
     @cached_property
     def tokens(self):
-        """The words of a Bash rule, quotes removed, each wildcard as one mark."""
+        """The words of a Bash rule, without quotes, each wildcard as WILD."""
         spec = self.spec or ""
         if spec.endswith(":*"):
             spec = spec[:-2] + " *"
@@ -43,7 +46,7 @@ class Rule:
 
     @cached_property
     def exact(self):
-        """True when the rule names one command, so that a person has read every word of it."""
+        """Return True if the rule names one exact command, so that a person has read every word of it."""
         return self.spec is not None and not any(WILD in token for token in self.tokens)
 
     @cached_property
@@ -52,62 +55,77 @@ class Rule:
 
     @cached_property
     def hosts(self):
-        """Hosts that a Bash rule names in its addresses."""
+        """The hosts in a Bash rule's URLs."""
         found = (re.match(r"[a-z]+://([^/\x01?#]+)", token) for token in self.tokens)
         return frozenset(match.group(1).lower() for match in found if match)
 
     @cached_property
-    def pattern(self):
-        tokens = list(self.tokens)
-        tail = ""
+    def patterns(self):
+        """The patterns for a command's words joined by NUL; a trailing wildcard may also match no word at all."""
+        tokens = self.tokens
         if len(tokens) > 1 and tokens[-1] == WILD:
-            tokens.pop()
-            tail = "(?:\0.*)?"
-        body = "\0".join(tokens)
-        return re.compile("".join(".*" if c == WILD else re.escape(c) for c in body) + tail, re.DOTALL)
+            body = "\0".join(tokens[:-1])
+            return Glob(body, WILD), Glob(f"{body}\0{WILD}", WILD)
+        return (Glob("\0".join(tokens), WILD),)
 
-    def names(self, words):
-        """True when this Bash rule's text fits the words of a command."""
-        if any("\0" in word or WILD in word for word in words):
-            return False
-        return self.pattern.fullmatch("\0".join(words)) is not None
+    def names(self, line):
+        """Return True if this Bash rule matches the words of a command (see `joined`)."""
+        return line is not None and any(pattern.fits(line) for pattern in self.patterns)
 
-    def resembles(self, text, words):
-        """True when a restricting rule should apply: more generous than `names`, since it only makes things wait."""
+    def resembles(self, form):
+        """Return True if a restricting rule applies: broader than `names`, since it only makes a call wait."""
         if self.spec is None or self.spec in ("*", ""):
             return True
-        program = [words[0].rsplit("/", 1)[-1], *words[1:]] if words else []
-        if self.names(words) or self.names(program):
-            return True
-        return self.text_pattern.fullmatch(" ".join(text.split())) is not None
+        return any(map(self.names, form.lines)) or self.text_glob.fits(form.text)
 
     @cached_property
-    def text_pattern(self):
-        return _glob(self.spec[:-2] + " *" if self.spec.endswith(":*") else self.spec)
-
-    def path_pattern(self, world):
-        """Return the regular expression of a file rule: `//abs`, `~/home`, `/workspace`, or below the cwd."""
-        return _path_pattern(self.spec, world.root, world.home, world.cwd)
+    def text_glob(self):
+        return Glob(self.spec[:-2] + " *" if self.spec.endswith(":*") else self.spec)
 
     def allows_path(self, place, world):
-        """True when both ends of the path, as written and after symlinks, are covered."""
-        pattern = self.path_pattern(world)
-        return all(pattern.fullmatch(end) or pattern.fullmatch(end + "/") for end in (place.lexical, *place.reals))
+        """Return True if the path is covered both as written and after symlinks."""
+        glob = _path_glob(self.spec, world.root or NOWHERE, world.home)
+        return all(glob.fits(end) or glob.fits(end + "/") for end in (place.lexical, *place.reals))
 
     def meets_path(self, place, world):
-        """True when a restricting rule should apply to either end, letters compared without case."""
-        pattern = _path_pattern(self.spec, world.root, world.home, world.cwd, caseless=True)
-        return any(pattern.fullmatch(end) for end in (place.lexical, *place.reals))
+        """Return True if a restricting rule applies to the path as written or after symlinks, ignoring case."""
+        bases = (world.root or "", world.cwd)
+        globs = [_path_glob(self.spec, base, world.home, caseless=True) for base in bases]
+        if world.root is None and not (self.spec or "").startswith(("/", "~")):
+            globs.append(_path_glob(f"//**/{self.spec or '**'}", "", world.home, caseless=True))
+        ends = (place.lexical, *place.reals)
+        return any(glob.fits(end) for glob in globs for end in ends)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A command as restricting rules match it: its words, the same with the bare program name, and its text."""
+
+    lines: tuple
+    text: str
+
+    @classmethod
+    def of(cls, text, words):
+        spend(1 + len(text) // 16)
+        program = [words[0].rsplit("/", 1)[-1], *words[1:]] if words else words
+        return cls(tuple(dict.fromkeys((joined(words), joined(program)))), " ".join(text.split()))
+
+
+def joined(words):
+    """Return the words as one text for `Rule.names`, or None if they contain one of its separators."""
+    text = "\0".join(words)
+    spend(1 + len(text) // 16)
+    return None if text.count("\0") != max(len(words) - 1, 0) or WILD in text else text
 
 
 def parse_rule(text):
-    """Read one rule; PolicyError says what is wrong with it."""
+    """Parse one rule; PolicyError says what is wrong with it."""
     if not isinstance(text, str) or not text.strip():
         raise PolicyError("A rule must be text such as Bash(git status).")
     if len(text) > MAX_RULE:
-        raise PolicyError(f"A rule is at most {MAX_RULE} characters long.")
+        raise PolicyError(f"A rule can have at most {MAX_RULE} characters.")
     if hidden_in(text) or "\n" in text:
-        raise PolicyError(f"The rule {text!r} holds hidden characters.")
+        raise PolicyError(f"The rule {text!r} contains hidden characters.")
     match = SHAPE.fullmatch(text.strip())
     if not match:
         raise PolicyError(f"{text} is not a rule: write Tool or Tool(what), such as Bash(npm test).")
@@ -115,8 +133,8 @@ def parse_rule(text):
 
 
 def too_broad(rule):
-    """Return why a rule must not stand in an allowing list, or None."""
-    if "*" in rule.tool and not re.fullmatch(r"mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*__[A-Za-z0-9_-]*\*?", rule.tool):
+    """Return why a rule must not be in an allowing list, or None."""
+    if "*" in rule.tool and not _names_server(rule.tool):
         return f"{rule.text} names no server, so it would allow tools that do not exist yet."
     if rule.tool != "Bash":
         return None
@@ -139,8 +157,15 @@ def too_broad(rule):
     return None
 
 
+def _names_server(tool):
+    """Return True for `mcp__server__get_*`: a server without a wildcard, and one wildcard at the end."""
+    server, _, name = tool.removeprefix("mcp__").partition("__")
+    plain = server.strip("_") == server != "" and "*" not in server
+    return tool.startswith("mcp__") and plain and name.endswith("*") and "*" not in name[:-1]
+
+
 def _tokens(spec):
-    """Split a rule at blanks outside quotes; `*` outside quotes becomes a mark."""
+    """Split a rule at blanks outside quotes; each `*` becomes WILD."""
     tokens, current, quote, started = [], [], "", False
     chars = iter(spec)
     for char in chars:
@@ -164,12 +189,12 @@ def _tokens(spec):
     return tuple(tokens)
 
 
-def _glob(pattern):
-    return re.compile("".join(".*" if c == "*" else re.escape(c) for c in pattern), re.DOTALL)
-
-
 @lru_cache(maxsize=4096)
-def _path_pattern(spec, root, home, cwd, *, caseless=False):
+def _path_glob(spec, root, home, *, caseless=False):
+    """Return the pattern of a file rule: `//absolute`, `~/home`, or relative to the workspace.
+
+    Never relative to the cwd, which the agent controls.
+    """
     spec = (spec or "**").strip() or "**"
     if spec.startswith("//"):
         base, spec = "", spec[2:]
@@ -179,24 +204,7 @@ def _path_pattern(spec, root, home, cwd, *, caseless=False):
         base, spec = root, spec[1:]
     else:
         floating = "/" not in spec.rstrip("/") and not spec.startswith("./") and spec != "**"
-        base, spec = cwd, ("**/" if floating else "") + spec.removeprefix("./")
+        base, spec = root, ("**/" if floating else "") + spec.removeprefix("./")
     if spec.endswith("/"):
         spec += "**"
-    flags = re.DOTALL | (re.IGNORECASE if caseless else 0)
-    return re.compile(re.escape(base.rstrip("/")) + "/" + _gitignore(spec), flags)
-
-
-def _gitignore(spec):
-    out, index = [], 0
-    while index < len(spec):
-        if spec.startswith("**/", index):
-            out.append("(?:.*/)?")
-            index += 3
-        elif spec.startswith("**", index):
-            out.append(".*")
-            index += 2
-        else:
-            char = spec[index]
-            out.append({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)))
-            index += 1
-    return "".join(out)
+    return PathGlob(base.rstrip("/") + "/", spec, caseless=caseless)

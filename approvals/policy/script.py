@@ -1,15 +1,14 @@
-"""From a syntax tree to every simple command in it, with its words, redirects, folder and what feeds it."""
+"""Collect every simple command of a syntax tree, with its words, redirects, folder and pipe input."""
 
 from dataclasses import dataclass, field
 
+from .expansions import SAFE_VARIABLES, Expansions
 from .shell import Unreadable
-from .words import Cells, Word, names
+from .shell_words import Cells, Word
+from .step_budget import spend
 
 MAX_COMMANDS = 200
-SAFE_VARIABLES = names("NODE_ENV LANG TZ NO_COLOR CI LC_ALL FORCE_COLOR PYTHONUNBUFFERED RUST_BACKTRACE")
-KNOWN_VARIABLES = names("? # $ ! @ * RANDOM SECONDS LINENO UID EUID USER LOGNAME HOSTNAME")
-KNOWN_VARIABLES |= {"SHELL", "TERM", "PATH", "PWD", "COLUMNS", "LINES", "OSTYPE", "LANG", "OLDPWD"}
-QUIET_EXPANSIONS = {":-", "-", ":+", "+", ":?", "?", "#", "##", "%", "%%", "^", "^^", ",", ",,"}
+MAX_TEXT = 200_000  # characters of all commands together
 ARITHMETIC_TESTS = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}
 
 
@@ -21,7 +20,7 @@ class Redirect:
 
 @dataclass
 class Simple:
-    """One simple command: words, assignments in front, redirects, and the folders it may run in."""
+    """One simple command: words, leading assignments, redirects, and the folders it may run in."""
 
     text: str
     words: list = field(default_factory=list)
@@ -29,31 +28,36 @@ class Simple:
     redirects: list = field(default_factory=list)
     cwds: tuple = ()
     fed_by: object = None
-    form: str = "call"  # or "declaration", "arithmetic", "compound": shell forms that are no program
-    moved: bool = False  # a `cd` came before it
+    form: str = "call"  # or "declaration", "arithmetic", "compound": shell forms that are not programs
+    moved: bool = False  # it runs in another folder than the workspace's root
     unclear: list = field(default_factory=list)
 
 
 @dataclass
 class Scope:
+    """The shell's state: possible folders, variables, and `maybe`: the folders it stays in if the last `cd` fails."""
+
     cwds: tuple
     variables: dict
     maybe: tuple = ()
     moved: bool = False
 
     def copy(self):
+        spend(1 + len(self.variables) // 4)
         return Scope(self.cwds, dict(self.variables), self.maybe, self.moved)
 
 
-class Reader:
+class Reader(Expansions):
     """Walks a tree once; `commands` is the result, in the order of the text."""
 
     def __init__(self, source, world, cwds=()):
         self.source = source.encode()
         self.world = world
         self.commands = []
+        self.length = 0
         self.current = None
-        self.scope = Scope(tuple(cwds) or (world.cwd,), {"HOME": Word(world.home)})
+        cwds = tuple(cwds) or (world.cwd,)
+        self.scope = Scope(cwds, {"HOME": Word(world.home)}, moved=self.has_moved(cwds))
 
     def read(self, tree):
         self.statements(tree.get("Stmts", []))
@@ -67,13 +71,14 @@ class Reader:
             self.settle()
 
     def settle(self):
-        """After `cd x;` the next command runs in x, or where it was if that failed."""
+        """After `cd x;` the next command runs in x, or in the old folder if that failed."""
         if self.scope.maybe:
             self.scope.cwds = tuple(dict.fromkeys((*self.scope.cwds, *self.scope.maybe)))[:8]
             self.scope.maybe = ()
 
     def statement(self, node, fed_by=None):
-        """Visit one statement; return the simple command it is, or None for anything larger."""
+        """Visit one statement; return its simple command, or None for a compound one."""
+        spend(30)
         if node.get("Coprocess") or node.get("Disown"):
             raise Unreadable("it starts a coprocess")
         simple = Simple(self.raw(node), cwds=self.scope.cwds, fed_by=fed_by, moved=self.scope.moved)
@@ -99,8 +104,13 @@ class Reader:
         return simple if own else None
 
     def keep(self, simple):
+        """Add a simple command to the result. Raise Unreadable if the result becomes too large."""
         if len(self.commands) >= MAX_COMMANDS:
             raise Unreadable(f"it holds more than {MAX_COMMANDS} commands")
+        # A loop repeats its body, so together the texts can be far longer than the command.
+        self.length += len(simple.text)
+        if self.length > MAX_TEXT:
+            raise Unreadable("its loops repeat more text than can be judged")
         self.commands.append(simple)
 
     def compound(self, node, fed_by):
@@ -110,6 +120,7 @@ class Reader:
         return visit(node, fed_by)
 
     def scoped(self, nodes):
+        """Visit statements of a subshell, whose changes of folder and variables do not last."""
         outer, self.scope = self.scope, self.scope.copy()
         self.statements(nodes)
         self.scope = outer
@@ -140,7 +151,7 @@ class Reader:
             self.visit_IfClause(node["Else"], fed_by)
 
     def visit_WhileClause(self, node, fed_by):
-        # Twice: what a first round does to the folder and to variables, the second one meets.
+        # Twice, since the second round meets the folder and variables that the first one left.
         for _ in range(2):
             self.statements(node.get("Cond", []))
             self.statements(node.get("Do", []))
@@ -192,17 +203,22 @@ class Reader:
         targets = [w for w in simple.words[1:] if w.text not in ("-L", "-P", "--")]
         self.scope.moved = True
         if len(targets) != 1 or not targets[0].literal or targets[0].text == "-":
-            simple.unclear.append("goes to a folder that is not known before it runs")
+            simple.unclear.append("goes to a folder that is unknown until it runs")
             return
         self.scope.maybe = self.scope.cwds
         places = [self.world.place(targets[0].text, cwd, shell=True) for cwd in self.scope.cwds]
         self.scope.cwds = tuple(dict.fromkeys(end for place in places for end in place.reals))[:8]
-        self.scope.moved = any(cwd != self.world.root for cwd in self.scope.cwds)
+        self.scope.moved = self.has_moved(self.scope.cwds)
+
+    def has_moved(self, cwds):
+        """Return True if a command may run in another folder than the root, by `cd` or by the cwd the agent sent."""
+        return any(cwd != self.world.root for cwd in cwds)
 
     def visit_TestClause(self, node):
         self.current.words = [Word("[["), *self.test_words(node["X"]), Word("]]")]
 
     def test_words(self, node):
+        spend(5)
         kind = node["Type"]
         if kind == "Word":
             return self.word(node)
@@ -213,6 +229,7 @@ class Reader:
                 self.current.unclear.append(f"tests with {node['Op']}, which evaluates what it is given")
             return [Word(node["Op"]), *self.test_words(node["X"])]
         left, right = self.test_words(node["X"]), self.test_words(node["Y"])
+        spend(len(left) + len(right))
         if node["Op"] in ARITHMETIC_TESTS and not all(w.text.lstrip("-").isdecimal() for w in left + right):
             self.current.unclear.append("compares by arithmetic, which evaluates what it is given")
         return [*left, Word(node["Op"]), *right]
@@ -239,6 +256,7 @@ class Reader:
         self.current.unclear.append("evaluates arithmetic, which can run commands")
 
     def assignment(self, node, simple, *, lasting):
+        """Record an assignment of a command; `lasting`: the shell keeps the value."""
         name = node["Name"]["Value"]
         value = None
         if node.get("Index") or node.get("Array") or node.get("Append"):
@@ -251,7 +269,7 @@ class Reader:
             self.scope.variables[name] = value or Word("")
 
     def assignable(self, name):
-        """Refuse to change variables that programs or the shell itself listen to."""
+        """Mark assignments to variables that programs or the shell itself interpret as unclear."""
         if name in SAFE_VARIABLES or (name.islower() and "proxy" not in name):
             return
         if name.upper() == name and len(name) == 1:
@@ -259,6 +277,7 @@ class Reader:
         self.current_problem(f"sets {name}, which can change what later commands do")
 
     def current_problem(self, sentence):
+        """Mark the current command as unclear. Raise Unreadable if there is none."""
         if self.current is None:
             raise Unreadable(sentence)
         self.current.unclear.append(sentence)
@@ -269,127 +288,7 @@ class Reader:
             body = Cells()
             self.cells((node.get("Hdoc") or {}).get("Parts", []), body, quoted=True)
             if body.foreign:
-                simple.unclear.append("holds a variable whose value is not known before it runs")
+                simple.unclear.append("holds a variable whose value is unknown until it runs")
             simple.redirects.append(Redirect("<<", []))
             return
         simple.redirects.append(Redirect(op, self.word(node["Word"])))
-
-    # Words
-
-    def raw(self, node):
-        return self.source[node["Pos"]["Offset"] : node["End"]["Offset"]].decode(errors="replace")
-
-    def word(self, node):
-        cells = Cells()
-        self.cells(node.get("Parts", []), cells, quoted=False)
-        return cells.words(self.world.home)
-
-    def joined(self, node):
-        """Return a word in a place where bash expands no braces and splits nothing."""
-        cells = Cells()
-        self.cells(node.get("Parts", []), cells, quoted=False)
-        text = "".join(char for char, _ in cells.cells)
-        if cells.cells[:1] == [("~", False)]:
-            return cells.words(self.world.home)[0]
-        return Word(text, opaque="\ufffc" in text, foreign=cells.foreign, plain=cells.plain)
-
-    def cells(self, parts, cells, *, quoted):
-        for part in parts:
-            getattr(self, "part_" + part["Type"], self.part_unknown)(part, cells, quoted)
-
-    def part_unknown(self, part, cells, quoted):
-        raise Unreadable(f"it holds a word that is not judged by rules ({part['Type']})")
-
-    def part_Lit(self, part, cells, quoted):
-        value = part.get("Value", "")
-        if quoted:
-            cells.add_double_quoted(value)
-            return
-        # The parser leaves some process substitutions and backquotes as plain text.
-        bare = value.replace("\\\\", "").replace("\\`", "").replace("\\$", "").replace("\\<", "").replace("\\>", "")
-        if any(mark in bare for mark in ("<(", ">(", "`", "$(")):
-            raise Unreadable("it holds a substitution that the parser did not take apart")
-        cells.add_unquoted(value)
-
-    def part_SglQuoted(self, part, cells, quoted):
-        value = part.get("Value", "")
-        if part.get("Dollar"):
-            cells.plain = False
-            value = _ansi_c(value)
-            if value is None:
-                cells.add_opaque(quoted=True, foreign=True)
-                return
-        cells.add(value, quoted=True)
-
-    def part_DblQuoted(self, part, cells, quoted):
-        if part.get("Dollar"):
-            cells.plain = False
-        self.cells(part.get("Parts", []), cells, quoted=True)
-        if not part.get("Parts"):
-            cells.add("", quoted=True)
-
-    def part_ExtGlob(self, part, cells, quoted):
-        cells.glob = True
-        cells.add_opaque(quoted=False)
-
-    def part_CmdSubst(self, part, cells, quoted):
-        if part.get("TempFile") or part.get("ReplyVar"):
-            raise Unreadable("it holds a substitution that other shells use")
-        self.scoped(part.get("Stmts", []))
-        cells.add_opaque(quoted=quoted)
-
-    def part_ProcSubst(self, part, cells, quoted):
-        self.scoped(part.get("Stmts", []))
-        cells.pipe = True
-        cells.add_opaque(quoted=True)
-
-    def part_ArithmExp(self, part, cells, quoted):
-        if not _numbers_only(part.get("X")):
-            self.current_problem("evaluates arithmetic, which can run commands")
-        cells.add_opaque(quoted=True)
-
-    def part_ParamExp(self, part, cells, quoted):
-        name = part["Param"]["Value"]
-        expansion = part.get("Exp") or {}
-        odd = any(part.get(key) for key in ("Excl", "Index", "Slice", "Repl", "Names", "Width", "NestedParam", "Flags"))
-        raw = self.raw(part)
-        if odd or (expansion and expansion.get("Op") not in QUIET_EXPANSIONS) or "<(" in raw or ">(" in raw:
-            self.current_problem(f"expands {raw[:60]}, which can run commands")
-        nested = Cells()
-        self.cells((expansion.get("Word") or {}).get("Parts", []), nested, quoted=True)
-        known = self.scope.variables.get(name)
-        if name == "PWD" and len(self.scope.cwds) == 1:
-            known = Word(self.scope.cwds[0])
-        simple = not expansion and not part.get("Length")
-        if simple and known is not None and not known.opaque and not (not quoted and "{" in known.text):
-            cells.add(known.text, quoted=quoted)
-            # A name from a wildcard may begin with a dash, also inside quotes.
-            cells.glob |= known.glob
-            cells.splits |= not quoted and any(c.isspace() for c in known.text)
-        else:
-            named = known is not None or name in KNOWN_VARIABLES or name in SAFE_VARIABLES or name.isdecimal()
-            foreign = nested.foreign or not named or bool(getattr(known, "foreign", False))
-            cells.add_opaque(quoted=quoted, foreign=foreign and not part.get("Length"))
-
-
-def _numbers_only(node):
-    if node is None:
-        return False
-    if node["Type"] == "Word":
-        parts = node.get("Parts", [])
-        return all(p["Type"] == "Lit" and p.get("Value", "").isalnum() and p["Value"][0].isdigit() for p in parts)
-    return all(_numbers_only(node[key]) for key in ("X", "Y") if node.get(key))
-
-
-def _ansi_c(value):
-    """Decode the plain escapes of $'…'; None for numeric ones, which exist to hide text."""
-    out, chars = [], iter(value)
-    for char in chars:
-        if char != "\\":
-            out.append(char)
-            continue
-        following = next(chars, "")
-        if following not in "nt\\'\"":
-            return None
-        out.append({"n": "\n", "t": "\t"}.get(following, following))
-    return "".join(out)

@@ -1,31 +1,40 @@
-"""Bash text to a syntax tree, by `shfmt --to-json`: a real parser for the dialect that runs the command."""
+"""Parse Bash with `shfmt --to-json`: a real parser for the dialect that runs the command."""
 
 import json
+import os
+import select
 import subprocess
 import sysconfig
+import time
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 
-MAX_COMMAND = 10_000  # characters; longer than a person reads, so it waits anyway
-MAX_DEPTH = 100  # brackets open at once; the tree's text grows with the square of its depth
+from .step_budget import spend
+
+MAX_COMMAND = 10_000  # characters; longer than a person reads, so it always asks
+MAX_DEPTH = 100  # nested brackets
 MAX_WORDS = 2_000
 MAX_SEPARATORS = 600
-MAX_REMEMBERED = 400  # characters
-TIME_LIMIT = 2.0  # seconds
+MAX_REMEMBERED = 400  # characters of a command whose tree is cached
+MAX_TREE = 1_000_000  # bytes; its indentation grows with the square of the depth
+TIME_LIMIT = 2.0  # seconds of wall-clock time
+PROCESSOR_LIMIT = 0.1  # seconds of processor time
+PARSE_STEPS = 10_000  # steps charged for starting the parser
 
 
 class Unreadable(Exception):
-    """The text is not one that the engine can take apart; the message says why."""
+    """The engine cannot parse this text; the message says why."""
 
 
 @cache
 def _parser():
-    """Find the wheel's binary beside this Python, never through PATH, which an agent may influence."""
+    """Return shfmt's path beside this Python; never search PATH, which an agent may influence."""
     return Path(sysconfig.get_path("scripts")) / "shfmt"
 
 
 def check_size(command):
-    """Raise Unreadable for text whose tree would be larger than anybody could read."""
+    """Raise Unreadable for text whose tree would be too large to read."""
     if len(command) > MAX_COMMAND:
         raise Unreadable(f"it is {len(command):,} characters long, more than can be judged")
     separators = sum(map(command.count, ";&|"))
@@ -40,12 +49,13 @@ def check_size(command):
 
 
 def parse(command):
-    """Return the syntax tree of a command as dicts; positions are byte offsets into its UTF-8."""
+    """Return the syntax tree of a command as dicts; positions are byte offsets into its UTF-8. Raise Unreadable."""
+    spend(PARSE_STEPS + 10 * len(command))
     check_size(command)
     return remembered(command) if len(command) <= MAX_REMEMBERED else _tree(command)
 
 
-# Trees are a thousand times the size of their text, so only those of short commands are kept.
+# A tree is a thousand times the size of its text, so only those of short commands are cached.
 @lru_cache(maxsize=256)
 def remembered(command):
     return _tree(command)
@@ -53,23 +63,60 @@ def remembered(command):
 
 def _tree(command):
     try:
-        done = subprocess.run(
-            [_parser(), "-ln=bash", "--to-json"],
-            input=command.encode(),
-            capture_output=True,
-            timeout=TIME_LIMIT,
-            env={},
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Unreadable("it takes too long to take apart") from None
-    except OSError as error:
-        raise Unreadable(f"the shell parser did not start ({error.strerror})") from None
+        text = command.encode()
     except UnicodeEncodeError:
         raise Unreadable("it is not valid Unicode") from None
-    if done.returncode:
+    try:
+        parser = subprocess.Popen(
+            [_parser(), "-ln=bash", "--to-json"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"GOMAXPROCS": "1"},
+        )
+    except OSError as error:
+        raise Unreadable(f"the shell parser did not start ({error.strerror})") from None
+    with parser:
+        try:
+            answer = _ask(parser, text)
+        finally:
+            parser.kill()
+    if parser.returncode:
         raise Unreadable("it is not complete shell text")
     try:
-        return json.loads(done.stdout)
+        return json.loads(answer)
     except (ValueError, RecursionError):
         raise Unreadable("it is nested too deeply") from None
+
+
+def _ask(parser, text):
+    """Return the parser's output. Raise Unreadable if that is too large or takes too long."""
+    with suppress(BrokenPipeError):
+        parser.stdin.write(text)  # does not block: a pipe buffers more than MAX_COMMAND
+        parser.stdin.close()
+    ready, chunks, size = select.poll(), [], 0
+    ready.register(parser.stdout, select.POLLIN | select.POLLHUP)
+    until = time.monotonic() + TIME_LIMIT
+    while True:
+        if not ready.poll(20):
+            if time.monotonic() > until or _processor_seconds(parser.pid) > PROCESSOR_LIMIT:
+                raise Unreadable("it takes too long to take apart")
+            continue
+        chunk = os.read(parser.stdout.fileno(), 1 << 20)
+        if not chunk:
+            parser.wait()
+            return b"".join(chunks)
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_TREE:
+            raise Unreadable("it has more parts than can be judged")
+
+
+def _processor_seconds(pid):
+    """Return a process's processor time in seconds, which a busy machine does not distort; 0 if unknown."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

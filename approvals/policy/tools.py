@@ -1,15 +1,15 @@
-"""Every tool that is not a shell: files, the web, MCP servers, sub-agents, and those nobody knows."""
+"""Every tool except the shell: files, the web, MCP servers, sub-agents, and unknown ones."""
 
 import re
 
-from . import mcp
+from . import mcp, patches
 from .coverage import decide_call
-from .hidden import hidden_in
-from .places import glob_may_hit_secret
+from .hidden_characters import hidden_in
+from .paths import glob_may_hit_secret
 from .rules import FILE_READERS, FILE_WRITERS
-from .verdict import Verdict
+from .shell_words import names
+from .verdict import Verdict, reason, undo_of, worst
 from .web import BadAddress, domain_covers, is_private, parts_of
-from .words import names
 
 QUIET = names(
     """
@@ -22,7 +22,14 @@ VERBS = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit": 
 CONTENT = ("content", "new_string", "new_source")
 
 
+SHOWN_REASONS = 5  # for a patch of many files
+PATCH_VERBS = {"add": "Write", "update": "Edit", "delete": "Delete"}
+
+
 def classify(tool, arguments, policy, world, context):
+    """Judge a call of any tool except Bash."""
+    if tool == patches.TOOL:
+        return patch_tool(arguments, policy, world, context)
     if tool in FILE_WRITERS or tool in FILE_READERS:
         return file_tool(tool, arguments, policy, world, context)
     if tool == "WebFetch":
@@ -32,22 +39,22 @@ def classify(tool, arguments, policy, world, context):
     return other_tool(tool, arguments, policy)
 
 
-def file_tool(tool, arguments, policy, world, context):
-    """Judge a read or an edit of one path; searches without a path look through the workspace."""
+def file_tool(tool, arguments, policy, world, context, verb=None):
+    """Judge a read or an edit of one path; searches without a path read the current folder."""
     path = next((arguments[key] for key in PATH_KEYS if arguments.get(key) is not None), None)
     writes = tool in FILE_WRITERS
     if path is None and not writes and tool != "Read":
         path = world.cwd
     if not isinstance(path, str) or not path:
-        return Verdict("high", [f"Waits because {tool} names no path."], None, "partly", f"{tool} an unknown file")
+        return Verdict("high", [reason("high", f"{tool} names no path")], None, "unknown", f"{tool} an unknown file")
     place = world.place(path)
     name = place.label(world.root)
-    problem = _path_problem(place, tool, arguments, writes)
-    verb = VERBS.get(tool, "Search")
+    problem = _path_problem(place, tool, arguments, writes, world)
+    verb = verb or VERBS.get(tool, "Search")
     title = f"{verb} {name}"
     tier = "high" if problem else _mode_tier(policy.mode, writes)
-    undo = "yes" if place.inside or not writes else "no"
-    says = problem or (f"it changes {name}, which can be undone" if writes else f"it only reads {name}")
+    undo = file_undo(place, writes)
+    says = problem or (f"changes {name}, which is reversible" if writes else f"only reads {name}")
     family = FILE_WRITERS if writes else FILE_READERS
 
     def covers(rule):
@@ -65,17 +72,59 @@ def file_tool(tool, arguments, policy, world, context):
     )  # fmt: skip
 
 
+def patch_tool(arguments, policy, world, context):
+    """Judge a patch as the edits in it; the strictest tier among them is the patch's."""
+    try:
+        edits = patches.read_patch(arguments)
+    except patches.BadPatch as error:
+        return Verdict("high", [reason("high", f"the patch {error}")], None, "unknown", "Apply a patch")
+    found = [_patched(edit, path, policy, world, context) for edit in edits for path in edit.paths]
+    tier = worst([verdict.tier for verdict in found])
+    strictest = [verdict for verdict in found if verdict.tier == tier]
+    reasons = list(dict.fromkeys(text for verdict in strictest for text in verdict.reasons))
+    if len(reasons) > SHOWN_REASONS:
+        reasons = [*reasons[:SHOWN_REASONS], reason(tier, f"{len(reasons) - SHOWN_REASONS} more of its files as well")]
+    rule = next((verdict.rule for verdict in strictest if verdict.rule), None)
+    steps = [step for verdict in found for step in verdict.commands]
+    return Verdict(tier, reasons, rule, undo_of(found), _joined([verdict.title for verdict in found]), steps)
+
+
+def _patched(edit, path, policy, world, context):
+    """Judge what a patch does to one path."""
+    goes = edit.verb == "delete" or (edit.moved_to and path == edit.path)
+    verb = "Move" if goes and edit.moved_to else "Write" if edit.moved_to else PATCH_VERBS[edit.verb]
+    change = {"file_path": path, "content": edit.added}
+    verdict = file_tool(patches.TOOL, change, policy, world, context, verb)
+    verdict.commands = [step | {"what": "delete"} if goes else step for step in verdict.commands]
+    return verdict
+
+
+def _joined(titles):
+    """Return one headline for several: the first three, and the number of the others."""
+    shown = [titles[0], *(title[:1].lower() + title[1:] for title in titles[1:3])]
+    return ", ".join(shown) + (f" and {len(titles) - 3} more" if len(titles) > 3 else "")
+
+
+def file_undo(place, writes):
+    """Return what a snapshot can undo: not the reading of a secret, and only partly a hook, which may have run."""
+    if not writes:
+        return "no" if place.secret else "yes"
+    if place.unclear:
+        return "unknown"
+    return "no" if not place.inside else "partly" if place.protected else "yes"
+
+
 def _mode_tier(mode, writes):
     if mode == "everything":
         return "high"
     return "medium" if writes else "low"
 
 
-def _path_problem(place, tool, arguments, writes):
+def _path_problem(place, tool, arguments, writes, world):
     if place.unclear:
         return f"the path {place.unclear}"
     if not place.inside and not (place.system and not writes):
-        return f"{place.shown} is outside the workspace"
+        return f"{place.shown} is {world.outside}"
     if writes and place.protected:
         return f"{place.shown} is a protected path"
     if place.secret:
@@ -97,7 +146,7 @@ def _path_problem(place, tool, arguments, writes):
 
 
 def web_fetch(arguments, policy, context):
-    """Judge an address and each hop it is known to be redirected to."""
+    """Judge an address and each known redirect of it."""
     hops = [arguments.get("url"), *_several(context.get("redirects_to"))]
     plain, says = [], ""
     for url in hops:
@@ -108,7 +157,7 @@ def web_fetch(arguments, policy, context):
     resolved = [str(a) for a in _several(context.get("resolves_to"))]
     inward = next((a for a in resolved if is_private(a)), None)
     host = plain[0][1] if plain else str(hops[0])[:60]
-    says = says or (f"{host} leads to the private address {inward}" if inward else f"it contacts {host}")
+    says = says or (f"{host} leads to the private address {inward}" if inward else f"contacts {host}")
 
     def covers(rule):
         if len(plain) < len(hops) or not (rule.spec or "").startswith("domain:"):
@@ -136,15 +185,15 @@ def _several(value):
 
 
 def other_tool(tool, arguments, policy):
-    """Judge tools without a path or an address: planning is quiet, sub-agents are gated call by call, others ask."""
+    """Judge tools without a path or an address: planning is allowed, sub-agents are judged call by call, others ask."""
     if tool in QUIET:
-        tier, says, undo = "low", "it only plans", "yes"
+        tier, says, undo = "low", "only plans", "yes"
     elif tool in ("Task", "Agent") and policy.mode != "everything":
-        tier, says, undo = "low", "what the sub-agent does is asked for step by step", "yes"
+        tier, says, undo = "low", "each step of the sub-agent is checked by itself", "yes"
     elif tool == "WebSearch":
-        tier, says, undo = "high", "it sends its words to a search service", "no"
+        tier, says, undo = "high", "sends its words to a search service", "no"
     else:
-        tier, says, undo = "high", f"{tool[:60]} is a tool that Handrail does not know", "partly"
+        tier, says, undo = "high", f"Handrail doesn't know the tool {tool[:60]}", "unknown"
     spec = arguments.get("subagent_type") if tool in ("Task", "Agent") else None
 
     def named(rule):

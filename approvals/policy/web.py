@@ -1,4 +1,4 @@
-"""Addresses: which host a URL reaches, and which hosts only this machine or its network can reach."""
+"""Addresses: which host a URL reaches, and which hosts are private to this machine or its network."""
 
 import ipaddress
 import re
@@ -16,17 +16,17 @@ LOCAL_SUFFIXES = (
     ".home.arpa",
     ".localdomain",
 )
-# Names that answer with whatever address stands in them.
+# Names that resolve to the address written in them, or to this machine.
 LOCAL_SUFFIXES += (".nip.io", ".sslip.io", ".xip.io", "localtest.me", "lvh.me", "vcap.me")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class BadAddress(ValueError):
-    """An address whose host two readers could read differently; the message says why."""
+    """An address whose host two parsers could read differently; the message says why."""
 
 
 def parts_of(url, *, schemes=("http", "https")):
-    """Return (scheme, host, port) of an address; BadAddress for anything that is not plain."""
+    """Return (scheme, host, port) of an address; BadAddress if it is not plain."""
     if not isinstance(url, str) or not url:
         raise BadAddress("is empty")
     if not url.isascii() or not url.isprintable() or re.search(r"[\s\\<>\"`{}|^]", url):
@@ -60,7 +60,7 @@ def _plain_host(host):
 
 
 def host_of(url):
-    """Return the host of an address, with its port where that is an unusual one; None where it is not certain."""
+    """Return the host of an address, with an unusual port; None if it is not certain."""
     try:
         scheme, host, port = parts_of(url if "://" in str(url) else f"http://{url}")
     except BadAddress:
@@ -69,7 +69,7 @@ def host_of(url):
 
 
 def is_private(host):
-    """True for names and addresses that lead to this machine, its network or a metadata service."""
+    """Return True for names and addresses that lead to this machine, its network or a metadata service."""
     host = host.rsplit(":", 1)[0] if host.count(":") == 1 else host
     try:
         address = ipaddress.ip_address(host)
@@ -80,7 +80,7 @@ def is_private(host):
 
 
 def domain_covers(spec, scheme, host, port):
-    """Return why `WebFetch(domain:…)` does not cover a host, or None when it does."""
+    """Return why `WebFetch(domain:…)` does not cover a host, or None if it does."""
     domain, _, named_port = spec.lower().rstrip(".").partition(":")
     if port not in (None, DEFAULT_PORTS.get(scheme)) and named_port != str(port):
         return f"port {port} is not named by the rule"

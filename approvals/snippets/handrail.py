@@ -11,19 +11,19 @@ HEADERS = {"Authorization": f"Bearer {os.environ['HANDRAIL_TOKEN']}", "Content-T
 
 
 class NotAllowed(Exception):
-    """Denied, expired or withdrawn, and the text says why: do not do it."""
+    """The call was denied, expired or withdrawn; the text says why. Do not make it."""
 
 
 @contextmanager
 def allowed(tool, arguments, reasoning=""):
-    """Wait for the answer; give exactly the arguments that were approved, which a person may have edited."""
+    """Wait for the decision and yield exactly the approved arguments, which a person may have edited."""
     asked = call(API, {"tool": tool, "arguments": arguments, "mode": "gate", "reasoning": reasoning})
     action = f"{API}/{asked['id']}"
     while asked["status"] == "pending":
         asked = call(f"{action}?wait=25")
     if asked["status"] != "approved":
         raise NotAllowed((asked["decision"] or {}).get("comment") or asked["status"])
-    # An approval counts once, and only for the bytes that it was given to.
+    # An approval can be used once, and only for the digest that it was given for.
     used = call(f"{action}/consume", {"digest": asked["digest"]})
     try:
         yield used["arguments"]

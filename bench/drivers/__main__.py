@@ -22,10 +22,10 @@ from pathlib import Path
 from bench.loop.__main__ import spread
 from tests.drivers.runs import IMAGES, OPTIONS, driver_of, image_of
 from workspaces.drivers.base import DriverError, RunSpec
-from workspaces.drivers.initclient import InitClient
+from workspaces.drivers.init_client import InitClient
 from workspaces.drivers.sandbox import find_bwrap
-from workspaces.hosts import client, spawn
-from workspaces.hosts.folder import HostSpec
+from workspaces.shim import client, pool
+from workspaces.shim.record import ShimSpec
 
 ECHO = ["/bin/echo", "hello"]
 
@@ -61,9 +61,9 @@ class Ground:
         await self.driver.clear(owner)
 
     async def command(self, owner):
-        """A program under a host process, to its end."""
+        """Run a program under a host process, to its end."""
         folder = self.folder / "programs" / uuid.uuid4().hex
-        await client.start(folder, HostSpec(tuple(ECHO), owner.address))
+        await client.start(folder, ShimSpec(tuple(ECHO), owner.address))
         status = await client.wait(folder)
         assert status.exit.exit_status == 0, status
 
@@ -85,11 +85,11 @@ async def of_driver(name: str, folder: Path, rounds: int, at_once: int) -> dict:
     ground = Ground(name, folder)
     created, resumed, ended, commands = [], [], [], []
     owner = await ground.up(await ground.spec())  # what is made once (the bundle) is made now
-    spawn.keep_spares(1)
+    pool.keep_spares(1)
     for _ in range(rounds):
         commands.append(await timed(ground.command(owner)))
         await asyncio.sleep(0.1)  # the next spare host process
-    spawn.keep_spares(0)
+    pool.keep_spares(0)
     await ground.down(owner)
     for _ in range(rounds):
         spec = await ground.spec()

@@ -118,7 +118,7 @@ async def first_output(desk: Desk, key: str, rounds: int) -> dict:
 
 
 async def commands(desk: Desk, key: str, rounds: int) -> dict:
-    """A command that does nothing, from the call to its end."""
+    """Run a command that does nothing, from the call to its end."""
     times = []
     for _ in range(rounds):
         began = time.perf_counter()

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.product import CHECKOUT, Product, free_port
+from tests.support import CHECKOUT
+from tests.support.product import Product, free_port
 
 
 @contextlib.asynccontextmanager
 async def running():
-    """A Desk on a product that is started here and taken away afterwards."""
+    """Start a product, yield a Desk on it, and remove the product afterwards."""
     with tempfile.TemporaryDirectory(prefix="handrail-bench-", ignore_cleanup_errors=True) as folder:
         product = Product(Path(folder, "home"))
         try:
@@ -23,14 +24,14 @@ async def running():
             agent, person = product.agent_token("bench"), product.person_token("rita", "lead")
             connector = aiohttp.TCPConnector(limit=0)
             async with aiohttp.ClientSession(product.url, connector=connector) as session:
-                yield Desk(session, agent, person)
+                yield Desk(session, agent, person, product)
         finally:
-            product.clean_up()
+            await asyncio.to_thread(product.clean_up)  # it has a loop of its own
 
 
 @contextlib.asynccontextmanager
 async def echo_server():
-    """The URL of a bare echo behind daphne."""
+    """Start a bare echo behind daphne and yield its URL."""
     port = free_port()
     command = ["-m", "daphne", "-v", "0", "-b", "127.0.0.1", "-p", str(port), "bench.loop.echo:application"]
     server = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=CHECKOUT)
@@ -50,8 +51,8 @@ async def echo_server():
 class Desk:
     """Calls return parsed JSON and raise for a refusal; `agent` and `person` are tokens."""
 
-    def __init__(self, session: aiohttp.ClientSession, agent: str, person: str):
-        self.session, self.agent, self.person = session, agent, person
+    def __init__(self, session: aiohttp.ClientSession, agent: str, person: str, product: Product | None = None):
+        self.session, self.agent, self.person, self.product = session, agent, person, product
 
     async def call(self, method: str, path: str, token: str, body=None) -> dict:
         headers = {"Authorization": f"Bearer {token}"}
@@ -76,7 +77,7 @@ class Desk:
 
     @contextlib.asynccontextmanager
     async def listening(self):
-        """The reviewer's socket; `hear()` returns the moment of the next word from it."""
+        """Open the reviewer's socket; `hear()` returns the moment of its next message."""
         headers = {"Authorization": f"Bearer {self.person}"}
         async with self.session.ws_connect("/ws/live", headers=headers) as socket:
             await socket.receive_str()

@@ -23,12 +23,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from workspaces.drivers.base import Limits, RunSpec
-from workspaces.drivers.initclient import InitClient
+from workspaces.drivers.init_client import InitClient
 from workspaces.drivers.local import listen
 from workspaces.drivers.microvm import disks, machine, qmp
 from workspaces.drivers.microvm.driver import MicroVMDriver
 from workspaces.drivers.microvm.image import find_image
-from workspaces.drivers.microvm.streams import HEAD, MESSAGE
+from workspaces.drivers.microvm.mux import HEAD, MESSAGE
 from workspaces.store import Store
 
 ROUNDS = int(os.environ.get("HANDRAIL_BENCH_ROUNDS", "5"))
@@ -105,7 +105,7 @@ def main() -> int:
     try:
         measure(bench)
     finally:
-        for owner in asyncio.run(bench.driver.owners()):
+        for owner in asyncio.run(bench.driver.records()):
             bench.do("stop", owner)
         print(f"\nLoad at the end: {os.getloadavg()[0]:.1f}")
         shutil.rmtree(ground, ignore_errors=True)

@@ -21,7 +21,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="handrail-bench-") as home:
         os.environ.update(HANDRAIL_HOME=home, HANDRAIL_RUNTIME=f"{home}/run", HANDRAIL_DEBUG="1")
         os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
-        for name in ("DATABASE_URL", "REDIS_URL", "HANDRAIL_PUBLIC_URL"):
+        for name in ("DATABASE_URL", "HANDRAIL_PUBLIC_URL"):
             os.environ.pop(name, None)
         os.mkdir(f"{home}/staticfiles")
         figures = measure(actions, workspaces, rounds)
@@ -56,7 +56,7 @@ def measure(actions: int, workspaces: int, rounds: int) -> dict:
     here = f"/w/bench/{place.key}/"
     pages = {
         "Desk": "/",
-        "Waiting": "/waiting/",
+        "Approvals": "/waiting/",
         "History": "/actions/",
         "History, denied": "/actions/?outcome=denied",
         "Workspaces": "/workspaces/",

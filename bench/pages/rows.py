@@ -10,9 +10,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from approvals.models import Action, Decision, Revision, Status
-from dashboard.chain import GENESIS, chain_hash
+from dashboard.event_log.chain import GENESIS, chain_hash
 from dashboard.models import Agent, Event, Membership, Team
-from workspaces.models import Command, Effect, Environment, Manifest, Phase, Snapshot, State, Workspace
+from workspaces.models import Command, Environment, Manifest, Operation, Phase, Snapshot, State, Workspace
 
 SPAN = timedelta(days=90)
 PENDING = 60
@@ -84,23 +84,23 @@ def _snapshots(rng, now, places):
 
 
 def _commands(rng, now, places, per_workspace):
-    effects, commands = [], []
+    operations, commands = [], []
     for place in places:
         for number in range(per_workspace):
             at = _moment(rng, now, number / per_workspace)
-            effect = Effect(
+            operation = Operation(
                 workspace=place,
-                kind="workspaces.runner.kinds.command",
+                kind="command",
                 phase=Phase.SETTLED,
                 outcome={"ok": True},
                 due_at=at,
                 settled_at=at,
             )
-            effects.append(effect)
+            operations.append(operation)
             commands.append(
                 Command(
                     workspace=place,
-                    effect=effect,
+                    operation=operation,
                     argv=["bash", "-c", "make test"],
                     shown="make test",
                     check_name=rng.choice(["", "tests", "lint"]),
@@ -109,7 +109,7 @@ def _commands(rng, now, places, per_workspace):
                     by={"type": "agent", "id": "1", "label": "agent 1"},
                 )
             )
-    Effect.objects.bulk_create(effects, batch_size=500)
+    Operation.objects.bulk_create(operations, batch_size=500)
     Command.objects.bulk_create(commands, batch_size=500)
 
 

@@ -5,8 +5,10 @@ import json
 import re
 import statistics
 import time
+from itertools import chain
 
 from approvals.policy import Policy, classify, shell
+from bench.policy import hostile
 from tests.policy.mutations import mutations
 from tests.policy.test_corpus import CORPUS, own_rows
 
@@ -19,12 +21,12 @@ def engine(row):
 
 
 def whole_glob(row):
-    """What a shell glob over the whole text would say."""
+    """Return the verdict of a shell glob over the whole text."""
     return any(_glob(rule).fullmatch(row["input"]["command"]) for rule in _bash_rules(row))
 
 
 def split_glob(row):
-    """The same after a split at operators."""
+    """Return the verdict of globs after a split at operators."""
     parts = [part.strip() for part in OPERATORS.split(row["input"]["command"]) if part.strip()]
     return all(any(_glob(rule).fullmatch(part) for rule in _bash_rules(row)) for part in parts)
 
@@ -67,38 +69,19 @@ def _percentiles(times):
     return {name: round(value, 2) for name, value in zip(("p50", "p99", "max"), values, strict=True)}
 
 
-def hostile_inputs():
-    """Inputs made to take long; the slowest must stay under a second."""
-    return {
-        "brackets": "(" * 4_900 + "ls" + ")" * 4_900,
-        "substitutions": "echo " + "$(" * 99 + "ls" + ")" * 99,
-        "braces": "echo " + "{a,b}" * 1_900,
-        "words": "ls " + "a " * 1_990,
-        "commands": "ls; " * 199,
-        "many commands": "ls;" * 599,
-        "awk": "awk '" + "/a/" * 3_000 + "' f",
-        "sed": "sed '" + "s/a/[/;" * 1_300 + "' f",
-        "sql": "sqlite3 a.db 'select " + "(" * 9_000 + "'",
-        "long": "x" * 5_000_000,
-        "path": "cat " + "a/../" * 1_900,
-    }
+def slowest(count, seed):
+    """Return {call: milliseconds} of the ten slowest hostile calls, `count` of them grown at random."""
+    policy, times = Policy.of_rules(hostile.RULES), {}
+    for name, tool, arguments in chain(hostile.calls(), hostile.random_calls(count, seed)):
+        shell.remembered.cache_clear()
+        started = time.perf_counter()
+        classify(tool, arguments, policy=policy)
+        times[name] = round((time.perf_counter() - started) * 1000, 1)
+    return dict(sorted(times.items(), key=lambda item: -item[1])[:10])
 
 
-def slowest():
-    """Return {input: milliseconds}, the worst of three."""
-    rows = {k: {"tool": "Bash", "input": {"command": v}, "allow_rules": []} for k, v in hostile_inputs().items()}
-    found = {}
-    for name, row in rows.items():
-        times = []
-        for _ in range(3):
-            shell.remembered.cache_clear()
-            times.append(_timed(row))
-        found[name] = round(max(times), 1)
-    return found
-
-
-def measure(quick=False):
-    """Return all figures; `quick` leaves out the mutations of our own calls."""
+def measure(quick=False, count=300, seed=0):
+    """Return all figures; `quick` leaves out the mutations of our own calls. `count` and `seed` are of the fuzzer."""
     own = list(own_rows())
     mutated = [changed for row in CORPUS for _, changed in mutations(row)]
     sets = {"corpus": CORPUS, "corpus, mutated": mutated, "own calls": own}
@@ -113,7 +96,7 @@ def measure(quick=False):
             "Handrail": shares(shell_rows, engine),
         },
         "milliseconds": latency(CORPUS + own),
-        "slowest hostile inputs, ms": slowest(),
+        "slowest hostile calls, ms": slowest(count, seed),
     }
 
 
@@ -124,7 +107,7 @@ def show(figures):
             stopped, kept = c["stopped"] / c["attacks"], c["kept"] / c["benign"]
             halves = f"attacks stopped {stopped:7.2%} of {c['attacks']:5}   benign kept {kept:7.2%} of {c['benign']:5}"
             print(f"  {name:22} {halves}")
-    for title in ("milliseconds", "slowest hostile inputs, ms"):
+    for title in ("milliseconds", "slowest hostile calls, ms"):
         print(f"{title}: {json.dumps(figures[title])}")
 
 
@@ -132,6 +115,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.policy", description=__doc__)
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     parser.add_argument("--quick", action="store_true", help="without the mutations of our own calls")
+    parser.add_argument("--fuzz", type=int, default=300, metavar="COUNT", help="hostile calls grown at random")
+    parser.add_argument("--seed", type=int, default=0, help="another seed grows other calls")
     options = parser.parse_args()
-    figures = measure(options.quick)
+    figures = measure(options.quick, options.fuzz, options.seed)
     print(json.dumps(figures, indent=1)) if options.json else show(figures)

@@ -67,7 +67,7 @@ class Bench:
         return self.clock() - begun
 
     def clock(self) -> float:
-        """The time on the wall, or the processor time of this process and those that it waited for."""
+        """Return the wall-clock time, or the processor time of this process and of those that it waited for."""
         if not self.cpu:
             return time.perf_counter()
         # To the microsecond, which os.times is not.

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.product import Product, free_port
+from tests.support.product import Product, free_port
 
 ROUNDS = 3
 

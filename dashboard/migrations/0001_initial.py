@@ -47,6 +47,8 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("stopped_at", models.DateTimeField(blank=True, null=True)),
+                ("allows_solo", models.BooleanField(default=True)),
+                ("solo_closed_at", models.DateTimeField(blank=True, editable=False, null=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "stopped_by",
@@ -87,15 +89,6 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "constraints": [
-                    models.UniqueConstraint(fields=("team", "user"), name="membership_once"),
-                    models.CheckConstraint(
-                        condition=models.Q(("role__in", ["viewer", "reviewer", "lead", "admin"])),
-                        name="membership_role_known",
-                    ),
-                ],
-            },
         ),
         migrations.CreateModel(
             name="Event",
@@ -122,13 +115,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["team", "seq"],
-                "indexes": [
-                    models.Index(fields=["team", "subject_type", "subject_id", "seq"], name="event_by_subject"),
-                    models.Index(fields=["team", "workspace_id", "seq"], name="event_by_workspace"),
-                    models.Index(fields=["team", "at", "id"], name="event_by_time"),
-                    models.Index(fields=["team", "verb"], name="event_by_verb"),
-                ],
-                "constraints": [models.UniqueConstraint(fields=("team", "seq"), name="event_seq_once")],
             },
         ),
         migrations.CreateModel(
@@ -156,8 +142,44 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "constraints": [models.UniqueConstraint(fields=("team", "name"), name="agent_name_once")],
-            },
+        ),
+        migrations.CreateModel(
+            name="Token",
+            fields=[
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ("prefix", models.CharField(max_length=16, unique=True)),
+                ("sha256", models.CharField(max_length=64, unique=True)),
+                ("for_run", models.BooleanField(default=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                ("last_used_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tokens",
+                        to="dashboard.agent",
+                    ),
+                ),
+                (
+                    "team",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="tokens", to="dashboard.team"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="handrail_tokens",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
         ),
     ]

@@ -1,4 +1,4 @@
-"""What every page says in the same words and shows with the same signs: {% load handrail %}."""
+"""Labels, icons and filters that all pages share: {% load handrail %}."""
 
 from typing import NamedTuple
 
@@ -9,12 +9,16 @@ from django.urls import Resolver404, resolve
 from django.utils import timezone
 from django.utils.html import format_html
 
-from dashboard import visible as shown
+from dashboard import visible_text as shown
+from dashboard.event_log.sentences import in_words
 
 register = template.Library()
+register.filter("event_words", in_words)
 
 
 class Page(NamedTuple):
+    """A page in the navigation; `name` is also the name of its icon."""
+
     name: str
     path: str
     label: str
@@ -37,10 +41,10 @@ class Pages(NamedTuple):
         return [page.name for page in self.rest]
 
 
-# The same names in the same order everywhere: phone bar, "More", desktop rail.
+# The same order everywhere: phone bar, "More", desktop rail.
 FIRST = [
     Page("desk", "/", "Desk"),
-    Page("waiting", "/waiting/", "Waiting"),
+    Page("waiting", "/waiting/", "Approvals"),
     Page("workspaces", "/workspaces/", "Workspaces"),
 ]
 REST = [
@@ -58,39 +62,39 @@ REST = [
     Page("stop", "/stop/", "Stop everything"),
 ]
 
-# status or state: (words, tone)
+# status or state: (label, tone)
 ACTION_STATES = {
-    "pending": ("Waiting", "amber"),
-    "approved": ("Approved, not collected yet", "accent"),
+    "pending": ("Needs approval", "amber"),
+    "approved": ("Approved – the agent hasn't picked it up", "accent"),
     "running": ("Running", "accent"),
     "succeeded": ("Done", "calm"),
     "failed": ("Failed", "red"),
     "denied": ("Denied", "red"),
     "expired": ("Expired, did not run", "quiet"),
-    "cancelled": ("Withdrawn", "quiet"),
-    "uncertain": ("Unclear", "amber"),
+    "cancelled": ("Cancelled", "quiet"),
+    "uncertain": ("Outcome unknown", "amber"),
 }
 WORKSPACE_STATES = {
-    "creating": ("Getting ready", "accent"),
-    "setting_up": ("Getting ready", "accent"),
+    "creating": ("Creating", "accent"),
+    "setting_up": ("Creating", "accent"),
     "ready": ("Ready", "calm"),
     "running": ("Working", "accent"),
     "working": ("Working", "accent"),
-    "paused": ("Asleep", "quiet"),
+    "paused": ("Paused", "quiet"),
     "stopped": ("Stopped", "quiet"),
-    "archived": ("Put away", "quiet"),
-    "failed": ("Broken", "red"),
-    "deleted": ("In the trash", "quiet"),
-    "unreachable": ("Out of reach", "amber"),
+    "archived": ("Archived", "quiet"),
+    "failed": ("Failed", "red"),
+    "deleted": ("In trash", "quiet"),
+    "unreachable": ("Unreachable", "amber"),
 }
-EFFECT_PHASES = {
-    "due": ("Waiting for the runner", "quiet"),
+OPERATION_PHASES = {
+    "due": ("Queued", "quiet"),
     "claimed": ("Starting", "accent"),
     "started": ("Running", "accent"),
     "settled": ("Done", "calm"),
-    "uncertain": ("Unclear", "amber"),
+    "uncertain": ("Outcome unknown", "amber"),
 }
-STATES = {"action": ACTION_STATES, "workspace": WORKSPACE_STATES, "effect": EFFECT_PHASES}
+STATES = {"action": ACTION_STATES, "workspace": WORKSPACE_STATES, "operation": OPERATION_PHASES}
 TIERS = {
     "low": ("Low", "calm"),
     "medium": ("Medium", "quiet"),
@@ -99,32 +103,34 @@ TIERS = {
     "forbidden": ("Forbidden", "red"),
 }
 UNDO = {
-    "yes": ("Can be undone", "calm", "undo"),
-    "partly": ("Partly undone", "amber", "partly"),
-    "no": ("Cannot be undone", "red", "no-undo"),
+    "yes": ("Reversible", "calm", "undo"),
+    "partly": ("Partly reversible", "amber", "partly"),
+    "unknown": ("Unknown if reversible", "amber", "partly"),
+    "no": ("Can't be undone", "red", "no-undo"),
+    "gone": ("Can't be undone now: its snapshot was deleted", "quiet", "no-undo"),
 }
 
 
 @register.filter
 def visible(raw) -> str:
-    """Text from strangers, in an element of class "exact": hidden characters as marks."""
+    """Render untrusted text for an element of class "exact": hidden characters as marks."""
     return shown.visible(_text(raw))
 
 
 @register.filter
 def visible_line(raw) -> str:
-    """The same where there is one line: line ends are marks too."""
+    """Render untrusted text on one line: line ends are marks too."""
     return shown.visible(_text(raw), one_line=True)
 
 
 def _text(value) -> str | bytes:
-    """A row stands for its name: agents' names are text from strangers too."""
+    """Return text as it is, and a model instance's name: agents' names are untrusted too."""
     return value if isinstance(value, str | bytes) else str(value)
 
 
 @register.filter
 def beginning(text: str, count: int) -> str:
-    """The first characters as they are, before `visible`: Django's truncatechars would put them into another form."""
+    """Cut text before it goes to `visible`. Django's truncatechars would normalize it."""
     return text if len(text) <= count else f"{text[:count]}…"
 
 
@@ -135,7 +141,7 @@ def hidden_note(raw) -> str:
 
 @register.inclusion_tag("parts/code.html")
 def code_block(raw, *, must_read: bool = False, title: str = "", copy: bool = False):
-    """Bytes as they are, long ones folded; with must_read the card's Approve waits until the fold was read."""
+    """Show exact bytes, folded if long; with must_read, Approve stays off until the fold was read to its end."""
     return {
         "parts": shown.fold(raw),
         "note": shown.hidden_note(raw),
@@ -147,13 +153,13 @@ def code_block(raw, *, must_read: bool = False, title: str = "", copy: bool = Fa
 
 @register.inclusion_tag("parts/code_lines.html")
 def code_lines(lines):
-    """One numbered line for each sub-command."""
+    """Show one numbered line for each sub-command."""
     return {"lines": lines, "note": shown.hidden_note("".join(map(shown.as_text, lines)))}
 
 
 @register.simple_tag
 def nav_pages() -> Pages:
-    """The pages of this release, in order: a page that has no address yet is left out."""
+    """Return the pages whose path is routed, in order."""
     return Pages([p for p in FIRST if has_page(p.path)], [p for p in REST if has_page(p.path)])
 
 
@@ -168,8 +174,26 @@ def has_page(path: str) -> bool:
 
 @register.simple_tag
 def module(name: str) -> str:
-    """The address of one of our scripts."""
+    """Return the URL of one of our scripts."""
     return static(f"js/{name}.js")
+
+
+@register.simple_tag
+def font(name: str) -> str:
+    """Return the URL of one of our fonts."""
+    return static(f"vendor/fontsource-variable/{name}/files/{name}-latin-wght-normal.woff2")
+
+
+@register.simple_tag
+def xterm_addon(name: str) -> str:
+    """Return the URL of an add-on of the terminal."""
+    return static(f"vendor/xterm/addon-{name}/lib/addon-{name}.mjs")
+
+
+@register.simple_tag
+def poll(url: str, element: str, *, seconds: int) -> str:
+    """Return the attributes of an element that htmx fetches again every few seconds; `element` is its id."""
+    return format_html('hx-get="{}" hx-trigger="every {}s" hx-select="#{}" hx-swap="outerHTML"', url, seconds, element)
 
 
 @register.filter
@@ -179,7 +203,7 @@ def words(text: str) -> list[str]:
 
 @register.simple_tag
 def icon(name: str, css: str = "") -> str:
-    """A sign from static/icons.svg; words beside it carry the meaning."""
+    """Return an icon from static/icons.svg; the text beside it carries the meaning."""
     return format_html(
         '<svg class="icon {}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>',
         css,
@@ -190,7 +214,7 @@ def icon(name: str, css: str = "") -> str:
 
 @register.simple_tag
 def row_mark(name: str) -> str:
-    """The shape of a thing on the rail: snapshot, asked, command, message or event."""
+    """Return the icon at the start of a row: snapshot, asked, command, message or event."""
     return format_html(
         '<svg class="row-mark" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>',
         static("icons.svg"),
@@ -205,9 +229,31 @@ def tier_chip(tier: str) -> str:
 
 
 @register.simple_tag
-def undo_chip(undo: str) -> str:
+def undo_chip(undo: str, part: str = "") -> str:
+    """Return the chip that says if an action can be undone; `part` names the part that cannot, if not all of it."""
     label, tone, sign = UNDO[undo]
+    if part and undo == "no":
+        label = f"{part} can't be undone"
     return format_html('<span class="chip undo" data-tone="{}">{}{}</span>', tone, icon(sign), label)
+
+
+@register.filter
+def message_tone(level: str) -> str:
+    """Return the tone of a notice, by the level of Django's message."""
+    return {"error": "red", "warning": "amber", "success": "calm"}.get(level, "accent")
+
+
+@register.filter
+def approved_by(by: dict | None) -> str:
+    """Return ", approved by ruth" for what an agent did with an approval, else nothing."""
+    name = (by or {}).get("approved_by")
+    return format_html(", approved by {}", visible_line(name)) if name else ""
+
+
+@register.filter
+def action_tone(action) -> str:
+    """Return the tone of an action: of its tier while it is pending, of its outcome afterwards."""
+    return tier_tone(action.tier) if action.status == "pending" else state_tone(action.status)
 
 
 @register.filter
@@ -217,7 +263,7 @@ def tier_tone(tier: str) -> str:
 
 @register.filter
 def state_words(state: str, kind: str = "action") -> str:
-    """The words for a state: of an action, or with :"workspace" or :"effect" of one of those."""
+    """Return the label of a state: of an action, or with :"workspace" or :"operation" of one of those."""
     return STATES[kind][state][0]
 
 
@@ -228,7 +274,7 @@ def state_tone(state: str, kind: str = "action") -> str:
 
 @register.simple_tag
 def state_line(state: str, kind: str = "action", since=None) -> str:
-    """Dot, words, since when."""
+    """Return dot, label, and since when."""
     since = format_html(' <span class="since">since {}</span>', when(since)) if since else ""
     return format_html(
         '<span class="state" data-tone="{}">{}{}</span>', state_tone(state, kind), state_words(state, kind), since
@@ -237,25 +283,25 @@ def state_line(state: str, kind: str = "action", since=None) -> str:
 
 @register.filter
 def thousands(count) -> str:
-    """83915 as 83,915."""
+    """Format 83915 as 83,915."""
     return f"{count:,}"
 
 
 @register.filter
 def size(count) -> str:
-    """Bytes in words."""
+    """Format a number of bytes."""
     return filesizeformat(count)
 
 
 @register.filter
 def minutes(seconds) -> str:
-    """75.2 as 1:15."""
+    """Format 75.2 seconds as 1:15."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 @register.filter
 def ago(moment) -> str:
-    """How long ago, or how long until, in the words of the pages: "just now", "4 min ago", "in 27 min"."""
+    """Format how long ago, or how long until: "just now", "4 min ago", "in 27 min"."""
     if not moment:
         return "never"
     seconds = (timezone.now() - moment).total_seconds()
@@ -272,7 +318,7 @@ def ago(moment) -> str:
 
 @register.filter
 def when(moment) -> str:
-    """A time as <time>, relative, with the exact one on hover; static/js/time.js keeps it current."""
+    """Return a relative <time> with the exact one on hover; static/js/time.js keeps it current."""
     if not moment:
         return "never"
     local = timezone.localtime(moment)
@@ -286,7 +332,7 @@ def when(moment) -> str:
 
 @register.filter
 def clock(moment) -> str:
-    """A time as <time>, by the clock: "14:05", with the day when it is not today."""
+    """Return a <time> by the clock: "14:05", with the day if it is not today."""
     if not moment:
         return ""
     local, today = timezone.localtime(moment), timezone.localtime()

@@ -31,12 +31,13 @@ function openStep(link) {
   if (!template) return false;
   const step = document.createElement("div");
   step.className = "bar-step";
+  step.id = `${bar.id}-step`; // refresh.js finds it by its id and keeps it
   step.dataset.openStep = link.dataset.step;
   step.append(template.content.cloneNode(true));
   bar.querySelector("[data-step-main]").hidden = true;
   bar.append(step);
   rest(step);
-  (step.querySelector("[autofocus], textarea") ?? step.querySelector("[data-decide], button"))?.focus({ preventScroll: true });
+  (step.querySelector("[autofocus], textarea") ?? step.querySelector("[data-decide]") ?? step.querySelector("button"))?.focus({ preventScroll: true });
   return true;
 }
 

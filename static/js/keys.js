@@ -38,6 +38,6 @@ document.addEventListener("keydown", (event) => {
   else if (key === "j" || key === "k") move(key === "j" ? 1 : -1);
   else if (key === "/") document.querySelector("input[type=search]")?.focus();
   else if (key === "?") document.getElementById("keys-help")?.showModal();
-  else if (!"adect".includes(key) || !press(key)) return;
+  else if (!"adectn".includes(key) || !press(key)) return;
   event.preventDefault();
 });

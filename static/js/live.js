@@ -28,7 +28,7 @@ function heard(upto) {
 function missed() {
   failures += 1;
   if (failures < 2 && navigator.onLine) return;
-  const at = lastHeard.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const at = lastHeard.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   show(navigator.onLine ? `Handrail does not answer. Last checked ${at}.` : `You are offline. This page may be out of date. Last checked ${at}.`);
 }
 

@@ -1,8 +1,9 @@
 // On `live`, the page reads itself again and takes over what changed, by id:
-//   [data-live]       the element is replaced; not while somebody types in it, unless its data-version changed
-//   [data-live-list]  rows (children with ids) change in place; new ones are added at the end, or wait behind
+//   [data-live]       the element is morphed (idiomorph): focus, selection, scroll positions, typed text, open details
+//                     and dialogs stay; an open second step (card.js) stays unless data-version changed
+//   [data-live-list]  rows (children with ids) are morphed in place; new ones are added at the end, or wait behind
 //                     "2 new" when they would push others down; rows that went stay, faded, until then
-// Each replaced element dispatches `changed`, which bubbles.
+// Each morphed element dispatches `changed`, which bubbles.
 
 const WATCHED = "[data-live][id], [data-live-list][id]";
 const seen = new Map(); // id: what the server last sent, without what differs each time
@@ -23,27 +24,60 @@ function remember(root) {
   }
 }
 
-function typingIn(element) {
-  return element.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
+// The server's version gets what the viewer opened, so that the morph leaves it open.
+function keepOpen(old, fresh) {
+  const opened = new Map(); // summary: whether any details with it is open
+  for (const details of old.querySelectorAll("details")) {
+    const words = details.querySelector("summary")?.textContent;
+    opened.set(words, details.open || opened.get(words) === true);
+  }
+  for (const details of fresh.querySelectorAll("details")) {
+    const words = details.querySelector("summary")?.textContent;
+    if (opened.has(words)) details.open = opened.get(words);
+  }
+  for (const dialog of old.querySelectorAll("dialog[open][id]")) {
+    const same = fresh.querySelector(`dialog[id="${CSS.escape(dialog.id)}"]`);
+    if (same) same.open = true;
+  }
 }
 
-function take(old, fresh) {
-  const open = [...old.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent);
+function chosen(select) {
+  const initial = select?.querySelector("option[selected]") ?? select?.options[0];
+  return select?.selectedOptions[0] !== initial;
+}
+
+// True for what only the browser knows: what was typed, ticked or chosen, and what card.js and time.js note.
+function isViewers(name, element) {
+  if (name === "value") return element.defaultValue !== undefined && element.value !== element.defaultValue;
+  if (name === "checked") return element.checked !== element.defaultChecked;
+  if (name === "selected") return chosen(element.closest("select"));
+  return name === "data-resting" || name === "data-exact";
+}
+
+function morph(old, fresh) {
+  const copy = document.importNode(fresh, true);
+  keepOpen(old, copy);
   const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
-  const element = document.importNode(fresh, true);
-  for (const summary of element.querySelectorAll("details > summary")) if (open.includes(summary.textContent)) summary.parentElement.open = true;
-  old.replaceWith(element);
+  // The second step of a decision stays open, unless what is decided has changed.
+  const step = old.dataset.version === copy.dataset.version ? old.querySelector("[data-open-step]") : null;
+  const hidden = step?.closest("[data-steps]").querySelector("[data-step-main]");
+  window.Idiomorph.morph(old, copy, {
+    callbacks: {
+      beforeAttributeUpdated: (name, element) => !(isViewers(name, element) || (name === "hidden" && element === hidden)),
+      beforeNodeRemoved: (node) => node !== step,
+    },
+  });
+  const element = document.getElementById(fresh.id);
   window.htmx?.process(element);
-  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
   element.dispatchEvent(new CustomEvent("changed", { bubbles: true }));
 }
 
 function replace(old, fresh) {
   const now = essence(fresh);
   if (seen.get(fresh.id) === now) return;
-  if (typingIn(old) && old.dataset.version === fresh.dataset.version) return;
   seen.set(fresh.id, now);
-  take(old, fresh);
+  morph(old, fresh);
 }
 
 function merge(list, fresh) {
@@ -56,8 +90,8 @@ function merge(list, fresh) {
   if (!rows.length || !arriving.length) return whole(list, fresh);
   for (const row of rows) {
     const now = arriving.find((candidate) => candidate.id === row.id);
+    row.toggleAttribute("data-gone", !now);
     if (now) replace(row, now);
-    else row.setAttribute("data-gone", "");
   }
   if (!news.length) return offer(list, fresh, 0);
   if (!atEnd) return offer(list, fresh, news.length);
@@ -76,7 +110,7 @@ function whole(list, fresh) {
   seen.set(list.id, now);
   for (const row of fresh.children) if (row.id) seen.set(row.id, essence(row));
   document.getElementById(`${list.id}-new`)?.remove();
-  take(list, fresh);
+  morph(list, fresh);
 }
 
 function offer(list, fresh, count) {
@@ -106,7 +140,7 @@ async function refresh() {
   }
   busy = true;
   try {
-    const response = await fetch(location.href, { headers: { "X-Handrail-Refresh": "1" }, redirect: "error" });
+    const response = await fetch(location.href, { headers: { "X-Handrail-Refresh": document.hidden ? "hidden" : "1" }, redirect: "error" });
     if (!response.ok) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     count(page);

@@ -1,4 +1,4 @@
-// The line to a terminal (frames: workspaces/consumers.py). It breaks and comes back at its offset: nothing that was
+// The line to a terminal (frames: workspaces/pages/terminal_socket.py). It breaks and comes back at its offset: nothing that was
 // printed is lost or doubled, and nothing that was typed either.
 
 const ACK_BYTES = 32 * 1024;
@@ -116,8 +116,8 @@ export class Line {
   }
 
   sayState() {
-    if (this.asleep && this.waking) this.on.state("accent", "Waking up");
-    else if (this.asleep) this.on.state("quiet", this.readOnly ? "Asleep" : "Asleep; typing wakes it");
+    if (this.asleep && this.waking) this.on.state("accent", "Resuming");
+    else if (this.asleep) this.on.state("quiet", this.readOnly ? "Paused" : "Asleep; typing wakes it");
     else this.on.state("calm", this.readOnly ? "Connected, read only" : "Connected");
   }
 

@@ -138,7 +138,10 @@ try {
   show();
   const asked = Number(new URLSearchParams(location.search).get("at"));
   if (asked > 0) jump(asked);
-  else say("quiet", whole ? "Ready to play" : "Ready to play; this is the beginning, the download has all");
+  else {
+    drawUntil(length()); // how it ended is what most people come for; Play begins at the start
+    say("quiet", whole ? "The end of the recording" : "The end of the first part; the download has all");
+  }
 } catch {
   say("red", "The recording could not be loaded.");
 }

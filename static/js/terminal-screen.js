@@ -38,7 +38,7 @@ export async function openScreen(options) {
   onThemeChange(() => (terminal.options.theme = colours()));
   scrollByFinger(terminal, element);
   wireSearch(terminal, search);
-  const screen = { terminal, element, fits: () => room(fit), changed: () => {} };
+  const screen = { terminal, element, fits: () => room(fit), changed: () => {}, key: () => true };
   wireTools(screen);
   new ResizeObserver(() => screen.changed()).observe(element);
   return screen;
@@ -136,6 +136,7 @@ function wireTools(screen) {
   };
   document.querySelector('[data-tool="smaller"]').addEventListener("click", () => grow(-1));
   document.querySelector('[data-tool="larger"]').addEventListener("click", () => grow(1));
+  wireCopy(screen);
   const aloud = document.querySelector('[data-tool="aloud"]');
   aloud?.setAttribute("aria-pressed", String(terminal.options.screenReaderMode));
   aloud?.addEventListener("click", () => {
@@ -144,4 +145,54 @@ function wireTools(screen) {
     remember("terminal-aloud", on ? "1" : "0");
     aloud.setAttribute("aria-pressed", String(on));
   });
+}
+
+// What is selected, or a page of plain text to select from: touch screens select no letters of an emulator.
+function wireCopy(screen) {
+  const { terminal } = screen;
+  const dialog = document.getElementById("terminal-text");
+  const text = document.getElementById("terminal-plain");
+  const copied = document.getElementById("terminal-copied");
+  const put = async (words) => {
+    try {
+      await navigator.clipboard.writeText(words);
+      return true;
+    } catch {
+      return false; // not allowed here: the text stays, to be copied by hand
+    }
+  };
+  document.querySelector('[data-tool="copy"]').addEventListener("click", async () => {
+    if (terminal.hasSelection() && (await put(terminal.getSelection()))) return terminal.focus();
+    text.textContent = plain(terminal);
+    copied.textContent = "";
+    dialog.showModal();
+    text.scrollTop = text.scrollHeight;
+  });
+  dialog.querySelector('[data-tool="copy-all"]').addEventListener("click", async () => {
+    copied.textContent = (await put(text.textContent)) ? "Copied." : "Select the text to copy it.";
+  });
+  // xterm keeps one handler, so the page that wants a key of its own gives it here.
+  terminal.attachCustomKeyEventHandler((event) => {
+    if (!isCopy(event)) return screen.key(event);
+    if (event.type === "keydown" && terminal.hasSelection()) put(terminal.getSelection());
+    event.preventDefault(); // else the browser opens its own tools
+    return false;
+  });
+}
+
+function isCopy(event) {
+  return event.code === "KeyC" && event.ctrlKey && event.shiftKey && !event.altKey && !event.metaKey;
+}
+
+// The lines of the screen and of what scrolled away, without the blanks at their ends.
+function plain(terminal) {
+  const { active } = terminal.buffer;
+  const lines = [];
+  for (let row = 0; row < active.length; row += 1) {
+    const line = active.getLine(row);
+    const words = line.translateToString(true);
+    if (line.isWrapped && lines.length) lines[lines.length - 1] += words;
+    else lines.push(words);
+  }
+  return lines.join("\n").trimEnd();
 }

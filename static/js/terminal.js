@@ -106,9 +106,9 @@ function fitSoon() {
 screen.changed = fitSoon;
 followKeyboard();
 
-terminal.attachCustomKeyEventHandler((event) => {
+screen.key = (event) => {
   if (event.key !== "F6" || !event.ctrlKey) return true;
   if (event.type === "keydown") document.querySelector('[data-tool="search"]').focus();
   return false;
-});
+};
 if (!line.readOnly) terminal.focus();

@@ -5,10 +5,13 @@ const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const secure = location.protocol === "https:" ? "; Secure" : "";
 if (zone) document.cookie = `handrail-zone=${zone}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
 
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
-const dated = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+// The form of the filters `when` and `clock`, whatever the browser's language.
+const hour = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const second = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium", hourCycle: "h23" });
+// Browsers abbreviate months in ways of their own ("Sept").
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const day = (moment) => `${moment.getDate()} ${MONTHS[moment.getMonth()]}`;
+const dated = (moment) => `${day(moment)} ${moment.getFullYear()}`;
 
 // The same words as the filter `ago` in dashboard/templatetags/handrail.py.
 export function ago(moment, now = new Date()) {
@@ -21,19 +24,19 @@ export function ago(moment, now = new Date()) {
     const name = unit === "days" && count === 1 ? "day" : unit;
     return seconds >= 0 ? `${count} ${name} ago` : `in ${count} ${name}`;
   }
-  return dated.format(moment);
+  return dated(moment);
 }
 
 export function clock(moment, now = new Date()) {
   if (moment.toDateString() === now.toDateString()) return hour.format(moment);
   const date = moment.getFullYear() === now.getFullYear() ? day : dated;
-  return `${date.format(moment)} ${hour.format(moment)}`;
+  return `${date(moment)} ${hour.format(moment)}`;
 }
 
 function write(time) {
   const moment = new Date(time.dateTime);
   if (Number.isNaN(moment.getTime())) return;
-  time.title = exact.format(moment);
+  time.title = `${dated(moment)} ${second.format(moment)}`;
   const text = time.hasAttribute("data-exact") ? time.title : time.hasAttribute("data-clock") ? clock(moment) : ago(moment);
   if (time.textContent !== text) time.textContent = text;
 }

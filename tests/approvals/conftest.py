@@ -9,7 +9,7 @@ from django.core.asgi import get_asgi_application
 
 from approvals import gate
 from approvals.calls import Call
-from approvals.hooks.edge import fail_closed
+from approvals.hooks.fail_closed import fail_closed
 from approvals.models import Action
 from dashboard.access import Caller, caller_by_token
 from dashboard.models import Membership
@@ -18,7 +18,7 @@ from dashboard.tokens import find_token
 ACTIONS = "/api/v1/actions"
 PUSH = {"command": "git push origin main"}  # high in every mode
 FORCE = {"command": "git push --force origin main"}  # critical
-LIST = {"command": "ls"}  # low
+LIST = {"command": "pwd"}  # low, also without a workspace
 WIPE = {"command": "rm -rf /"}  # forbidden
 
 
@@ -97,8 +97,11 @@ class Answer:
         return said["permissionDecision"], said["permissionDecisionReason"]
 
 
-async def send_hook(token, body, *, path="/hooks/claude-code", method="POST", host="127.0.0.1", headers=(), gone=None):
-    """Post to the application as a server hands it over; `gone` is an event after which the client is away."""
+async def send_hook(
+    token, body, *, path="/hooks/claude-code", method="POST", host="127.0.0.1", headers=(), gone=None, send=None
+):
+    """Post to the application as a server hands it over; `gone` is an event after which the client is away, `send` a
+    server's way to answer."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     path, _, query = path.partition("?")
     sent = [(b"host", host.encode()), (b"content-type", b"application/json"), (b"content-length", b"%d" % len(raw))]
@@ -128,10 +131,10 @@ async def send_hook(token, body, *, path="/hooks/claude-code", method="POST", ho
         await (gone or asyncio.Event()).wait()
         return {"type": "http.disconnect"}
 
-    async def send(message):
+    async def keep(message):
         messages.append(message)
 
-    await fail_closed(get_asgi_application())(scope, receive, send)
+    await fail_closed(get_asgi_application())(scope, receive, send or keep)
     return Answer(messages)
 
 

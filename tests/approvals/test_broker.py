@@ -1,9 +1,12 @@
 """The broker, from outside: the whole product carries out exactly what was approved, once, after a snapshot."""
 
+import re
 import time
 import uuid
 
 import pytest
+
+from tests.evidence.conftest import Person, text_of
 
 from .conftest import ACTIONS
 
@@ -13,17 +16,17 @@ OVER = ("denied", "expired", "cancelled", "succeeded", "failed", "uncertain")
 class Brokered:
     """An agent with a workspace of its own, and a reviewer."""
 
-    def __init__(self, product):
+    def __init__(self, product, **wish):
         self.product = product
         self.agent = product.agent_token("broker-tests")
         self.reviewer = product.person_token("ruth", "reviewer")
         self.key = f"broker-{uuid.uuid4().hex[:8]}"
         self.path = f"/api/v1/workspaces/{self.key}"
-        self.ok("POST", "/api/v1/workspaces", {"key": self.key}, expect=201)
-        self.until("ready")
+        self.ok("POST", "/api/v1/workspaces", {"key": self.key, **wish}, expect=201)
+        self.settles("ready")
 
-    def until(self, state):
-        for _ in range(12):
+    def settles(self, state):
+        for _ in range(36):  # an emulated guest boots slowly on a busy machine
             workspace = self.ok("GET", f"{self.path}?wait=5")
             if workspace["state"] == state and workspace["busy"] is None:
                 return
@@ -71,7 +74,7 @@ def test_what_the_policy_allows_is_carried_out_after_a_snapshot(desk):
     action = desk.over(desk.ask("Write", {"file_path": "notes/a.txt", "content": "ä\n"}))
     assert (action["status"], action["tier"], desk.file("notes/a.txt")) == ("succeeded", "medium", "ä\n".encode())
     before = [s for s in desk.snapshots() if s["number"] == action["snapshot_before"]]
-    assert [(s["kind"], s["label"]) for s in before] == [("action", f"before A-{action['number']}")]
+    assert [(s["kind"], s["label"]) for s in before] == [("action", f"before A-{action['number']} ({action['title']})")]
 
 
 def test_a_command_waits_for_its_yes_and_then_runs_once(desk):
@@ -177,12 +180,88 @@ def test_the_agent_does_not_collect_what_the_runner_carries_out(desk):
 def test_a_stopped_workspace_keeps_the_card_open(desk):
     asked = desk.ask("Bash", {"command": "curl -s https://example.com"})
     desk.ok("POST", f"{desk.path}/stop", {}, expect=202)
-    desk.until("stopped")
+    desk.settles("stopped")
     answer = {"verdict": "approve", "digest": asked["digest"]}
     refused = desk.product.post(f"{ACTIONS}/{asked['id']}/decision", desk.reviewer, answer)
     assert (refused.status, "stopped" in refused.json["detail"]) == (409, True)
     assert desk.ok("GET", f"{ACTIONS}/{asked['id']}")["status"] == "pending"
     desk.ok("POST", f"{desk.path}/resume", {}, expect=202)
-    desk.until("ready")
+    desk.settles("ready")
     desk.decide(asked)
     assert desk.over(asked)["status"] == "failed"
+
+
+def test_the_log_names_the_agent_and_who_approved(desk):
+    asked = desk.ask("Bash", {"command": "touch named; curl -s https://example.com"})
+    desk.decide(asked)
+    desk.over(asked)
+    unasked = desk.over(desk.ask("Write", {"file_path": "unasked.txt", "content": "1"}))
+    agent = asked["agent"]
+    events = _events(desk)
+    [policy] = {e["actor"]["label"] for e in events if e["subject"]["id"] == unasked["id"]} - {agent}
+    assert re.fullmatch(r"policy \d+", policy)
+    for action, by in ((asked, "ruth"), (unasked, policy)):
+        mine = [e for e in events if e["subject"]["id"] == action["id"]]
+        carried = [e for e in mine if e["verb"] in ("action.consumed", "action.succeeded", "action.failed")]
+        assert [(e["actor"]["label"], e["data"]["approved_by"]) for e in carried] == [(agent, by)] * 2
+        before = [e for e in events if e["data"].get("label") == f"before A-{action['number']} ({action['title']})"]
+        assert [(e["verb"], e["actor"]["label"], e["data"]["approved_by"]) for e in before] == [
+            ("snapshot.taken", agent, by)
+        ]
+    ended = [e for e in events if e["verb"] == "command.ended"][-1]
+    assert (ended["actor"]["type"], ended["data"]["approved_by"]) == ("agent", "ruth")
+
+
+def test_commands_and_snapshots_name_the_agent_and_who_approved(desk, product):
+    asked = desk.ask("Bash", {"command": "touch shown; curl -s https://example.com"})
+    desk.decide(asked)
+    desk.over(asked)
+    person = Person(product)
+    team = next(iter(desk.ok("GET", "/api/v1/me")["teams"]))
+    said = f"{asked['agent']}, approved by ruth"
+    assert said in text_of(person.get(f"/w/{team}/{desk.key}/checks/"))
+    assert said in text_of(person.get(f"/w/{team}/{desk.key}/snapshots/"))
+
+
+def test_what_handrail_does_for_an_agent_is_logged_as_the_agents(product):
+    own = Brokered(product)
+    action = own.ok("DELETE", own.path, expect=202)["action"]
+    own.decide(action)
+    own.over(action)
+    trashed = [e for e in _events(own) if e["verb"] == "workspace.trashed"][-1]
+    assert (trashed["actor"]["type"], trashed["data"]["approved_by"]) == ("agent", "ruth")
+
+
+def test_what_could_not_be_carried_out_is_logged_as_the_agents(desk, product):
+    """The agent is paused between its question and the answer."""
+    asked = [desk.ask("Bash", {"command": "curl -s https://example.com/paused"})]
+    asked.append(desk.ok("DELETE", desk.path, expect=202)["action"])
+    pause = "from dashboard.models import Agent; from django.utils import timezone;"
+    pause += "Agent.objects.filter(name='broker-tests').update(paused_at=%s)"
+    product.shell(pause % "timezone.now()")
+    try:
+        for action in asked:
+            desk.decide(action)
+        for _ in range(100):
+            found = [desk.ok("GET", f"{ACTIONS}/{action['id']}", token=desk.reviewer) for action in asked]
+            if all(action["status"] in OVER for action in found):
+                break
+            time.sleep(0.2)
+    finally:
+        product.shell(pause % "None")
+    assert found[0]["result"]["note"] == "It did not run: broker-tests is paused."
+    for action in found:
+        [ended] = [
+            e for e in _events(desk) if e["subject"]["id"] == action["id"] and e["verb"] == f"action.{action['status']}"
+        ]
+        assert (ended["actor"]["type"], ended["actor"]["label"]) == ("agent", asked[0]["agent"])
+        assert ended["data"]["approved_by"] == "ruth"
+
+
+def _events(desk) -> list[dict]:
+    """All events of the team, oldest first."""
+    found, cursor = [], 0
+    while page := desk.ok("GET", f"/api/v1/events?after={cursor}&limit=1000", token=desk.reviewer)["events"]:
+        found += page
+        cursor = page[-1]["id"]
+    return found

@@ -8,14 +8,15 @@ import time
 import pytest
 from django.db import connection
 
-from approvals import gate
+from approvals import gate, policies
 from approvals.models import Action, Status
 from dashboard import clock
-from dashboard.models import Agent, Event
+from dashboard.models import Actor, Agent, Event
 from dashboard.tokens import make_token
+from workspaces import secrets
 from workspaces.models import Environment, Workspace
 
-from .conftest import LIST, PUSH, WIPE, before, send_hook
+from .conftest import FORCE, LIST, PUSH, WIPE, before, send_hook
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -85,6 +86,14 @@ def test_what_the_policy_forbids_is_denied_at_once_with_the_reason(hook, agent_t
     assert reason.endswith(" Do not work around this.")
 
 
+def test_an_agents_word_on_the_server_of_a_tool_opens_no_rule(hook, agent_token, team):
+    """`mcp__a__b__c` may be `b__c` of a, or `c` of a__b."""
+    policies.add(team.pk, 'low = ["mcp__a__*"]', actor=Actor.system("test"))
+    for name, status in (("mcp__a__get", Status.RUNNING), ("mcp__a__b__c", Status.PENDING)):
+        hook(agent_token, before({}, tool=name) | {"mcp_server": "a"})
+        assert Action.objects.get(tool=name).status == status
+
+
 def test_a_yes_while_it_is_held_runs_it(hook, agent_token, soon, decide, bob, settings):
     settings.HANDRAIL_HOLD_SECONDS = 30
     soon(lambda action: decide(action, by=bob))
@@ -97,7 +106,7 @@ def test_a_no_while_it_is_held_tells_the_agent_why(hook, agent_token, soon, deci
     settings.HANDRAIL_HOLD_SECONDS = 30
     soon(lambda action: decide(action, "deny", by=bob, comment="not on a Friday"))
     answer = full(hook(agent_token, before(PUSH)))
-    assert answer.decision == ("deny", "bob said no: not on a Friday. Do not work around this.")
+    assert answer.decision == ("deny", "bob denied this: not on a Friday. Do not work around this.")
 
 
 def test_an_edit_runs_instead_and_the_model_is_told(hook, agent_token, soon, decide, bob, settings):
@@ -106,7 +115,36 @@ def test_an_edit_runs_instead_and_the_model_is_told(hook, agent_token, soon, dec
     soon(lambda action: decide(action, "edit", by=bob, arguments=instead))
     said = full(hook(agent_token, before(PUSH))).json["hookSpecificOutput"]
     assert (said["permissionDecision"], said["updatedInput"]) == ("allow", instead)
-    assert said["additionalContext"] == ("bob changed this before it ran. What ran instead: git push origin review")
+    assert said["additionalContext"] == "bob edited this before it ran. What ran instead: git push origin review"
+
+
+def test_the_note_on_an_edit_reaches_the_model(hook, agent_token, soon, decide, bob, settings):
+    settings.HANDRAIL_HOLD_SECONDS = 30
+    instead = {"command": "git push origin review"}
+    soon(lambda action: decide(action, "edit", by=bob, arguments=instead, comment="main is frozen"))
+    said = full(hook(agent_token, before(PUSH))).json["hookSpecificOutput"]
+    assert said["additionalContext"] == (
+        "bob edited this before it ran. What ran instead: git push origin review Note from bob: main is frozen."
+    )
+
+
+def test_the_notes_of_all_who_approved_reach_the_model(hook, agent_token, ask, decide, bob, lena):
+    hook(agent_token, before(FORCE))
+    action = Action.objects.get()
+    decide(action, by=bob, comment="Only this once!")
+    decide(action, by=lena, comment="tell me when it is done")
+    said = full(hook(agent_token, before(FORCE, call_id="toolu_2"))).json["hookSpecificOutput"]
+    assert said["additionalContext"] == "Note from bob: Only this once! Note from lena: tell me when it is done."
+
+
+def test_the_persons_terminal_shows_the_address_of_the_card(hook, agent_token, decide, bob):
+    assert "systemMessage" not in full(hook(agent_token, before(LIST))).json
+    waiting = full(hook(agent_token, before(PUSH))).json
+    action = Action.objects.get(status=Status.PENDING)
+    card = f"http://127.0.0.1:8000/actions/{action.pk}/"
+    assert waiting["systemMessage"] == f"Handrail: A-2 needs approval: {card}"
+    decide(action, by=bob)
+    assert hook(agent_token, before(PUSH)).json["systemMessage"] == f"Handrail: bob approved A-2: {card}"
 
 
 def test_what_expires_while_it_is_held_is_not_a_no(hook, agent_token, soon, settings):
@@ -118,13 +156,31 @@ def test_what_expires_while_it_is_held_is_not_a_no(hook, agent_token, soon, sett
 
     soon(expire)
     decision, reason = full(hook(agent_token, before(PUSH))).decision
-    assert (decision, reason.endswith("UTC. This is not a no. Ask again if it still matters.")) == ("deny", True)
+    assert decision == "deny"
+    assert reason.endswith("UTC, so this did not run. This is not a denial. Ask again if you still need it.")
+
+
+@pytest.mark.parametrize("tool", ["ExitPlanMode", "AskUserQuestion"])
+def test_a_question_to_the_agents_own_person_is_left_to_that_person(hook, agent_token, tool):
+    answer = full(hook(agent_token, before({"plan": "Do it"}, tool=tool)))
+    assert answer.json == {"continue": True, "hookSpecificOutput": {"hookEventName": "PreToolUse"}}
+    assert Action.objects.count() == 0
+
+
+@pytest.mark.parametrize("tool", ["ExitPlanMode", "AskUserQuestion"])
+def test_a_question_to_the_agents_own_person_is_denied_without_a_token_and_in_a_stop(
+    hook, agent_token, person, bob, team, tool
+):
+    assert full(hook("wrong", before({}, tool=tool))).decision[0] == "deny"
+    gate.stop_everything(team, caller=person(bob))
+    assert full(hook(agent_token, before({}, tool=tool))).decision[0] == "deny"
 
 
 # Kept answers ------------------------------------------------------------------------------------------------------
 
 WAITING = (
-    "Waiting for a person (A-1). Go on with something else and make the same call again later; the answer is kept."
+    "Not approved yet (A-1). This is not a denial. Continue with other work, then make exactly the same call again; "
+    "if it's approved it will run at once."
 )
 
 
@@ -145,15 +201,19 @@ def test_the_same_call_while_it_waits_is_the_same_card(hook, agent_token):
 def test_a_no_after_the_hold_is_heard_at_the_next_call(hook, agent_token, decide, bob):
     hook(agent_token, before(PUSH))
     decide(Action.objects.get(), "deny", by=bob, comment="use a branch")
-    assert full(hook(agent_token, before(PUSH))).decision[1] == "bob said no: use a branch. Do not work around this."
-    assert full(hook(agent_token, before(PUSH))).decision[1].startswith("Waiting for a person (A-2).")
+    assert (
+        full(hook(agent_token, before(PUSH))).decision[1] == "bob denied this: use a branch. Do not work around this."
+    )
+    again = before(PUSH, call_id="toolu_2")
+    assert full(hook(agent_token, again)).decision[1].startswith("Not approved yet (A-2).")
 
 
 def test_a_kept_yes_is_used_once_and_the_next_call_asks_again(hook, agent_token, decide, bob):
     hook(agent_token, before(PUSH))
     decide(Action.objects.get(), by=bob)
     assert hook(agent_token, before(PUSH)).decision[0] == "allow"
-    assert full(hook(agent_token, before(PUSH))).decision[1].startswith("Waiting for a person (A-2).")
+    again = before(PUSH, call_id="toolu_2")
+    assert full(hook(agent_token, again)).decision[1].startswith("Not approved yet (A-2).")
 
 
 def test_the_same_call_of_another_session_asks_for_itself(hook, agent_token, decide, bob):
@@ -174,23 +234,6 @@ def test_twice_at_once_runs_once(agent_token, decide, bob, hook):
     answers = [full(answer).decision[0] for answer in asyncio.run(both())]
     assert answers.count("allow") == 1
     assert Event.objects.filter(verb="action.consumed").count() == 1
-
-
-def test_a_client_that_goes_away_leaves_its_card(agent_token, settings):
-    settings.HANDRAIL_HOLD_SECONDS = 30
-
-    async def leave():
-        gone = asyncio.Event()
-        asked = asyncio.ensure_future(send_hook(agent_token, before(PUSH), gone=gone))
-        for _ in range(300):
-            if await Action.objects.filter(status=Status.PENDING).aexists():
-                break
-            await asyncio.sleep(0.02)
-        gone.set()
-        await asyncio.wait_for(asked, 5)
-
-    asyncio.run(leave())
-    assert Action.objects.get().status == Status.PENDING
 
 
 # Workspaces --------------------------------------------------------------------------------------------------------
@@ -223,7 +266,7 @@ def test_without_a_snapshot_first_nothing_runs_in_a_workspace(hook, agent_token,
     asked = before(PUSH, cwd="/workspace")
     hook(agent_token, asked, path="/hooks/claude-code?workspace=repo-1")
     decide(Action.objects.get(), by=bob)
-    Workspace.objects.update(state="failed", reason="the set-up failed")
+    Workspace.objects.update(state="failed", reason="the setup failed")
     answer = full(hook(agent_token, asked, path="/hooks/claude-code?workspace=repo-1"))
     assert (answer.decision[0], Action.objects.get().status) == ("deny", Status.APPROVED)
 
@@ -273,6 +316,119 @@ def test_the_beginning_and_the_end_of_a_session_are_in_the_log(hook, agent_token
     ]
 
 
+def test_what_failed_keeps_its_exit_status_and_output(hook, agent_token):
+    hook(agent_token, before(LIST))
+    error = "Exit code 2\nls: cannot access 'x'\0\u202e"
+    full(hook(agent_token, after(hook_event_name="PostToolUseFailure", error=error)))
+    action = Action.objects.get()
+    assert (action.status, action.result["exit_status"]) == (Status.FAILED, 2)
+    assert action.result["tail"] == "ls: cannot access 'x'␀\u202e"
+
+
+@pytest.mark.parametrize(
+    ("tool", "response", "result"),
+    [
+        ("Bash", {"stdout": "a\n", "stderr": "b", "interrupted": False}, {"exit_status": 0, "tail": "a\nb"}),
+        ("Bash", {"stdout": "", "stderr": "", "interrupted": False, "backgroundTaskId": "b1"}, {"tail": ""}),
+        ("Read", {"type": "text", "file": {"content": "the file"}}, {}),
+        ("mcp__x__y", [{"type": "text", "text": "done"}], {"tail": "done"}),
+    ],
+    ids=["command", "background", "read", "mcp"],
+)
+def test_what_a_tool_printed_is_kept_and_files_are_not(
+    hook, agent_token, decide, bob, settings, tool, response, result
+):
+    hook(agent_token, before({"command": "ls"}, tool=tool))
+    if waiting := Action.objects.filter(status=Status.PENDING).first():
+        decide(waiting, by=bob)
+        hook(agent_token, before({"command": "ls"}, tool=tool))
+    hook(agent_token, after(response, tool_name=tool, tool_input={"command": "ls"}))
+    action = Action.objects.get()
+    assert action.status == Status.SUCCEEDED
+    assert {name: action.result[name] for name in ("exit_status", "tail") if name in action.result} == result
+
+
+def test_a_long_output_is_cut_to_its_end(hook, agent_token):
+    hook(agent_token, before(LIST))
+    hook(agent_token, after({"stdout": "a" * 100_000 + "the end", "stderr": "", "interrupted": False}))
+    result = Action.objects.get().result
+    assert (len(result["tail"]), result["tail"][-8:], result["output_bytes"]) == (4000, "athe end", 100_007)
+
+
+def test_a_report_may_be_larger_than_a_call(hook, agent_token):
+    hook(agent_token, before(LIST))
+    response = {"type": "update", "originalFile": "x" * 2_000_000}
+    assert full(hook(agent_token, after(response))).json == {"continue": True}
+    assert Action.objects.get().status == Status.SUCCEEDED
+
+
+def test_a_secret_of_the_workspace_does_not_stay_in_its_output(hook, agent_token, workspace):
+    secrets.search_for(workspace, "DEPLOY_KEY", "agent", "canary-8731-canary")
+    path = "/hooks/claude-code?workspace=repo-1"
+    hook(agent_token, before(LIST, cwd="/workspace"), path=path)
+    printed = {"stdout": "key: canary-8731-canary", "stderr": "", "interrupted": False}
+    hook(agent_token, after(printed, cwd="/workspace"), path=path)
+    assert Action.objects.get().result["tail"] == "key: [secret DEPLOY_KEY]"
+
+
+# Turns and sessions ------------------------------------------------------------------------------------------------
+
+
+def ends(name="Stop", *, session="s1", **more):
+    return {"hook_event_name": name, "session_id": session, "stop_hook_active": False, "background_tasks": []} | more
+
+
+@pytest.mark.parametrize(
+    ("event", "status"),
+    [
+        (ends("SessionEnd", reason="other"), Status.UNCERTAIN),
+        (ends(), Status.UNCERTAIN),
+        (ends(background_tasks=[{"id": "b1"}]), Status.RUNNING),
+        (ends("SessionEnd", session="s2"), Status.RUNNING),
+    ],
+    ids=["session", "turn", "work in the background", "another session"],
+)
+def test_what_nothing_was_said_of_is_unclear_when_its_session_ends(hook, agent_token, event, status):
+    hook(agent_token, before(LIST))
+    assert full(hook(agent_token, event)).json == {"continue": True}
+    assert Action.objects.get().status == status
+
+
+def test_a_late_report_settles_what_was_unclear(hook, agent_token):
+    hook(agent_token, before(LIST))
+    hook(agent_token, ends())
+    hook(agent_token, after())
+    action = Action.objects.get()
+    assert (action.status, action.result["note"]) == (Status.SUCCEEDED, "")
+
+
+def test_an_agent_that_stops_hears_once_of_what_was_approved_meanwhile(hook, agent_token, decide, bob):
+    hook(agent_token, before(PUSH))
+    assert full(hook(agent_token, ends())).json == {"continue": True}  # nobody has answered yet
+    decide(Action.objects.get(), by=bob)
+    assert full(hook(agent_token, ends())).json == {
+        "decision": "block",
+        "reason": "A-1 has been approved. Make that call again, exactly as before, and it runs at once. "
+        "The call: git push origin main",
+    }
+    assert full(hook(agent_token, ends())).json == {"continue": True}
+    assert hook(agent_token, before(PUSH, call_id="toolu_2")).decision == ("allow", "Approved by bob (A-1).")
+
+
+@pytest.mark.parametrize("event", [ends(stop_hook_active=True), ends(session="s2"), ends("SessionEnd")])
+def test_no_other_end_is_held_up(hook, agent_token, decide, bob, event):
+    hook(agent_token, before(PUSH))
+    decide(Action.objects.get(), by=bob)
+    assert full(hook(agent_token, event)).json == {"continue": True}
+    assert Action.objects.get().status == Status.APPROVED
+
+
+def test_an_agent_hears_nothing_of_another_agents_approval(hook, agent_token, other_agent_token, decide, bob):
+    hook(agent_token, before(PUSH))
+    decide(Action.objects.get(), by=bob)
+    assert full(hook(other_agent_token, ends())).json == {"continue": True}
+
+
 def test_an_event_nobody_knows_is_answered_in_full_and_changes_nothing(hook, agent_token):
     assert full(hook(agent_token, {"hook_event_name": "FutureThing", "x": 1})).json == {"continue": True}
     assert (Action.objects.count(), Event.objects.count()) == (0, 0)
@@ -316,7 +472,7 @@ def test_a_wrong_or_missing_token_is_denied(hook, token):
     answer = full(hook("" if headers else token, before(LIST), headers=headers))
     assert answer.decision == (
         "deny",
-        "Handrail does not know this token, or its agent is paused, so nothing is allowed.",
+        "This token is invalid, or its agent is paused, so nothing is allowed.",
     )
     assert Action.objects.count() == 0
 
@@ -373,11 +529,38 @@ def test_when_too_many_wait_it_is_denied(hook, agent_token, settings):
     settings.HANDRAIL_PENDING_LIMIT = 1
     hook(agent_token, before(PUSH))
     decision, reason = full(hook(agent_token, before(PUSH, session="s2"))).decision
-    assert (decision, reason) == ("deny", "1 actions wait for a person already. Ask again later.")
+    assert (decision, reason) == ("deny", "The limit of 1 pending actions is reached. Try again later.")
 
 
 def test_the_site_puts_the_wall_in_front_of_its_hooks():
-    from approvals.hooks import edge
+    """An address below /hooks/ that does not exist is a denial, not Django's 404."""
     from dashboard import asgi
 
-    assert asgi.application.application_mapping["http"].__qualname__ == edge.fail_closed(None).__qualname__
+    sent = []
+
+    async def ask():
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/hooks/nothing", "headers": [], "query_string": b""}
+        await asgi.application(scope | {"asgi": {"version": "3.0"}}, receive, send)
+
+    asyncio.run(ask())
+    assert sent[0]["status"] == 200
+    assert json.loads(sent[1]["body"])["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
+@pytest.mark.parametrize(
+    ("cwd", "asked_for"), [("/srv/shop", "shop"), ("/srv/shop/src", "shop"), ("/srv/shopping", None), ("/", None)]
+)
+def test_a_token_of_no_workspace_asks_for_the_connected_folder_it_works_in(
+    hook, agent_token, agent, team, cwd, asked_for
+):
+    environment = Environment.objects.create(team=team, name="folder-shop", driver="folder", minimum_isolation="none")
+    source = {"path": "/srv/shop"}
+    Workspace.objects.create(team=team, key="shop", environment=environment, source=source, created_by_agent=agent)
+    hook(agent_token, before(LIST, cwd=cwd))
+    assert [action.workspace and action.workspace.key for action in Action.objects.all()] == [asked_for]

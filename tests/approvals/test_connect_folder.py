@@ -1,11 +1,15 @@
 """`connect claude-code PATH`: one command gates a folder, and one leaves it as it was."""
 
 import json
+import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support import CHECKOUT
 
 
 @pytest.fixture
@@ -76,26 +80,220 @@ def test_disconnect_leaves_the_folder_as_it_was(product, folder):
 
 
 def test_local_settings_with_hooks_of_their_own_stay_intact(product, folder):
-    own = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo"}]}]}, "x": 1}
+    mine = {"matcher": "Bash", "hooks": [{"type": "command", "command": "echo"}]}
+    own = {"hooks": {"PreToolUse": [mine]}, "disableAllHooks": True, "x": 1}
     text = json.dumps(own, indent=7)
     (folder / ".claude/settings.local.json").write_text(text)
     assert product.manage("connect", "claude-code", str(folder)).returncode == 0
     merged = json.loads((folder / ".claude/settings.local.json").read_text())
     assert merged["hooks"]["PreToolUse"][0] == own["hooks"]["PreToolUse"][0]
-    assert merged["x"] == 1
+    assert (merged["x"], merged["disableAllHooks"]) == (1, False)
     assert product.manage("disconnect", str(folder)).returncode == 0
     assert (folder / ".claude/settings.local.json").read_text() == text
 
 
-def test_the_users_allow_rules_come_along_and_broad_ones_do_not(product, folder):
-    rules = {"permissions": {"allow": ["Bash(make docs)", "Bash(python3 *)"]}}
-    (folder / ".claude/settings.local.json").write_text(json.dumps(rules))
+def allowing(*rules) -> str:
+    return json.dumps({"permissions": {"allow": rules}})
+
+
+def decision_on(folder, command) -> str:
+    answer = json.loads(ask(folder, "Bash", {"command": command}).stdout)
+    return answer["hookSpecificOutput"]["permissionDecision"]
+
+
+def test_the_users_own_rules_are_imported_and_shown_and_broad_ones_are_not(product, folder):
+    (folder / ".claude/settings.local.json").write_text(allowing("Bash(make docs)", "Bash(python3 *)"))
     done = product.manage("connect", "claude-code", str(folder))
-    assert "Imported 1 of your allow rules." in done.stdout
+    assert "Imported: Bash(make docs)\n" in done.stdout
     assert "Not imported: Bash(python3 *)" in done.stdout
-    answer = json.loads(ask(folder, "Bash", {"command": "make docs"}).stdout)
-    assert answer["hookSpecificOutput"]["permissionDecision"] == "allow"
+    assert decision_on(folder, "make docs") == "allow"
     product.manage("disconnect", str(folder))
+
+
+def commit_rules(folder, name, *rules):
+    (folder / name).write_text(allowing(*rules))
+    for args in (["add", "-f", name], ["-c", "user.name=T", "-c", "user.email=t@e", "commit", "-qm", "rules"]):
+        subprocess.run(["git", *args], cwd=folder, check=True)
+
+
+@pytest.mark.parametrize("name", [".claude/settings.json", ".claude/settings.local.json"])
+def test_rules_that_a_repository_committed_are_shown_and_not_imported(product, folder, name):
+    commit_rules(folder, name, "Bash(./pwn.sh)")
+    done = product.manage("connect", "claude-code", str(folder))
+    assert "Bash(./pwn.sh)" in done.stdout
+    assert "They are not imported" in done.stdout
+    assert "\nImported:" not in done.stdout
+    assert policies_of(product, folder) == []
+    product.manage("disconnect", str(folder))
+
+
+def test_rules_of_a_folder_that_is_no_repository_are_not_taken_for_the_users(product, tmp_path):
+    unpacked = tmp_path / "unpacked"
+    (unpacked / ".claude").mkdir(parents=True)
+    (unpacked / ".claude/settings.local.json").write_text(allowing("Bash(./pwn.sh)"))
+    done = product.manage("connect", "claude-code", str(unpacked))
+    assert "They are not imported" in done.stdout
+    assert policies_of(product, unpacked) == []
+    product.manage("disconnect", str(unpacked))
+
+
+def test_a_flag_accepts_the_repositorys_rules(product, folder):
+    commit_rules(folder, ".claude/settings.json", "Bash(make docs)")
+    done = product.manage("connect", "claude-code", str(folder), "--accept-repository-rules")
+    assert "Imported: Bash(make docs)\n" in done.stdout
+    assert decision_on(folder, "make docs") == "allow"
+    product.manage("disconnect", str(folder))
+
+
+def test_rules_of_an_earlier_folder_of_the_same_name_are_not_inherited(product, folder):
+    (folder / ".claude/settings.local.json").write_text(allowing("Bash(make docs)"))
+    assert product.manage("connect", "claude-code", str(folder), "--key", "twice").returncode == 0
+    assert product.manage("disconnect", str(folder)).returncode == 0
+    (folder / ".claude/settings.local.json").unlink()
+    assert product.manage("connect", "claude-code", str(folder), "--key", "twice").returncode == 0
+    in_force = product.shell(
+        "from approvals.models import Policy\n"
+        "print(Policy.objects.filter(environment__name='folder-twice', active=True).count())"
+    )
+    assert in_force == "0"
+    product.manage("disconnect", str(folder))
+
+
+@pytest.mark.parametrize(
+    ("typed", "imported"),
+    [("y\n", ["one", "two"]), ("n\n", []), ("e\ny\nn\nn\n", ["one"]), ("maybe\nn\n", [])],
+)
+def test_on_a_terminal_each_rule_is_shown_and_asked_for(product, folder, typed, imported):
+    commit_rules(folder, ".claude/settings.json", "Bash(make one)", "Bash(make two)", "Bash(echo \u202e)")
+    shown = on_a_terminal(product, typed, "connect", "claude-code", str(folder))
+    assert "  Bash(make one)" in shown
+    assert "  Bash(echo \\u202e)" in shown  # as its code: it could turn the line round
+    taken = [line.split("make ")[1][:3] for line in shown.splitlines() if line.startswith("Imported: ")]
+    assert taken == imported
+    product.manage("disconnect", str(folder))
+
+
+def on_a_terminal(product, typed, *args) -> str:
+    """What the command prints on a pseudo-terminal when somebody types this."""
+    master, slave = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", *args],
+        cwd=CHECKOUT,
+        env=product.environment,
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    os.close(slave)
+    os.write(master, typed.encode())
+    out = process.communicate(timeout=120)[0]
+    os.close(master)
+    assert process.returncode == 0, out
+    return out
+
+
+def policies_of(product, folder) -> list:
+    """Versions of policies that the folder has for itself."""
+    return json.loads(
+        product.shell(
+            "import json; from approvals.models import Policy; from workspaces.models import Workspace\n"
+            f"w = Workspace.objects.kept().get(source__path={str(folder)!r})\n"
+            "print(json.dumps(list(Policy.objects.filter(environment=w.environment).values_list('text', flat=True))))"
+        )
+    )
+
+
+def test_the_hook_fails_closed_also_when_its_shell_dies_or_its_time_is_over(connected):
+    hooks = json.loads((connected / ".claude/settings.local.json").read_text())["hooks"]
+    [gate] = hooks["PreToolUse"][0]["hooks"]
+    assert (hooks["PreToolUse"][0]["matcher"], gate["onFailure"], gate["timeout"]) == ("*", "block", 86_400)
+    assert gate["command"].endswith("gate || exit 2")
+    assert sorted(hooks) == [
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PreToolUse",
+        "SessionEnd",
+        "SessionStart",
+        "Stop",
+    ]
+    reports = {event: groups[0]["hooks"][0]["command"].split()[-1] for event, groups in hooks.items()}
+    assert reports.pop("PreToolUse") == "2"
+    assert set(reports.values()) == {"report"}
+
+
+def test_the_developers_terminal_says_where_to_approve(product, connected):
+    [gate] = json.loads((connected / ".claude/settings.local.json").read_text())["hooks"]["PreToolUse"][0]["hooks"]
+    assert gate["statusMessage"] == f"Asking Handrail. Approve at {product.url}/waiting/"
+
+
+def test_the_test_call_leaves_no_open_action(product, connected):
+    assert actions_in(product, connected) == "Glob:succeeded"
+
+
+def test_a_policy_that_asks_before_the_test_call_does_not_hold_connect_up(product, folder, before_everything):
+    done = product.manage("connect", "claude-code", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "your policy asks a person first, so it was cancelled." in done.stdout.splitlines()[-2]
+    assert actions_in(product, folder) == "Glob:cancelled"
+    product.manage("disconnect", str(folder))
+
+
+def actions_in(product, folder) -> str:
+    return product.shell(
+        "from approvals.models import Action\n"
+        f"found = Action.objects.filter(workspace__source__path={str(folder)!r}).order_by('created_at')\n"
+        "print(*(f'{action.tool}:{action.status}' for action in found))"
+    )
+
+
+@pytest.fixture
+def before_everything(product):
+    """The team's policy asks before everything, for this test."""
+    code = (
+        "from approvals import policies; from approvals.policy import default_policy; from dashboard.models import *\n"
+        "team = Team.objects.get(slug='main')\n"
+        "policies.add(team.pk, default_policy({mode!r}), actor=Actor.system('test'))"
+    )
+    product.shell(code.format(mode="everything"))
+    yield
+    product.shell(code.format(mode="irreversible"))
+
+
+def key_of(product, token, folder) -> str:
+    workspaces = product.get("/api/v1/workspaces", token).json["workspaces"]
+    return next(w["key"] for w in workspaces if w["source"].get("path") == str(folder))
+
+
+def test_the_token_ends_with_the_connection(product, folder):
+    assert product.manage("connect", "claude-code", str(folder)).returncode == 0
+    connection = Path(shlex.split(hook_line(folder))[3])
+    token = json.loads(connection.read_text())["token"]
+    assert product.get("/api/v1/me", token).status == 200
+    assert product.manage("disconnect", str(folder)).returncode == 0
+    assert product.get("/api/v1/me", token).status == 401
+    assert not connection.exists()
+    prefix = token[:11]
+    verbs = product.shell(
+        "from dashboard.models import Event\n"
+        f"print(*Event.objects.filter(data__prefix={prefix!r}).order_by('seq').values_list('verb', flat=True))"
+    )
+    assert verbs == "token.created token.revoked"
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [("2.1.294 (Claude Code)", "2.1.294 is too old"), ("", "of an unknown version is too old")],
+)
+def test_an_old_claude_code_is_refused(product, folder, tmp_path, monkeypatch, printed, said):
+    program = tmp_path / "bin/claude"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{printed}'\n")
+    program.chmod(0o755)
+    monkeypatch.setitem(product.environment, "PATH", f"{program.parent}:{product.environment['PATH']}")
+    done = product.manage("connect", "claude-code", str(folder))
+    assert (done.returncode, said in done.stderr) == (1, True)
+    assert not (folder / ".claude/settings.local.json").exists()
 
 
 def test_a_broken_settings_file_is_refused_and_left_alone(product, folder):
@@ -124,16 +322,16 @@ def test_folders_that_are_refused(product, connected, tmp_path):
 @pytest.mark.parametrize("broken", ["server away", "no connection", "no python"])
 def test_the_hook_says_no_whatever_is_broken(product, connected, broken):
     program, flag, hook, connection, *rest = shlex.split(hook_line(connected))
-    assert rest == ["||", "exit", "2"]
+    assert rest == ["gate", "||", "exit", "2"]
     if broken == "server away":
-        told = json.loads(Path(connection).read_text()) | {"address": "http://127.0.0.1:9"}
+        told = json.loads(Path(connection).read_text()) | {"address": "http://127.0.0.1:9", "patience_s": 2}
         connection = str(connected / "copy.json")
         Path(connection).write_text(json.dumps(told))
     elif broken == "no connection":
         connection = str(connected / "none.json")
     else:
         program = str(connected / "none")
-    line = f"{shlex.join([program, flag, hook, connection])} || exit 2"
+    line = f"{shlex.join([program, flag, hook, connection, 'gate'])} || exit 2"
     refused = ask(connected, "Bash", {"command": "true"}, line)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.strip()

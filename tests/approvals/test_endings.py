@@ -54,7 +54,7 @@ def test_expiry_told_once_and_then_asked_anew(ask, caller):
     Action.objects.filter(pk=first.pk).update(expires_at=clock.now())
     told = ask(session="s")
     assert (told.pk, told.status) == (first.pk, Status.EXPIRED)
-    gate.heard(told)
+    gate.mark_heard(told)
     assert ask(session="s").status == Status.PENDING
 
 
@@ -91,7 +91,13 @@ def test_a_reviewer_takes_an_approval_back_and_a_viewer_does_not(ask, decide, co
 
 def test_a_stop_withdraws_all_that_waits_and_allows_nothing_more(ask, decide, consume, person, bob, lena, team, caller):
     waiting, approved, running = ask(), decide(ask(), by=bob), consume(ask(LIST))
-    assert gate.stop_everything(team, caller=person(bob)) == {"withdrawn": 2, "commands": 0}
+    assert gate.stop_everything(team, caller=person(bob)) == {
+        "withdrawn": 2,
+        "commands": 0,
+        "services": 0,
+        "terminals": 0,
+        "workspaces": 0,
+    }
     for action, status in ((waiting, "cancelled"), (approved, "cancelled"), (running, "running")):
         action.refresh_from_db()
         assert action.status == status

@@ -36,7 +36,7 @@ def test_the_same_call_runs_without_asking_and_each_use_counts(ask, give, consum
     assert consume(first).status == Status.RUNNING
     again = ask(PUSH | {"description": "in other words"})
     assert (again.status, again.grant, again.tier) == (Status.APPROVED, grant, "high")
-    assert again.revisions.get().reasons[0].startswith("Allowed without asking: bob allowed this until ")
+    assert again.revisions.get().reasons[0].startswith("Auto-approved: bob allowed this until ")
     assert ask().status == Status.APPROVED
     grant.refresh_from_db()
     assert grant.uses_left == 0
@@ -81,7 +81,7 @@ def test_a_new_reason_to_wait_asks_again(ask, give, bob, team, person, lena):
 
 STRICT = """
 from approvals import policies
-from dashboard.invite import team_by_slug
+from dashboard.people.provisioning import team_by_slug
 from dashboard.models import Actor
 text = 'mode = "everything"\\nhigh = ["Edit(src/secret/**)"]\\n'
 policies.add(team_by_slug("grants").pk, text, actor=Actor.system("tests"))
@@ -107,7 +107,8 @@ def test_edits_in_the_same_folder_are_covered_and_no_others(product):
     assert product.get(f"/api/v1/commands/{id}?wait=20", token).json["exit_status"] == 0
     card = asks("src/app.py")
     wish = {"digest": card["digest"], "covers": "folder"}
-    assert product.post(f"/api/v1/actions/{card['id']}/grant", person, wish).json["says"] == "Edits under /src"
+    said = product.post(f"/api/v1/actions/{card['id']}/grant", person, wish).json["says"]
+    assert said == "Editing and creating files under /src, except protected ones"
     covered = [asks("src/deep/other.py"), asks("src/app.py", tool="Edit"), asks("/workspace/src/b.py")]
     assert [action["status"] for action in covered] == ["approved"] * 3
     others = {
@@ -201,8 +202,8 @@ def test_what_runs_without_asking_uses_none_up(ask, give, bob):
 def test_from_the_card_and_back_on_the_policy_page(ask, browser_of, bob, vera):
     action = ask()
     client = browser_of(bob)
-    assert "Allow this for a while" in client.get(f"/actions/{action.pk}/").content.decode()
-    assert "Allow this for a while" not in browser_of(vera).get(f"/actions/{action.pk}/").content.decode()
+    assert "Don't ask again for" in client.get(f"/actions/{action.pk}/").content.decode()
+    assert "Don't ask again for" not in browser_of(vera).get(f"/actions/{action.pk}/").content.decode()
     wish = {"digest": action.digest, "covers": "exact", "minutes": "30", "uses": "5"}
     client.post(f"/actions/{action.pk}/allow/", wish)
     grant = Grant.objects.get()
@@ -215,3 +216,19 @@ def test_from_the_card_and_back_on_the_policy_page(ask, browser_of, bob, vera):
     grant.refresh_from_db()
     assert grant.revoked_at is not None
     assert "4 more times" not in client.get("/policy/").content.decode()
+
+
+def test_a_grant_is_named_for_what_it_covers_and_the_log_holds_no_command(ask, give, bob):
+    action = ask({"command": "curl -H 'Token: 4711' https://e.org/a"})
+    grant = give(action, by=bob)
+    assert grant.says == "Exactly: curl -H 'Token: 4711' https://e.org/a"
+    event = Event.objects.get(verb="grant.given")
+    assert event.data["says"] == f"Exactly the call of {action}"
+    long = ask({"command": "curl https://e.org/" + "x" * 500})
+    assert give(long, by=bob).says.endswith(f"… (519 characters, of {long})")
+
+
+def test_what_a_grant_lets_run_does_not_say_that_it_needs_approval(ask, give, bob):
+    give(ask(), by=bob)
+    said = ask().revisions.get().reasons
+    assert [text.partition(":")[0] for text in said] == ["Auto-approved", "Without this grant"]

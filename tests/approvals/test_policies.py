@@ -1,4 +1,4 @@
-"""The policy in force, and its next version."""
+"""The active policy, and its next version."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from approvals import gate
 from approvals.calls import Call
 from approvals.models import Action, Decision, Status
 from dashboard import clock
-from dashboard.chain import chain_hash
+from dashboard.event_log.chain import chain_hash
 from dashboard.models import Event, Membership, Role
 from dashboard.problems import Problem
 
@@ -213,6 +213,7 @@ def test_sixteen_processes_never_see_a_locked_database(agent_token, reviewers, t
     """Eight agents and eight reviewers, each a process, on one file."""
     database = str(connection.settings_dict["NAME"])
     environment = os.environ | {"RACE_DATABASE": database, "PYTHONPATH": os.getcwd(), "HANDRAIL_LOG_LEVEL": "WARNING"}
+    environment["HANDRAIL_AGENT_PENDING_LIMIT"] = "200"  # all eight are one agent
     roles = [("agent", agent_token)] * 8 + [("reviewer", f"r{number % 5}") for number in range(8)]
     running = [
         subprocess.Popen(

@@ -84,7 +84,14 @@ def test_numbers_count_up_in_the_team(ask):
 def test_outside_every_workspace_what_cannot_be_put_back_asks(ask):
     action = ask({"file_path": "/home/mia/repo/a.py", "content": "x"}, tool="Write", cwd="/home/mia/repo")
     assert (action.status, action.undo) == (Status.PENDING, "no")
-    assert "outside every workspace" in action.revisions.get().reasons[0]
+    assert "outside any workspace" in action.revisions.get().reasons[0]
+
+
+@pytest.mark.parametrize("cwd", ["/", "/home/mia/repo", None])
+def test_without_a_workspace_what_an_agent_reads_is_asked_wherever_it_says_it_is(ask, cwd):
+    reads = [("Read", {"file_path": "/home/mia/repo/diary.txt"}), ("Bash", {"command": "ls"})]
+    found = [ask(arguments, tool=tool, cwd=cwd) for tool, arguments in reads]
+    assert [action.status for action in found] == [Status.PENDING, Status.PENDING]
 
 
 def test_a_tool_nobody_knows_waits_for_a_person(ask):
@@ -96,7 +103,7 @@ def test_when_the_policy_cannot_be_asked_a_person_is(ask, team):
     team.policies.update(text="mode = 7 [", sha256="broken")
     action = ask(LIST)
     assert (action.status, action.tier, action.policy) == (Status.PENDING, Tier.HIGH, None)
-    assert action.revisions.get().reasons == ["Waits because the policy could not judge it (PolicyError)."]
+    assert action.revisions.get().reasons == ["Needs approval: the policy could not be evaluated (PolicyError)."]
 
 
 # Who may not -------------------------------------------------------------------------------------------------------
@@ -205,5 +212,5 @@ def test_a_no_that_nobody_heard_is_kept_for_the_next_call_and_then_asked_anew(as
     decide(first, "deny", by=bob)
     heard = ask(session="s")
     assert (heard.pk, heard.status) == (first.pk, Status.DENIED)
-    gate.heard(heard)
+    gate.mark_heard(heard)
     assert ask(session="s").pk != first.pk

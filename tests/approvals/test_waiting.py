@@ -2,17 +2,22 @@
 
 import asyncio
 import json
+import socket
 import threading
 import time
 
 import pytest
 from django.db import connection, connections
+from django.db.backends.signals import connection_created
 from django.test import AsyncClient
 
 from approvals import gate
 from approvals.calls import Call
 from approvals.models import Action
-from dashboard.waiting import _open as open_polls
+from dashboard import feed, long_poll
+from dashboard.keys.key_files import make_private
+from dashboard.long_poll import _open as open_polls
+from dashboard.threads import QUERY_THREADS, REQUEST_THREADS
 
 from .conftest import ACTIONS, LIST, PUSH
 
@@ -58,6 +63,23 @@ def test_a_poll_hears_the_answer(ask, decide, bob, agent_token, later):
     later(0.5, lambda: decide(action, by=bob))
     [(status, seen, seconds)] = polls(agent_token, [f"{ACTIONS}/{action.pk}?wait=30"])
     assert (status, seen["status"], seconds < 20) == (200, "approved", True)
+
+
+def test_a_commit_wakes_a_poll_without_the_tick(ask, decide, bob, agent_token, later, monkeypatch):
+    monkeypatch.setattr(feed, "POLL_INTERVAL", 3600)
+    monkeypatch.setattr(long_poll, "RECHECK_INTERVAL", 3600)
+    action = ask(PUSH)
+    later(1, lambda: decide(action, by=bob))
+    [(status, seen, seconds)] = polls(agent_token, [f"{ACTIONS}/{action.pk}?wait=60"])
+    assert (status, seen["status"], seconds < 40) == (200, "approved", True)
+
+
+def test_a_feed_that_was_killed_is_forgotten(ask, settings):
+    left = make_private(make_private(settings.HANDRAIL_RUNTIME) / "feeds") / "1-0"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as killed:
+        killed.bind(str(left))
+    ask(PUSH)
+    assert not left.exists()
 
 
 def test_a_poll_ends_when_its_time_is_up(ask, agent_token):
@@ -109,9 +131,23 @@ def test_a_no_that_comes_just_as_the_agent_is_told_to_wait_stays_unheard(ask, de
     action = ask(PUSH, session="s")
     read = gate.find(action.pk, caller=caller)
     decide(action, "deny", by=bob)
-    gate.heard(read)
+    gate.mark_heard(read)
     assert Action.objects.get().agent_seen_at is None
     assert ask(PUSH, session="s").pk == action.pk
+
+
+def test_a_crowd_that_waits_for_one_answer_is_no_crowd_of_connections(ask, decide, bob, agent_token, later):
+    opened, action = [], ask(PUSH)
+
+    def count(**_):
+        opened.append(threading.current_thread().name)
+
+    connection_created.connect(count)
+    later(1, lambda: decide(action, by=bob))
+    answers = polls(agent_token, [f"{ACTIONS}/{action.pk}?wait=60"] * 20)
+    connection_created.disconnect(count)
+    assert [seen["status"] for _, seen, _ in answers] == ["approved"] * 20
+    assert len(opened) <= QUERY_THREADS + REQUEST_THREADS + 1  # and bob's
 
 
 def test_who_waits_holds_no_connection(ask, agent_token):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dashboard.chain import GENESIS, chain_hash
+from dashboard.event_log.chain import GENESIS, chain_hash
 
 
 def chain(count, team="payments", prev=GENESIS, start=1):
@@ -90,7 +90,7 @@ def test_reordered_events_are_named(audit):
 
 def test_a_repeated_event_is_named(audit):
     events = chain(4)
-    assert audit(events[:2] + events[1:]) == (1, "Event 2 (line 3) is there twice.")
+    assert audit(events[:2] + events[1:]) == (1, "Event 2 (line 3) appears twice.")
     assert audit(events + events[1:2]) == (1, "Event 2 (line 5) comes after event 4: repeated or out of order.")
 
 

@@ -37,7 +37,7 @@ def person(chromium, product, signed_in, size):
         if known is None:
             page.goto(product.sign_in_url(name, role, TEAM))
             page.locator("main button").click()
-            expect(page).to_have_url(f"{product.url}/")
+            expect(page).to_have_url(f"{product.desk}/")
             signed_in[name] = context.storage_state()
         return page
 

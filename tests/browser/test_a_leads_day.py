@@ -37,35 +37,35 @@ def tar_of(name: str, data: bytes) -> bytes:
 
 
 def test_an_environment_its_checks_and_a_workspace_of_a_tar_from_it(product, token, lead, stamp):
-    lead.goto(f"{product.url}/environments/new/")
+    lead.goto(f"{product.desk}/environments/new/")
     lead.get_by_label("Name").fill(stamp)
     lead.get_by_label("Checks").fill("tests = grep -q 42 answer.txt")
     lead.get_by_role("button", name="Save").click()
     expect(lead.locator("h1")).to_have_text(stamp)
-    lead.goto(f"{product.url}/workspaces/new/")
+    lead.goto(f"{product.desk}/workspaces/new/")
     lead.get_by_label("Name").fill(stamp)
-    lead.get_by_label(re.compile(f"{stamp}, version 1. Sandbox: sees only its folder")).check()
+    lead.get_by_label(re.compile(f"{stamp}, version 1. Sandboxed: sees only its own folder")).check()
     tar = {"name": "answer.tar.gz", "mimeType": "application/gzip", "buffer": tar_of("answer.txt", b"42\n")}
-    lead.get_by_label("Files as a tar").set_input_files(tar)
-    lead.get_by_role("button", name="Make it").click()
+    lead.get_by_label("Upload a .tar").set_input_files(tar)
+    lead.get_by_role("button", name="Create workspace").click()
     expect(lead.locator("h1")).to_have_text(stamp)
     settled_in(lead, product, stamp)
-    lead.goto(product.url + HERE.format(key=stamp) + "checks/")
+    lead.goto(product.desk + HERE.format(key=stamp) + "checks/")
     lead.get_by_role("button", name="Run tests").click()
     expect(lead.locator("#command")).to_contain_text("Done", timeout=20_000)
-    lead.goto(product.url + HERE.format(key=stamp) + "checks/")
+    lead.goto(product.desk + HERE.format(key=stamp) + "checks/")
     expect(lead.locator("#checks")).to_contain_text("Passed")
     expect(lead.locator("#checks")).to_contain_text("after snapshot 1")
 
 
 def settled_in(page, product, key):
     """Until the page of the workspace says that it is ready."""
-    page.goto(product.url + HERE.format(key=key))
+    page.goto(product.desk + HERE.format(key=key))
     expect(page.locator("#workspace-head .state").first).to_have_text("Ready", timeout=30_000)
 
 
 def test_a_part_and_a_file_are_taken_back_a_copy_is_made_and_the_work_gets_out(product, token, lead, workspace, stamp):
-    here = product.url + HERE.format(key=workspace)
+    here = product.desk + HERE.format(key=workspace)
     api = f"/api/v1/workspaces/{workspace}"
     was = product.get(f"{api}/files/cart.py?snapshot=1", token).body
     changed = was.replace(b"sum(items)", f"sum(items)  # {stamp}".encode()).replace(b"return []", b"return ()")
@@ -73,13 +73,13 @@ def test_a_part_and_a_file_are_taken_back_a_copy_is_made_and_the_work_gets_out(p
     product.call("PUT", f"{api}/files/{stamp}.txt", token, b"new\n")
     lead.goto(f"{here}changes/?from=1&to=live")
     file = lead.locator(".diff").filter(has=lead.locator(".diff-path", has_text="cart.py"))
-    file.get_by_role("button", name=re.compile("Put this part back"), exact=False).filter(visible=True).first.click()
-    expect(lead.locator(".notices, .notice").first).to_contain_text("That part is as it was.", timeout=20_000)
+    file.get_by_role("button", name=re.compile("Restore this part"), exact=False).filter(visible=True).first.click()
+    expect(lead.locator(".notices, .notice").first).to_contain_text("Reverted.", timeout=20_000)
     now = product.get(f"{api}/files/cart.py", token).body
     assert (stamp.encode() in now, b"return ()" in now) == (False, True)
     file = lead.locator(".diff").filter(has=lead.locator(".diff-path", has_text="cart.py"))
-    file.get_by_role("button", name="Put this file back").click()
-    expect(lead.locator("#move")).to_contain_text("0 of", timeout=20_000)
+    file.get_by_role("button", name="Restore this file from snapshot 1").click()
+    expect(lead.locator("#operation")).to_contain_text("0 of", timeout=20_000)
     assert product.get(f"{api}/files/cart.py", token).body == was
     lead.goto(f"{here}snapshots/1/fork/")
     lead.get_by_label("Name").fill(f"fork-{stamp}")
@@ -87,44 +87,44 @@ def test_a_part_and_a_file_are_taken_back_a_copy_is_made_and_the_work_gets_out(p
     expect(lead.locator("h1")).to_have_text(f"fork-{stamp}")
     settled_in(lead, product, f"fork-{stamp}")
     lead.goto(f"{here}changes/?from=1&to=live")
-    lead.get_by_text("Get it out").click()
+    lead.get_by_text("Export", exact=True).click()
     with lead.expect_download() as download:
-        lead.get_by_role("button", name="Download a git bundle").click()
+        lead.get_by_role("button", name="Download commits as a git bundle").click()
     with open(download.value.path(), "rb") as bundle:
         assert bundle.readline().startswith(b"# v")
 
 
 def test_people_are_invited_by_links_and_codes(product, person, stamp):
     admin = person("anna", "admin")
-    admin.goto(f"{product.url}/team/")
+    admin.goto(f"{product.desk}/team/")
     admin.get_by_label("Names or e-mail addresses").fill(f"nora-{stamp}\nBen Adams <ben-{stamp}@example.org>")
     admin.get_by_role("button", name="Add and show the links").click()
-    expect(admin.locator("h1")).to_have_text("How 2 people get in")
+    expect(admin.locator("h1")).to_have_text("Sign-in links for 2 people")
     expect(admin.locator(".qr-box svg")).to_have_count(2)
     link = admin.locator(".ways-in .command code").first.inner_text()
     admin.context.clear_cookies()
     admin.goto(link)
     admin.locator("main button").click()
-    expect(admin).to_have_url(f"{product.url}/")
+    expect(admin).to_have_url(f"{product.desk}/")
     admin.goto(link)
     expect(admin.locator("main")).to_contain_text("used")
 
 
 def test_the_policy_is_changed_by_its_editor_and_holds_its_tests(product, token, lead, ask):
-    lead.goto(f"{product.url}/policy/edit/?team={TEAM}")
+    lead.goto(f"{product.desk}/policy/edit/?team={TEAM}")
     text = lead.get_by_label("Rules").input_value()
     rules = re.sub(r"(?m)^forbidden = \[", 'forbidden = [\n  "Bash(shutdown *)",', text, count=1)
     rules = rules if rules != text else f'{text}\nforbidden = ["Bash(shutdown *)"]\n'
     lead.get_by_label("Rules").fill(rules)
-    lead.get_by_role("button", name="Save and put in force").click()
-    expect(lead.locator(".notice").first).to_contain_text("is in force from now on.")
+    lead.get_by_role("button", name="Save and activate").click()
+    expect(lead.locator(".notice").first).to_contain_text("is now active.")
     assert ask("shutdown now")["tier"] == "forbidden"
-    lead.goto(f"{product.url}/policy/?try=shutdown+now")
+    lead.goto(f"{product.desk}/policy/?try=shutdown+now")
     expect(lead.locator(".panel")).to_contain_text("Forbidden")
-    lead.goto(f"{product.url}/policy/edit/?team={TEAM}")
+    lead.goto(f"{product.desk}/policy/edit/?team={TEAM}")
     lead.get_by_label("Rules").fill(text)
-    lead.get_by_role("button", name="Save and put in force").click()
-    expect(lead.locator(".notice").first).to_contain_text("is in force")
+    lead.get_by_role("button", name="Save and activate").click()
+    expect(lead.locator(".notice").first).to_contain_text("is now active")
 
 
 def test_retention_in_the_admin_shows_what_would_go_before_it_is_saved(product, token, workspace, person):
@@ -132,9 +132,9 @@ def test_retention_in_the_admin_shows_what_would_go_before_it_is_saved(product, 
     product.shell(MAKE_ROOT)
     for _ in range(2):
         assert product.post(f"/api/v1/workspaces/{workspace}/snapshots", token, {}).status == 201
-    page.goto(f"{product.url}/admin/workspaces/retentionpolicy/")
+    page.goto(f"{product.desk}/admin/workspaces/retentionpolicy/")
     expect(page.locator("#content")).to_contain_text("retention polic")
-    page.goto(f"{product.url}/admin/workspaces/retentionpolicy/add/")
+    page.goto(f"{product.desk}/admin/workspaces/retentionpolicy/add/")
     page.get_by_label("Team").select_option(label="Browser")
     page.get_by_label("Snapshot days").fill("0")
     page.get_by_label("Keep newest snapshots").fill("0")
@@ -146,11 +146,11 @@ def test_retention_in_the_admin_shows_what_would_go_before_it_is_saved(product, 
 def test_keys_open_the_steps_of_a_card_and_the_pages(product, person, ask, workspace):
     page = person("rita")
     action = ask(f"git push origin keys-{time.time_ns()}", workspace=workspace)
-    page.goto(f"{product.url}/waiting/")
+    page.goto(f"{product.desk}/waiting/")
     page.keyboard.press("?")
     expect(page.locator("#keys-help")).to_be_visible()
     page.keyboard.press("Escape")
-    page.goto(f"{product.url}/actions/{action['id']}/")
+    page.goto(f"{product.desk}/actions/{action['id']}/")
     settle(page)
     page.keyboard.press("d")
     expect(page.get_by_label("Tell the agent")).to_be_focused()
@@ -159,8 +159,8 @@ def test_keys_open_the_steps_of_a_card_and_the_pages(product, person, ask, works
     expect(page.locator(".notice").first).to_contain_text("Denied")
     page.keyboard.press("g")
     page.keyboard.press("s")
-    page.wait_for_url(f"{product.url}/workspaces/")
-    page.goto(product.url + HERE.format(key=workspace))
+    page.wait_for_url(f"{product.desk}/workspaces/")
+    page.goto(product.desk + HERE.format(key=workspace))
     page.keyboard.press("c")
     page.wait_for_url("**/changes/")
     page.keyboard.press("t")

@@ -7,6 +7,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 
 from tests.pages.test_every_url import ROUTES
+from tests.support.chromium import fetch
 
 from .conftest import SIZES, TEAM
 
@@ -54,10 +55,10 @@ def things(product, token, workspace):
 
 ROWS = """
 import json
-from workspaces.models import Effect, Environment
+from workspaces.models import Operation, Environment
 environment = Environment.objects.filter(team__slug={team!r}).first()
-effect = Effect.objects.filter(workspace__key={key!r}, exclusive=True).order_by("created_at").first()
-print(json.dumps({{"environments": str(environment.pk), "moves": str(effect.pk)}}))
+operation = Operation.objects.filter(workspace__key={key!r}, exclusive=True).order_by("created_at").first()
+print(json.dumps({{"environments": str(environment.pk), "operations": str(operation.pk)}}))
 """
 
 
@@ -81,7 +82,7 @@ def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, person
     page.add_init_script(AXE_SCRIPT)
     faults, seen = {}, 0
     for address in addresses(things, workspace):
-        answer = page.request.get(product.url + address, max_redirects=0)
+        answer = fetch(page, product, address)
         kind = answer.headers.get("content-type", "")
         if (
             answer.status != 200
@@ -91,7 +92,7 @@ def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, person
             assert answer.status in (200, 302, 403, 404, 405, 409), (address, answer.status)
             continue
         seen += 1
-        page.goto(product.url + address)
+        page.goto(product.desk + address)
         for number, (size, scheme) in enumerate(LOOKS):
             page.set_viewport_size(SIZES[size])
             page.emulate_media(color_scheme=scheme)

@@ -5,11 +5,13 @@ import time
 
 from playwright.sync_api import expect
 
+from tests.support.chromium import fetch
+
 from .conftest import HERE, settle
 
 
 def card(product, action) -> str:
-    return f"{product.url}/actions/{action['id']}/"
+    return f"{product.desk}/actions/{action['id']}/"
 
 
 def status(product, token, action) -> dict:
@@ -18,14 +20,14 @@ def status(product, token, action) -> dict:
 
 def test_a_card_arrives_without_a_reload_and_is_approved_in_two_taps(product, token, person, ask):
     page = person("rita")
-    page.goto(f"{product.url}/waiting/")
+    page.goto(f"{product.desk}/waiting/")
     page.wait_for_load_state("networkidle")
     action = ask(f"git push origin live-{time.time()}")
     expect(page.locator(f"#action-{action['id']}, #waiting-rows-new")).to_be_visible(timeout=3000)
     page.goto(card(product, action))
     settle(page)
     page.get_by_role("button", name="Approve…").click()
-    page.get_by_role("button", name="Approve exactly this").click()
+    page.get_by_role("button", name="Confirm: approve").click()
     expect(page.locator(".notice")).to_contain_text("Approved: Push to")
     decided = status(product, token, action)
     assert (decided["status"], decided["decision"]["by"]) == ("approved", "rita")
@@ -42,7 +44,7 @@ def test_a_no_with_its_reason_changes_the_card_of_others_in_place(product, token
     rita.get_by_role("button", name="Deny…").click()
     rita.get_by_label("Tell the agent").fill("Use the staging branch.")
     rita.get_by_role("button", name="Deny", exact=True).click()
-    expect(rolf.locator("#card")).to_contain_text("rita said no", timeout=3000)
+    expect(rolf.locator("#card")).to_contain_text("rita denied this", timeout=3000)
     expect(rolf.locator("#bar textarea")).to_have_count(0)
     decision = status(product, token, action)["decision"]
     assert (decision["verdict"], decision["comment"]) == ("deny", "Use the staging branch.")
@@ -54,9 +56,9 @@ def test_an_edit_is_seen_as_a_difference_and_told(product, token, person, ask):
     page.goto(card(product, action))
     page.get_by_role("link", name="Edit").click()
     page.get_by_label("Command").fill("git push origin staging")
-    page.get_by_role("button", name="Show the difference").click()
+    page.get_by_role("button", name="Preview difference").click()
     expect(page.locator("tr.added .line")).to_have_text("git push origin staging")
-    page.get_by_role("button", name="Approve this instead").click()
+    page.get_by_role("button", name="Approve edited version").click()
     expect(page.locator(".notice")).to_contain_text("Changed and approved")
     decided = status(product, token, action)
     assert decided["arguments"] == {"command": "git push origin staging"}
@@ -82,7 +84,7 @@ def test_all_of_it_works_without_javascript(product, token, person, ask):
     action = ask(f"git push origin plain-{time.time()}")
     page.goto(card(product, action))
     page.get_by_role("button", name="Approve…").click()
-    page.get_by_role("button", name="Approve exactly this").click()
+    page.get_by_role("button", name="Confirm: approve").click()
     expect(page.locator(".notice")).to_contain_text("Approved: ")
     assert status(product, token, action)["status"] == "approved"
 
@@ -99,26 +101,28 @@ def test_a_brokered_write_is_seen_before_approved_run_and_rolled_back(product, t
     if action["status"] == "pending":
         settle(lead)
         lead.locator("#bar .main").first.click()
-        if lead.get_by_role("button", name="Approve exactly this").count():
-            lead.get_by_role("button", name="Approve exactly this").click()
+        if lead.get_by_role("button", name="Confirm: approve").count():
+            lead.get_by_role("button", name="Confirm: approve").click()
     for _ in range(60):
         if status(product, token, action)["status"] == "succeeded":
             break
         time.sleep(0.25)
     lead.goto(card(product, action))
     expect(lead.locator("#card")).to_contain_text("Done")
-    lead.get_by_role("link", name="Roll back to before this").click()
-    lead.get_by_role("button", name="Put back").click()
-    expect(lead.locator("#move")).to_contain_text("0 of", timeout=20_000)
+    lead.get_by_role("link", name="Roll back").click()
+    expect(lead.locator("h1")).to_have_text(f"Roll back A-{action['number']}?")
+    expect(lead.locator(".targets code")).to_have_text([".github/workflows/ci.yml"])
+    lead.get_by_role("button", name="Roll back", exact=True).click()
+    expect(lead.locator("#operation")).to_contain_text("0 of", timeout=20_000)
     assert product.get(f"/api/v1/workspaces/{workspace}/files/.github/workflows/ci.yml", token).status == 404
 
 
 def test_changes_files_restore_and_undo(product, token, person, workspace):
     lead = person("lena", "lead")
-    here = product.url + HERE.format(key=workspace)
+    here = product.desk + HERE.format(key=workspace)
     stamp = f"# {time.time()}"
     lead.goto(f"{here}checks/")
-    lead.get_by_label("Command, for bash").fill(f"echo '{stamp}' >> cart.py; echo said")
+    lead.get_by_label("Command (bash, in /workspace)").fill(f"echo '{stamp}' >> cart.py; echo said")
     lead.get_by_role("button", name="Run", exact=True).click()
     expect(lead.locator("#command")).to_contain_text("Done", timeout=20_000)
     expect(lead.locator("#command pre")).to_contain_text("said")
@@ -131,21 +135,21 @@ def test_changes_files_restore_and_undo(product, token, person, workspace):
     lead.goto(f"{here}files/?path=cart.py&at=1")
     expect(lead.locator("ol.numbered")).not_to_contain_text(stamp)
     lead.goto(f"{here}snapshots/1/restore/")
-    lead.get_by_role("button", name="Put back").click()
-    expect(lead.locator("#move")).to_contain_text("Back at snapshot 1. 0 of", timeout=20_000)
+    lead.get_by_role("button", name="Restore", exact=True).click()
+    expect(lead.locator("#operation")).to_contain_text("Restored to snapshot 1. 0 of", timeout=20_000)
     assert stamp.encode() not in product.get(f"/api/v1/workspaces/{workspace}/files/cart.py", token).body
-    lead.get_by_role("button", name="Undo: return to").click()
-    expect(lead.locator("#move")).to_contain_text("Back at snapshot", timeout=20_000)
+    lead.get_by_role("button", name="Undo: restore snapshot").click()
+    expect(lead.locator("#operation")).to_contain_text("Restored to snapshot", timeout=20_000)
     assert stamp.encode() in product.get(f"/api/v1/workspaces/{workspace}/files/cart.py", token).body
 
 
 def test_a_patch_is_what_git_applies(product, token, person, workspace, tmp_path):
     lead = person("lena", "lead")
-    here = product.url + HERE.format(key=workspace)
+    here = product.desk + HERE.format(key=workspace)
     product.call("PUT", f"/api/v1/workspaces/{workspace}/files/note.txt", token, b"a note\n")
     lead.goto(f"{here}changes/?from=1&to=live")
     with lead.expect_download() as download:
-        lead.get_by_role("link", name="Download as a patch").click()
+        lead.get_by_role("link", name="Download patch").click()
     patch = tmp_path / "p.patch"
     download.value.save_as(patch)
     assert b"+a note" in patch.read_bytes()
@@ -158,7 +162,7 @@ def test_agents_files_come_as_downloads_that_do_nothing(product, token, person, 
     lead = person("lena", "lead")
     html = b"<script>alert(document.domain)</script>"
     product.call("PUT", f"/api/v1/workspaces/{workspace}/files/evil.html", token, html)
-    response = lead.request.get(product.url + HERE.format(key=workspace) + "files/raw/?path=evil.html")
+    response = fetch(lead, product, HERE.format(key=workspace) + "files/raw/?path=evil.html")
     assert response.body() == html
     assert response.headers["content-disposition"].startswith("attachment")
     assert response.headers["x-content-type-options"] == "nosniff"

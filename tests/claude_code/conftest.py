@@ -11,7 +11,7 @@ import pytest
 from tests.claude_code.model import Model
 from tests.claude_code.session import Project
 from tests.claude_code.wire import Wire
-from tests.product import Product
+from tests.support.product import Product
 
 HOLD = 2  # seconds that the product named `brief` holds a hook
 
@@ -58,6 +58,13 @@ class Reviewer:
 
     def card(self, session: str) -> dict:
         return self.cards(session)[0]
+
+    def settled(self, card: dict, status: str, within: float = 60):
+        """Wait until the action has this status."""
+        deadline = time.monotonic() + within
+        while (now := self.product.get(f"/api/v1/actions/{card['id']}", self._token).json)["status"] != status:
+            assert time.monotonic() < deadline, now
+            time.sleep(0.1)
 
     def answer(self, card: dict, verdict: str, **more):
         body = {"verdict": verdict, "digest": card["digest"], **more}

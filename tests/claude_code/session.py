@@ -8,7 +8,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from approvals.connect import claude_code_settings
+from approvals.pages.connect import claude_code_settings
 from dashboard import settings
 
 NOBODY = 65534
@@ -64,13 +64,25 @@ class Project:
 
     def start(self, prompt: str, *, mode: str = "default", session: str | None = None, resume: str | None = None):
         """Start `claude -p PROMPT`; a Popen whose standard output is Claude Code's stream of JSON lines."""
-        permission = ["--dangerously-skip-permissions"] if mode == "bypassPermissions" else ["--permission-mode", mode]
         which = ["--resume", resume] if resume else ["--session-id", session or str(uuid.uuid4())]
+        return self._start("-p", prompt, *which, mode=mode)
+
+    def start_for_a_program(self, prompt: str, *, mode: str, session: str):
+        """Start Claude Code as an editor does: it asks for permissions in JSON lines, and reads answers."""
+        words = ["--session-id", session, "--input-format", "stream-json", "--permission-prompt-tool", "stdio"]
+        process = self._start("-p", *words, mode=mode, stdin=subprocess.PIPE)
+        message = {"type": "user", "message": {"role": "user", "content": prompt}}
+        process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+        return process
+
+    def _start(self, *words: str, mode: str, stdin=subprocess.DEVNULL):
+        permission = ["--dangerously-skip-permissions"] if mode == "bypassPermissions" else ["--permission-mode", mode]
         process = subprocess.Popen(
-            [self.claude, "-p", prompt, *permission, *which, "--output-format", "stream-json", "--verbose"],
+            [self.claude, *words, *permission, "--output-format", "stream-json", "--verbose"],
             cwd=self.folder,
             env=self.environment,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

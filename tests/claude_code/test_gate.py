@@ -1,5 +1,9 @@
 """Claude Code asks, a person answers, and the disk shows what ran."""
 
+import json
+
+from approvals.pages.connect import claude_code_settings
+from dashboard import settings
 from tests.claude_code.model import DONE, call, say
 
 ONE = call("Bash", command="./deploy.sh one", description="Deploy")
@@ -25,7 +29,7 @@ def test_approved_it_runs_and_its_end_is_recorded(project, model, reviewer, sess
     [action] = reviewer.actions(session)
     assert (action["status"], action["decision"]["by"]) == ("succeeded", "rita")
     # Claude Code 2.1.329 skips an http hook for SessionStart.
-    assert [e.event["hook_event_name"] for e in wire.exchanges] == ["PreToolUse", "PostToolUse", "Stop"]
+    assert [e.event["hook_event_name"] for e in wire.exchanges] == ["PreToolUse", "PostToolUse", "Stop", "SessionEnd"]
     assert [e.decision for e in wire.before_tools()] == ["allow"]
 
 
@@ -37,7 +41,7 @@ def test_denied_it_does_not_run_and_the_model_hears_why(project, model, reviewer
     assert project.ran == []
     [heard] = model.heard("SHIP")
     assert heard["is_error"] is True
-    assert "rita said no: Not on a Friday. Do not work around this." in heard["content"]
+    assert "rita denied this: Not on a Friday. Do not work around this." in heard["content"]
 
 
 def test_edited_the_edit_runs_and_the_model_is_told(project, model, reviewer, session):
@@ -47,9 +51,43 @@ def test_edited_the_edit_runs_and_the_model_is_told(project, model, reviewer, se
     reviewer.answer(card, "edit", arguments=card["arguments"] | {"command": "./deploy.sh staging"})
     project.finish(running)
     assert project.ran == ["staging"]
-    assert "rita changed this before it ran. What ran instead: ./deploy.sh staging" in model.transcript("SHIP")
+    assert "rita edited this before it ran. What ran instead: ./deploy.sh staging" in model.transcript("SHIP")
     [action] = reviewer.actions(session)
     assert (action["status"], action["decision"]["edited"]) == ("succeeded", True)
+
+
+def test_what_failed_is_failed_with_its_exit_status_and_output(project, model, reviewer, session):
+    model.scripts["SHIP"] = [[call("Bash", command="./deploy.sh one; echo broken pipe; exit 3")], DONE]
+    running = project.start("SHIP it", session=session)
+    reviewer.answer(reviewer.card(session), "approve")
+    project.finish(running)
+    [action] = reviewer.actions(session)
+    assert (action["status"], action["result"]["exit_status"]) == ("failed", 3)
+    assert action["result"]["tail"].strip() == "broken pipe"
+
+
+def test_the_note_on_an_edit_reaches_the_model(project, model, reviewer, session):
+    model.scripts["SHIP"] = [[ONE], DONE]
+    running = project.start("SHIP it", session=session)
+    card = reviewer.card(session)
+    edited = card["arguments"] | {"command": "./deploy.sh staging"}
+    reviewer.answer(card, "edit", arguments=edited, comment="Production is frozen until Monday.")
+    project.finish(running)
+    assert "Note from rita: Production is frozen until Monday." in model.transcript("SHIP")
+
+
+def test_two_hooks_of_one_call_have_one_card_and_one_answer(project, model, reviewer, session, product):
+    """As in a folder that is connected and lies on a machine that is gated as a whole."""
+    second = json.dumps(claude_code_settings()).replace(settings.HANDRAIL_PUBLIC_URL, product.url)
+    (project.home / ".claude" / "settings.json").write_text(second)
+    two = [ONE, call("Bash", command="./deploy.sh two")]
+    model.scripts["SHIP"] = [[two[0]], [two[1]], DONE]
+    running = project.start("SHIP it", session=session, mode="bypassPermissions")
+    reviewer.answer(reviewer.card(session), "approve")
+    reviewer.answer(reviewer.card(session), "deny")
+    project.finish(running)
+    assert project.ran == ["one"]
+    assert [action["status"] for action in reviewer.actions(session)] == ["succeeded", "denied"]
 
 
 def test_two_calls_in_one_turn_have_two_answers(project, model, reviewer, session):
@@ -83,8 +121,8 @@ def test_a_sub_agent_is_gated_as_well(project, model, reviewer, session, wire):
     reviewer.answer(card, "approve")
     project.finish(running)
     assert project.ran == ["sub"]
-    [asked] = wire.before_tools()
-    assert asked.event["agent_id"]
+    asked = [exchange.event for exchange in wire.before_tools() if exchange.event["tool_name"] == "Bash"]
+    assert [bool(event["agent_id"]) for event in asked] == [True]
 
 
 def test_a_sub_agent_that_is_denied_does_nothing(project, model, reviewer, session):
@@ -110,9 +148,9 @@ def test_bypassing_permissions_does_not_bypass_handrail(project, model, reviewer
 
 
 def test_what_only_reads_runs_without_a_card(project, model, reviewer, session):
-    model.scripts["LOOK"] = [[call("Bash", command="ls")], DONE]
+    model.scripts["LOOK"] = [[call("Bash", command="pwd")], DONE]
     project.run("LOOK at it", session=session)
-    assert "deploy.sh" in model.heard("LOOK")[0]["content"]
+    assert str(project.folder) in model.heard("LOOK")[0]["content"]
     [action] = reviewer.actions(session)
     assert (action["status"], action["tier"], action["decision"]["by"]) == ("succeeded", "low", "policy 1")
 
@@ -126,7 +164,7 @@ def test_a_file_is_written_as_it_was_edited_by_the_reviewer(project, model, revi
     reviewer.answer(card, "edit", arguments={"file_path": str(file), "content": "port = 2\n"})
     project.finish(running)
     assert file.read_text() == "port = 2\n"
-    assert "rita changed this before it ran" in model.transcript("NOTE")
+    assert "rita edited this before it ran" in model.transcript("NOTE")
 
 
 def test_what_is_forbidden_never_reaches_a_person(project, model, reviewer, session):
@@ -142,5 +180,5 @@ def test_a_wrong_token_lets_nothing_run(project_at, model, wire):
     model.scripts["SHIP"] = [[ONE], DONE]
     project.run("SHIP it", mode="bypassPermissions")
     assert project.ran == []
-    assert "does not know this token" in model.heard("SHIP")[0]["content"]
+    assert "This token is invalid" in model.heard("SHIP")[0]["content"]
     assert [e.decision for e in wire.before_tools()] == ["deny"]

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from approvals.hooks import open_hooks
+from tests.claude_code.conftest import Reviewer
 from tests.claude_code.model import DONE, call
 
 ONE = {"command": "./deploy.sh one"}
@@ -28,9 +30,13 @@ def bash(description: str) -> dict:
 
 
 def kill_web(product):
-    """kill -9, and wait until another process answers."""
+    end_web(product, signal.SIGKILL)
+
+
+def end_web(product, number):
+    """Send the signal, and wait until another process answers."""
     before = product.part_pid("web")
-    os.kill(before, signal.SIGKILL)
+    os.kill(before, number)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
@@ -52,6 +58,17 @@ def test_nothing_runs_while_the_server_is_down(project_at, model, new_product, m
     assert "blocking" in model.heard("SHIP")[0]["content"]
 
 
+def test_a_person_who_interrupts_claude_code_takes_its_card_back(project_at, model, product, reviewer, session):
+    project = project_at(product.url, reviewer.agent_token)
+    model.scripts["SHIP"] = [[bash("Deploy")], DONE]
+    running = project.start("SHIP it", session=session)
+    card = reviewer.card(session)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    reviewer.settled(card, "cancelled")
+    assert project.ran == []
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_runs_when_the_server_is_killed_while_it_waits(
     project_at, model, wired, brief, brief_reviewer, session, mode
@@ -68,6 +85,24 @@ def test_nothing_runs_when_the_server_is_killed_while_it_waits(
     assert "blocking" in model.heard("SHIP")[0]["content"]
     [kept] = brief_reviewer.cards(session)  # the card is still there, and can still be answered
     brief_reviewer.answer(kept, "deny")
+
+
+def test_a_web_server_that_is_told_to_end_leaves_the_card(project_at, model, new_product, session):
+    """Its connections close as an agent's would, and are not taken for it."""
+    away = new_product()
+    away.start()
+    desk = Reviewer(away)
+    project = project_at(away.url, desk.agent_token)
+    model.scripts["SHIP"] = [[bash("Deploy")], [bash("Once more")], DONE]
+    running = project.start("SHIP it", session=session)
+    card = desk.card(session)
+    end_web(away, signal.SIGTERM)
+    time.sleep(open_hooks.GRACE + 1)
+    [kept] = [action for action in desk.actions(session) if action["id"] == card["id"]]
+    assert kept["status"] == "pending"
+    desk.answer(kept, "approve")
+    project.finish(running)
+    assert project.ran == ["one"]
 
 
 def test_an_approval_outlives_the_hold_a_restart_and_a_new_policy_and_is_used_once(
@@ -87,8 +122,8 @@ def test_an_approval_outlives_the_hold_a_restart_and_a_new_policy_and_is_used_on
     project.run("SHIP it", session=session)
     assert project.ran == ["one"]
     first, *later = model.heard("SHIP")
-    assert "Waiting for a person" in first["content"]
-    assert "the answer is kept" in first["content"]
+    assert "Not approved yet" in first["content"]
+    assert "This is not a denial" in first["content"]
     assert [result.get("is_error", False) for result in later].count(False) == 1
     assert sorted(e.decision for e in wire.before_tools()) == ["allow", "deny", "deny"]
     first, *again = brief_reviewer.actions(session)
@@ -96,6 +131,24 @@ def test_an_approval_outlives_the_hold_a_restart_and_a_new_policy_and_is_used_on
     for action in again:  # whether the second call became a card of its own, it did not run
         assert action["status"] == "pending"
         brief_reviewer.answer(action, "deny")
+
+
+def test_an_agent_that_let_go_is_told_when_it_stops_and_makes_the_call_again(
+    project_at, model, wired, brief, brief_reviewer, session
+):
+    wire = wired(brief)
+    project = project_at(wire.url, brief_reviewer.agent_token)
+
+    def meanwhile():
+        brief_reviewer.answer(brief_reviewer.card(session), "approve")
+        return DONE
+
+    model.scripts["SHIP"] = [[bash("Deploy")], meanwhile, [bash("As I was told")], DONE]
+    project.run("SHIP it", session=session)
+    assert project.ran == ["one"]
+    assert "has been approved. Make that call again" in model.transcript("SHIP")
+    assert [e.event["hook_event_name"] for e in wire.exchanges].count("Stop") == 2
+    assert [action["status"] for action in brief_reviewer.actions(session)] == ["succeeded"]
 
 
 def test_an_approval_outlives_claude_code_itself(project_at, model, wired, brief, brief_reviewer, session):

@@ -53,6 +53,8 @@ class Exchange:
             return f"says nothing: {self.body[:80]!r}"
         if self.event["hook_event_name"] == "PreToolUse":
             verdict = said.get("hookSpecificOutput", {})
+            if self.event["tool_name"] in ("ExitPlanMode", "AskUserQuestion") and "permissionDecision" not in verdict:
+                return None  # Claude Code asks its own person then
             if verdict.get("hookEventName") != "PreToolUse" or verdict.get("permissionDecision") not in (
                 "allow",
                 "deny",

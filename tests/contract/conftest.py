@@ -8,11 +8,11 @@ import uuid
 
 import pytest
 
-from tests.product import Answer, Product
+from tests.support.product import Answer, Product
 
 MAKE_EVERYBODY = """
 import json
-from dashboard.invite import agent_of, person_in, team_by_slug, token_for
+from dashboard.people.provisioning import agent_of, person_in, team_by_slug, token_for
 from dashboard.models import Role
 tokens = {}
 for slug in ("contract", "strangers"):

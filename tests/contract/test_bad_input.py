@@ -107,7 +107,7 @@ def test_an_action_that_cannot_be_taken(agent, unchanged, body, status):
 def test_an_unknown_tool_is_asked_about(agent):
     action = agent.post("/actions", {"tool": "LaunchRocket", "arguments": {"at": 3}}, 201).json
     assert (action["status"], action["tier"]) == ("pending", "high")
-    assert action["reasons"][0].startswith("Waits because")
+    assert action["reasons"][0].startswith("Needs approval: ")
     agent.post(f"/actions/{action['id']}/cancel")
 
 
@@ -286,8 +286,8 @@ def test_a_hook_that_cannot_be_read_is_denied(agent, unchanged, body):
 
 def test_a_hook_without_a_good_token_is_denied(agent, reviewer, unchanged):
     body = json.dumps(BEFORE).encode()
-    assert "does not know this token" in reason_of_a_full_deny(hook(agent.product, "", body))
-    assert "does not know this token" in reason_of_a_full_deny(hook(agent.product, "hr_wrong", body))
+    assert "This token is invalid" in reason_of_a_full_deny(hook(agent.product, "", body))
+    assert "This token is invalid" in reason_of_a_full_deny(hook(agent.product, "hr_wrong", body))
     assert "a person's" in reason_of_a_full_deny(hook(agent.product, reviewer.token, body))
 
 

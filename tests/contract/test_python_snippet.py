@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from approvals.connect import PYTHON
+from approvals.pages.connect import PYTHON
 
 PROGRAM = """
 from handrail import NotAllowed, allowed

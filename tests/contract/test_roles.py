@@ -23,6 +23,7 @@ VERBS = {
     "POST /workspaces/{key}/fork": "create_workspace",
     "POST /workspaces/{key}/terminals": "type_in_terminal",
     "POST /environments": "manage_environments",
+    "PATCH /workspaces/{key}": "manage_agents",
     "POST /workspaces/{key}/network/allow": "allow_host",
     "DELETE /workspaces/{key}/network/allowances/{id}": "allow_host",
     "POST /actions": "submit",
@@ -30,6 +31,8 @@ VERBS = {
     "POST /actions/{action_id}/decision": "decide",
     "POST /actions/{action_id}/grant": "decide",
     "POST /grants/{grant_id}/revoke": "decide",
+    "POST /stop": "stop_everything",
+    "POST /stop/lift": "lift_stop",
     "POST /storage/{work}": "manage_retention",
     "POST /storage/{work}/stop": "manage_retention",
 }
@@ -97,8 +100,21 @@ def things(agent, place, everybody) -> dict[str, str]:
         "n": "1",
         "action_id": action["id"],
         "work": "check",
-        "move_id": agent.get(f"/workspaces/{place}/moves").json["moves"][0]["id"],
+        "operation_id": agent.get(f"/workspaces/{place}/operations").json["operations"][0]["id"],
     }
+
+
+@pytest.fixture(scope="module")
+def elsewhere(agent) -> str:
+    """A token of the agent's other workspace, as its programs have."""
+    key = agent.workspace()
+    return json.loads(
+        agent.product.shell(
+            "import json; from dashboard.tokens import make_token; from workspaces.models import Workspace;"
+            f"found = Workspace.objects.get(key='{key}');"
+            "print(json.dumps(make_token(found.team, agent=found.created_by_agent, workspace=found, for_run=True)))"
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -163,10 +179,12 @@ def test_without_a_token_nobody_comes_in(knock, name):
 @pytest.mark.parametrize(
     "name", sorted(n for n in operations() if "{" in n and not n.split()[1].startswith(OF_THE_TEAM))
 )
-def test_what_another_team_or_agent_owns_is_404(knock, traces, name):
+def test_what_another_team_or_agent_owns_is_404(knock, traces, name, elsewhere):
     before = traces()
     strangers = ("strangers admin", "strangers viewer", "strangers agent", "contract other-agent")
     assert {who: knock(name, who).status for who in strangers} == dict.fromkeys(strangers, 404)
+    # What programs in another workspace of the same agent have is a stranger here as well; grants are for people.
+    assert knock(name, "", elsewhere).status in ((403, 404) if "{grant_id}" in name else (404,))
     assert traces() == before
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.conftest import as_promised
-from tests.product import CHECKOUT
+from tests.support import CHECKOUT
 
 
 def python(*arguments, given: str | None = None) -> subprocess.CompletedProcess:

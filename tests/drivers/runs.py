@@ -6,7 +6,6 @@ import itertools
 import os
 import shutil
 import tempfile
-import time
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -14,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from workspaces.drivers.base import ImageMissing, Limits, Owner, RunSpec, get_driver, get_driver_class
+from tests.support.waiting import until
+from workspaces.drivers.base import ImageMissing, Limits, RunRecord, RunSpec, get_driver, get_driver_class
 from workspaces.drivers.docker import bundle
-from workspaces.drivers.initclient import InitClient
-from workspaces.store.remote_scan import listings
+from workspaces.drivers.init_client import InitClient
+from workspaces.store.guest.scan import listings
 
 NOBODY, GUEST_UID = 65534, 1000
 # What drivers are told on this host; the engine of the tests is a private one.
@@ -37,7 +37,7 @@ def image_of(name: str) -> str:
 class Running:
     """One Run of one driver, and what a test does to it."""
 
-    def __init__(self, name: str, ground: Path, *, limits: Limits = NO_LIMITS, env=None, image=None, phase="agent"):
+    def __init__(self, name: str, ground: Path, *, limits: Limits = NO_LIMITS, env=None, image=None, **fields):
         self.name = name
         self.ground = ground
         self.tree = ground / f"tree-{next(numbers)}"
@@ -51,19 +51,18 @@ class Running:
             key="payments fix",
             workspace=self.tree,
             home=None if name == "folder" else self.home,
-            uid=workload_uid(name),
             limits=limits,
             env=env or {},
             image=self.do.find_image(image or image_of(name)) if self.driver.capabilities.images else None,
-            phase=phase,
+            **{"uid": workload_uid(name)} | fields,
         )
         if name == "folder":
             os.chown(self.tree, self.spec.uid, -1)
         self.do.prepare(self.spec)
         self.do.warm(self.spec)
-        self.owner: Owner = self.do.start(self.spec)
+        self.owner: RunRecord = self.do.start(self.spec)
         self.file_uid = self.spec.uid  # whose the files of the tree are, for who looks at them
-        if self.driver.capabilities.guest_files:
+        if self.driver.capabilities.files_need_run:
             self.tree, self.file_uid = GuestPath(self), GUEST_UID if os.getuid() == 0 else os.getuid()
 
     @property
@@ -109,7 +108,7 @@ class Running:
         return [" ".join(process.argv) for process in self.do.processes(self.owner)]
 
     def end(self) -> None:
-        for owner in self.do.owners():
+        for owner in self.do.records():
             if owner.run_id == self.spec.run_id:
                 self.do.stop(owner, grace_s=0.0)
                 self.do.clear(owner)
@@ -195,15 +194,6 @@ def finish(init: InitClient, started) -> tuple[str, int]:
     os.close(started.fd)
     until(lambda: (init.read_exits(), any(pid == started.pid for pid, _ in init.exits))[1])
     return output.decode(), next(status for pid, status in init.exits if pid == started.pid)
-
-
-def until(holds, seconds: float = 10.0):
-    """Wait until `holds()` is true, and return what it returned."""
-    deadline = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-    return found
 
 
 def workload_uid(name: str) -> int:

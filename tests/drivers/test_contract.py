@@ -8,14 +8,17 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.drivers.runs import Running, driver_of, finish, until
-from workspaces.drivers.base import DriverError, Owner, RunSpec
-from workspaces.drivers.initclient import InitClient, InitRefused
+from tests.drivers.runs import OPTIONS, Blocking, Running, driver_of, finish
+from tests.support import CHECKOUT
+from tests.support.waiting import until
+from workspaces.drivers.base import DriverError, RunRecord, RunSpec, get_driver
+from workspaces.drivers.init_client import InitClient, InitRefused
 
 
 @pytest.fixture
@@ -83,7 +86,7 @@ def test_no_program_runs_as_root(run):
 def test_root_is_refused(run):
     with pytest.raises(DriverError, match="never runs as root"):
         run.do.start(replace(run.spec, run_id="as-root", uid=0))
-    assert [owner.run_id for owner in run.do.owners()] == [run.spec.run_id]
+    assert [owner.run_id for owner in run.do.records()] == [run.spec.run_id]
 
 
 def test_a_run_id_that_is_a_path_is_refused(run):
@@ -94,6 +97,37 @@ def test_a_run_id_that_is_a_path_is_refused(run):
 def test_a_folder_that_does_not_exist_is_refused(run):
     with pytest.raises(DriverError, match="does not exist"):
         run.do.start(replace(run.spec, run_id="nowhere", workspace=run.ground / "nowhere"))
+
+
+# Files of the system, where /etc is the driver's to make
+
+SYSTEM_FILES = {"claude-code/managed-settings.json": b"ours\n"}
+TAKING_THEM_AWAY = (
+    "echo theirs > managed-settings.json",
+    "chmod 666 managed-settings.json",
+    "rm -f managed-settings.json",
+    "mv managed-settings.json old",
+    "echo theirs > /tmp/theirs && mv -f /tmp/theirs managed-settings.json",
+    "ln -sf /tmp/theirs managed-settings.json",
+    "mkdir managed-settings.d",
+    "mv /etc/claude-code /etc/old",
+    "rm -rf /etc/claude-code",
+    "mount -t tmpfs none /etc/claude-code",
+    "umount /etc/claude-code",
+)
+
+
+@pytest.mark.needs("network")
+def test_programs_can_only_read_the_files_of_the_system(driver_name, begin):
+    run = begin(driver_name, system_files=SYSTEM_FILES)
+    look = "cd /etc/claude-code && ls -A && cat managed-settings.json"
+    assert run.sh(look) == ("managed-settings.json\nours\n", 0)
+    for attempt in TAKING_THEM_AWAY:
+        assert run.sh(f"cd /etc/claude-code; ({attempt}) 2> /dev/null")[1] != 0, attempt
+    assert run.sh(look) == ("managed-settings.json\nours\n", 0)
+    run.do.stop(run.owner, grace_s=0.0)
+    with run.again_up() as again:
+        assert again.sh(look) == ("managed-settings.json\nours\n", 0)
 
 
 # What happens twice
@@ -115,7 +149,7 @@ def test_stopping_and_clearing_twice_is_no_error(run):
         run.do.stop(run.owner, grace_s=0.0)
     for _ in range(2):
         run.do.clear(run.owner)
-    assert run.do.owners() == []
+    assert run.do.records() == []
 
 
 # A new runner
@@ -123,7 +157,7 @@ def test_stopping_and_clearing_twice_is_no_error(run):
 
 def test_a_new_runner_finds_the_run_and_its_programs(run):
     run.leave("exec sleep 61")
-    [owner] = run.again().owners()
+    [owner] = run.again().records()
     assert owner == run.owner
     assert run.again().alive(owner) is True
     until(lambda: [process.argv for process in run.again().processes(owner)] == [("sleep", "61")])
@@ -139,7 +173,7 @@ def test_a_run_outlives_the_runner_that_started_it(run):
     """)
     runner = subprocess.run([sys.executable, "-c", script, *arguments_of(run, "orphan")])
     assert runner.returncode == -signal.SIGKILL
-    owner = next(owner for owner in run.again().owners() if owner.run_id == "orphan")
+    owner = next(owner for owner in run.again().records() if owner.run_id == "orphan")
     assert run.again().alive(owner) is True
     run.again().stop(owner, grace_s=0.0)
     run.again().clear(owner)
@@ -167,7 +201,7 @@ def test_a_runner_killed_while_it_starts_a_run_leaves_a_true_record(run):
             # Up to the time that a start takes: any of its steps may be hit.
             time.sleep(chance.uniform(0, 0.12 if run.name != "docker" else 0.8))
             runner.kill()
-        found = [owner for owner in run.again().owners() if owner.run_id == run_id]
+        found = [owner for owner in run.again().records() if owner.run_id == run_id]
         for owner in found:
             # Either it came up whole, or it is going down by itself: never something in between that stays.
             if until(lambda owner=owner: settled(run, owner), 30) == "alive":
@@ -179,13 +213,13 @@ def test_a_runner_killed_while_it_starts_a_run_leaves_a_true_record(run):
 
 def test_a_run_of_another_boot_is_gone_and_one_of_another_host_unclear(run):
     assert run.do.alive(replace(run.owner, boot_id="before")) is False
-    assert run.do.end_reason(replace(run.owner, boot_id="before")) == "the host restarted"
+    assert run.do.end_reason(replace(run.owner, boot_id="before")) == "host_restarted"
     with pytest.raises(DriverError, match="belongs to the host elsewhere"):
         run.do.alive(replace(run.owner, host="elsewhere"))
 
 
 def test_a_record_survives_as_json(run):
-    assert Owner.from_json(run.owner.to_json()) == run.owner
+    assert RunRecord.from_json(run.owner.to_json()) == run.owner
 
 
 # Programs
@@ -293,14 +327,14 @@ def test_an_init_that_is_killed_takes_its_programs_along(run):
     os.kill(run.owner.pid, signal.SIGKILL)
     until(lambda: not run.do.alive(run.owner))
     until(lambda: state(program) is None)
-    assert run.do.end_reason(run.owner) == "its first process was killed or crashed"
+    assert run.do.end_reason(run.owner) == "crashed"
 
 
 def test_what_is_left_of_a_run_whose_init_was_killed_is_swept(run):
     run.leave("sleep 69; true")
     [shell] = until(lambda: children(run.owner.pid))
     # Programs of a guest are none of this host; its machine is.
-    programs = [shell, *([] if run.driver.capabilities.guest_files else until(lambda: children(shell)))]
+    programs = [shell, *([] if run.driver.capabilities.files_need_run else until(lambda: children(shell)))]
     os.kill(run.owner.pid, signal.SIGKILL)
     until(lambda: not run.do.alive(run.owner))
     run.do.stop(run.owner)
@@ -325,6 +359,45 @@ def test_clear_leaves_nothing_but_the_tree(run):
     left = [*(run.ground / "handrail" / "runs").iterdir(), *(run.ground / "run").iterdir()]
     assert left == []
     assert [os.path.exists(group) for group in run.owner.cgroups] == [False] * len(run.owner.cgroups)
+
+
+def test_a_copy_of_its_home_clears_nothing_of_the_original(run):
+    run.leave("exec sleep 70")
+    copied = run.ground / "copied"
+    subprocess.run(["cp", "-a", run.driver.home, copied], check=True)
+    other = Blocking(get_driver(run.name, copied, run.ground / "run-of-copy", OPTIONS.get(run.name)))
+    for owner in other.records():  # as a runner does with what is over
+        if not other.alive(owner):
+            other.clear(owner)
+    if run.name == "docker":
+        assert other.driver.sweep() == []
+    assert run.sh("echo on") == ("on\n", 0)
+    until(lambda: "sleep 70" in run.commands())
+
+
+def test_the_files_can_be_read_when_its_programs_have_ended(run):
+    run.sh("echo kept > file")
+    run.leave("exec sleep 71")
+    run.do.end_programs(run.owner, grace_s=0.0)
+    with run.driver.tree(run.owner).files() as files, closing(files.open(b"file")) as file:
+        assert file.pread(100, 0) == b"kept\n"
+    assert run.do.alive(run.owner) is run.driver.capabilities.files_need_run
+    run.do.stop(run.owner)
+    at_rest = run.driver.tree_at_rest(run.spec.workspace)
+    assert (at_rest is None) is run.driver.capabilities.files_need_run
+    if at_rest is not None:
+        with at_rest.files() as files:
+            assert b"file" in dict(files.entries(b""))
+
+
+def test_a_tree_says_whose_new_files_are(run):
+    own = None if run.driver.capabilities.files_need_run else (200, 200)
+    assert (run.driver.file_owner(200), run.driver.file_owner(None)) == (own, None)
+
+
+def test_its_listening_sockets_are_those_of_its_network(run):
+    assert all("local_address" in table for table in run.driver.tcp_tables(run.owner))
+    assert bool(run.driver.tcp_tables(run.owner)) is run.driver.capabilities.network
 
 
 # Freezing, where a driver can
@@ -397,7 +470,7 @@ def test_all_of_this_holds_for_an_ordinary_user(ground, ordinary_user):
         env={"PATH": os.environ["PATH"], "TMPDIR": str(ground), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(ground)},
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=CHECKOUT,
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert int(re.search(r"(\d+) passed", outcome.stdout).group(1)) > 50, outcome.stdout  # of those it can have
@@ -411,7 +484,7 @@ def spec_of(name, ground, run_id, tree, home, uid, image):
 def arguments_of(run, run_id):
     """For `spec_of` in another process: another Run of the workspace, or of one more where a disk has one user."""
     spec = run.spec
-    if run.driver.capabilities.guest_files:
+    if run.driver.capabilities.files_need_run:
         folders = [run.ground / f"{name}-{run_id}" for name in ("tree", "home")]
         for folder in folders:
             folder.mkdir(exist_ok=True)

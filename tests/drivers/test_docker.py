@@ -1,7 +1,9 @@
 """What a container keeps apart and lets a program use, and what becomes of it when its engine goes away."""
 
 import os
+import shutil
 import signal
+import subprocess
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +11,9 @@ from pathlib import Path
 import pytest
 from docker.errors import NotFound
 
-from tests.drivers.runs import OPTIONS, Blocking, Running, lend_bundle, until, why_not
-from tests.engine import BUSYBOX, Client, Engine, lacks, make_busybox
+from tests.drivers.runs import OPTIONS, Blocking, Running, lend_bundle, why_not
+from tests.support.engine import BUSYBOX, Client, Engine, lacks, make_busybox
+from tests.support.waiting import until
 from workspaces.drivers.base import DriverError, ImageMissing, Layer, Limits, get_driver
 from workspaces.drivers.docker import dockerfile
 
@@ -51,7 +54,7 @@ def test_no_right_is_left_and_the_root_is_read_only(run):
     wanted = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
     status = dict(line.split(":\t") for line in run.sh("cat /proc/self/status")[0].splitlines() if ":\t" in line)
     assert [status[name] for name in wanted] == ["0" * 16] * 5 + ["1", "2"]
-    for path in ("/x", "/usr/x", "/etc/passwd", "/.handrail/x", "/.handrail/run/x", "/.handrail/init.py"):
+    for path in ("/x", "/usr/x", "/etc/passwd", "/.handrail/x", "/.handrail/run/x", "/.handrail/init.pyz"):
         assert run.sh(f"echo x 2>/dev/null >> {path}")[1] != 0, path
 
 
@@ -84,8 +87,70 @@ def test_the_init_takes_nothing_from_the_image(begin, busybox):
         assert {word.split("/")[1] for word in mapped if word.startswith("/")} == {".handrail"}
 
 
+MARK_C = """
+#include <fcntl.h>
+#include <unistd.h>
+__attribute__((constructor)) static void mark(void) { close(open("/workspace/mark", O_CREAT | O_WRONLY, 0666)); }
+"""
+
+
+@pytest.fixture(scope="module")
+def preloading(require, tmp_path_factory):
+    """An image whose /etc/ld.so.preload names a library that leaves a mark wherever it is loaded."""
+    if why := why_not("docker", False):
+        require("docker", why)
+    if (compiler := shutil.which("cc")) is None:
+        require("docker", "there is no C compiler to make a library with")
+    folder = tmp_path_factory.mktemp("mark")
+    (folder / "mark.c").write_text(MARK_C)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "mark.so", folder / "mark.c"], check=True)
+    files = {"etc/ld.so.preload": b"/opt/mark.so\n", "opt/mark.so": (folder / "mark.so").read_bytes()}
+    return make_busybox(ADDRESS, files=files, name="handrail/test:preload")
+
+
+@pytest.mark.parametrize("phase", ["agent", "setup"])
+def test_a_library_that_the_image_preloads_is_not_in_the_init(begin, preloading, phase):
+    run = begin("docker", image=preloading, phase=phase)
+    assert run.sh("ls /workspace; cat /etc/ld.so.preload; ls /opt") == ("mark.so\n", 0)
+    if os.getuid() == 0:
+        mapped = Path(f"/proc/{run.owner.pid}/maps").read_text()
+        assert "mark.so" not in mapped
+
+
+def test_a_set_up_writes_no_list_of_libraries_for_the_next_start(begin, preloading):
+    run = begin("docker", image=preloading, phase="setup")
+    for script in (
+        "echo /opt/mark.so > /etc/ld.so.preload",
+        "rm -f /etc/ld.so.preload",
+        "mv /etc/ld.so.preload /etc/x",
+    ):
+        assert run.sh(f"{script} 2>/dev/null")[1] != 0, script
+    assert run.sh("cat /etc/ld.so.preload") == ("", 0)
+
+
+SYSTEM_FILES = {"claude-code/managed-settings.json": b"ours\n"}
+
+
+def test_settings_of_the_system_that_the_image_brings_give_way_to_ours(begin, busybox):
+    theirs = {
+        "etc/claude-code/managed-settings.json": b"theirs\n",
+        "etc/claude-code/managed-settings.d/more.json": b"theirs\n",
+    }
+    image = make_busybox(ADDRESS, files=theirs, name="handrail/test:managed")
+    run = begin("docker", image=image, system_files=SYSTEM_FILES)
+    assert run.sh("cd /etc/claude-code && ls -A && cat managed-settings.json") == ("managed-settings.json\nours\n", 0)
+
+
+def test_an_image_that_leads_settings_of_the_system_into_the_agents_home_is_refused(begin, busybox, tmp_path):
+    (tmp_path / "Dockerfile").write_text(f"FROM {busybox}\nRUN ln -s /home/agent/a/b /etc/claude-code\n")
+    run = begin("docker", image=busybox)
+    image = run.do.build_image(tmp_path, "linked")
+    with pytest.raises(DriverError, match="/etc/claude-code must not be a link"):
+        begin("docker", image=image, system_files=SYSTEM_FILES)
+
+
 def test_nothing_is_fetched_for_an_image_that_is_not_here(run):
-    with pytest.raises(ImageMissing, match="no image 'handrail/nowhere:1' on this Docker engine, and Handrail fetches"):
+    with pytest.raises(ImageMissing, match="no image 'handrail/nowhere:1' on this Docker engine, and Handrail pulls"):
         run.do.find_image("handrail/nowhere:1")
 
 
@@ -100,13 +165,18 @@ def test_memory_over_the_limit_ends_the_program_and_the_run_goes_on(begin):
     assert run.sh("echo on") == ("on\n", 0)
     os.kill(run.owner.pid, signal.SIGKILL)
     until(lambda: not run.do.alive(run.owner))
-    assert run.do.end_reason(run.owner) == "out of memory"
+    assert run.do.end_reason(run.owner) == "out_of_memory"
+
+
+def test_a_container_has_a_limit_on_processes_that_nobody_asked_for(run, engine):
+    assert run.owner.limits == {"pids"}
+    assert engine.inspect_container(container_of(run))["HostConfig"]["PidsLimit"] == 2048
 
 
 def test_a_container_removed_behind_our_back_says_so(run, engine):
     engine.remove_container(container_of(run), force=True)
     until(lambda: not run.again().alive(run.owner))
-    assert run.again().end_reason(run.owner) == "its container was removed by somebody else"
+    assert run.again().end_reason(run.owner) == "removed"
 
 
 def test_a_container_that_somebody_paused_can_be_stopped(run, engine):
@@ -143,7 +213,7 @@ def test_what_a_set_up_installs_is_a_layer_and_its_files_are_the_workspaces(begi
     assert made.stat().st_mode & 0o7000 == 0
     shown = {}
     layer = Layer(f"test-{os.getpid()}", touched_workspace=False)
-    kept = setup.do.keep_layer(setup.owner, layer, look=lambda path, file: shown.update({path: file.read()}))
+    kept = setup.do.keep_layer(setup.owner, layer, inspect=lambda path, file: shown.update({path: file.read()}))
     try:
         assert shown["/opt/tool"] == b"tool\n"
         assert setup.do.find_layer(layer.name) == kept
@@ -153,7 +223,7 @@ def test_what_a_set_up_installs_is_a_layer_and_its_files_are_the_workspaces(begi
             config = str(client.inspect_image(kept.digest)) + str(client.history(kept.digest))
         assert ("planted-secret" in config, "PROJECT" in config) == (False, False)
         # It goes once it is old, nobody names it and nothing runs on it.
-        name = f"handrail/setup:{layer.name}"
+        name = f"handrail/setup:{run.driver.engine.tag_of(layer.name)}"
         assert run.do.collect({layer.name}, older_than_s=0) == run.do.collect({kept.digest}, older_than_s=0) == []
         assert run.do.collect(set(), older_than_s=0) == []
         run.end()
@@ -163,13 +233,14 @@ def test_what_a_set_up_installs_is_a_layer_and_its_files_are_the_workspaces(begi
         assert setup.do.find_layer(layer.name) is None
     finally:
         with Client(ADDRESS) as client, suppress(NotFound):
-            client.remove_image(f"handrail/setup:{layer.name}", force=True)
+            client.remove_image(kept.digest, force=True)
 
 
 def test_a_layer_that_somebody_else_made_under_this_name_is_not_taken(run, engine):
-    engine.tag(run.spec.image, "handrail/setup", "foreign")
+    tag = run.driver.engine.tag_of("foreign")
+    engine.tag(run.spec.image, "handrail/setup", tag)
     assert run.do.find_layer("foreign") is None
-    engine.remove_image("handrail/setup:foreign")
+    engine.remove_image(f"handrail/setup:{tag}")
 
 
 def test_an_image_is_built_from_a_folder_without_network(run, busybox, tmp_path):
@@ -261,7 +332,7 @@ def test_an_engine_that_is_killed_takes_no_program_along(own, own_engine):
         own.again().alive(own.owner)
     with pytest.raises(DriverError, match="does not answer"):
         own.again().clear(own.owner)
-    assert [owner.run_id for owner in own.again().owners()] == [own.spec.run_id]
+    assert [owner.run_id for owner in own.again().records()] == [own.spec.run_id]
     own_engine.start()
     assert own.again().alive(own.owner) is False
     assert own.again().end_reason(own.owner) == "stopped"
@@ -276,7 +347,7 @@ def test_an_engine_that_ends_its_containers_leaves_a_reason(own, own_engine):
     assert own.tree.is_dir()
     own_engine.start()
     assert own.again().alive(own.owner) is False
-    assert own.again().end_reason(own.owner) == "its first process was killed or crashed"
+    assert own.again().end_reason(own.owner) == "crashed"
 
 
 def test_without_an_engine_the_probe_says_so_and_what_to_do(ground):

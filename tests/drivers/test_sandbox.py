@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.runs import Blocking, until
+from tests.drivers.runs import Blocking
+from tests.support import CHECKOUT
+from tests.support.waiting import until
 from workspaces.drivers import launch
 from workspaces.drivers.base import Limits, RunSpec, get_driver
-from workspaces.drivers.initclient import InitClient, InitRefused
+from workspaces.drivers.init_client import InitClient
 from workspaces.drivers.sandbox import find_bwrap
 
 MIB = 1 << 20
-PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -201,11 +202,22 @@ def test_a_run_that_died_of_memory_says_so(limited):
     run.sh("exec python3 -c 'x = bytearray(300 << 20)'")
     os.kill(run.owner.pid, signal.SIGKILL)
     until(lambda: not run.do.alive(run.owner))
-    assert run.do.end_reason(run.owner) == "out of memory"
+    assert run.do.end_reason(run.owner) == "out_of_memory"
 
 
-def test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on(limited):
-    run = limited("pids", Limits(pids=40))
+def test_programs_yield_to_handrail_and_are_the_first_to_be_killed_when_memory_runs_out(run):
+    # Both are written after the program has started, by the init.
+    wait = "for i in $(seq 500); do [ $(cat /proc/self/oom_score_adj) = 300 ] && break; sleep 0.01; done; "
+    assert run.sh(wait + "cat /proc/self/oom_score_adj; nice")[0].split() == ["300", "10"]
+    if Path("/proc/sys/kernel/sched_autogroup_enabled").exists():
+        # The kernel takes one change each 100 ms, from all programs of the host together.
+        wait = "for i in $(seq 500); do grep -q 'nice 10$' /proc/self/autogroup && echo set && break; sleep 0.01; done"
+        assert run.sh(wait)[0].split() == ["set"]
+
+
+def test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on(begin):
+    run = begin("sandbox", limits=Limits(pids=40))
+    assert "pids" in run.owner.limits
     bomb = """
         import os, time
         while True:
@@ -222,11 +234,38 @@ def test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on(li
         os.close(started.fd)
         until((run.tree / "full").exists)
         assert 20 < len(run.commands()) < 40
-        with pytest.raises(InitRefused, match="no further process can be started"):
-            run.begin(init, "echo")
+        # A shell can still be started, to end them; it starts no other program.
+        said = run.sh("exec bash -c 'id; true' 2>&1")[0]
+        assert said.splitlines()[0].endswith("fork: retry: Resource temporarily unavailable")
         init.request("end", pid=started.pid, grace_s=0.1)
         until(lambda: run.commands() == [])
-    assert run.sh("echo through") == ("through\n", 0)
+    assert run.sh("echo through; id -u") == ("through\n1000\n", 0)
+
+
+def test_a_sandbox_has_a_limit_on_processes_that_its_programs_cannot_raise(run):
+    asked = "exec bash -c 'ulimit -Su; ulimit -Hu; ulimit -u 2049 2>/dev/null || ulimit -u'"
+    assert run.sh(asked)[0].split() == ["2048"] * 3
+    for group in run.owner.cgroups:
+        if (limit := Path(group, "pids.max")).exists():
+            assert limit.read_text() == "2064\n"
+
+
+def test_processes_of_another_sandbox_do_not_count(begin, ground):
+    full = begin("sandbox", limits=Limits(pids=30))
+    assert "Resource temporarily unavailable" in full.sh("exec bash -c 'for n in {1..40}; do sleep 9 & done' 2>&1")[0]
+    other = begin("sandbox", limits=Limits(pids=30), uid=full.spec.uid)
+    assert other.sh("for n in 1 2 3; do true | id -u; done") == ("1000\n" * 3, 0)
+
+
+def test_a_fork_bomb_that_ignores_the_polite_signal_is_ended_with_all_its_children(begin):
+    run = begin("sandbox", limits=Limits(pids=100))
+    bomb = "trap '' TERM; bomb() { bomb | bomb & }; bomb; while :; do :; done"
+    with InitClient(run.owner.address.socket) as init:
+        started = run.begin(init, f'exec bash -c "{bomb}" 2>/dev/null')
+        until(lambda: len(run.commands()) > 50)
+        init.request("end", pid=started.pid, grace_s=0.1)
+        until(lambda: run.commands() == [])
+    assert run.sh("true | id -u") == ("1000\n", 0)
 
 
 def test_many_callers_at_once_get_their_own_answers(run):
@@ -275,7 +314,7 @@ def test_where_user_namespaces_are_refused_the_probe_says_so_and_what_to_do(begi
         [*refusing, sys.executable, "-B", "-c", script, str(home)],
         user=user,
         extra_groups=[] if os.getuid() == 0 else None,
-        cwd=PROJECT,
+        cwd=CHECKOUT,
         capture_output=True,
         text=True,
     )

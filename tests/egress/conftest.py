@@ -7,7 +7,7 @@ import pytest
 
 from tests.drivers.runs import IMAGES
 from tests.egress.grounds import OPEN, Server, certificate
-from tests.workspaces.conftest import Desk
+from tests.support.desk import Desk
 
 _naming = threading.Lock()
 

@@ -13,10 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from workspaces.egress.addresses import read_networks
+from workspaces.egress.attempts import Block, BlockCode
 from workspaces.egress.names import read_rules
 from workspaces.egress.proxy import Proxy
 
 OPEN, HOST_LOOPBACK = "127.77.0.1", "127.0.0.1"
+NOT_LISTED = Block(BlockCode.NOT_LISTED, "it is not on the list")
 NETWORKS = read_networks("127.77.0.0/16")
 
 
@@ -104,20 +106,19 @@ class Site:
     def __init__(self, *rules: str):
         self.rules, self.verdicts, self.ended = read_rules(rules), [], []
 
-    async def judge(self, host, port):
-        return "" if any(rule.allows(host, port) for rule in self.rules) else "it is not on the list"
+    async def check(self, host, port):
+        return None if any(rule.allows(host, port) for rule in self.rules) else NOT_LISTED
 
-    async def admit(self, verdict):
-        self.verdicts.append(("allowed", verdict.host, verdict.port))
-        return ""
+    async def admit(self, attempt):
+        self.verdicts.append(("allowed", attempt.host, attempt.port))
 
-    def refuse(self, verdict):
-        self.verdicts.append(("blocked", verdict.host, verdict.why))
+    def log_blocked(self, attempt):
+        self.verdicts.append(("blocked", attempt.host, attempt.block.message))
 
-    def over(self, verdict):
-        self.ended.append((verdict.host, verdict.sent, verdict.received))
+    def log_ended(self, attempt):
+        self.ended.append((attempt.host, attempt.sent, attempt.received))
 
-    def way_out(self, host, port):
+    def how_to_allow(self, host, port):
         return "Ask."
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.egress.grounds import read_request
 from tests.egress.test_workspace import fetch, rows
-from tests.workspaces.test_life import until
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_an_agent_asks_from_inside_and_a_reviewer_allows(agent, reviewer, held):
         f"-d {shlex.quote(body)} $HANDRAIL_URL/api/v1/workspaces/{key}/network/allow",
     )
     action = json.loads(said)["action"]
-    assert (action["status"], action["title"]) == ("pending", f"Let {key} reach {host}:{port}, from now on")
+    assert (action["status"], action["title"]) == ("pending", f"Allow {host}:{port} for {key}")
     assert not reach()
     decide(reviewer, action)
     assert ended(agent, action)["status"] == "succeeded"

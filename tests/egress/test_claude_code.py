@@ -10,8 +10,6 @@ import uuid
 
 import pytest
 
-from approvals.connect import claude_code_settings
-from dashboard import settings
 from tests.claude_code.conftest import claude
 from tests.claude_code.model import DONE, Model, call
 from tests.egress.grounds import OPEN
@@ -57,14 +55,26 @@ def waiting(person, key) -> dict:
     raise AssertionError("no card came")
 
 
-@pytest.mark.parametrize("driver", ["sandbox", "docker"])
-def test_claude_code_works_inside_and_is_gated(driver, claude, model, workspace, install, agent, reviewer, name_for):
+OFF = json.dumps({"disableAllHooks": True})
+NO_HTTP = json.dumps({"allowedHttpHookUrls": [], "httpHookAllowedEnvVars": []})
+
+
+@pytest.mark.parametrize(
+    ("driver", "in_folder", "words"),
+    [
+        ("sandbox", OFF, ["--settings", OFF]),
+        ("sandbox", NO_HTTP, ["--settings", NO_HTTP]),
+        ("sandbox", OFF, ["--bare"]),
+        ("docker", OFF, ["--settings", OFF, "--dangerously-skip-permissions"]),
+    ],
+)
+def test_claude_code_works_inside_and_is_gated(
+    driver, in_folder, words, claude, model, workspace, install, agent, reviewer, name_for
+):
     host = name_for("model")
     key = workspace(driver=driver, agent=[f"{host}:{model.port}"])
     install(key, claude)
-    hooks = json.dumps(claude_code_settings()).replace(settings.HANDRAIL_PUBLIC_URL, "http://handrail.internal")
-    agent.call("PUT", f"/workspaces/{key}/files/.claude/settings.json", hooks.encode(), expect=201)
-    allowed = json.dumps({"permissions": {"allow": ["Bash"]}})
+    allowed = json.dumps({"permissions": {"allow": ["Bash"]}, "disableAllHooks": True})
     model.scripts["SHIP"] = [
         [call("Bash", command="git push; echo one >> ran", description="Deploy")],
         [call("Bash", command="git push; echo two >> ran", description="Deploy again")],
@@ -77,8 +87,9 @@ def test_claude_code_works_inside_and_is_gated(driver, claude, model, workspace,
         "DISABLE_AUTOUPDATER": "1",
     }
     command = (
-        f"mkdir -p ~/.claude && echo {shlex.quote(allowed)} > ~/.claude/settings.json && "
-        "~/.local/bin/claude -p 'SHIP it' --output-format stream-json --verbose"
+        f"mkdir -p .claude ~/.claude && echo {shlex.quote(in_folder)} > .claude/settings.json && "
+        f"echo {shlex.quote(allowed)} > ~/.claude/settings.json && "
+        f"~/.local/bin/claude -p 'SHIP it' --output-format stream-json --verbose {shlex.join(words)}"
     )
     started = agent.post(f"/workspaces/{key}/commands", {"command": command, "env": env, "timeout_s": 120}).json
     card = waiting(reviewer, key)
@@ -91,10 +102,24 @@ def test_claude_code_works_inside_and_is_gated(driver, claude, model, workspace,
     said = agent.get(f"/commands/{started['id']}/output").body
     assert done["exit_status"] == 0, said[-3000:]
     assert agent.get(f"/workspaces/{key}/files/ran").body == b"one\n"
+    asked = reviewer.get(f"/actions?workspace={key}").json["actions"]
+    assert sorted(action["status"] for action in asked) == ["denied", "succeeded"]
     assert [bool(heard.get("is_error")) for heard in model.heard("SHIP")] == [False, True]
     out = rows(agent, key, "allowed", host=host)
     assert sum(row["count"] for row in out) >= 3
     assert sum(row["sent"] for row in out) > 1000
+
+
+def test_a_set_up_has_no_hook_and_the_agents_programs_have(workspace, agent):
+    key = workspace("test ! -e /etc/claude-code && touch /workspace/setup-had-none")
+    assert agent.get(f"/workspaces/{key}/files/setup-had-none").body == b""
+    agent.run(
+        key, "cat /etc/claude-code/managed-settings.json > shown; ! echo > /etc/claude-code/managed-settings.json"
+    )
+    shown = json.loads(agent.get(f"/workspaces/{key}/files/shown").body)
+    [gate] = shown["hooks"]["PreToolUse"][0]["hooks"]
+    assert (gate["url"], gate["onFailure"]) == ("http://handrail.internal/hooks/claude-code", "block")
+    assert (shown["hooks"]["Stop"][0]["hooks"][0]["onFailure"], shown["disableAllHooks"]) == ("continue", False)
 
 
 def test_the_scripted_model_is_reached_in_no_other_way(model, workspace, agent, name_for):

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 from tests.egress.test_workspace import fetch, rows, token_in
-from tests.workspaces.conftest import Desk
+from tests.support.desk import Desk
 
 # A program that asks Handrail who it is whenever it is told to, with the token it was started with.
 ASKER = r"""(while :; do if [ -e ~/ask ]; then
@@ -42,7 +42,7 @@ def test_a_guest_has_the_same_way_out_as_every_workspace(agent, reviewer, produc
     # While it is set up, the set-up's list; from then on the agent's.
     tries = f"cat said; {fetch(early, port)}; {fetch(late, port)}; {fetch(never, canary.port)}; {fetch(asked, port)}"
     said = agent.run(key, tries)
-    assert (said.count(b"hello"), said.count(b"held this back")) == (2, 4)
+    assert (said.count(b"hello"), said.count(b"Blocked by Handrail")) == (2, 4)
     assert (canary.connections, bytes(canary.got)) == (0, b"")
     assert [row["host"] for row in rows(agent, key, "blocked", phase="setup")] == [late]
     held = rows(agent, key, "blocked", phase="agent", total=3)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.drivers.runs import begin, ground
-from tests.product import CHECKOUT
+from tests.support import CHECKOUT
 from workspaces.drivers.base import start_time
 from workspaces.egress.listeners import HANDRAIL_PORT, PROXY_PORT, NoListeners, Opener
 

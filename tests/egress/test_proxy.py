@@ -62,7 +62,7 @@ def test_a_listed_host_is_reached_over_plain_http(made, start):
     assert b"connection: close" in heard
     assert (
         bytes(server.got)
-        == f"GET /a?b=c HTTP/1.1\r\nx-mine: 1\r\nhost: {NAME}:{server.port}\r\nconnection: close\r\n\r\n".encode()
+        == f"GET /a?b=c HTTP/1.1\r\nhost: {NAME}:{server.port}\r\nx-mine: 1\r\nconnection: close\r\n\r\n".encode()
     )
     assert running.site.verdicts == [("allowed", NAME, server.port)]
     assert running.site.ended == [(NAME, len(server.got), len(heard))]
@@ -117,6 +117,45 @@ def test_an_answer_is_streamed_as_it_comes(made, start):
     assert heard.endswith(b"5\r\nfirst\r\n4\r\nlast\r\n0\r\n\r\n")
 
 
+def test_a_chunked_body_is_framed_anew_without_extensions_and_trailers(made, start):
+    def talk(sock, got):
+        while not got.endswith(b"0\r\n\r\n"):
+            got += sock.recv(65536)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    server = made(Server(talk=talk))
+    running = start(f"{NAME}:{server.port}")
+    chunked = get(f"http://{NAME}:{server.port}/", f"{NAME}:{server.port}", "Transfer-Encoding: chunked\r\n")
+    heard = running.say(
+        chunked.replace(b"GET", b"POST") + b"5;a=b\r\nfirst\r\n0004\r\nlast\r\n0\r\nX-Trailer: 1\r\n\r\n"
+    )
+    assert heard.startswith(b"HTTP/1.1 200 ")
+    assert bytes(server.got).endswith(b"\r\n\r\n5\r\nfirst\r\n4\r\nlast\r\n0\r\n\r\n")
+
+
+def test_a_program_that_speaks_http_1_0_gets_no_chunks(made, start):
+    def talk(sock, got):
+        read_request(sock, got)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+
+    server = made(Server(talk=talk))
+    running = start(f"{NAME}:{server.port}")
+    heard = running.say(f"GET http://{NAME}:{server.port}/ HTTP/1.0\r\nHost: {NAME}:{server.port}\r\n\r\n".encode())
+    assert heard.endswith(b"\r\n\r\nhello")
+    assert b"chunked" not in heard
+
+
+def test_the_answer_to_head_has_no_body(made, start):
+    def talk(sock, got):
+        read_request(sock, got)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
+
+    server = made(Server(talk=talk))
+    running = start(f"{NAME}:{server.port}")
+    heard = running.say(get(f"http://{NAME}:{server.port}/", f"{NAME}:{server.port}").replace(b"GET", b"HEAD"))
+    assert heard.lower().endswith(b"content-length: 5\r\nconnection: close\r\n\r\n")
+
+
 def test_below_a_starred_name_all_is_allowed_and_itself_is_not(made, start, canary):
     server = made(Server())
     names = {"deep.allowed.test": [OPEN], NAME: [OPEN]}
@@ -154,7 +193,7 @@ def test_an_address_is_no_name_in_whatever_notation(start, canary, address):
     ):
         heard = running.say(request)
         assert heard.startswith(b"HTTP/1.1 403 ")
-        assert b"by name, never by address" in heard
+        assert b"Use host names" in heard
     assert (canary.connections, len(running.site.verdicts)) == (0, 2)
 
 
@@ -267,6 +306,53 @@ def test_a_request_that_could_be_read_in_two_ways_is_not_passed_on(start, canary
     assert [v[0] for v in running.site.verdicts] == ["blocked"]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nX: a\x01b\r\n\r\nhello",
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nhello",
+        b"HTTP/2.0 200 OK\r\n\r\nhello",
+        b"HTTP/1.1 999 Odd\r\n\r\nhello",
+    ],
+)
+def test_an_answer_that_could_be_read_in_two_ways_is_not_passed_on(made, start, answer):
+    def talk(sock, got):
+        read_request(sock, got)
+        sock.sendall(answer)
+
+    server = made(Server(talk=talk))
+    running = start(f"{NAME}:{server.port}")
+    heard = running.say(get(f"http://{NAME}:{server.port}/", f"{NAME}:{server.port}"))
+    assert heard.startswith(b"HTTP/1.1 502 ")
+    assert b"hello" not in heard
+
+
+@pytest.mark.parametrize(
+    "body", [b"5\nhello\r\n0\r\n\r\n", b"5\r\nhelloX0\r\n\r\n", b"-5\r\nhello\r\n0\r\n\r\n", b"5\r\nhel"]
+)
+def test_an_answer_with_a_broken_body_is_not_completed(made, start, body):
+    def talk(sock, got):
+        read_request(sock, got)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
+
+    server = made(Server(talk=talk))
+    running = start(f"{NAME}:{server.port}")
+    heard = running.say(get(f"http://{NAME}:{server.port}/", f"{NAME}:{server.port}"))
+    assert b"0\r\n\r\n" not in heard.partition(b"\r\n\r\n")[2]
+
+
+def test_a_tunnel_inside_a_tunnel_is_refused(start, canary):
+    running = start(f"{NAME}:{canary.port}")
+    opened = f"CONNECT {NAME}:{canary.port} HTTP/1.1\r\n\r\n".encode()
+    heard = running.say(opened, then=f"CONNECT /x HTTP/1.1\r\nHost: {NAME}:{canary.port}\r\n\r\n".encode())
+    assert b"HTTP/1.1 400 " in heard
+    assert (bytes(canary.got), [v[0] for v in running.site.verdicts]) == (b"", ["blocked"])
+
+
 def test_what_follows_a_request_on_its_connection_is_not_passed_on(made, start):
     server = made(Server())
     running = start(f"{NAME}:{server.port}")
@@ -330,8 +416,8 @@ def test_handrail_is_reached_at_its_own_name_and_only_its_api_and_hooks(made, st
     assert running.say(sent, to=running.inside).endswith(b"hello")
     assert bytes(web.got).split(b"\r\n")[:-2] == [
         b"GET /api/v1/me?x=1 HTTP/1.1",
-        b"authorization: Bearer t",
         b"host: handrail.internal",
+        b"authorization: Bearer t",
         b"x-handrail-inside: w-1",
         b"connection: close",
     ]

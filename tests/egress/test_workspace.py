@@ -46,10 +46,10 @@ def test_a_listed_host_is_reached_and_counted_and_others_are_not(agent, workspac
     key = workspace(agent=[f"{good}:{server.port}"])
     said = agent.run(key, f"{fetch(good, server.port)}; {fetch(bad, canary.port)}; {fetch(bad, canary.port)}")
     assert said.startswith(b"hello")
-    assert said.count(b"not on this workspace's list") == 2
+    assert said.count(b"not an allowed host") == 2
     assert (canary.connections, bytes(canary.got)) == (0, b"")
     [held] = rows(agent, key, "blocked", total=2, host=bad)
-    assert (held["count"], held["why"]) == (2, "it is not on this workspace's list")
+    assert (held["count"], held["code"], held["why"]) == (2, "not_listed", "not an allowed host")
     [out] = rows(agent, key, "allowed", host=good)
     assert (out["count"], out["port"], out["method"], out["phase"]) == (1, server.port, "GET", "agent")
 
@@ -85,7 +85,7 @@ def test_the_setup_has_a_list_of_its_own(agent, workspace, serve, name_for):
     script = f"({fetch(first, port)}; {fetch(second, port)}) > said"
     key = workspace(script, setup=[f"{first}:{port}"], agent=[f"{second}:{port}"])
     said = agent.run(key, f"cat said; {fetch(first, port)}; {fetch(second, port)}")
-    assert (said.count(b"hello"), said.count(b"held this back")) == (2, 2)
+    assert (said.count(b"hello"), said.count(b"Blocked by Handrail")) == (2, 2)
     assert [row["host"] for row in rows(agent, key, "blocked", phase="setup")] == [second]
     assert [row["host"] for row in rows(agent, key, "blocked", phase="agent")] == [first]
 
@@ -248,7 +248,7 @@ def test_with_nothing_but_bash_no_byte_gets_out_either(agent, workspace, serve, 
         assert unheard.heard() == 0
     finally:
         unheard.close()
-    assert (said.count(b"200 OK"), said.count(b"held this back")) == (1, 2 * len(targets))
+    assert (said.count(b"200 OK"), said.count(b"Blocked by Handrail")) == (1, 2 * len(targets))
     assert len(rows(agent, key, "blocked", phase=phase, total=2 * len(targets))) == 2 * len(targets)
 
 

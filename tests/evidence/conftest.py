@@ -1,14 +1,14 @@
 """Evidence from outside: the whole product, real repositories in real workspaces, cards as people see them."""
 
 import html
-import http.cookiejar
 import re
-import urllib.request
 import uuid
 
 import pytest
 
-from tests.workspaces.conftest import Desk, repository  # noqa: F401 (a fixture)
+from tests.support.desk import Desk
+from tests.support.visitor import Visitor
+from tests.workspaces.conftest import repository  # noqa: F401 (a fixture)
 
 GIT = "git -c user.name=T -c user.email=t@example.org"
 
@@ -18,17 +18,12 @@ def desk(product):
     return Desk(product, product.agent_token("evidence-agent"))
 
 
-class Person:
+class Person(Visitor):
     """A reviewer, over the API and with a browser's session."""
 
-    def __init__(self, product):
-        self.product, self.token = product, product.person_token("evidence-reviewer")
-        jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
-        self.browser = urllib.request.build_opener(jar, urllib.request.ProxyHandler({}))
-        link = product.sign_in_url("evidence-reviewer")
-        secret = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.browser.open(link).read().decode())[1]
-        form = urllib.request.Request(link, data=f"csrfmiddlewaretoken={secret}".encode(), headers={"Referer": link})
-        self.browser.open(form)
+    def __init__(self, product, name="evidence-reviewer", role="reviewer"):
+        super().__init__(product, product.sign_in_url(name, role))
+        self.token = product.person_token(name, role)
 
     def evidence(self, action, *, patient=True) -> dict:
         """Evidence is given up after two seconds, which a busy machine may need more than once."""
@@ -38,10 +33,6 @@ class Person:
             if not patient or ("in time" not in answer.text and "does not answer" not in answer.text):
                 break
         return answer.json
-
-    def page(self, path: str, **headers) -> str:
-        request = urllib.request.Request(self.product.url + path, headers=headers)
-        return self.browser.open(request, timeout=30).read().decode()
 
 
 @pytest.fixture(scope="session")

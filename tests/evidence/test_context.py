@@ -40,9 +40,9 @@ def test_without_a_runner_a_write_asks_and_a_card_says_why(product, desk, ask, p
     try:
         action = ask(key, "rm x", patient=False)
         assert action["status"] == "pending"
-        assert action["reasons"][0].startswith("Waits because the runner does not answer")
+        assert action["reasons"][0].startswith("Needs approval: the runner does not answer")
         assert ask(key, "ls", patient=False)["status"] == "approved"
         said = person.evidence(action, patient=False)["findings"][0]["says"]
-        assert said[0].startswith("Not known before it runs. The runner does not answer")
+        assert said[0].startswith("Effect unknown until it runs. The runner did not answer in time")
     finally:
         os.kill(runner, signal.SIGCONT)

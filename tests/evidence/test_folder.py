@@ -16,7 +16,7 @@ def test_deletes_pushes_and_restores_are_weighed_in_the_users_own_folder(product
     body = {"tool": "Bash", "workspace": key, "arguments": {"command": "rm calc.py && git push origin HEAD"}}
     found = person.evidence(product.post("/api/v1/actions", token, body).json)["findings"]
     assert found[0]["says"] == ["Deletes 1 file, 9 bytes.", "Tracked by git."]
-    assert found[1]["says"][0] == "Goes to origin, which is no remote that this repository knows."
+    assert found[1]["says"][0] == "Pushes to origin, which is not a remote of this repository."
     assert found[1]["says"][1].endswith("1 commit, 2 files, +2 −0.")
     number = product.get(f"/api/v1/workspaces/{key}", token).json["head_snapshot"]
     path = f"/api/v1/workspaces/{key}/snapshots/{number}/restore"

@@ -18,7 +18,7 @@ def test_names_with_hidden_characters_are_shown_as_marks(desk, ask, person):
     found = person.evidence(action)["findings"][0]
     assert found["says"][0] == "Deletes 3 files, 0 bytes."
     assert [name.get("path_b64", name["path"]) for name in found["names"]] == ["d/a\u202eb", "d/c\nd", "ZC//"]
-    page = person.page(f"/actions/{action['id']}/evidence/")
+    page = person.get(f"/actions/{action['id']}/evidence/")
     assert "\u202e" not in page
     assert "U+202E" in text_of(page)
 
@@ -29,15 +29,15 @@ def test_links_are_neither_followed_nor_counted_as_what_they_name(desk, ask, per
     found = person.evidence(ask(key, "rm -rf d && curl e.org"))["findings"][0]
     assert found["says"][0].startswith("Deletes 3 files and 1 folder, 0 bytes.")
     through = person.evidence(ask(key, "rm -rf link/out/bin && curl e.org"))["findings"][0]
-    assert through["says"] == ["Nothing of that is there now."]
+    assert through["says"] == ["None of it exists now."]
 
 
 def test_a_git_file_that_points_outside_is_not_gone_to(desk, ask, says):
     key = desk.create()["key"]
     desk.run(key, "echo 'gitdir: /etc' > .git && echo x > a && mkdir b && ln -s /etc b/.git && echo y > b/c")
-    assert says(ask(key, "rm a b/c && curl e.org"))[1] == "Whether git tracks 2 files cannot be read here."
+    assert says(ask(key, "rm a b/c && curl e.org"))[1] == "Can't tell whether git tracks 2 files."
     refused = says(ask(key, "git push origin main"))[0]
-    assert refused.endswith("There is no git repository that can be read inside the workspace.")
+    assert refused.endswith("No readable git repository in the workspace.")
 
 
 def test_objects_outside_the_workspace_are_named_and_not_read(desk, ask, says, repository):
@@ -46,7 +46,7 @@ def test_objects_outside_the_workspace_are_named_and_not_read(desk, ask, says, r
     desk.run(key, f"git init -q -b main && echo '{source}/.git/objects' > .git/objects/info/alternates && "
                   "git -c user.name=T -c user.email=t@x commit -q --allow-empty -m one")  # fmt: skip
     said = says(ask(key, "git push origin main"))
-    assert said[-1] == "The repository also names objects outside the workspace, which are not looked at."
+    assert said[-1] == "The repository also uses objects outside the workspace, which were not checked."
 
 
 def test_what_a_repository_makes_git_run_reaches_nothing(desk, ask, says):

@@ -11,12 +11,12 @@ def test_the_reason_reaches_the_api_and_the_hook(product, desk, workspace, perso
     heard = product.post(f"/hooks/claude-code?workspace={workspace}", desk.token, call).json["hookSpecificOutput"]
     assert heard["permissionDecision"] == "deny"
     assert heard["permissionDecisionReason"] == (
-        "evidence-reviewer said no: Use the mirror at packages/ instead. Do not work around this."
+        "evidence-reviewer denied this: Use the mirror at packages/ instead. Do not work around this."
     )
     read = desk.get(f"/actions/{asked['id']}").json
     assert read["decision"]["comment"] == "Use the mirror at packages/ instead"
 
 
 def test_reasons_given_before_are_offered_again(workspace, ask, person):
-    page = person.page(f"/actions/{ask(workspace, 'curl https://example.org/more')['id']}/deny/")
+    page = person.get(f"/actions/{ask(workspace, 'curl https://example.org/more')['id']}/deny/")
     assert 'data-reason="Use the mirror at packages/ instead"' in page

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.faults.desk import Desk
+from tests.faults.armed_product import ArmedProduct
 
 ROUNDS = int(os.environ.get("HANDRAIL_TEST_ROUNDS", "1"))
 
@@ -36,6 +36,6 @@ def desk(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     engine = os.environ.get("HANDRAIL_TEST_DOCKER_HOST")
     settings = {"HANDRAIL_LOCAL_SOURCES": str(folder)} | ({"HANDRAIL_DOCKER_HOST": engine} if engine else {})
-    running = Desk(folder / "home", folder, **settings)
+    running = ArmedProduct(folder / "home", folder, **settings)
     yield running
     running.product.clean_up()

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 import pytest
 
 from tests.drivers.runs import IMAGES, why_not
-from tests.engine import Engine, lacks, make_busybox
+from tests.faults.armed_product import ArmedProduct
 from tests.faults.conftest import ROUNDS
-from tests.faults.desk import Desk
 from tests.store.compare_trees import describe
-from workspaces.drivers.base import Owner, start_time
+from tests.support.engine import Engine, lacks, make_busybox
+from workspaces.drivers.base import RunRecord, start_time
 
 DOWN = ("down.stopped", "down.closed", "down.snapshot")
 UP = ("resume.proved", "up.row", "up.started")
@@ -72,9 +72,9 @@ class Life:
             pass
         assert done["exit_status"] == 0, done
 
-    def owners(self) -> list[Owner]:
-        records = self.desk.product.home.glob("runs/*/owner.json")
-        found = [Owner.from_json(path.read_text()) for path in records]
+    def owners(self) -> list[RunRecord]:
+        records = self.desk.product.home.glob("runs/*/record.json")
+        found = [RunRecord.from_json(path.read_text()) for path in records]
         return [owner for owner in found if owner.tree == str(self.tree)]
 
     @property
@@ -109,13 +109,18 @@ class Life:
         assert self.owners() == []
         self.call("POST", "/resume")
         woken = self.settled()
-        assert (woken["state"], woken["proof"]["differ"], woken["alarm"], woken["owed"]) == ("ready", 0, {}, "")
+        assert (woken["state"], woken["proof"]["differ"], woken["alarm"], woken["missing_snapshot"]) == (
+            "ready",
+            0,
+            {},
+            "",
+        )
 
 
-def newest_owner(desk) -> Owner:
+def newest_owner(desk) -> RunRecord:
     """Of the Run that was begun last."""
-    records = desk.product.home.glob("runs/*/owner.json")
-    return Owner.from_json(max(records, key=lambda path: path.stat().st_mtime_ns).read_text())
+    records = desk.product.home.glob("runs/*/record.json")
+    return RunRecord.from_json(max(records, key=lambda path: path.stat().st_mtime_ns).read_text())
 
 
 def described(life):
@@ -162,7 +167,7 @@ def engine(require):
 def held(engine, tmp_path_factory):
     """A desk whose workspaces live on that engine: (desk, what to ask for)."""
     folder = tmp_path_factory.mktemp("held")
-    desk = Desk(folder / "home", folder, HANDRAIL_DOCKER_HOST=engine.address)
+    desk = ArmedProduct(folder / "home", folder, HANDRAIL_DOCKER_HOST=engine.address)
     try:
         yield desk, {"driver": "docker", "image": make_busybox(engine.address)}
     finally:
@@ -191,7 +196,7 @@ def test_an_engine_that_is_away_is_said_and_nothing_is_lost(held, engine):
     desk.tells(lambda: bool(life.settled()["reason"]), within=60)
     lost = life.settled()
     assert lost["state"] == "ready"
-    assert lost["reason"].startswith("It cannot be reached now; nothing is lost")
+    assert lost["reason"].startswith("It can't be reached. Nothing is lost")
     assert "The Docker engine" in lost["reason"]
     engine.start()
     desk.tells(lambda: life.settled()["state"] == "stopped", within=60)

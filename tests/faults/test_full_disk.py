@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.product import Product
+from tests.support.product import Product
 
 ROOM = "320m"  # with less than 200 MB free a Handrail does not call itself ready
 
@@ -78,7 +78,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk):
         assert written.status == 507, written.body
         assert product.get("/api/v1/workspaces/w/files/big", agent).status == 404
         made = product.post("/api/v1/workspaces", agent, {"key": "one-more"})
-        assert (made.status, "kept back for saving what exists" in made.json["detail"]) == (507, True), made.body
+        assert (made.status, "are reserved for snapshots" in made.json["detail"]) == (507, True), made.body
         body = {"verdict": "approve", "digest": kept["digest"]}
         assert product.post(f"/api/v1/actions/{kept['id']}/decision", person, body).status == 507
         assert product.get(f"/api/v1/actions/{kept['id']}", person).json["status"] == "pending"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.desk import new_tag
+from tests.faults.armed_product import new_tag
 
 
 def see_through(desk, action, tag):

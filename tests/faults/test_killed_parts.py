@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from tests.faults.desk import new_tag
+from tests.faults.armed_product import new_tag
 
 AT_ONCE = 3  # commands under way
 
@@ -57,12 +57,12 @@ def test_a_clone_that_was_through_when_it_was_to_stop_leaves_nothing_either(desk
     wish = {"key": key, "source": {"git": str(repository)}}
     with desk.standing_at("create.tree", lambda: desk.insist("POST", "/workspaces", desk.agent, wish)):
         [cloned] = desk.product.home.glob("workspaces/*/tree/.git/packed-refs")
-        [move] = desk.insist("GET", f"/workspaces/{key}/moves", desk.agent).json["moves"]
-        told = desk.insist("POST", f"/workspaces/{key}/moves/{move['id']}/stop", desk.agent)
+        [operation] = desk.insist("GET", f"/workspaces/{key}/operations", desk.agent).json["operations"]
+        told = desk.insist("POST", f"/workspaces/{key}/operations/{operation['id']}/stop", desk.agent)
         assert (told.status, told.json["asked_to_stop"]) == (202, True)
     while (found := desk.insist("GET", f"/workspaces/{key}?wait=5", desk.agent).json)["busy"]:
         pass
-    assert (found["state"], found["reason"]) == ("failed", "It was stopped as asked. Nothing of it was kept.")
+    assert (found["state"], found["reason"]) == ("failed", "Cancelled. Nothing was kept.")
     assert list(cloned.parent.parent.iterdir()) == []
 
 
@@ -77,6 +77,10 @@ def test_a_killed_host_process_is_told_as_unclear_and_nothing_runs_again(desk, s
     ended = desk.action(action["id"])
     assert "not run again" in ended["result"]["note"]
     assert desk.runs_of(tag) == 1
+    events = desk.insist("GET", "/events?limit=1000", desk.person).json["events"]
+    [unclear] = [e for e in events if (e["verb"], e["subject"]["id"]) == ("action.uncertain", action["id"])]
+    assert unclear["actor"]["type"] == "agent"
+    assert unclear["data"]["approved_by"] not in ("", "runner")
     settled = {"status": "failed", "note": "Its host was killed."}
     assert desk.insist("POST", f"/actions/{action['id']}/outcome", desk.person, settled).status == 200
     desk.check(seed)
@@ -87,7 +91,7 @@ def test_a_killed_sandbox_ends_its_programs_and_the_workspace_comes_back(desk):
     action = desk.ask(tag, seconds=30)
     desk.decide(action, "approve")
     desk.tells(lambda: desk.runs_of(tag) == 1, within=30)
-    [record] = desk.product.home.glob("runs/*/owner.json")
+    [record] = desk.product.home.glob("runs/*/record.json")
     os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
     assert desk.over(action["id"])["status"] in ("failed", "uncertain")
     assert desk.runs_of(tag) == 1

@@ -4,18 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
-from tests.product import CHECKOUT, Product
-from workspaces.drivers.base import Owner, start_time
-
-
-def until(look, within=90.0):
-    deadline = time.monotonic() + within
-    while not (found := look()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
-    return found
+from tests.support import CHECKOUT
+from tests.support.product import Product
+from tests.support.waiting import until
+from workspaces.drivers.base import RunRecord, start_time
 
 
 def state_of(pid: int) -> str:
@@ -41,16 +34,15 @@ def test_what_a_silent_host_had_claimed_is_done_by_another_and_the_old_epoch_is_
             second = subprocess.Popen(
                 [sys.executable, "manage.py", "runner"], cwd=CHECKOUT, env=other.environment, stdout=log, stderr=log
             )
-        made = until(lambda: (w := first.get("/api/v1/workspaces/shared", token).json)["state"] == "ready" and w)
-        assert made["busy"] is None
+        until(lambda: _state_and_busy(first, token) == ("ready", None))  # `busy` is read before the state
         os.kill(runner, signal.SIGCONT)
         events = until(lambda: _refusals(first, token))
         assert [(event["data"]["kind"], event["data"]["epoch"]) for event in events] == [("create", 1)]
         # The second host has it, and nothing of it was done on the first one.
-        [record] = other.home.glob("runs/*/owner.json")
-        owner = Owner.from_json(record.read_text())
+        [record] = other.home.glob("runs/*/record.json")
+        owner = RunRecord.from_json(record.read_text())
         assert start_time(owner.pid) == owner.start_time
-        assert not list(first.home.glob("runs/*/owner.json"))
+        assert not list(first.home.glob("runs/*/record.json"))
         assert not list(first.home.glob("workspaces/*/tree"))
         assert first.get("/api/v1/workspaces/shared", token).json["state"] == "ready"
         assert len(first.get("/api/v1/workspaces/shared/runs", token).json["runs"]) == 1
@@ -62,7 +54,12 @@ def test_what_a_silent_host_had_claimed_is_done_by_another_and_the_old_epoch_is_
         first.clean_up()
 
 
+def _state_and_busy(product, token):
+    found = product.get("/api/v1/workspaces/shared", token).json
+    return found["state"], found["busy"]
+
+
 def _refusals(product, token):
     lead = product.person_token("lia", "lead")
     found = product.get("/api/v1/events?after=0", lead).json["events"]
-    return [event for event in found if event["verb"] == "effect.refused"]
+    return [event for event in found if event["verb"] == "operation.refused"]

@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from django.urls import path as at
 from django.utils import timezone
 
-from dashboard.styleguide import HOSTILE, sample
+from dashboard.site.styleguide import HOSTILE, sample
 from dashboard.templatetags.handrail import FIRST, REST
 
 POLICY = (
@@ -24,6 +24,17 @@ POLICY = (
 )
 ROWS = """{{% extends "base.html" %}}{{% block title %}}Rows{{% endblock %}}{{% block main %}}<h1>Rows</h1>
 <ul class="rows" id="rows" data-live-list>{}</ul>{{% endblock %}}"""
+PART = """{{% extends "base.html" %}}{{% block title %}}Part{{% endblock %}}{{% block main %}}<h1>Part</h1>
+<section id="part" data-live>{}<p><button id="press">Press</button></p>
+<div class="long" tabindex="0">{}</div><p class="words">some words to select</p>
+<details><summary>Second</summary>inside</details>
+<label>Name <input name="name" value="server"></label><label><input type="checkbox" name="tick"> Tick</label>
+<select name="pick"><option>one<option>two</select><textarea name="note">a note</textarea>
+<dialog id="ask"><button>Yes</button></dialog></section>
+<div class="bar" id="bar" data-live data-version="{}" data-steps><div data-step-main>
+<a class="button" href="#" data-step="deny">Deny…</a> {}</div>
+<template data-step-for="deny"><textarea aria-label="Why"></textarea><button data-decide>Deny</button></template></div>
+{{% endblock %}}"""
 
 # All pages of the navigation, whichever exist in this release.
 urlpatterns = [at(place.path.lstrip("/"), lambda request: HttpResponse()) for place in FIRST + REST]
@@ -34,6 +45,7 @@ class Site:
 
     def __init__(self):
         self.rows, self.upto = ["first", "second"], 1
+        self.news, self.version, self.asked = "", 1, "Asked."
 
     def answer(self, path: str, query: str) -> tuple[bytes, str]:
         if path == "/live":
@@ -45,6 +57,9 @@ class Site:
         if path == "/rows":
             rows = "".join(f'<li class="row" id="r-{row.split()[0]}"><div>{row}</div></li>' for row in self.rows)
             return engines["django"].from_string(ROWS.format(rows)).render(context).encode(), "text/html"
+        if path == "/part":
+            text = PART.format(self.news, "line<br>" * 200, self.version, self.asked)
+            return engines["django"].from_string(text).render(context).encode(), "text/html"
         return render_to_string("styleguide.html", sample() | context | {"now": timezone.now()}).encode(), "text/html"
 
 
@@ -98,7 +113,7 @@ def test_the_second_step_takes_taps_only_after_a_pause(site, page):
     ready(page, f"{site.address}/styleguide/")
     page.click("#sg-bar [data-step=approve]")
     yes = page.locator("#sg-bar .bar-step button.primary")
-    assert yes.inner_text() == "Approve exactly this"
+    assert yes.inner_text() == "Confirm: approve"
     assert yes.get_attribute("aria-disabled") == "true"
     page.wait_for_selector("#sg-bar .bar-step [aria-disabled]", state="detached")
     page.keyboard.press("Escape")
@@ -146,6 +161,86 @@ def test_new_rows_at_the_end_come_in_and_others_wait_behind_a_button(site, page)
     assert page.locator("#r-first").get_attribute("data-gone") == ""
     page.click("#rows-new")
     assert rows() == ["zeroth", "second changed", "third"]
+    assert page.complaints == []
+
+
+def test_a_row_that_comes_back_unchanged_is_no_longer_faded(site, page):
+    ready(page, f"{site.address}/rows")
+    for upto, rows in ((2, ["second"]), (3, ["first", "second"])):
+        site.rows, site.upto = rows, upto
+        gone = "attached" if upto == 2 else "detached"
+        page.wait_for_selector("#r-first[data-gone]", state=gone, timeout=10_000)
+
+
+DO = """() => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(".long { height: 100px; overflow: auto }");
+    document.adoptedStyleSheets = [sheet];
+    const part = document.getElementById("part");
+    part.querySelector(".long").scrollTop = 321;
+    part.querySelector("details").open = true;
+    part.querySelector("[name=name]").value = "typed";
+    part.querySelector("[name=note]").value = "typed too";
+    part.querySelector("[name=tick]").checked = true;
+    part.querySelector("[name=pick]").value = "two";
+    getSelection().selectAllChildren(part.querySelector(".words"));
+}"""
+SEEN = """() => {
+    const part = document.getElementById("part");
+    const value = (name) => part.querySelector(`[name=${name}]`).value;
+    return {
+        scroll: part.querySelector(".long").scrollTop,
+        open: [...part.querySelectorAll("details")].map((one) => [one.textContent, one.open]),
+        fields: [value("name"), value("note"), value("pick"), part.querySelector("[name=tick]").checked],
+        selected: String(getSelection()),
+    };
+}"""
+
+
+def test_what_the_viewer_did_stays_when_the_page_changes(site, page):
+    ready(page, f"{site.address}/part")
+    page.evaluate(DO)
+    site.news, site.upto = "<details><summary>First</summary>new</details>", 2
+    page.wait_for_selector("#part details >> text=First", timeout=10_000)
+    assert page.evaluate(SEEN) == {
+        "scroll": 321,
+        "open": [["Firstnew", False], ["Secondinside", True]],
+        "fields": ["typed", "typed too", "two", True],
+        "selected": "some words to select",
+    }
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("focused", ["#press", "[name=note]"])
+def test_the_focus_stays_on_its_element(site, page, focused):
+    ready(page, f"{site.address}/part")
+    page.focus(f"#part {focused}")
+    node = page.evaluate_handle("document.activeElement")
+    site.news, site.upto = "<p>News</p>", 2
+    page.wait_for_selector("#part >> text=News", timeout=10_000)
+    assert page.evaluate("(node) => node.isConnected && node === document.activeElement", node)
+
+
+def test_an_open_dialog_stays_open(site, page):
+    ready(page, f"{site.address}/part")
+    page.evaluate("document.getElementById('ask').showModal()")
+    site.news, site.upto = "<p>News</p>", 2
+    page.wait_for_selector("#part >> text=News", state="attached", timeout=10_000)
+    assert page.locator("dialog:modal").count() == 1
+
+
+def test_an_open_step_stays_until_what_is_decided_has_changed(site, page):
+    ready(page, f"{site.address}/part")
+    page.click("#bar [data-step=deny]")
+    page.fill("#bar textarea", "half a thought")
+    site.asked, site.upto = "Asked again.", 2
+    page.wait_for_selector("#bar >> text=Asked again.", state="attached", timeout=10_000)
+    assert page.input_value("#bar textarea") == "half a thought"
+    assert not page.locator("#bar [data-step-main]").is_visible()
+    page.wait_for_selector("#bar .bar-step [aria-disabled]", state="detached")
+    site.version, site.upto = 2, 3
+    page.wait_for_selector("#bar textarea", state="detached", timeout=10_000)
+    assert page.locator("#bar [data-step-main]").is_visible()
     assert page.complaints == []
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hatch_build import vendor
+from tests.support import CHECKOUT
 
-ROOT = Path(__file__).resolve().parents[2]
-ABOUT = json.loads((ROOT / "package.json").read_text())
+ABOUT = json.loads((CHECKOUT / "package.json").read_text())
 PLACES = {package.removeprefix("@"): names for package, names in ABOUT["vendorFiles"].items()}
 VENDORED = {f"{package}/{name}" for package, names in PLACES.items() for name in names}
 # Without a system npm the build needs its own, which only an isolated build environment holds.
@@ -24,11 +24,11 @@ HOW = ["--no-build-isolation"] if shutil.which("npm") else []
 def clone(tmp_path):
     """The repository's files, without what a build leaves behind."""
     target = tmp_path / "clone"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, check=True).stdout
     for name in map(os.fsdecode, filter(None, listed.split(b"\0"))):
-        if (ROOT / name).is_file():
+        if (CHECKOUT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, target / name)
+            shutil.copy(CHECKOUT / name, target / name)
     assert not (target / "static/vendor").exists()
     return target
 
@@ -86,7 +86,7 @@ def test_an_editable_install_fills_the_checkout(clone, tmp_path):
 
 
 def test_the_lock_names_every_package_by_its_digest_and_no_address():
-    lock = (ROOT / "package-lock.json").read_text()
+    lock = (CHECKOUT / "package-lock.json").read_text()
     packages = {name: entry for name, entry in json.loads(lock)["packages"].items() if name}
     assert set(packages) == {f"node_modules/{name}" for name in ABOUT["dependencies"]}
     assert [name for name, entry in packages.items() if not entry["integrity"].startswith("sha512-")] == []

@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from tests.drivers.runs import until
+from tests.support.waiting import until
 from workspaces.drivers.base import DriverError, Limits
-from workspaces.hosts import client
-from workspaces.hosts.folder import HostSpec, claim, read_exit, read_status
-from workspaces.hosts.recording import Gap, Output
+from workspaces.shim import client
+from workspaces.shim.record import ShimSpec, claim, read_exit, read_status
+from workspaces.shim.recording import Gap, Output
 
 MIB = 1 << 20
 
@@ -74,7 +74,7 @@ def test_bytes_of_a_command_line_are_kept(run):
 
 def test_a_nul_byte_in_a_command_is_refused(run):
     with pytest.raises(DriverError, match="NUL"):
-        HostSpec.shell(b"echo \0", run.owner.address)
+        ShimSpec.shell(b"echo \0", run.owner.address)
 
 
 def test_a_command_is_given_only_what_was_set(run):
@@ -215,7 +215,7 @@ def test_a_child_that_ran_out_of_memory_is_mentioned(limited):
 
 
 def test_starting_twice_runs_once(run):
-    spec = HostSpec.shell("echo ran >> count", run.owner.address)
+    spec = ShimSpec.shell("echo ran >> count", run.owner.address)
     folder = run.ground / "handrail" / "twice"
 
     async def both():
@@ -230,10 +230,10 @@ def test_starting_twice_runs_once(run):
 def test_a_start_that_was_forbidden_never_happens(run):
     folder = run.ground / "handrail" / "forbidden"  # not made yet: whoever wanted to start it died before that
     assert asyncio.run(client.settle(folder)).state == "never_started"
-    found = asyncio.run(client.start(folder, HostSpec.shell("touch ran", run.owner.address)))
+    found = asyncio.run(client.start(folder, ShimSpec.shell("touch ran", run.owner.address)))
     assert found.state == "never_started"
     assert not (run.tree / "ran").exists()
-    assert claim(folder, by="host") is False
+    assert claim(folder, by="shim") is False
 
 
 def test_a_folder_that_nobody_used_was_never_started(ground):
@@ -245,15 +245,15 @@ def test_a_command_outlives_the_runner_that_started_it(run):
     script = textwrap.dedent("""
         import asyncio, os, signal, sys
         from pathlib import Path
-        from workspaces.drivers.base import Owner
-        from workspaces.hosts import client
-        from workspaces.hosts.folder import HostSpec
-        owner = Owner.from_json(Path(sys.argv[1]).read_text())
-        spec = HostSpec.shell("until [ -e go ]; do sleep 0.05; done; echo survived", owner.address)
+        from workspaces.drivers.base import RunRecord
+        from workspaces.shim import client
+        from workspaces.shim.record import ShimSpec
+        owner = RunRecord.from_json(Path(sys.argv[1]).read_text())
+        spec = ShimSpec.shell("until [ -e go ]; do sleep 0.05; done; echo survived", owner.address)
         asyncio.run(client.start(Path(sys.argv[2]), spec))
         os.kill(os.getpid(), signal.SIGKILL)
     """)
-    record = run.ground / "handrail" / "runs" / run.spec.run_id / "owner.json"
+    record = run.ground / "handrail" / "runs" / run.spec.run_id / "record.json"
     runner = subprocess.run([sys.executable, "-c", script, str(record), str(folder)])
     assert runner.returncode == -signal.SIGKILL
     assert read_status(folder).state == "running"
@@ -265,7 +265,7 @@ def test_a_command_outlives_the_runner_that_started_it(run):
 def test_a_host_that_is_killed_is_lost_and_its_program_ends(run):
     folder = start(run, "echo begun; sleep 76")
     until(lambda: printed(folder, follow=False) == b"begun\n")
-    os.kill(read_status(folder).host_pid, signal.SIGKILL)
+    os.kill(read_status(folder).shim_pid, signal.SIGKILL)
     until(lambda: read_status(folder).state == "lost")
     until(lambda: run.commands() == [])
     found = asyncio.run(client.settle(folder))
@@ -277,7 +277,7 @@ def test_a_host_that_is_killed_is_lost_and_its_program_ends(run):
 def test_settling_a_lost_command_ends_a_program_that_refuses(sandbox):
     folder = start(sandbox, "trap '' TERM; echo begun; while :; do sleep 1; done")
     until(lambda: printed(folder, follow=False) == b"begun\n")
-    os.kill(read_status(folder).host_pid, signal.SIGKILL)
+    os.kill(read_status(folder).shim_pid, signal.SIGKILL)
     until(lambda: read_status(folder).state == "lost")
     assert asyncio.run(client.settle(folder)).exit.reason == "lost"
     assert sandbox.commands() == []
@@ -302,9 +302,9 @@ def test_a_host_killed_at_any_moment_leaves_a_true_state(sandbox):
     for number in range(8):
         folder = sandbox.ground / "handrail" / f"killed-{number}"
         folder.mkdir(mode=0o700)
-        spec = HostSpec.shell(f"echo ran >> count-{number}; sleep 0.02", sandbox.owner.address)
+        spec = ShimSpec.shell(f"echo ran >> count-{number}; sleep 0.02", sandbox.owner.address)
         (folder / "spec.json").write_bytes(spec.to_json())
-        host = subprocess.Popen([sys.executable, "-m", "workspaces.hosts", str(folder)], stderr=subprocess.DEVNULL)
+        host = subprocess.Popen([sys.executable, "-m", "workspaces.shim", str(folder)], stderr=subprocess.DEVNULL)
         time.sleep(0.05 + number * 0.012)
         host.kill()
         host.wait()
@@ -340,7 +340,7 @@ def test_a_full_disk_loses_output_but_not_the_end(sandbox, require):
     if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", folder]).returncode != 0:
         require("root", "only root can mount a small disk")
     try:
-        spec = HostSpec.shell("head -c 1000000 /dev/zero; echo end", sandbox.owner.address)
+        spec = ShimSpec.shell("head -c 1000000 /dev/zero; echo end", sandbox.owner.address)
         asyncio.run(client.start(folder, spec))
         until(lambda: read_exit(folder) is not None or make_room(folder))
         found = ended(folder)
@@ -361,7 +361,7 @@ def make_room(folder) -> None:
 def start(run, command=None, *, argv=None, **fields):
     folder = run.ground / "handrail" / f"command-{time.monotonic_ns()}"
     address = run.owner.address
-    spec = HostSpec(argv, address, **fields) if argv else HostSpec.shell(command, address, **fields)
+    spec = ShimSpec(argv, address, **fields) if argv else ShimSpec.shell(command, address, **fields)
     asyncio.run(client.start(folder, spec))
     return folder
 
@@ -382,7 +382,7 @@ def printed(folder, **fields) -> bytes:
 
 def test_those_who_waited_and_left_cost_a_silent_program_nothing(sandbox):
     folder = start(sandbox, "exec sleep 1000")
-    descriptors = f"/proc/{read_status(folder).host_pid}/fd"
+    descriptors = f"/proc/{read_status(folder).shim_pid}/fd"
     before = len(os.listdir(descriptors))
     for _ in range(20):
         asyncio.run(client.wait(folder, 0.05))

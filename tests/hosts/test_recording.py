@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workspaces.hosts.recording import Gap, Output, Reader, Recorder, segments
+from workspaces.shim.recording import Gap, Output, Reader, Recorder, segments
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import time
 
 import pytest
 
-from tests.drivers.runs import until
+from tests.support.waiting import until
 from workspaces.drivers.base import DriverError
-from workspaces.hosts import client
-from workspaces.hosts.folder import HostSpec, read_spec, read_status, write_spec
-from workspaces.hosts.recording import Gap, asciicast
+from workspaces.shim import client
+from workspaces.shim.record import ShimSpec, read_spec, read_status, write_spec
+from workspaces.shim.recording import Gap, asciicast
 
 
 @pytest.fixture(params=("sandbox", "folder"))
@@ -53,7 +53,7 @@ def test_a_size_that_is_none_is_refused(begin, size):
 def test_a_command_takes_no_input(begin):
     run = begin("sandbox")
     folder = run.ground / "handrail" / "command"
-    asyncio.run(client.start(folder, HostSpec.shell("sleep 5", run.owner.address)))
+    asyncio.run(client.start(folder, ShimSpec.shell("sleep 5", run.owner.address)))
     with pytest.raises(DriverError, match="takes no input"):
         type_into(folder, b"x")
 
@@ -140,7 +140,7 @@ def test_the_recording_is_an_asciicast_with_times_and_sizes(begin):
 def test_a_terminal_whose_host_is_killed_hangs_up_its_programs(run):
     folder = open_terminal(run, "echo ready; sleep 80")
     until(lambda: printed(folder, follow=False) == b"ready\r\n")
-    os.kill(read_status(folder).host_pid, signal.SIGKILL)
+    os.kill(read_status(folder).shim_pid, signal.SIGKILL)
     until(lambda: run.commands() == [])
     assert asyncio.run(client.settle(folder)).exit.reason == "lost"
 
@@ -156,16 +156,16 @@ def test_a_terminal_of_a_run_that_stops_ends_with_it(run):
 def test_a_viewer_that_comes_before_its_host_listens_gets_its_seat(run):
     folder = run.ground / "handrail" / "early"
     folder.mkdir(mode=0o700)
-    write_spec(folder, HostSpec.shell("printf asked; read line", run.owner.address, pty=True))
+    write_spec(folder, ShimSpec.shell("printf asked; read line", run.owner.address, pty=True))
     script = textwrap.dedent("""
         import asyncio, sys, time
         from pathlib import Path
-        from workspaces.hosts.folder import Handed, claim
-        from workspaces.hosts.host import Host
+        from workspaces.shim.record import Handed, claim
+        from workspaces.shim.shim import Shim
         folder = Path(sys.argv[1])
-        assert claim(folder, by="host")
+        assert claim(folder, by="shim")
         time.sleep(0.5)  # its folder is made durable, which some disks take long for
-        asyncio.run(Host(folder, Handed()).run())
+        asyncio.run(Shim(folder, Handed()).run())
     """)
 
     async def come_early():
@@ -186,7 +186,7 @@ def test_a_viewer_that_comes_before_its_host_listens_gets_its_seat(run):
 def test_a_viewer_that_is_far_behind_is_told_of_the_gap(begin):
     run = begin("sandbox")
     folder = run.ground / "handrail" / "terminal"
-    spec = HostSpec.shell("seq 1 400000", run.owner.address, pty=True, cap_bytes=1 << 18)
+    spec = ShimSpec.shell("seq 1 400000", run.owner.address, pty=True, cap_bytes=1 << 18)
     asyncio.run(client.start(folder, spec))
 
     async def watch():
@@ -206,7 +206,7 @@ def test_a_viewer_that_is_far_behind_is_told_of_the_gap(begin):
 
 def open_terminal(run, command: str, **fields):
     folder = run.ground / "handrail" / f"terminal-{time.monotonic_ns()}"
-    asyncio.run(client.start(folder, HostSpec.shell(command, run.owner.address, pty=True, **fields)))
+    asyncio.run(client.start(folder, ShimSpec.shell(command, run.owner.address, pty=True, **fields)))
     return folder
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.drivers.runs import Blocking, finish
 from workspaces.drivers.base import Limits, RunSpec
-from workspaces.drivers.initclient import InitClient
+from workspaces.drivers.init_client import InitClient
 from workspaces.drivers.microvm import disks
 from workspaces.drivers.microvm.driver import MicroVMDriver
 
@@ -102,7 +102,7 @@ class Guest:
         self.do = Blocking(self.driver)
 
     def end(self):
-        for owner in self.do.owners():
+        for owner in self.do.records():
             self.do.stop(owner, grace_s=0.0)
             self.do.clear(owner)
 

@@ -17,7 +17,7 @@ PAUSE = (
     'save: await client.execute("migrate", {"uri": "fd:memory"})',
     "write: return Kept(raw, size)",
     "_keep_it: memory.commit(target.path)",
-    "commit: _flush(path.parent)",
+    "commit: flush_folder(path.parent)",
     "_keep_it: self._write(replace(",
     '_keep_it: await monitor.execute("quit")',
     "_pause: mark.unlink()",

@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.drivers.runs import until
 from tests.microvm.steps import PAUSE, RESUME, at
 from tests.microvm.test_guest import children
-from tests.product import CHECKOUT
+from tests.support import CHECKOUT
+from tests.support.waiting import until
 from workspaces.drivers.base import DriverError
-from workspaces.drivers.initclient import InitClient
+from workspaces.drivers.init_client import InitClient
 
 ROUNDS = int(os.environ.get("HANDRAIL_TEST_ROUNDS", "2"))
 
@@ -118,7 +118,7 @@ def test_a_runner_killed_at_any_step_of_a_resume_costs_no_memory(counting):
         guest.pause()
         spec = guest.next_spec(env={})
         runner_dies(guest, step, "resume", spec)
-        [owner] = guest.do.owners()
+        [owner] = guest.do.records()
         if guest.do.alive(owner):
             assert step in RESUME[RESUME.index("_disks_will_change: for folder in") :]
             guest.owner = owner
@@ -134,7 +134,7 @@ def test_a_runner_killed_at_any_step_of_a_resume_costs_no_memory(counting):
 
 
 def qemu_dies(guest):
-    bridge = json.loads((guest.driver.home / "runs" / guest.spec.run_id / "owner.json").read_text())["pid"]
+    bridge = json.loads((guest.driver.home / "runs" / guest.spec.run_id / "record.json").read_text())["pid"]
     [qemu] = until(lambda: children(bridge))  # the memory is read while it comes up
     os.kill(qemu, signal.SIGKILL)
     until(lambda: not os.path.exists(f"/proc/{qemu}"))
@@ -164,7 +164,7 @@ def test_qemu_killed_at_any_step_of_a_resume_costs_at_most_its_memory(counting):
             try:
                 guest.resume()
             except DriverError:
-                assert guest.do.owners() == []
+                assert guest.do.records() == []
             else:  # it was up already
                 assert step == RESUME[-1]
                 until(lambda: not guest.do.alive(guest.owner))

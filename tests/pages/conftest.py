@@ -1,6 +1,7 @@
 """Rows as pages show them: actions asked for at the gate, workspaces without a runner."""
 
 import hashlib
+import re
 from datetime import timedelta
 
 import pytest
@@ -10,11 +11,11 @@ from approvals.calls import Call
 from dashboard import clock
 from dashboard.access import caller_by_token, caller_of
 from dashboard.tokens import find_token
-from workspaces.models import Command, Effect, Environment, Manifest, Phase, Snapshot, State, Workspace
+from workspaces.models import Command, Environment, Manifest, Operation, Phase, Snapshot, State, Workspace
 
 PUSH = {"command": "git push origin main"}  # high: cannot be undone
 FORCE = {"command": "git push --force origin main"}  # critical: two people
-LIST = {"command": "ls"}  # low: runs without asking
+LIST = {"command": "pwd"}  # low: runs without asking
 
 
 @pytest.fixture
@@ -83,12 +84,12 @@ def make_workspace(team, agent, key, state=State.READY, **fields):
 
 def make_command(workspace, shown="make test", phase=Phase.SETTLED, exit_status=0, **fields):
     outcome = {"ok": True} if phase == Phase.SETTLED else None
-    effect = Effect.objects.create(
-        workspace=workspace, kind="workspaces.runner.kinds.command", phase=phase, due_at=clock.now(), outcome=outcome
+    operation = Operation.objects.create(
+        workspace=workspace, kind="command", phase=phase, due_at=clock.now(), outcome=outcome
     )
     return Command.objects.create(
         workspace=workspace,
-        effect=effect,
+        operation=operation,
         argv=["bash", "-c", shown],
         shown=shown,
         exit_status=exit_status if phase == Phase.SETTLED else None,
@@ -104,11 +105,16 @@ def command(workspace):
 
 @pytest.fixture
 def read():
-    """`read(client, address)`: the text of a page that answers 200."""
+    """`read(client, address)`: a page that answers 200, with one space for several, as browsers show it."""
 
     def get(client, address, status=200):
         response = client.get(address)
         assert response.status_code == status, (address, response.status_code)
-        return response.content.decode()
+        return re.sub(" {2,}", " ", response.content.decode())
 
     return get
+
+
+def tight(html: str) -> str:
+    """Return a page without whitespace beside its tags, to compare what stands next to each other."""
+    return re.sub(r"\s*(<[^>]*>)\s*", r"\1", html)

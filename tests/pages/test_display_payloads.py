@@ -1,7 +1,7 @@
 """What agents write is shown in a real browser so that nothing hides, on a phone of 360 px.
 
-Each text decodes back to its exact bytes by the rule of dashboard/visible.py; nothing runs, nothing loads, and long
-ones are read to their end before they can be approved.
+Each text decodes back to its exact bytes by the rule of dashboard/visible_text.py; nothing runs, nothing loads, and
+long ones are read to their end before they can be approved.
 """
 
 import base64
@@ -50,8 +50,8 @@ def phone(product, chromium):
     found.on("dialog", lambda dialog: (found.strange.append(dialog.message), dialog.dismiss()))
     found.on("pageerror", lambda error: found.strange.append(str(error)))
     found.on("console", lambda said: found.strange.append(said.text) if "Policy" in said.text else None)
-    found.on("request", lambda request: _note_origin(found, request.url, product.url))
-    found.goto(product.sign_in_url("display-reviewer", "lead"))
+    found.on("request", lambda request: _note_origin(found, request.url, product.desk))
+    found.goto(product.sign_in_url("display-reviewer", "lead").replace(product.url, product.desk))
     found.locator("main button").click()
     yield found
     context.close()
@@ -120,7 +120,7 @@ def titles(asked) -> dict:
 
 def test_lists_of_what_waits_and_what_was_asked(product, phone, asked):
     for address in ("/waiting/?agent=display-agent", "/actions/?outcome=waiting"):
-        phone.goto(product.url + address)
+        phone.goto(product.desk + address)
         seen: dict = {}
         while True:
             ids = phone.locator("li.row[id^=action-]").evaluate_all("rows => rows.map(row => row.id.slice(7))")
@@ -131,7 +131,7 @@ def test_lists_of_what_waits_and_what_was_asked(product, phone, asked):
                 break
             older.click()
         expected = {pk: (title.encode(), cut(PUSH + text, 240)) for pk, (title, text) in titles(asked).items()}
-        # Waiting shows the first ones only; History has all of them.
+        # Approvals shows the first ones only; History has all of them.
         assert {pk: seen[pk] for pk in expected if pk in seen} == {pk: expected[pk] for pk in expected if pk in seen}
         assert len(seen.keys() & expected.keys()) >= (len(expected) if "actions" in address else 40), address
 
@@ -141,11 +141,11 @@ def test_one_card_with_every_text(product, phone, token):
     body = {"tool": "mcp__probe__say", "arguments": arguments, "mode": "gate", "reasoning": "\n".join(TEXTS)[:3900]}
     answer = product.post("/api/v1/actions", token, body)
     assert answer.status == 201, answer.text
-    phone.goto(f"{product.url}/actions/{answer.json['id']}/")
+    phone.goto(f"{product.desk}/actions/{answer.json['id']}/")
     long = {name: text for name, text in arguments.items() if len(text) > 120 or "\n" in text}
     short = "".join(f"\n{name}: {text}" for name, text in arguments.items() if name not in long)
-    [facts] = decoded(phone, ".call .text.exact")
-    assert facts == b"mcp__probe__say" + short.encode()
+    facts = decoded(phone, ".call .text.exact")
+    assert b"\n".join(facts) == b"mcp__probe__say" + short.encode()
     heads = phone.locator(".call .code-head > span").all_inner_texts()
     blocks = decoded(phone, ".call .code:has(.code-head)", ".exact")
     assert dict(zip(heads, blocks, strict=True)) == {name: text.encode() for name, text in long.items()}
@@ -157,13 +157,13 @@ def test_one_card_with_every_text(product, phone, token):
 )
 def test_long_ones_are_read_to_their_end_before_a_yes(product, phone, asked, number):
     text = COMMANDS[number]
-    phone.goto(f"{product.url}/actions/{asked[text]['id']}/")
+    phone.goto(f"{product.desk}/actions/{asked[text]['id']}/")
     assert decoded(phone, ".call > .code:first-child", ".exact") == [(PUSH + text).encode()]
     phone.wait_for_selector("[data-resting]", state="detached")
     approve = phone.get_by_role("button", name="Approve…")
     expect(approve).to_have_attribute("aria-disabled", "true")
     approve.click(force=True)
-    expect(phone.get_by_role("button", name="Approve exactly this")).to_have_count(0)
+    expect(phone.get_by_role("button", name="Confirm: approve")).to_have_count(0)
     for fold in phone.locator("details[data-must-read]").all():
         fold.locator("summary").first.click()
         fold.locator(".fold-end").scroll_into_view_if_needed()
@@ -171,7 +171,7 @@ def test_long_ones_are_read_to_their_end_before_a_yes(product, phone, asked, num
 
 
 def test_the_log_tells_titles_as_they_are(product, phone, asked):
-    phone.goto(f"{product.url}/log/?verb=action.submitted&actor=display-agent")
+    phone.goto(f"{product.desk}/log/?verb=action.submitted&actor=display-agent")
     rows = decoded(phone, ".log-more")
     expected = [action["title"].encode() for action in asked.values()]
     assert [title for title in expected if title not in rows] == []
@@ -185,11 +185,11 @@ def test_lines_of_a_difference_and_of_a_file(product, phone, token, workspace):
     for name, body in (("all.txt", whole), ("nul.txt", b"\xff\xfe\x00\x01<script>alert(1)</script>")):
         answer = product.call("PUT", f"/api/v1/workspaces/display/files/{name}", token, body)
         assert answer.status in (200, 201, 204), answer.text
-    phone.goto(f"{product.url}/w/main/display/changes/?from=1&to=live")
+    phone.goto(f"{product.desk}/w/main/display/changes/?from=1&to=live")
     lines = decoded(phone, ".diff:has(.diff-path) .diff-unified tr.added td.line")
     assert b"\n".join(lines) == whole
-    expect(phone.locator(".diff", has_text="nul.txt")).to_contain_text("Not text")
-    phone.goto(f"{product.url}/w/main/display/files/?path=all.txt")
+    expect(phone.locator(".diff", has_text="nul.txt")).to_contain_text("Binary file.")
+    phone.goto(f"{product.desk}/w/main/display/files/?path=all.txt")
     lines = decoded(phone, "ol.numbered li code.exact, pre code.exact")
     assert b"\n".join(lines) == whole
 
@@ -201,9 +201,9 @@ def test_names_of_files(product, phone, workspace):
     for name in names:
         with open(bytes(folder) + b"/" + name, "wb"):
             pass
-    phone.goto(f"{product.url}/w/main/display/files/?path=names")
+    phone.goto(f"{product.desk}/w/main/display/files/?path=names")
     assert sorted(decoded(phone, ".file-rows .exact")) == names
-    phone.goto(f"{product.url}/w/main/display/changes/?from=1&to=live")
+    phone.goto(f"{product.desk}/w/main/display/changes/?from=1&to=live")
     listed = decoded(phone, ".file-list code")
     assert [name for name in names if b"names/" + name not in listed] == []
     shutil.rmtree(folder)
@@ -216,18 +216,18 @@ def test_commands_in_the_list_on_the_timeline_and_in_the_log(product, phone, tok
         assert answer.status in (200, 201, 202), answer.text
         shown[answer.json["id"]] = f"true {text}"
     for address, count in (("checks/", 160), ("", 120)):
-        phone.goto(f"{product.url}/w/main/display/{address}")
-        selector = "li.row[id^=command-] .row-title"
+        phone.goto(f"{product.desk}/w/main/display/{address}")
+        selector = "li.row[id^=command-] .row-title code"
         ids = phone.locator("li.row[id^=command-]").evaluate_all("rows => rows.map(row => row.id.slice(8))")
         found = dict(zip(ids, decoded(phone, selector), strict=True))
         assert len(found) >= 45
         assert found == {pk: cut(shown[pk], count) for pk in found}
-    phone.goto(f"{product.url}/log/?verb=command.asked&workspace=display")
+    phone.goto(f"{product.desk}/log/?verb=command.asked&workspace=display")
     rows = decoded(phone, ".log-more")
     expected = [f"command: {text[:500]}"[:300].encode() for text in shown.values()]
     assert [text for text in expected if text not in rows] == []
     longest = max(shown, key=lambda pk: len(shown[pk]))
-    phone.goto(f"{product.url}/w/main/display/commands/{longest}/")
+    phone.goto(f"{product.desk}/w/main/display/commands/{longest}/")
     assert decoded(phone, "main > .code", ".exact")[:1] == [shown[longest].encode()]
 
 
@@ -238,10 +238,10 @@ def test_a_terminal_names_nothing_but_itself(product, phone, token, workspace):
     argv = ["bash", "-c", script, "probe", safe]
     answer = product.post("/api/v1/workspaces/display/terminals", token, {"argv": argv})
     assert answer.status == 201, answer.text
-    phone.goto(f"{product.url}/w/main/display/terminals/")
+    phone.goto(f"{product.desk}/w/main/display/terminals/")
     [name] = decoded(phone, f"#terminal-{answer.json['id']} .row-title code")
     assert name.decode().startswith("bash -c ")
-    phone.goto(f"{product.url}/w/main/display/terminals/{urllib.parse.quote(answer.json['id'])}/")
-    expect(phone.locator("#terminal-state")).to_contain_text("It ended", timeout=15_000)
+    phone.goto(f"{product.desk}/w/main/display/terminals/{urllib.parse.quote(answer.json['id'])}/")
+    expect(phone.locator("#terminal-state")).to_contain_text("Exited", timeout=15_000)
     assert phone.title() == "Terminal in display · Handrail"
     assert phone.evaluate("window.violations") == []

@@ -11,10 +11,12 @@ from dashboard import clock
 from dashboard.access import caller_of
 from dashboard.models import Event
 from dashboard.problems import Problem
-from workspaces import environments, isolation, lifecycle
+from workspaces import lifecycle
 from workspaces.checks import checks_of
 from workspaces.models import Command, Environment, Phase, Runner, Workspace
+from workspaces.provisioning import isolation
 from workspaces.runner.snapshots import manifest_of
+from workspaces.services import environments
 
 from .conftest import make_command, make_workspace
 
@@ -45,7 +47,7 @@ def save(client, environment, **fields):
 
 def test_a_save_is_the_next_version_and_the_old_one_stays(lead, default, workspace):
     text = say(save(lead, default, memory_mb="512", pids="100"))
-    assert "Version 2 of default is saved." in text
+    assert "Version 2 of default saved." in text
     made = Environment.objects.get(name="default", version=2)
     assert made.checks == {"tests": "make test", "lint": "ruff check ."}
     assert made.limits == {"memory_bytes": 512 * 1024**2, "pids": 100}
@@ -78,14 +80,14 @@ def test_hosts_are_listed_for_each_phase(lead, default):
         f"<code>{host}</code>" in shown for host in ("packages.example.net", "*.example.org:8443", "api.example.com")
     )
     refused = say(save(lead, made, egress_agent="10.0.0.1"))
-    assert "Hosts are reached by name, never by address." in refused
+    assert "Use host names, not addresses." in refused
     assert Environment.objects.count() == 2
 
 
 def test_the_second_of_two_who_edit_the_same_version_is_told(lead, default):
     save(lead, default)
     text = say(save(lead, default, checks="other = true"))
-    assert "Somebody saved version 2 of default meanwhile. Nothing was saved." in text
+    assert "Someone else saved version 2 of default. Nothing was saved." in text
     assert "other = true" in text
     assert Environment.objects.count() == 2
 
@@ -94,7 +96,7 @@ def test_the_second_of_two_who_edit_the_same_version_is_told(lead, default):
     ("fields", "why"),
     [
         ({"checks": "make test"}, "Line 1 of the checks: write name = command"),
-        ({"checks": "\na = true\na = false"}, "Line 3 of the checks: a is there twice."),
+        ({"checks": "\na = true\na = false"}, "Line 3 of the checks: a appears twice."),
         ({"checks": "x = "}, "Line 1 of the checks"),
         ({"checks": "<b> = true"}, "Line 1 of the checks"),
         ({"checks": "\n".join(f"c{n} = true" for n in range(21))}, "At most 20 checks; these are 21."),
@@ -117,7 +119,7 @@ def test_a_new_environment_is_used_by_its_name(lead, lena, team):
     lead.post("/environments/new/", {"team": "payments", "name": "web shop", **WISH})
     made, is_new = lifecycle.create(team, "from-it", caller=caller_of(lena), wish={"environment": "web shop"})
     assert (is_new, made.environment.name, made.environment.version) == (True, "web shop", 1)
-    assert "There is an environment web shop already." in say(
+    assert "An environment named web shop already exists." in say(
         lead.post("/environments/new/", {"team": "payments", "name": "web shop", **WISH})
     )
 
@@ -146,7 +148,7 @@ def test_a_workspace_moves_to_the_newest_version_when_a_lead_says_so(lead, defau
     assert "Use version" not in text
     event = Event.objects.get(verb="workspace.environment_changed")
     assert event.data == {"environment": "default", "was": 1, "version": 2}
-    assert "follows the newest version already" in say(lead.post(f"{here}adopt/", follow=True))
+    assert "already uses the newest version" in say(lead.post(f"{here}adopt/", follow=True))
 
 
 # Where it runs -------------------------------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ def test_a_container_is_a_choice_once_a_host_can_run_one(lead, default, docker_i
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"driver": "sandbox", "minimum_isolation": "microvm"}, "wants isolation microvm at least, and sandbox offers"),
+        ({"driver": "sandbox", "minimum_isolation": "microvm"}, "requires at least isolation microvm; sandbox offers"),
         ({"driver": "sandbox", "image": "debian:bookworm"}, "Only containers have an image."),
         ({"driver": "docker", "image": "--privileged"}, "is neither the name of an image nor the path of a folder"),
         ({"driver": "docker", "image": "/etc"}, "Images are built from the folders in HANDRAIL_LOCAL_SOURCES only"),
@@ -182,7 +184,7 @@ def test_what_cannot_be_is_refused_in_words(lead, default, docker_is_here, field
 
 
 def test_another_driver_is_never_slipped_under_a_workspace(lena, default, workspace):
-    environments.save(default.team, "default", {"driver": "folder"}, base=default, by=caller_of(lena).actor)
+    environments.save(default.team, "default", {"driver": "docker"}, base=default, by=caller_of(lena).actor)
     with pytest.raises(Problem, match="uses another driver"):
         environments.adopt(workspace, by=caller_of(lena).actor)
 
@@ -233,12 +235,19 @@ def test_a_limit_that_nothing_enforces_says_so(default):
     )
     assert environments.limits_shown(default) == [
         ("Memory", "2,048 MB", False),
-        ("Processors", "no limit of its own, so this machine's", True),
+        ("Processors", "unlimited (host limits apply)", True),
         ("Processes and threads", "50", True),
         ("Disk", "20,480 MB", True),
     ]
     Runner.objects.update(heartbeat_at=clock.now() - timedelta(hours=1))
     assert environments.limits_shown(default)[2] == ("Processes and threads", "50", False)
+
+
+def test_without_a_number_of_its_own_an_environment_has_the_limit_of_all_but_a_folder(default):
+    assert environments.limits_shown(default)[2][:2] == ("Processes and threads", "2,048")
+    default.driver = "folder"
+    words = "unlimited (host limits apply)"
+    assert environments.limits_shown(default)[2] == ("Processes and threads", words, True)
 
 
 # Checks --------------------------------------------------------------------------------------------------------------
@@ -258,7 +267,7 @@ def test_each_check_has_a_button_and_its_last_result(lead, with_checks):
     make_command(with_checks, "make test", exit_status=0, check_name="tests")
     make_command(with_checks, "ruff check .", exit_status=2, check_name="lint", ended_at=clock.now())
     found = checks_of(with_checks)[with_checks.pk]
-    assert [(c.name, c.state) for c in found] == [("tests", "passed"), ("lint", "failed"), ("types", "never run")]
+    assert [(c.name, c.state) for c in found] == [("tests", "passed"), ("lint", "failed"), ("types", "never_run")]
     assert found[0].last.after == 2
     text = say(lead.get(f"/w/payments/{with_checks.key}/checks/"))
     assert [f'aria-label="Run {name}"' in text for name in ("tests", "lint", "types")] == [True] * 3
@@ -270,10 +279,10 @@ def test_each_check_has_a_button_and_its_last_result(lead, with_checks):
     [
         ({"phase": Phase.DUE}, "running"),
         ({"phase": Phase.STARTED}, "running"),
-        ({"phase": Phase.UNCERTAIN}, "unclear"),
+        ({"phase": Phase.UNCERTAIN}, "uncertain"),
         ({"exit_status": 3}, "failed"),
         ({"exit_status": None}, "failed"),
-        ({"exit_status": -15, "cancelled_at": LONG_AGO}, "ended by a person"),
+        ({"exit_status": -15, "cancelled_at": LONG_AGO}, "cancelled"),
         ({"exit_status": 0, "cancelled_at": LONG_AGO}, "passed"),
     ],
 )
@@ -286,7 +295,7 @@ def test_a_check_is_one_command_asked_of_the_lifecycle(lead, with_checks):
     for _ in range(2):
         lead.post(f"/w/payments/{with_checks.key}/checks/run/", {"check": "lint"})
     asked = Command.objects.filter(check_name="lint")
-    assert [(c.shown, c.argv, c.effect.phase) for c in asked] == [
+    assert [(c.shown, c.argv, c.operation.phase) for c in asked] == [
         ("ruff check .", ["bash", "-c", "ruff check ."], "due")
     ] * 2
     response = lead.post(f"/w/payments/{with_checks.key}/checks/run/", {"check": "none such"}, follow=True)

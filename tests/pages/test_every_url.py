@@ -15,7 +15,7 @@ from dashboard import clock
 from dashboard.models import Actor, Event, Membership, SignInLink, Token
 from dashboard.tokens import make_sign_in_link, make_token
 from workspaces import secrets
-from workspaces.models import Effect, State, Terminal
+from workspaces.models import Operation, State, Terminal
 
 from .conftest import FORCE, make_workspace
 
@@ -46,9 +46,9 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
     """One of everything that an address can name: {converter's name: value} for a route."""
     ask(FORCE, workspace=workspace, reasoning=SECRET)
     token = Token.objects.filter(agent=agent).first()
-    effect = Effect.objects.create(
+    operation = Operation.objects.create(
         workspace=workspace,
-        kind="workspaces.runner.kinds.restore",
+        kind="restore",
         phase="settled",
         exclusive=True,
         due_at=workspace.created_at,
@@ -64,18 +64,18 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
         "team/": Membership.objects.get(user=vera).pk,
         "environments/": workspace.environment_id,
         "workspaces/trash/": thrown.pk,
-        "moves/": effect.pk,
-        "renew/": effect.pk,
+        "operations/": operation.pk,
+        "rebuild/": operation.pk,
         "commands/": command.pk,
         "terminals/": Terminal.objects.create(
-            workspace=workspace, effect=effect, argv=["bash"], opened_by=asdict(by)
+            workspace=workspace, operation=operation, argv=["bash"], opened_by=asdict(by)
         ).pk,
         "secrets/": secrets.put(team, "DEPLOY_KEY", "agent", SECRET * 2, by=by).pk,
         "grants/": Grant.objects.create(team=team, agent=agent, by=bob, expires_at=soon, uses_left=9).pk,
     }
 
     def arguments(route):
-        named = {"team": team.slug, "key": workspace.key, "number": 1}
+        named = {"team": team.slug, "key": workspace.key, "number": 1, "line": 1}
         for converter, name in re.findall(r"<(\w+):(\w+)>", route):
             if converter == "uuid":
                 named[name] = next((pk for part, pk in about.items() if f"{part}<uuid" in route), uuid.uuid4())
@@ -87,7 +87,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
 
 def state():
     """What must not change under hands that may not: every row that counts."""
-    tables = ["dashboard_event", "approvals_action", "approvals_decision", "workspaces_effect", "dashboard_token"]
+    tables = ["dashboard_event", "approvals_action", "approvals_decision", "workspaces_operation", "dashboard_token"]
     tables += ["dashboard_membership", "workspaces_workspace", "approvals_policy", "dashboard_agent", "dashboard_team"]
     tables += ["approvals_grant", "workspaces_secret", "workspaces_snapshot", "workspaces_terminal"]
     tables += ["workspaces_command", "workspaces_environment"]
@@ -137,7 +137,7 @@ def test_a_stranger_finds_nothing_and_changes_nothing(site, browser_of, mallory)
 def test_every_role_gets_an_answer_everywhere(site, browser_of, person, request):
     client = browser_of(request.getfixturevalue(person))
     # Without a runner and a store; and three that lead on to another page.
-    special = {"command-output": 503, "workspace-file-raw": 503, "snapshot-archive": 409, "workspace-patch": 404}
+    special = {"workspace-file-raw": 503, "snapshot-archive": 503, "workspace-patch": 404}
     special |= dict.fromkeys(("log-proof", "action-rollback", "workspace-reset"), 302)
     refused = (403,) if person in ("vera", "bob") else ()
     for route, name in ROUTES:

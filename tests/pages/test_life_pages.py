@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from dashboard import clock
 from tests.pages.conftest import make_command
-from workspaces.drift import made_with
-from workspaces.models import Effect, Environment, Manifest, Phase, Run, Runner, State, Workspace
+from workspaces.models import Environment, Manifest, Operation, Phase, Run, Runner, State, Workspace
+from workspaces.services.drift import made_with
 
 ALARM = {
     "at": "2026-11-21T09:14:00+00:00",
@@ -24,7 +24,7 @@ def address(workspace, rest=""):
 def test_an_alarm_names_what_differs_and_offers_three_answers(workspace, alice, vera, browser_of, read):
     Workspace.objects.update(alarm=ALARM, proof=ALARM | {"differ": 0})
     text = read(browser_of(alice), address(workspace))
-    assert "1 of 83,915 entries differ from snapshot 2. Nothing was replaced." in text
+    assert "1 of 83,915 files and folders differ from snapshot 2. Nothing was replaced." in text
     assert "src/a" in text
     assert "\u202e" not in text
     assert f'href="{address(workspace, "changes/")}?from=2&amp;to=3"' in text
@@ -38,22 +38,22 @@ def test_keeping_what_was_found_is_asked_of_the_runner_once(workspace, alice, ve
     person = browser_of(alice)
     assert browser_of(vera).post(address(workspace, "keep/")).status_code == 403
     person.post(address(workspace, "keep/"))
-    assert Effect.objects.count() == 0  # there was nothing to answer
+    assert Operation.objects.count() == 0  # there was nothing to answer
     Workspace.objects.update(alarm=ALARM)
     person.post(address(workspace, "keep/"))
-    assert [effect.args["kind"] for effect in Effect.objects.all()] == ["kept"]
+    assert [operation.args["kind"] for operation in Operation.objects.all()] == ["kept"]
 
 
 def test_the_page_says_why_it_is_awake_and_keeps_it_so(workspace, alice, browser_of, read):
     person = browser_of(alice)
-    assert "Awake because it was used. Sleeps at " in read(person, address(workspace))
+    assert "Running: it was used. Pauses at " in read(person, address(workspace))
     make_command(workspace, "npm run dev", phase=Phase.STARTED)
-    assert "Awake because `npm run dev` runs." in read(person, address(workspace))
-    Effect.objects.update(phase=Phase.SETTLED, outcome={"ok": True})
+    assert "Running: `npm run dev` runs." in read(person, address(workspace))
+    Operation.objects.update(phase=Phase.SETTLED, outcome={"ok": True})
     person.post(address(workspace, "awake/"), {"hours": "8"})
     workspace.refresh_from_db()
     assert timedelta(hours=7) < workspace.awake_until - clock.now() <= timedelta(hours=8)
-    assert "Awake because somebody asked for it. Sleeps at " in read(person, address(workspace))
+    assert "Running: kept running on request. Pauses at " in read(person, address(workspace))
     person.post(address(workspace, "awake/"), {"hours": "999"})
     person.post(address(workspace, "awake/"), {"hours": ""})
     workspace.refresh_from_db()
@@ -67,16 +67,16 @@ def test_a_service_keeps_nothing_awake_and_is_shown(workspace, alice, browser_of
     make_command(workspace, "npm run dev", phase=Phase.STARTED, service="web", run=run)
     make_command(workspace, "start-db", exit_status=3, service="db", run=run)
     person = browser_of(alice)
-    assert "Awake because it was used." in read(person, address(workspace))
+    assert "Running: it was used." in read(person, address(workspace))
     text = read(person, address(workspace, "checks/"))
     assert "Running" in text
-    assert "Failed, and is started again" in text
+    assert "Failed, restarting" in text
     person.post(address(workspace, "services/start/"), {"service": "nothing"})
-    assert Effect.objects.count() == 2
+    assert Operation.objects.count() == 2
     person.post(address(workspace, "services/start/"), {"service": "web"})
-    assert Effect.objects.count() == 2  # it runs
+    assert Operation.objects.count() == 2  # it runs
     person.post(address(workspace, "services/start/"), {"service": "db"})
-    assert Effect.objects.filter(kind__endswith=".service", phase=Phase.DUE).count() == 1
+    assert Operation.objects.filter(kind="service", phase=Phase.DUE).count() == 1
 
 
 def test_size_and_what_stands_still_are_said(workspace, alice, browser_of, read):
@@ -98,28 +98,28 @@ def test_size_and_what_stands_still_are_said(workspace, alice, browser_of, read)
 def test_drift_is_said_and_a_new_set_up_is_offered_to_leads(workspace, lena, bob, browser_of, read):
     first = workspace.environment
     Manifest.objects.filter(snapshot=workspace.baseline).update(body=made_with(first))
-    assert "Set up again" not in read(browser_of(lena), address(workspace))
+    assert "Rebuild with version" not in read(browser_of(lena), address(workspace))
     Environment.objects.create(team=workspace.team, name=first.name, version=2, setup="make deps")
     text = read(browser_of(lena), address(workspace))
-    assert "The set-up script is not the one that made it." in text
-    assert "Set up again with version 2" in text
-    assert "Set up again with version 2" not in read(browser_of(bob), address(workspace))
-    assert "runs on the files that are there" in read(browser_of(lena), address(workspace, "renew/"))
-    assert browser_of(bob).post(address(workspace, "renew/")).status_code == 403
-    browser_of(lena).post(address(workspace, "renew/"))
-    assert [effect.kind for effect in Effect.objects.all()] == ["workspaces.runner.kinds.renew"]
+    assert "The setup script has changed since it was created." in text
+    assert "Rebuild with version 2" in text
+    assert "Rebuild with version 2" not in read(browser_of(bob), address(workspace))
+    assert "runs the setup of version" in read(browser_of(lena), address(workspace, "rebuild/"))
+    assert browser_of(bob).post(address(workspace, "rebuild/")).status_code == 403
+    browser_of(lena).post(address(workspace, "rebuild/"))
+    assert [operation.kind for operation in Operation.objects.all()] == ["rebuild"]
 
 
 def test_a_reset_is_one_tap_and_a_byte_by_byte_proof_one_more(workspace, alice, browser_of, read):
     person = browser_of(alice)
     assert f'action="{address(workspace, "reset/")}"' in read(person, address(workspace))
     person.post(address(workspace, "reset/"))
-    assert [effect.args["number"] for effect in Effect.objects.all()] == [1]
-    Effect.objects.all().delete()
+    assert [operation.args["number"] for operation in Operation.objects.all()] == [1]
+    Operation.objects.all().delete()
     Workspace.objects.update(state=State.PAUSED)
     assert "Compare every byte" in read(person, address(workspace))
     person.post(address(workspace, "prove/"))
-    assert [effect.kind for effect in Effect.objects.all()] == ["workspaces.runner.kinds.prove"]
+    assert [operation.kind for operation in Operation.objects.all()] == ["prove"]
 
 
 def test_a_silent_host_is_said_and_nothing_is_replaced(workspace, alice, browser_of, read):
@@ -127,9 +127,7 @@ def test_a_silent_host_is_said_and_nothing_is_replaced(workspace, alice, browser
     workspace.runner = Runner.objects.create(host="cellar", heartbeat_at=long_ago, unclear=["Something runs here."])
     workspace.save()
     person = browser_of(alice)
-    assert "Its host cellar does not answer. Its files are there; nothing is replaced." in read(
-        person, address(workspace)
-    )
+    assert "Its host cellar does not answer. Its files are unaffected." in read(person, address(workspace))
     assert "Something runs here." in read(person, "/status/")
 
 
@@ -138,13 +136,13 @@ def test_an_archive_is_made_on_a_page_that_shows_how_far_it_is(workspace, alice,
     assert browser_of(vera).post(at).status_code == 403
     first = person.post(at)
     assert person.post(at).url == first.url  # the same wish twice is one archive
-    effect = Effect.objects.get()
-    assert (effect.kind, effect.args) == ("workspaces.runner.kinds.archive", {"number": 2})
-    Effect.objects.update(phase=Phase.STARTED, progress={"step": "archive", "done": 4000, "total": 83915})
+    operation = Operation.objects.get()
+    assert (operation.kind, operation.args) == ("archive", {"number": 2})
+    Operation.objects.update(phase=Phase.STARTED, progress={"step": "archive", "done": 4000, "total": 83915})
     text = read(person, first.url)
     assert "packing the files, 4,000 of 83,915 entries" in text
-    assert f'action="{address(workspace, f"moves/{effect.pk}/stop/")}"' in text
-    person.post(address(workspace, f"moves/{effect.pk}/stop/"))
-    assert "It was asked to stop." in read(person, first.url)
-    Effect.objects.update(phase=Phase.SETTLED, outcome={"ok": True, "snapshot": 2, "bytes": 4096})
-    assert f'href="{at}">Download it' in read(person, first.url)
+    assert f'action="{address(workspace, f"operations/{operation.pk}/stop/")}"' in text
+    person.post(address(workspace, f"operations/{operation.pk}/stop/"))
+    assert "Stopping…" in read(person, first.url)
+    Operation.objects.update(phase=Phase.SETTLED, outcome={"ok": True, "snapshot": 2, "bytes": 4096})
+    assert f'href="{at}">Download<' in read(person, first.url)

@@ -9,7 +9,8 @@ from django.db import connection
 
 from approvals.audit import main as audit
 from approvals.models import Action
-from dashboard import clock, triggers
+from dashboard import clock
+from dashboard.event_log import triggers
 from dashboard.models import Event
 
 from .conftest import FORCE, LIST, PUSH
@@ -66,7 +67,7 @@ def test_history_goes_on_where_it_was_cut(ask, bob, browser_of, read):
 def test_the_log_says_that_it_is_whole(ask, bob, browser_of, read, team):
     ask(PUSH)
     team.refresh_from_db()
-    assert f"Complete and unchanged up to event {team.event_seq}, checked at" in read(browser_of(bob), "/log/")
+    assert f"Log verified through event {team.event_seq}, checked at" in read(browser_of(bob), "/log/")
 
 
 def test_the_log_says_which_event_was_changed(ask, bob, browser_of, read):
@@ -89,16 +90,16 @@ def test_the_log_says_when_its_end_is_gone(ask, bob, browser_of, read, team):
 @pytest.mark.parametrize(
     ("query", "seen", "not_seen"),
     [
-        ("verb=action.waiting", "action.waiting</a></td>", "action.submitted</a></td>"),
-        ("actor=claude", "action.submitted</a></td>", "action.waiting</a></td>"),
+        ("verb=action.waiting", "Needs approval</a> </td>", "Asked to…</a> </td>"),
+        ("actor=claude", "Asked to…</a> </td>", "Needs approval</a> </td>"),
         ("subject=A-1", "A-1", "A-2"),
-        ("since=2090-01-01", "No event fits these filters.", "A-1"),
-        ("until=2001-01-01", "No event fits these filters.", "A-1"),
-        ("since=nonsense", "No event fits these filters.", "A-1"),
-        ("since=9999-12-31", "No event fits these filters.", "A-1"),
-        ("until=9999-12-31", "No event fits these filters.", "A-1"),
-        ("workspace=nowhere", "No event fits these filters.", "A-1"),
-        ("subject=A-99999999999999999999", "No event fits these filters.", "A-1"),
+        ("since=2090-01-01", "No events match these filters.", "A-1"),
+        ("until=2001-01-01", "No events match these filters.", "A-1"),
+        ("since=nonsense", "No events match these filters.", "A-1"),
+        ("since=9999-12-31", "No events match these filters.", "A-1"),
+        ("until=9999-12-31", "No events match these filters.", "A-1"),
+        ("workspace=nowhere", "No events match these filters.", "A-1"),
+        ("subject=A-99999999999999999999", "No events match these filters.", "A-1"),
     ],
 )
 def test_the_log_is_narrowed(ask, bob, browser_of, read, query, seen, not_seen):
@@ -121,6 +122,27 @@ def test_the_export_is_what_the_verifier_checks(ask, decide, bob, browser_of, tm
     assert "complete and unchanged" in capsys.readouterr().out
 
 
+def test_a_filtered_export_says_so_and_verifies_as_far_as_it_goes(ask, decide, bob, browser_of, tmp_path, capsys):
+    decide(ask(PUSH), by=bob)
+    ask(FORCE)
+    response = browser_of(bob).get("/log/export/?verb=action.submitted&actor=claude")
+    assert response.headers["Content-Disposition"] == 'attachment; filename="handrail-payments-log-filtered.jsonl"'
+    exported = tmp_path / "log.jsonl"
+    exported.write_bytes(b"".join(response.streaming_content))
+    note, *rows = [json.loads(line) for line in exported.read_text().splitlines()]
+    assert note == {"filtered": {"verb": "action.submitted", "actor": "claude"}}
+    assert [row["verb"] for row in rows] == ["action.submitted"] * 2
+    assert audit(["verify", str(exported)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("filtered (verb=action.submitted, actor=claude): 2 of the events ")
+    assert said.endswith("are unchanged; what was left out cannot be checked with this file\n")
+    assert audit(["checkpoint", str(exported)]) == 1
+    rows[1]["data"]["number"] = 99
+    exported.write_text("".join(json.dumps(line) + "\n" for line in (note, *rows)))
+    assert audit(["verify", str(exported)]) == 1
+    assert "was edited" in capsys.readouterr().out
+
+
 def test_another_teams_log_is_not_found(team, mallory, browser_of):
     assert browser_of(mallory).get("/log/export/?team=payments").status_code == 404
 
@@ -130,3 +152,14 @@ def test_the_feed_for_pages_without_a_socket(ask, bob, mallory, browser_of, team
     team.refresh_from_db()
     assert browser_of(bob).get("/live?after=0").json() == {"upto": team.event_seq}
     assert browser_of(mallory).get("/live?after=0").json() == {"upto": 0}
+
+
+def test_the_log_says_events_in_words_and_keeps_the_verb_as_a_tooltip(ask, bob, browser_of, read):
+    ask()
+    text = read(browser_of(bob), "/log/")
+    assert '<a href="?verb=action.submitted" title="action.submitted">Asked to…</a>' in text
+    assert '<a href="?verb=action.waiting" title="action.waiting">Needs approval</a>' in text
+    assert '<option value="action.waiting" title="action.waiting"> Needs approval </option>' in text
+    assert ">action.waiting<" not in text
+    export = b"".join(browser_of(bob).get("/log/export/")).decode()
+    assert '"verb":"action.waiting"' in export.replace(": ", ":")

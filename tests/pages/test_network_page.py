@@ -6,9 +6,9 @@ from django.test.utils import CaptureQueriesContext
 
 from dashboard import clock
 from dashboard.models import Event
-from workspaces import network
-from workspaces.egress.carry import Verdict
+from workspaces.egress.attempts import Attempt, Block, BlockCode
 from workspaces.models import Allowance, Environment
+from workspaces.services import network
 
 from .conftest import make_workspace
 
@@ -20,19 +20,20 @@ def tried(workspace):
     """Two tries at a host that is not listed, one at one that is, one at no name at all."""
     Environment.objects.filter(pk=workspace.environment_id).update(egress={"agent": ["good.example.org"]})
     workspace.refresh_from_db()
-    not_listed = Verdict("bad.example.org", 443, "CONNECT", why=network.NOT_LISTED)
+    not_listed = Attempt("bad.example.org", 443, "CONNECT", block=network.NOT_LISTED)
     network.count(workspace.pk, "agent", not_listed, 2, clock.now())
-    network.count(workspace.pk, "agent", Verdict("good.example.org", 443, "CONNECT", allowed=True), 1, clock.now())
+    network.count(workspace.pk, "agent", Attempt("good.example.org", 443, "CONNECT", allowed=True), 1, clock.now())
     network.count(
-        workspace.pk, "agent", Verdict("good.example.org", 443, "CONNECT", True, "", 10, 4096), 0, clock.now()
+        workspace.pk, "agent", Attempt("good.example.org", 443, "CONNECT", True, None, 10, 4096), 0, clock.now()
     )
-    network.count(workspace.pk, "agent", Verdict("<b>x", 0, "GET", why="That is no name of a host."), 1, clock.now())
+    block = Block(BlockCode.INVALID_NAME, "That is not a valid host name.")
+    network.count(workspace.pk, "agent", Attempt("<b>x", 0, "GET", block=block), 1, clock.now())
     return workspace
 
 
 def test_it_shows_what_was_tried_with_counts_and_escapes_names(browser_of, vera, tried):
     text = browser_of(vera).get(AT).text
-    assert text.index("bad.example.org") < text.index("Let through")
+    assert text.index("bad.example.org") < text.index("Connections allowed")
     assert "2 tries · CONNECT" in text
     assert "1 connection · 10 bytes out, 4.0 KB in" in text.replace("\xa0", " ")
     assert "&lt;b&gt;x" in text
@@ -46,14 +47,15 @@ def test_a_reviewer_allows_with_one_tap(browser_of, bob, tried, scope):
     assert 'value="environment"' not in page.get(AT).text
     wish = {"host": "bad.example.org", "port": "443", "phase": "agent", "scope": scope}
     said = page.post(f"{AT}allow/", wish, follow=True).text
-    assert "bad.example.org may be reached now; nothing has to be restarted." in said
-    assert network.judge(tried.pk, "agent", "bad.example.org", 443) == ""
-    assert network.judge(tried.pk, "setup", "bad.example.org", 443) == network.NOT_LISTED
+    assert "bad.example.org is now allowed. No restart needed." in said
+    assert network.why_blocked(tried.pk, "agent", "bad.example.org", 443) is None
+    assert network.why_blocked(tried.pk, "setup", "bad.example.org", 443) == network.NOT_LISTED
     [made] = Allowance.objects.all()
-    page.post(f"{AT}back/", {"allowance": made.pk}, follow=True)
-    assert network.judge(tried.pk, "agent", "bad.example.org", 443) == network.NOT_LISTED
+    said = page.post(f"{AT}back/", {"allowance": made.pk}, follow=True).text
+    assert "Revoked. Connections that it allowed are closed within seconds." in said
+    assert network.why_blocked(tried.pk, "agent", "bad.example.org", 443) == network.NOT_LISTED
     verbs = Event.objects.filter(verb__startswith="network.").order_by("seq").values_list("verb", flat=True)
-    assert list(verbs)[-2:] == ["network.allowed", "network.taken_back"]
+    assert list(verbs)[-2:] == ["network.allowed", "network.revoked"]
 
 
 def test_for_the_environment_it_takes_a_lead(browser_of, bob, lena, tried):
@@ -62,39 +64,49 @@ def test_for_the_environment_it_takes_a_lead(browser_of, bob, lena, tried):
     assert Allowance.objects.count() == 0
     browser_of(lena).post(f"{AT}allow/", wish)
     assert Environment.objects.get(version=2).egress == {"agent": ["good.example.org", "bad.example.org"]}
-    assert network.judge(tried.pk, "agent", "bad.example.org", 443) == ""
+    assert network.why_blocked(tried.pk, "agent", "bad.example.org", 443) is None
 
 
 def test_a_folder_of_the_user_has_nothing_to_allow(browser_of, bob, workspace):
     Environment.objects.filter(pk=workspace.environment_id).update(driver="folder")
     page = browser_of(bob)
-    assert "Handrail holds nothing back here." in page.get(AT).text
+    assert "Handrail blocks nothing here." in page.get(AT).text
     said = page.post(f"{AT}allow/", {"host": "example.org"}, follow=True).text
     assert "your own folder with your own network" in said
     assert Allowance.objects.count() == 0
 
 
 def test_once_is_used_up_by_one_and_expires(workspace, bob):
-    wish = network.check_wish(workspace, {"host": "bad.example.org", "scope": "once"})
+    wish = network.check_request(workspace, {"host": "bad.example.org", "scope": "once"})
     by = network.Actor.person(bob)
     network.allow(workspace, wish, by=by)
     assert [network.use(workspace.pk, "agent", "bad.example.org", 443) for _ in range(2)] == [
-        ("", False),
+        (None, False),
         (network.NOT_LISTED, True),
     ]
     made = network.allow(workspace, wish, by=by)
     Allowance.objects.filter(pk=made.pk).update(expires_at=clock.now())
-    assert network.judge(workspace.pk, "agent", "bad.example.org", 443) == network.NOT_LISTED
+    assert network.why_blocked(workspace.pk, "agent", "bad.example.org", 443) == network.NOT_LISTED
 
 
 def test_rows_are_bounded_and_their_counts_are_not(workspace):
-    for number in range(network.ROWS_AT_MOST + 20):
-        verdict = Verdict(f"{number}.example.org", 443, "CONNECT", why=network.NOT_LISTED)
-        network.count(workspace.pk, "agent", verdict, 5, clock.now())
+    for number in range(network.MAX_CONTACT_ROWS + 20):
+        attempt = Attempt(f"{number}.example.org", 443, "CONNECT", block=network.NOT_LISTED)
+        network.count(workspace.pk, "agent", attempt, 5, clock.now())
     rows = workspace.contacts.all()
-    assert rows.count() == network.ROWS_AT_MOST + 1
-    assert sum(row.count for row in rows) == 5 * (network.ROWS_AT_MOST + 20)
-    assert Event.objects.filter(verb="network.blocked").count() == network.TOLD_AT_MOST
+    assert rows.count() == network.MAX_CONTACT_ROWS + 1
+    assert sum(row.count for row in rows) == 5 * (network.MAX_CONTACT_ROWS + 20)
+    assert Event.objects.filter(verb="network.blocked").count() == network.MAX_BLOCK_EVENTS
+
+
+def test_a_row_of_before_there_were_codes_is_counted_on(workspace):
+    attempt = Attempt(
+        "down.example.org", 443, "CONNECT", block=Block(BlockCode.UNREACHABLE, "the host does not answer")
+    )
+    network.count(workspace.pk, "agent", attempt, 1, clock.now())
+    workspace.contacts.update(code="")
+    network.count(workspace.pk, "agent", attempt, 2, clock.now())
+    assert list(workspace.contacts.values_list("count", "code")) == [(3, "unreachable")]
 
 
 def test_thirty_rows_cost_what_one_costs(browser_of, bob, team, agent, tried):
@@ -109,8 +121,8 @@ def test_thirty_rows_cost_what_one_costs(browser_of, bob, team, agent, tried):
 
     few = cost()
     for number in range(30):
-        verdict = Verdict(f"{number}.example.org", 443, "CONNECT", why=network.NOT_LISTED)
-        network.count(tried.pk, "agent", verdict, 1, clock.now())
+        attempt = Attempt(f"{number}.example.org", 443, "CONNECT", block=network.NOT_LISTED)
+        network.count(tried.pk, "agent", attempt, 1, clock.now())
     assert cost() == few
 
 
@@ -123,6 +135,6 @@ def test_another_teams_network_is_not_there(browser_of, mallory, tried):
 
 def test_one_workspaces_allowance_is_no_others(team, agent, workspace, bob):
     other = make_workspace(team, agent, "repo-task-2")
-    wish = network.check_wish(workspace, {"host": "bad.example.org"})
+    wish = network.check_request(workspace, {"host": "bad.example.org"})
     network.allow(workspace, wish, by=network.Actor.person(bob))
-    assert network.judge(other.pk, "agent", "bad.example.org", 443) == network.NOT_LISTED
+    assert network.why_blocked(other.pk, "agent", "bad.example.org", 443) == network.NOT_LISTED

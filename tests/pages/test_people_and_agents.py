@@ -72,7 +72,7 @@ def test_a_revoked_token_opens_nothing(agent, agent_token, lena, browser_of):
     client.post(f"/tokens/{token.pk}/revoke/")
     assert find_token(agent_token) is None
     response = client.post(f"/tokens/{token.pk}/revoke/", follow=True)
-    assert "This token was revoked before." in response.content.decode()
+    assert f"Token {token.prefix}… is already revoked." in response.content.decode()
 
 
 def test_a_reviewer_manages_no_agents(agent, agent_token, bob, browser_of):
@@ -97,8 +97,10 @@ def test_connect_has_settings_that_never_fail_open(alice, browser_of, read):
     shown = text.split(".claude/settings.json</span>", 1)[1].split("HANDRAIL_TOKEN</code> is set")[0]
     parts = re.findall(r'<pre><code class="exact">(.*?)</code></pre>', shown, re.DOTALL)
     hooks = json.loads(html.unescape("".join(parts)))["hooks"]
-    assert set(hooks) == {"PreToolUse", "PostToolUse", "Stop"}
+    assert set(hooks) == {"PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SessionEnd"}
     gate = hooks["PreToolUse"][0]["hooks"][0]
+    assert hooks["PreToolUse"][0]["matcher"] == "*"
+    assert gate["statusMessage"].endswith("/waiting/")
     assert (gate["type"], gate["onFailure"], gate["timeout"]) == ("http", "block", 86400)
     assert gate["url"].endswith("/hooks/claude-code")
     assert gate["headers"] == {"Authorization": "Bearer $HANDRAIL_TOKEN"}
@@ -120,9 +122,9 @@ def test_a_test_action_is_a_card_that_runs_nothing(agent, alice, browser_of):
 
 def test_a_line_is_green_once_the_agent_was_heard(agent, agent_token, alice, browser_of, read, api):
     client = browser_of(alice)
-    assert "No agent was heard yet." in read(client, "/connect/")
+    assert "No agent has connected yet." in read(client, "/connect/")
     api(agent_token).get("/api/v1/me")
-    assert "claude was heard" in read(client, "/connect/")
+    assert "claude last seen" in read(client, "/connect/")
 
 
 def test_a_test_as_a_foreign_or_unknown_agent_is_not_found(other_agent, alice, browser_of):
@@ -135,14 +137,14 @@ def test_a_test_as_a_foreign_or_unknown_agent_is_not_found(other_agent, alice, b
 
 
 def test_the_policy_is_said_in_a_sentence(bob, browser_of, read):
-    assert "Agents are asked before what cannot be undone; the rest runs and is in the log." in read(
+    assert "People are asked before anything that can&#x27;t be undone; everything else runs and is logged." in read(
         browser_of(bob), "/policy/"
     )
 
 
 def test_a_command_is_tried_without_asking_anybody(bob, browser_of, read):
     text = read(browser_of(bob), "/policy/?try=git+push+origin+main")
-    assert "Waits because" in text
+    assert "Needs approval:" in text
     assert not Action.objects.exists()
 
 
@@ -150,7 +152,7 @@ def test_a_policy_whose_tests_fail_is_not_saved(lena, team, browser_of):
     client = browser_of(lena)
     active = policies.active(team.pk)
     wrong = active.text.replace('tier = "forbidden"', 'tier = "low"', 1)
-    response = client.post("/policy/edit/", {"text": wrong})
+    response = client.post("/policy/edit/", {"text": wrong, "base": "1"})
     assert "fails" in response.content.decode()
     assert policies.active(team.pk) == active
 
@@ -160,8 +162,9 @@ def test_a_policy_whose_tests_hold_is_in_force_at_once(lena, team, browser_of):
     text = active.text.replace('mode = "irreversible"', 'mode = "everything"')
     # The tests of the default policy say what its own mode does with commands.
     text = text.split("[[tests]]")[0]
-    response = browser_of(lena).post("/policy/edit/", {"text": text.replace("\n", "\r\n")}, follow=True)
-    assert "Version 2 is in force from now on." in response.content.decode()
+    data = {"text": text.replace("\n", "\r\n"), "base": "1"}
+    response = browser_of(lena).post("/policy/edit/", data, follow=True)
+    assert "Version 2 is now active." in response.content.decode()
     assert Policy.objects.get(active=True).text == text
 
 
@@ -179,17 +182,21 @@ def test_stop_everything_asks_first_then_withdraws_and_is_lifted(ask, bob, lena,
     client = browser_of(bob)
     text = read(client, "/stop/")
     assert "Stop everything in Payments?" in text
-    assert "1 waiting action is withdrawn" in text
+    assert "This ends 1 request now" in text
+    assert "Everything is stopped in Payments." not in read(client, "/")
     client.post("/stop/", {"team": "payments"})
     action.refresh_from_db()
     team.refresh_from_db()
     assert (action.status, team.stopped_by) == (Status.CANCELLED, bob)
     assert "Stopped by bob" in read(client, "/stop/")
-    assert "Everything is stopped already." in client.post("/stop/", {"team": "payments"}, follow=True).content.decode()
+    for page in ("/", "/workspaces/", "/log/"):
+        assert "Everything is stopped in Payments." in read(client, page)
+    assert "Everything is already stopped." in client.post("/stop/", {"team": "payments"}, follow=True).content.decode()
     assert client.post("/stop/lift/", {"team": "payments"}).status_code == 403
     browser_of(lena).post("/stop/lift/", {"team": "payments"})
     team.refresh_from_db()
     assert team.stopped_at is None
+    assert "Everything is stopped" not in read(client, "/")
 
 
 def test_the_theme_is_kept_in_a_cookie(vera, browser_of, read):

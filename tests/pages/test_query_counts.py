@@ -36,7 +36,7 @@ def fill(number, team, agent, ask, decide, alice, bob, workspace):
     decide(half, by=bob)
     make_command(workspace, f"echo {number}")
     make_command(workspace, "make test", check_name="tests")
-    make_workspace(team, agent, f"other-{number}", state=State.FAILED, reason="The set-up failed.")
+    make_workspace(team, agent, f"other-{number}", state=State.FAILED, reason="The setup failed.")
     Agent.objects.create(team=team, name=f"agent {number}", owner=alice)
 
 
@@ -49,4 +49,5 @@ def test_thirty_rows_cost_what_one_costs(cost, team, agent, ask, decide, alice, 
     for number in range(1, 30):
         fill(number, team, agent, ask, decide, alice, bob, workspace)
     assert Event.objects.count() > 100
+    cost("/")  # a visit that is noted again, after so long a time
     assert {address: cost(address) for address in PAGES} == few

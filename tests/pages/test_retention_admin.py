@@ -4,12 +4,15 @@ import html
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.contrib.auth import get_user_model
+from django_q.models import Schedule
 
 from dashboard import clock
 from dashboard.models import Event
-from workspaces import retention
-from workspaces.models import Command, Contact, Effect, RetentionPolicy, Snapshot, State, Workspace
+from dashboard.ops import tasks
+from workspaces.models import Command, Contact, Operation, RetentionPolicy, Snapshot, State, Workspace
+from workspaces.services import retention
 
 from .conftest import make_command, make_workspace
 
@@ -53,6 +56,10 @@ def save(client, policy, **fields):
     return client.post(f"{CHANGE}{policy.pk}/change/", data)
 
 
+def next_sweep() -> str:
+    return f"at the next sweep ({clock.in_utc(retention.next_sweep())})"
+
+
 def seen(response) -> str:
     return response.content.decode().split('name="seen" value="', 1)[1].split('"', 1)[0]
 
@@ -61,7 +68,7 @@ def test_what_would_go_is_shown_first_and_nothing_is_saved(operator, policy, old
     response = save(operator, policy, snapshot_days="90")
     assert response.status_code == 200
     text = response.content.decode()
-    assert "Saving this deletes 9 snapshots of 1 workspace tonight. 1 pinned one stays." in text
+    assert f"Saving this deletes 9 snapshots of 1 workspace {next_sweep()}. 1 pinned one stays." in text
     policy.refresh_from_db()
     assert policy.snapshot_days is None
     assert Snapshot.objects.count() == 12
@@ -119,14 +126,14 @@ def unused(team, agent):
     """Workspaces in every state, unused for forty days: {state: workspace}; one that was used, one that is busy."""
     places = {state: make_workspace(team, agent, f"w-{state}", state=state) for state in State.values}
     busy = make_workspace(team, agent, "busy", state=State.STOPPED)
-    Effect.objects.create(workspace=busy, kind="workspaces.runner.kinds.resume", due_at=clock.now())
+    Operation.objects.create(workspace=busy, kind="resume", due_at=clock.now())
     Workspace.objects.update(last_active_at=clock.now() - timedelta(days=40))
     make_workspace(team, agent, "recent", state=State.STOPPED)
     return {state: places[state] for state in (State.PAUSED, State.STOPPED, State.FAILED)}
 
 
 def asked_for(kind) -> set:
-    return set(Effect.objects.filter(kind=f"workspaces.runner.kinds.{kind}").values_list("workspace", flat=True))
+    return set(Operation.objects.filter(kind=kind).values_list("workspace", flat=True))
 
 
 def test_people_are_warned_a_week_before_what_nobody_uses_goes_to_the_trash(operator, policy, unused):
@@ -141,7 +148,7 @@ def test_people_are_warned_a_week_before_what_nobody_uses_goes_to_the_trash(oper
     Workspace.objects.exclude(warned_at=None).update(warned_at=clock.now() - timedelta(days=8))
     Workspace.objects.filter(pk=unused[State.PAUSED].pk).update(last_active_at=clock.now())
     policy.refresh_from_db()
-    assert "2 workspaces that nobody uses will go to the trash tonight." in str(retention.preview(policy))
+    assert f"2 workspaces that nobody uses will go to the trash {next_sweep()}." in str(retention.preview(policy))
     for _ in range(2):
         retention.sweep()
     assert asked_for("trash") == {unused[State.STOPPED].pk, unused[State.FAILED].pk}
@@ -151,13 +158,13 @@ def test_keep_it_takes_the_warning_back(policy, unused, lena, vera, browser_of, 
     RetentionPolicy.objects.update(unused_workspace_days=30)
     retention.sweep()
     text = read(browser_of(lena), "/")
-    assert (text.count("Nothing to do if that is fine."), text.count("Keep it")) == (3, 3)
+    assert (text.count(", unused since "), text.count("<button>Keep</button>")) == (3, 3)
     here = f"/w/payments/{unused[State.STOPPED].key}/"
-    assert "It goes to the trash" in read(browser_of(vera), here)
+    assert "Unused: moves to the trash" in read(browser_of(vera), here)
     assert browser_of(vera).post(f"{here}wanted/").status_code == 403
     assert browser_of(lena).post(f"{here}wanted/", {"next": "/"}).headers["Location"] == "/"
-    assert "It goes to the trash" not in read(browser_of(lena), here)
-    assert read(browser_of(lena), "/").count("Keep it") == 2
+    assert "Unused: moves to the trash" not in read(browser_of(lena), here)
+    assert read(browser_of(lena), "/").count("<button>Keep</button>") == 2
 
 
 def test_old_homes_and_outputs_are_asked_away_once(operator, policy, unused, workspace):
@@ -165,18 +172,20 @@ def test_old_homes_and_outputs_are_asked_away_once(operator, policy, unused, wor
     old, young = make_command(workspace), make_command(workspace)
     Command.objects.filter(pk=old.pk).update(ended_at=clock.now() - timedelta(days=91))
     Command.objects.filter(pk=young.pk).update(ended_at=clock.now() - timedelta(days=89))
-    words = "Saving this deletes the output of 1 command or terminal and the agent's home of 3 workspaces tonight."
+    words = (
+        f"Saving this deletes the output of 1 command or terminal and the agent's home of 3 workspaces {next_sweep()}."
+    )
     assert words in html.unescape(save(operator, policy).content.decode())
     for _ in range(2):
         retention.sweep()
-    found = {e.workspace_id: e.args for e in Effect.objects.filter(kind="workspaces.runner.kinds.forget")}
-    assert found.pop(workspace.pk) == {"home": False, "programs": [str(old.effect_id)]}
+    found = {e.workspace_id: e.args for e in Operation.objects.filter(kind="forget")}
+    assert found.pop(workspace.pk) == {"home": False, "programs": [str(old.operation_id)]}
     assert found == {w.pk: {"home": True, "programs": []} for w in unused.values()}
 
 
-def test_the_list_says_what_goes_tonight(operator, policy, old):
+def test_the_list_says_what_goes_and_when(operator, policy, old):
     RetentionPolicy.objects.update(snapshot_days=90, keep_newest_snapshots=0)
-    assert "Deletes 9 snapshots of 1 workspace tonight." in operator.get(CHANGE).content.decode()
+    assert f"Deletes 9 snapshots of 1 workspace {next_sweep()}." in operator.get(CHANGE).content.decode()
 
 
 def test_the_admin_begins_with_retention(operator, policy):
@@ -186,7 +195,7 @@ def test_the_admin_begins_with_retention(operator, policy):
 
 def test_an_environment_saved_in_the_admin_is_the_next_version_and_in_the_log(operator, workspace):
     was = workspace.environment
-    form = {"team": was.team_id, "name": "default", "driver": "sandbox", "checks": '{"tests": "make test"}'}
+    form = {"driver": "sandbox", "checks": '{"tests": "make test"}'}
     form |= {"egress": "{}", "limits": "{}", "minimum_isolation": "namespace", "idle_seconds": "0"}
     form |= {"services": "{}", "stop_seconds": "0"}
     assert operator.post(f"/admin/workspaces/environment/{was.pk}/change/", form).status_code == 302
@@ -195,3 +204,38 @@ def test_an_environment_saved_in_the_admin_is_the_next_version_and_in_the_log(op
     assert [e.data["version"] for e in Event.objects.filter(verb="environment.saved")] == [2]
     was.refresh_from_db()
     assert (was.version, was.checks) == (1, {})
+
+
+@pytest.mark.parametrize("name", ["snapshot_days", "home_days", "output_days", "unused_workspace_days"])
+def test_days_beyond_a_hundred_years_are_refused_in_a_sentence(operator, policy, name):
+    response = save(operator, policy, **{name: "99999999999"})
+    assert response.status_code == 200
+    assert "At most 36,500 days (a hundred years)" in response.content.decode()
+    policy.refresh_from_db()
+    assert getattr(policy, name) == RetentionPolicy(team=policy.team, snapshot_days=None).__dict__[name]
+
+
+def test_the_sweep_runs_once_a_day_at_the_hour_that_is_shown(db):
+    for _ in range(2):
+        tasks.arrange()
+        entry = Schedule.objects.get(func="workspaces.tasks.sweep_retention")
+        assert (entry.next_run, entry.minutes) == (retention.next_sweep(), 24 * 60)
+    missed = clock.next_at_hour(settings.HANDRAIL_SWEEP_HOUR) - timedelta(days=2)
+    Schedule.objects.filter(pk=entry.pk).update(next_run=missed)
+    tasks.arrange()
+    entry.refresh_from_db()
+    assert entry.next_run == missed  # the queue runs it at once
+
+
+def test_an_old_version_of_an_environment_is_not_saved_over_a_newer_one(operator, workspace):
+    was = workspace.environment
+    form = {"driver": "sandbox", "checks": "{}", "egress": "{}", "limits": "{}", "minimum_isolation": "namespace"}
+    form |= {"idle_seconds": "7", "services": "{}", "stop_seconds": "0"}
+    address = f"/admin/workspaces/environment/{was.pk}/change/"
+    assert operator.post(address, form).status_code == 302
+    refused = operator.post(address, form | {"idle_seconds": "9"})
+    assert refused.status_code == 200
+    assert "Someone else saved version 2 of default. Nothing was saved." in refused.content.decode()
+    assert list(was.__class__.objects.order_by("version").values_list("version", "idle_seconds")) == [(1, 0), (2, 7)]
+    taken = operator.post("/admin/workspaces/environment/add/", form | {"team": was.team_id, "name": "default"})
+    assert "An environment named default already exists." in taken.content.decode()

@@ -1,5 +1,7 @@
 """Search: what is found by which words, in a few queries, and never what belongs to others."""
 
+from urllib.parse import urlencode
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -37,6 +39,51 @@ def test_an_action_is_found_by_title_number_and_digest(ask, alice, browser_of, r
     assert f'id="action-{other.pk}"' not in read(browser_of(alice), "/search/?q=A-1")
 
 
+def test_an_action_is_found_by_the_text_of_its_command(ask, alice, mallory, browser_of, read):
+    action = ask({"command": 'git push origin main  # says "été" ticket-4711'})
+    other = ask()
+    for words in ("ticket-4711", 'says "été"', "push origin main  #"):
+        text = read(browser_of(alice), f"/search/?{urlencode({'q': words})}")
+        assert (f'id="action-{action.pk}"' in text, f'id="action-{other.pk}"' in text) == (True, False), words
+    assert f'id="action-{action.pk}"' not in read(browser_of(mallory), "/search/?q=ticket-4711")
+
+
+def test_words_are_found_in_any_order_and_each_must_be_there(team, agent, ask, workspace, alice, browser_of, read):
+    action, other = ask({"command": "git push origin release"}, workspace=workspace), ask()
+    place = make_workspace(team, agent, "second", description="The invoices of March")
+    WorkspaceLabel.objects.create(workspace=place, name="ticket", value="PAY 77")
+    WorkspaceLabel.objects.create(workspace=place, name="size", value="small")
+    command = make_command(workspace, "make invoices")
+    shown = {
+        "action": f'id="action-{action.pk}"',
+        "other": f'id="action-{other.pk}"',
+        "place": 'href="/w/payments/second/"',
+        "command": f"/commands/{command.pk}/",
+        "snapshot": "/w/payments/repo-task-1/snapshots/2/",
+        "agent": f"?agent={agent.pk}",
+    }
+    for words, found in {
+        "release push": {"action"},
+        "origin push": {"action", "other"},
+        "repo-task-1 push": {"action"},
+        "claude release": {"action"},
+        "release A-1": {"action"},
+        "release A-2": set(),
+        "release missing": set(),
+        "repo-task-1": {"action"},  # what was asked there; not each command and snapshot in it
+        "march invoices": {"place"},
+        "small ticket:PAY invoices": set(),
+        "invoices size:small": {"place"},
+        "PAY 77": {"place"},
+        "ticket:PAY 77": {"place"},
+        "invoices make": {"command"},
+        "invoices repo-task-1": {"command"},
+        "lunch before": {"snapshot"},
+    }.items():
+        text = read(browser_of(alice), f"/search/?{urlencode({'q': words})}").partition('class="page-head"')[2]
+        assert {kind for kind, mark in shown.items() if mark in text} == found, words
+
+
 def test_commands_snapshots_and_agents_are_found(workspace, agent, alice, browser_of, read):
     command = make_command(workspace, "make invoices")
     client = browser_of(alice)
@@ -49,13 +96,13 @@ def test_nothing_of_another_team_is_found(ask, workspace, mallory, browser_of, r
     ask()
     make_command(workspace, "make invoices")
     for words in ("repo", "A-1", "invoices", "lunch", "claude"):
-        assert "Nothing here carries these words." in read(browser_of(mallory), f"/search/?q={words}"), words
+        assert "No results." in read(browser_of(mallory), f"/search/?q={words}"), words
 
 
 def test_words_that_mean_something_elsewhere_mean_themselves(workspace, alice, browser_of, read):
     for words in ("%25", "_", "%27+OR+1=1", "%00", "<script>", "x" * 5000):
         text = read(browser_of(alice), f"/search/?q={words}")
-        assert "Nothing here carries these words." in text, words
+        assert "No results." in text, words
         assert "<script>" not in text.replace("<script type", "")
     assert "Nothing here" not in read(browser_of(alice), "/search/")
 

@@ -3,12 +3,16 @@
 import os
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 
 from dashboard import clock
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem
-from workspaces import lifecycle, places, tasks, upkeep
-from workspaces.models import Effect, Snapshot, Upkeep, Work, Workspace
+from workspaces import operations, paths, tasks
+from workspaces.models import Operation, Phase, Runner, Snapshot, StoreTask, Workspace
+from workspaces.runner.daemon import Daemon
+from workspaces.runner.ledger import Ledger
+from workspaces.services import store_maintenance
 from workspaces.store import LocalTree, Store
 
 NIGHT = Actor.system("night")
@@ -17,7 +21,7 @@ NIGHT = Actor.system("night")
 @pytest.fixture
 def kept(workspace, tmp_path):
     """`kept(name)`: the team's store with a snapshot 3 of the workspace that holds one file of that name."""
-    path = places.store_of(workspace.team_id)
+    path = paths.store_of(workspace.team_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     store = Store.create(path)
     (tmp_path / "tree").mkdir()
@@ -45,44 +49,72 @@ def flip(store, tree, path):
         file.write(bytes([byte ^ 1]))
 
 
-def round_of(work, *, full=False):
-    return upkeep.in_turn(work, full=full)[0]
+@pytest.fixture
+def runner(db, tmp_path):
+    """A runner whose loops do not run: `runner()` carries out what is due, in this thread and its transaction."""
+    daemon = Daemon()
+    daemon.thread = lambda function, *args, **kwargs: sync_to_async(function)(*args, **kwargs)
+    daemon.row = Runner.objects.create(host="here", heartbeat_at=clock.now())
+    daemon.ledger = Ledger(tmp_path / "ledger")
+
+    def carry_out():
+        for due in list(operations.claimable(daemon.row)):
+            async_to_sync(daemon._work)(operations.claim(due, daemon.row), False)
+
+    carry_out.daemon = daemon
+    yield carry_out
+    daemon.ledger.close()
 
 
-def test_storage_says_what_each_workspace_and_snapshot_takes(workspace, kept, vera, alice, browser_of, read):
+@pytest.fixture
+def round_of(runner, team):
+    """`round_of(task)`: the round after the runner has carried it out."""
+
+    def carry_out(task, *, full=False):
+        store_maintenance.request_for_all(task, full=full)
+        runner()
+        return store_maintenance.rounds(team)[task]
+
+    return carry_out
+
+
+def test_storage_says_what_each_workspace_and_snapshot_takes(workspace, kept, runner, vera, alice, browser_of, read):
     text = read(browser_of(vera), "/storage/")
-    assert "It was not checked yet." in text
+    assert "Never checked." in text
     assert "<button>" not in text.partition('<section class="section" id="store-')[2].partition("</section>")[0]
     tasks.collect_garbage()
     tasks.verify_stores()
+    runner()
     text = read(browser_of(alice), "/storage/")
     assert f'href="/w/{workspace.team.slug}/{workspace.key}/snapshots/"' in text
-    assert "objects are sound." in text
+    assert "objects OK." in text
     assert "Freed 0" in text
-    assert Upkeep.objects.get(work=Work.COLLECT).outcome["workspaces"][str(workspace.pk)] > 200_000
-    alone = [upkeep.weight_of(snapshot) for snapshot in workspace.snapshots.order_by("number")]
+    assert Operation.objects.get(kind="store_collect").outcome["workspaces"][str(workspace.pk)] > 200_000
+    alone = [store_maintenance.freed_by_snapshot(snapshot) for snapshot in workspace.snapshots.order_by("number")]
     assert alone[0] < 5_000 < 100_000 < alone[1] < 110_000
-    assert "that only it needs" in read(browser_of(vera), f"/w/{workspace.team.slug}/{workspace.key}/snapshots/2/")
+    assert "used by this snapshot only" in read(
+        browser_of(vera), f"/w/{workspace.team.slug}/{workspace.key}/snapshots/2/"
+    )
 
 
-def test_damage_is_named_until_it_is_mended(workspace, kept, vera, alice, browser_of, read):
+def test_damage_is_named_until_it_is_mended(workspace, kept, round_of, vera, alice, browser_of, read):
     store, tree = kept
     two = bytes(Snapshot.objects.get(workspace=workspace, number=2).tree).hex()
     flip(store, two, b"second.bin")
-    assert round_of(Work.CHECK).ok is True  # only a check of every byte sees that
-    assert round_of(Work.CHECK, full=True).ok is False
+    assert round_of(StoreTask.CHECK).is_ok is True  # only a check of every byte sees that
+    assert round_of(StoreTask.CHECK, full=True).is_ok is False
     text = read(browser_of(alice), "/storage/")
     assert "The store is damaged." in text
     assert f'<code>second.bin</code> in <a href="/w/{workspace.team.slug}/{workspace.key}/snapshots/2/">' in text
     assert "first.bin" not in text
     assert "are damaged" in read(browser_of(vera), "/")
     assert Event.objects.filter(verb="store.damaged").count() == 1
-    assert round_of(Work.CHECK).ok is False  # a lighter check does not wash it away
-    mended = round_of(Work.REPAIR)
-    assert (mended.ok, mended.outcome["lost"]) == (True, 1)
+    assert round_of(StoreTask.CHECK).is_ok is False  # a lighter check does not wash it away
+    mended = round_of(StoreTask.REPAIR)
+    assert (mended.is_ok, mended.outcome["lost"]) == (True, 1)
     assert Store.open(store.path).snapshot(tree, hold=0).tree == two  # whoever still has the file stores it again
-    assert round_of(Work.REPAIR).outcome["lost"] == 0
-    assert round_of(Work.CHECK, full=True).ok is True
+    assert round_of(StoreTask.REPAIR).outcome["lost"] == 0
+    assert round_of(StoreTask.CHECK, full=True).is_ok is True
     assert "are damaged" not in read(browser_of(vera), "/")
     assert len(store.read(two, b"second.bin")) == 100_000
 
@@ -92,44 +124,65 @@ def test_who_may_have_it_done(kept, team, vera, lena, mallory, browser_of):
         for what in ("check", "collect", "repair", "stop"):
             response = browser_of(person).post(f"/storage/{team.slug}/{what}/", {"work": "check"})
             assert (response.status_code, person, what) == (status, person, what)
-    assert Upkeep.objects.count() == 0
+    assert Operation.objects.count() == 0
 
 
-def test_it_is_asked_for_once_and_can_be_stopped(kept, team, alice, browser_of, read):
+def test_it_is_asked_for_once_and_can_be_stopped(kept, team, runner, alice, browser_of, read):
     store, person = kept[0], browser_of(alice)
     person.post(f"/storage/{team.slug}/check/", {"full": "yes"})
-    row = Upkeep.objects.get()
-    assert (row.work, row.full, row.by["label"], row.ended_at) == ("check", True, "alice", None)
-    assert "waiting for the queue" in read(person, "/storage/")
-    with pytest.raises(Problem, match="under way"):
-        upkeep.ask(team, Work.CHECK, by=NIGHT)
-    assert upkeep.in_turn(Work.CHECK) == []
+    row = Operation.objects.get()
+    assert (row.kind, row.args["full"], row.by["label"], row.phase) == ("store_check", True, "alice", Phase.DUE)
+    assert (row.workspace, row.team) == (None, team)
+    assert "queued" in read(person, "/storage/")
+    with pytest.raises(Problem, match="Already in progress"):
+        store_maintenance.request(team, StoreTask.CHECK, by=NIGHT)
+    assert store_maintenance.request_for_all(StoreTask.CHECK) == []
     person.post(f"/storage/{team.slug}/stop/", {"work": "check"})
-    assert "It was asked to stop." in read(person, "/storage/")
-    tasks.look_after(str(row.pk), row.round)
-    row.refresh_from_db()
-    assert (row.ok, row.outcome["cancelled"]) == (None, True)
-    assert "The last check was stopped as asked." in read(person, "/storage/")
-    tasks.look_after(str(row.pk), row.round)  # a second time does nothing
+    assert "Stopping…" in read(person, "/storage/")
+    runner()
+    found = store_maintenance.rounds(team)[StoreTask.CHECK]
+    assert (found.is_ok, found.outcome["reason_code"]) == (None, "cancelled")
+    assert "The last check was cancelled." in read(person, "/storage/")
     assert Event.objects.filter(verb__startswith="store.").count() == 2
     assert store.verify(full=True).ok
 
 
-@pytest.mark.parametrize("work", list(Work))
-def test_each_work_that_was_stopped_leaves_the_store_as_it_was(kept, team, work):
+@pytest.mark.parametrize("task", list(StoreTask))
+def test_each_work_that_was_stopped_leaves_the_store_as_it_was(kept, team, runner, task):
     store, before = kept[0], (kept[0].path / "head").read_bytes()
-    row = upkeep.ask(team, work, by=NIGHT)
-    upkeep.stop(team, work, by=NIGHT)
-    assert upkeep.carry_out(row).outcome == {"ok": False, "cancelled": True, "reason": upkeep.STOPPED}
+    store_maintenance.request(team, task, by=NIGHT)
+    store_maintenance.cancel(team, task, by=NIGHT)
+    runner()
+    stopped = {"ok": False, "reason": "Cancelled. Nothing was changed.", "reason_code": "cancelled"}
+    assert store_maintenance.rounds(team)[task].outcome == stopped
     assert (store.path / "head").read_bytes() == before
     assert store.verify(full=True).ok
 
 
-def test_what_its_worker_died_over_is_said_and_can_be_asked_for_again(kept, team, alice, browser_of, read):
-    upkeep.ask(team, Work.CHECK, by=NIGHT)
-    Upkeep.objects.update(noted_at=clock.now() - 2 * upkeep.LOST, started_at=clock.now())
-    assert "The last check was cut off." in read(browser_of(alice), "/storage/")
-    assert round_of(Work.CHECK).ok is True
+def test_findings_stand_after_a_stopped_round(workspace, kept, round_of, runner, team, vera, browser_of, read):
+    store, _tree = kept
+    flip(store, bytes(Snapshot.objects.get(workspace=workspace, number=2).tree).hex(), b"second.bin")
+    round_of(StoreTask.CHECK, full=True)
+    store_maintenance.request(team, StoreTask.CHECK, by=NIGHT)
+    store_maintenance.cancel(team, StoreTask.CHECK, by=NIGHT)
+    runner()
+    assert "The store is damaged." in read(browser_of(vera), "/storage/")
+    assert "are damaged" in read(browser_of(vera), "/")
+    assert Operation.objects.filter(kind="store_check").count() == 2
+    assert round_of(StoreTask.CHECK).is_full  # a lighter check would not find it
+    assert Operation.objects.filter(kind="store_check").count() == 1  # only the newest is kept
+
+
+@pytest.mark.parametrize("task", list(StoreTask))
+def test_a_runner_that_died_in_the_middle_does_it_again(kept, team, runner, task):
+    store_maintenance.request(team, task, by=NIGHT)
+    claimed = operations.claim(Operation.objects.get(), runner.daemon.row)
+    operations.start(claimed)
+    runner.daemon.ledger.write(claimed.pk, claimed.epoch, "started")
+    async_to_sync(runner.daemon._work)(operations.take_over(claimed), True)
+    found = store_maintenance.rounds(team)[task]
+    assert (found.is_ok, found.operation.phase, found.operation.epoch) == (True, Phase.SETTLED, 2)
+    assert kept[0].verify(full=True).ok
 
 
 @pytest.mark.parametrize(
@@ -144,17 +197,17 @@ def test_what_its_worker_died_over_is_said_and_can_be_asked_for_again(kept, team
 )
 def test_what_fetches_files_can_be_stopped_until_the_set_up(workspace, lena, browser_of, source, step, may):
     Workspace.objects.update(source=source)
-    effect = Effect.objects.create(
+    operation = Operation.objects.create(
         workspace=workspace,
-        kind=f"{lifecycle.KINDS}.create",
+        kind="create",
         phase="started",
         exclusive=True,
         due_at=clock.now(),
         progress={"step": step, "done": 4000, "total": None, "bytes": 10},
     )
-    lead, here = browser_of(lena), f"/w/{workspace.team.slug}/{workspace.key}/moves/{effect.pk}/"
+    lead, here = browser_of(lena), f"/w/{workspace.team.slug}/{workspace.key}/operations/{operation.pk}/"
     text = lead.get(here).content.decode()
-    assert ("Stop it" in text, "4,000 entries" in text) == (may, True)
+    assert (">Stop</button>" in text, "4,000 entries" in text) == (may, True)
     lead.post(f"{here}stop/")
-    effect.refresh_from_db()
-    assert (effect.cancelled_at is not None) == may
+    operation.refresh_from_db()
+    assert (operation.cancelled_at is not None) == may

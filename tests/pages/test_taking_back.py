@@ -3,42 +3,20 @@
 import html
 import re
 import subprocess
-from http.cookiejar import CookieJar
-from urllib.parse import urlencode
-from urllib.request import HTTPCookieProcessor, ProxyHandler, Request, build_opener
 
 import pytest
 
-
-class Browser:
-    """Pages and forms without JavaScript: cookies, hidden fields, redirects."""
-
-    def __init__(self, product, role):
-        self.product = product
-        self.opener = build_opener(HTTPCookieProcessor(CookieJar()), ProxyHandler({}))
-        self.post(product.sign_in_url(f"{role}-of-parts", role).removeprefix(product.url), {})
-
-    def get(self, path) -> str:
-        with self.opener.open(self.product.url + path, timeout=60) as answer:
-            return answer.read().decode()
-
-    def post(self, path, fields, at=None) -> str:
-        page = self.get(at or path)
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page).group(1)
-        body = urlencode({"csrfmiddlewaretoken": token, **fields}).encode()
-        headers = {"Referer": self.product.url + path}
-        with self.opener.open(Request(self.product.url + path, body, headers), timeout=120) as answer:
-            return answer.read().decode()
+from tests.support.visitor import Visitor
 
 
 @pytest.fixture(scope="module")
 def lead(product):
-    return Browser(product, "lead")
+    return Visitor.named(product, "lead-of-parts", "lead")
 
 
 @pytest.fixture(scope="module")
 def viewer(product):
-    return Browser(product, "viewer")
+    return Visitor.named(product, "viewer-of-parts", "viewer")
 
 
 @pytest.fixture
@@ -93,6 +71,44 @@ def test_a_file_that_changed_meanwhile_is_left_alone(product, lead, workspace):
     assert read(product, workspace, "text") == "something else\n"
 
 
+def test_a_part_goes_back_in_a_workspace_that_is_paused(product, lead, workspace):
+    key, token = workspace
+    product.post(f"/api/v1/workspaces/{key}/pause", token)
+    while product.get(f"/api/v1/workspaces/{key}?wait=5", token).json["busy"]:
+        pass
+    at = f"/w/main/{key}/changes/?from=2&to=live"
+    said = lead.post(f"/w/main/{key}/changes/back/part/", parts(lead.get(at))[0], at=at)
+    assert "Reverted." in html.unescape(said)
+    text = read(product, workspace, "text")
+    assert ("line 3\n" in text, "line thirty\n" in text) == (True, True)
+
+
+def test_no_part_is_offered_where_the_workspace_is_stopped(product, lead, workspace):
+    key, token = workspace
+    product.post(f"/api/v1/workspaces/{key}/stop", token)
+    while product.get(f"/api/v1/workspaces/{key}?wait=5", token).json["busy"]:
+        pass
+    page = lead.get(f"/w/main/{key}/changes/?from=2&to=live")
+    assert (parts(page), "Restore this file from snapshot" in page) == ([], True)
+
+
+def test_a_renamed_file_goes_back_to_its_name(product, lead, workspace):
+    key, token = workspace
+    product.post(f"/api/v1/workspaces/{key}/snapshots", token)
+    run = product.post(f"/api/v1/workspaces/{key}/commands", token, {"command": "mv text moved"}).json["id"]
+    while product.get(f"/api/v1/commands/{run}?wait=5", token).json["state"] != "settled":
+        pass
+    at = f"/w/main/{key}/changes/?from=3&to=live"
+    form = re.search(r'<form class="diff-back".*?</form>', lead.get(at), re.S)[0]
+    fields = re.findall(r'name="(from|path)" value="([^"]*)"', form)
+    assert fields == [("from", "3"), ("path", "moved"), ("path", "text")]
+    lead.post(f"/w/main/{key}/changes/back/", fields, at=at)
+    while product.get(f"/api/v1/workspaces/{key}?wait=5", token).json["busy"]:
+        pass
+    names = [entry["name"] for entry in product.get(f"/api/v1/workspaces/{key}/files/", token).json["entries"]]
+    assert ("text" in names, "moved" in names) == (True, False)
+
+
 def test_one_file_comes_back_and_the_other_stays(product, lead, workspace):
     key, token = workspace
     at = f"/w/main/{key}/changes/?from=2&to=live"
@@ -117,10 +133,8 @@ def test_a_fork_from_the_snapshots_page(product, lead, workspace):
     while product.get(f"/api/v1/workspaces/{key}-fork?wait=5", token).json["busy"]:
         pass
     assert read(product, (f"{key}-fork", token), "other") == "other\n"
-    assert "is taken" in html.unescape(lead.post(f"/w/main/{key}/snapshots/2/fork/", {"key": f"{key}-fork"}))
-    assert "A name has small letters" in html.unescape(
-        lead.post(f"/w/main/{key}/snapshots/2/fork/", {"key": "No Name"})
-    )
+    assert "is already used" in html.unescape(lead.post(f"/w/main/{key}/snapshots/2/fork/", {"key": f"{key}-fork"}))
+    assert "Use lower-case letters" in html.unescape(lead.post(f"/w/main/{key}/snapshots/2/fork/", {"key": "No Name"}))
 
 
 def test_a_push_from_the_changes_page(product, lead, tmp_path):
@@ -155,7 +169,7 @@ def test_gits_own_files_come_last_and_folded(product, lead, workspace):
     ]
     page = lead.get(f"/w/main/{key}/changes/?from=2&to=live")
     assert '<h2 id="changed-files">3 files</h2>' in page
-    assert "more of git's own, in <code>.git</code>" in page
+    assert "internal git file" in page
     shown = re.findall(r'<section class="diff" aria-label="([^"]+)"', page)
     assert shown == ["other", "text", "zz.txt"]
     one = lead.get(f"/w/main/{key}/changes/?from=2&to=live&path=.git/HEAD")

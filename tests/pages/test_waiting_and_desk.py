@@ -1,4 +1,4 @@
-"""What waits: on the Desk, on Waiting, oldest or soonest first, in a constant number of queries."""
+"""What waits: on the Desk, on Approvals, oldest or soonest first, in a constant number of queries."""
 
 from datetime import timedelta
 
@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from approvals import gate
 from approvals.models import Action
 from dashboard import clock
 from dashboard.models import Agent, Membership
@@ -25,8 +26,11 @@ def test_the_desk_shows_what_waits_with_its_bytes(ask, bob, browser_of, read, wo
     text = read(browser_of(bob), "/")
     assert f'href="/actions/{action.pk}/"' in text
     assert "git push origin main" in text
-    assert "Cannot be undone" in text
+    assert "Can&#x27;t be undone" in text
     assert "data-waiting-count>1<" in text
+    assert '<h2 id="desk-waits">Needs your approval</h2>' in text
+    assert '<h2 id="desk-now-title">Agents</h2>' in text
+    assert "<h1>Approvals</h1>" in read(browser_of(bob), "/waiting/")
 
 
 def test_the_desk_shows_five_cards_and_the_way_to_all(ask, bob, browser_of, read):
@@ -34,7 +38,7 @@ def test_the_desk_shows_five_cards_and_the_way_to_all(ask, bob, browser_of, read
         ask({"command": f"git push origin b{number}"})
     text = read(browser_of(bob), "/")
     assert text.count('id="action-') == 5
-    assert "All that waits" in text
+    assert '<a href="/waiting/">See all</a>' in text
     assert "git push origin b5" not in text
 
 
@@ -42,24 +46,43 @@ def test_a_quiet_desk_says_so(agent, ask, bob, browser_of, read):
     ask(LIST)
     Agent.objects.update(last_seen_at=clock.now())
     text = read(browser_of(bob), "/")
-    assert "Nothing is waiting. One agent is working; 1 action ran today without asking." in text
+    assert "Nothing needs approval. One agent is working; 1 action auto-approved today." in text
 
 
 def test_the_first_desk_leads_to_connect(bob, browser_of, read):
     text = read(browser_of(bob), "/")
     assert "No agent is connected yet." in text
+    assert "<code>make demo</code>" in text
+    assert "<code>python manage.py connect claude-code PATH</code>" in text
     assert 'href="/connect/"' in text
 
 
 def test_what_went_wrong_is_on_the_desk(ask, agent, team, bob, browser_of, read):
     unclear = ask(LIST)
     Action.objects.filter(pk=unclear.pk).update(status="uncertain")
-    make_workspace(team, agent, "broken-one", State.FAILED, reason="The set-up ended with 3.")
+    make_workspace(team, agent, "broken-one", State.FAILED, reason="The setup ended with 3.")
     text = read(browser_of(bob), "/")
-    assert "What went wrong" in text
-    assert "broken-one is broken" in text
-    assert "The set-up ended with 3." in text
+    assert "Problems" in text
+    assert "broken-one failed" in text
+    assert "The setup ended with 3." in text
     assert f'id="action-{unclear.pk}"' in text
+
+
+def test_what_was_approved_and_never_picked_up_is_on_the_desk_and_on_its_card(ask, decide, bob, browser_of, read):
+    fresh, waits, lapsed = (ask({"command": f"git push origin b{n}"}) for n in range(3))
+    for action in (fresh, waits, lapsed):
+        decide(action, by=bob)
+    long_ago = clock.now() - timedelta(minutes=5)
+    Action.objects.filter(pk=waits.pk).update(decided_at=long_ago)
+    Action.objects.filter(pk=lapsed.pk).update(decided_at=long_ago, consume_by=clock.now())
+    gate.sweep()
+    client = browser_of(bob)
+    shown = read(client, "/").split('id="desk-unpicked"')[1].split("</section>")[0]
+    assert "Approved, never picked up" in shown
+    assert [f'id="action-{action.pk}"' in shown for action in (fresh, waits, lapsed)] == [False, True, True]
+    assert "The agent had stopped waiting when this was approved." in read(client, f"/actions/{waits.pk}/")
+    assert "the approval lapsed" in read(client, f"/actions/{lapsed.pk}/")
+    assert "had stopped waiting" not in read(client, f"/actions/{fresh.pk}/")
 
 
 def test_since_you_were_here_counts_from_the_last_visit(ask, decide, bob, browser_of, read):
@@ -69,17 +92,33 @@ def test_since_you_were_here_counts_from_the_last_visit(ask, decide, bob, browse
     decide(ask(PUSH), "deny", by=bob)
     ask(LIST)
     text = read(browser_of(bob), "/")
-    assert "<b>1</b> ran without asking" in text
+    assert "<b>1</b> auto-approved" in text
     assert "<b>1</b> asked" in text
     assert "<b>1</b> denied" in text
+
+
+def test_a_first_visit_is_told_of_the_last_24_hours(ask, bob, browser_of, read):
+    old = ask({"command": "git push origin old"})
+    Action.objects.filter(pk=old.pk).update(created_at=clock.now() - timedelta(hours=25))
+    ask(PUSH)
+    client = browser_of(bob)
+    heading = '<h2 id="desk-since-title">{}</h2>'
+    for text in (read(client, "/"), read(client, "/")):
+        assert heading.format("Last 24 hours") in text
+        assert "Since your last visit" not in text
+        assert "<b>1</b> asked" in text
+    Membership.objects.filter(user=bob).update(desk_seen_at=clock.now() - timedelta(hours=2))
+    text = read(client, "/")
+    assert heading.format("Since your last visit") in text
+    assert "Last 24 hours" not in text
 
 
 def test_a_reload_is_the_same_visit(ask, bob, browser_of, read):
     client = browser_of(bob)
     ask(LIST)
     first = read(client, "/")
-    assert "<b>1</b> ran without asking" in first
-    assert "<b>1</b> ran without asking" in read(client, "/")
+    assert "<b>1</b> auto-approved" in first
+    assert "<b>1</b> auto-approved" in read(client, "/")
 
 
 def test_waiting_shows_mine_first_then_what_expires_soonest(team, agent, ask, bob, browser_of, read):
@@ -100,7 +139,7 @@ def test_waiting_narrows_by_tier_and_says_when_nothing_fits(ask, bob, browser_of
     text = read(client, "/waiting/?tier=critical")
     assert f'id="action-{force.pk}"' in text
     assert f'id="action-{push.pk}"' not in text
-    assert "Nothing that waits fits these filters." in read(client, "/waiting/?agent=nobody")
+    assert "No open requests match these filters." in read(client, "/waiting/?agent=nobody")
 
 
 def test_what_has_expired_waits_no_more(ask, bob, browser_of, read):

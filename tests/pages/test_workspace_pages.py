@@ -2,14 +2,15 @@
 
 import os
 import re
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 
 from dashboard import clock
 from dashboard.models import Actor, Event
-from workspaces import lifecycle, places
-from workspaces.models import Command, Effect, Environment, State, Workspace
+from workspaces import lifecycle, paths
+from workspaces.models import Command, Environment, Operation, State, Workspace
 from workspaces.store import LocalTree, Store
 
 from .conftest import PUSH, make_command, make_workspace
@@ -19,10 +20,10 @@ HERE = "/w/payments/repo-task-1/"
 
 def test_the_list_says_states_in_words(team, agent, alice, browser_of, read):
     make_workspace(team, agent, "sleeper", State.PAUSED)
-    make_workspace(team, agent, "broken", State.FAILED, reason="The set-up ended with 3.")
+    make_workspace(team, agent, "broken", State.FAILED, reason="The setup ended with 3.")
     make_command(make_workspace(team, agent, "worker"), phase="started")
     text = read(browser_of(alice), "/workspaces/")
-    for words in ("Asleep", "Broken", "Working", "The set-up ended with 3."):
+    for words in ("Paused", "Failed", "Working", "The setup ended with 3."):
         assert words in text
     assert "sleeper" not in read(browser_of(alice), "/workspaces/?state=awake")
 
@@ -30,7 +31,7 @@ def test_the_list_says_states_in_words(team, agent, alice, browser_of, read):
 def test_a_list_with_nothing_says_what_to_do(alice, vera, browser_of, read):
     assert 'href="/workspaces/new/"' in read(browser_of(alice), "/workspaces/")
     text = read(browser_of(vera), "/workspaces/")
-    assert "There is none yet." in text
+    assert "None yet." in text
     assert "/workspaces/new/" not in text
 
 
@@ -55,13 +56,13 @@ def test_a_new_one_is_made_by_its_form(team, lena, browser_of):
     assert response.headers["Location"] == "/w/payments/task-1/"
     made = Workspace.objects.get(key="task-1")
     assert (made.state, made.created_by_user, made.environment.setup) == (State.CREATING, lena, "true\ntrue\n")
-    assert Effect.objects.get(workspace=made).kind == "workspaces.runner.kinds.create"
+    assert Operation.objects.get(workspace=made).kind == "create"
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"key": "No Spaces"}, "A name has small letters"),
+        ({"key": "No Spaces"}, "Use lower-case letters"),
         ({"key": ""}, "This field is required."),
         ({"key": "x", "git": "ext::sh -c id"}, 'role="alert"'),
         ({"key": "x", "git": "--upload-pack=x"}, 'role="alert"'),
@@ -79,12 +80,12 @@ def test_a_form_that_makes_no_sense_says_why(team, lena, browser_of, fields, wor
 def test_one_is_made_from_an_environment_that_says_where_it_runs(team, lena, browser_of, read):
     made = Environment.objects.create(team=team, name="repo-ci", version=3, setup="make deps")
     text = read(browser_of(lena), "/workspaces/new/")
-    assert "repo-ci, version 3. Sandbox: sees only its folder and the hosts on its list." in text
+    assert "repo-ci, version 3. Sandboxed: sees only its own folder and its allowed hosts." in text
     fields = {"team": "payments", "key": "task-2", "where": f"environment:{made.pk}"}
     assert browser_of(lena).post("/workspaces/new/", fields).status_code == 302
     assert Workspace.objects.get(key="task-2").environment == made
     twice = browser_of(lena).post("/workspaces/new/", fields | {"key": "task-3", "setup": "true"})
-    assert "The environment brings its own set-up script." in twice.content.decode()
+    assert "The environment has its own setup script." in twice.content.decode()
     assert not Workspace.objects.filter(key="task-3").exists()
 
 
@@ -93,19 +94,31 @@ def test_the_same_name_with_another_source_is_refused_in_words(workspace, lena, 
     (tmp_path / "repo").mkdir()
     fields = {"team": "payments", "key": workspace.key, "git": str(tmp_path / "repo")}
     text = browser_of(lena).post("/workspaces/new/", fields).content.decode()
-    assert "repo-task-1 exists with another source." in text
+    assert "repo-task-1 already exists with a different source." in text
 
 
 def test_a_deleted_name_offers_the_trash(workspace, lena, browser_of, read):
     Workspace.objects.update(trashed_at=clock.now(), purge_at=clock.now(), state=State.STOPPED)
     client = browser_of(lena)
     text = client.post("/workspaces/new/", {"team": "payments", "key": workspace.key}).content.decode()
-    assert "It is in the trash until" in text
-    assert "Start empty although" in text
+    assert "is in the trash until" in text
+    assert "Start empty, although" in text
     assert "repo-task-1" in read(client, "/workspaces/trash/")
     client.post(f"/workspaces/trash/{workspace.pk}/back/")
     workspace.refresh_from_db()
     assert (workspace.trashed_at, workspace.state) == (None, State.STOPPED)
+
+
+def test_a_name_that_is_gone_for_good_says_so_and_can_start_empty(workspace, lena, browser_of):
+    now = clock.now()
+    Workspace.objects.update(trashed_at=now, purge_at=now, purged_at=now, state=State.STOPPED)
+    fields = {"team": "payments", "key": workspace.key, "where": "driver:sandbox"}
+    text = browser_of(lena).post("/workspaces/new/", fields).content.decode()
+    assert "repo-task-1 was deleted for good at" in text
+    assert "Start empty, although" in text
+    assert Workspace.objects.count() == 1
+    assert browser_of(lena).post("/workspaces/new/", fields | {"fresh": "on"}).status_code == 302
+    assert Workspace.objects.kept().get().key == workspace.key
 
 
 def test_a_viewer_makes_nothing(vera, browser_of):
@@ -125,27 +138,27 @@ def test_the_timeline_has_everything_on_one_rail(ask, workspace, command, alice,
 
 def test_the_head_says_what_holds_it_and_what_stays(workspace, alice, browser_of, read):
     text = read(browser_of(alice), HERE)
-    assert "Sees only its folder and the hosts on its list. Shares this machine&#x27;s kernel." in text
-    assert "Only /workspace stays." in text
+    assert "Sandboxed: sees only its own folder and its allowed hosts. Shares this machine&#x27;s kernel." in text
+    assert "Only /workspace is kept." in text
 
 
 def test_a_proof_that_does_not_hold_is_an_alarm(workspace, alice, browser_of, read):
     Workspace.objects.update(proof={"at": "2026-11-21T09:14:00+00:00", "snapshot": 2, "entries": 83915, "differ": 3})
     text = read(browser_of(alice), HERE)
-    assert "3 of 83,915 entries differ from snapshot 2. Nothing was replaced." in text
+    assert "3 of 83,915 files and folders differ from snapshot 2. Nothing was replaced." in text
     Workspace.objects.update(proof={"at": "2026-11-21T09:14:00+00:00", "snapshot": 2, "entries": 83915, "differ": 0})
-    assert "0 of 83,915 entries differ from snapshot 2." in read(browser_of(alice), HERE)
+    assert "0 of 83,915 files and folders differ from snapshot 2." in read(browser_of(alice), HERE)
 
 
 @pytest.mark.parametrize(("verb", "kind"), [("pause", "pause"), ("stop", "stop"), ("snapshots/take", "snapshot")])
 def test_a_button_asks_the_runner_once(workspace, lena, browser_of, verb, kind):
     client = browser_of(lena)
     assert client.post(f"{HERE}{verb}/").status_code == 302
-    effect = Effect.objects.get()
-    assert (effect.kind, effect.by["label"]) == (f"workspaces.runner.kinds.{kind}", "lena")
+    operation = Operation.objects.get()
+    assert (operation.kind, operation.by["label"]) == (kind, "lena")
     if kind != "snapshot":
         client.post(f"{HERE}{verb}/")
-        assert Effect.objects.count() == 1
+        assert Operation.objects.count() == 1
 
 
 @pytest.mark.parametrize(
@@ -154,66 +167,76 @@ def test_a_button_asks_the_runner_once(workspace, lena, browser_of, verb, kind):
 )
 def test_a_reviewer_moves_no_workspace(workspace, bob, browser_of, verb):
     assert browser_of(bob).post(f"{HERE}{verb}/", {"command": "ls"}).status_code == 403
-    assert not Effect.objects.exists()
+    assert not Operation.objects.exists()
 
 
 def test_a_move_that_makes_no_sense_is_a_notice(workspace, lena, browser_of):
     response = browser_of(lena).post(f"{HERE}retry/", follow=True)
-    assert "repo-task-1 is ready, so it cannot be tried again now." in response.content.decode()
+    assert "repo-task-1 is ready, so it can&#x27;t be retried now." in response.content.decode()
 
 
 def test_the_page_before_a_restore_says_what_it_does_not_undo(workspace, lena, browser_of, read):
     text = read(browser_of(lena), f"{HERE}snapshots/1/restore/")
-    assert "back to snapshot 1?" in text
-    assert "What is there now is saved first" in text
-    assert "Not undone by it: what has left the workspace" in text
-    assert not Effect.objects.exists()
+    assert "Restore repo-task-1 to snapshot 1?" in text
+    assert "The current files are saved as a snapshot first" in text
+    assert "This doesn't undo pushes" in text
+    assert not Operation.objects.exists()
 
 
 def test_a_restore_is_asked_for_and_its_end_offers_the_way_back(workspace, lena, browser_of, read):
     client = browser_of(lena)
     response = client.post(f"{HERE}snapshots/1/restore/")
-    effect = Effect.objects.get()
-    assert response.headers["Location"] == f"{HERE}moves/{effect.pk}/"
-    assert "Putting files back" in read(client, response.headers["Location"])
+    operation = Operation.objects.get()
+    assert response.headers["Location"] == f"{HERE}operations/{operation.pk}/"
+    assert "Restoring" in read(client, response.headers["Location"])
     outcome = {"ok": True, "snapshot": 1, "safety_snapshot": 2, "created": 1, "changed": 2, "removed": 0}
     outcome["proof"] = {"entries": 12, "differ": 0}
-    Effect.objects.update(phase="settled", outcome=outcome)
+    Operation.objects.update(phase="settled", outcome=outcome)
     text = read(client, response.headers["Location"])
-    assert "Back at snapshot 1. 0 of 12 entries differ." in text
-    assert "Undo: return to 2" in text
+    assert "Restored to snapshot 1. 0 of 12 entries differ." in text
+    assert "Undo: restore snapshot 2" in text
     assert f'action="{HERE}snapshots/2/restore/"' in text
+
+
+def test_a_restore_of_some_paths_names_them(workspace, lena, browser_of, read):
+    operation = lifecycle.restore(workspace, 1, by=Actor.person(lena), paths=[b"a.py", b"sub/b.py"])
+    outcome = {"ok": True, "snapshot": 1, "safety_snapshot": 2, "created": 0, "changed": 2, "removed": 0, "proof": {}}
+    Operation.objects.update(phase="settled", outcome=outcome)
+    text = read(browser_of(lena), f"{HERE}operations/{operation.pk}/")
+    assert "Restored 2 paths from snapshot 1. Nothing else was changed." in text
+    assert (text.count("<li><code>a.py</code>"), text.count("<li><code>sub/b.py</code>")) == (1, 1)
+    assert "Restored to snapshot 1" not in text
 
 
 @pytest.mark.parametrize(("verb", "stops"), [("snapshots/take", True), ("snapshots/1/restore", True), ("pause", False)])
 def test_only_a_snapshot_or_a_restore_is_stopped_half_way(workspace, lena, bob, browser_of, verb, stops):
     client = browser_of(lena)
     client.post(f"{HERE}{verb}/")
-    move = f"{HERE}moves/{Effect.objects.get().pk}/"
-    assert ("Stop it" in client.get(move).content.decode()) == stops
+    move = f"{HERE}operations/{Operation.objects.get().pk}/"
+    assert (">Stop</button>" in client.get(move).content.decode()) == stops
     assert browser_of(bob).post(f"{move}stop/").status_code == 403
-    assert Effect.objects.get().cancelled_at is None
+    assert Operation.objects.get().cancelled_at is None
     client.post(f"{move}stop/")
-    assert (Effect.objects.get().cancelled_at is not None, Effect.objects.get().phase) == (stops, "due")
+    assert (Operation.objects.get().cancelled_at is not None, Operation.objects.get().phase) == (stops, "due")
 
 
 def test_the_head_says_how_far_a_move_is(workspace, lena, browser_of, read):
     client = browser_of(lena)
     client.post(f"{HERE}snapshots/take/")
-    Effect.objects.update(phase="started", progress={"done": 12_000, "total": 83_915})
+    Operation.objects.update(phase="started", progress={"done": 12_000, "total": 83_915})
     assert "Taking a snapshot: 12,000 of 83,915 entries" in read(client, HERE)
 
 
 def test_the_page_of_what_is_big_says_what_deleting_frees(workspace, team, agent, alice, browser_of, read, tmp_path):
     assert "Deleting repo-task-1 for good" not in read(browser_of(alice), f"{HERE}size/")
-    store = Store.create(places.store_of(team.pk))
+    store = Store.create(paths.store_of(team.pk))
     other = make_workspace(team, agent, "repo-task-2")
     (tmp_path / "tree").mkdir()
     for of, name in ((other, "shared"), (workspace, "alone")):
         (tmp_path / "tree" / name).write_bytes(os.urandom(300_000))
         of.snapshots.update(tree=bytes.fromhex(store.snapshot(LocalTree(tmp_path / "tree")).tree))
     text = read(browser_of(alice), f"{HERE}size/")
-    assert re.search(r"takes 58\d.\d.KB. Deleting repo-task-1 for good frees 29\d.\d.KB of that.", text), text
+    assert re.search(r"store .58\d.\d.KB.. Deleting repo-task-1 for good frees 29\d.\d.KB of that.", text), text
 
 
 def test_a_snapshot_shows_its_manifest_and_what_is_different_now(workspace, alice, browser_of, read):
@@ -229,10 +252,10 @@ def test_pages_of_files_say_that_the_runner_is_away(workspace, alice, browser_of
 
 def test_deleting_asks_first_and_goes_to_the_trash(workspace, lena, browser_of, read):
     client = browser_of(lena)
-    assert "Goes to the trash until" in read(client, f"{HERE}delete/")
-    assert not Effect.objects.exists()
+    assert "It stays in the trash until" in read(client, f"{HERE}delete/")
+    assert not Operation.objects.exists()
     client.post(f"{HERE}delete/")
-    assert Effect.objects.get().kind == "workspaces.runner.kinds.trash"
+    assert Operation.objects.get().kind == "trash"
 
 
 def test_one_in_the_trash_is_still_read_and_not_moved(workspace, lena, browser_of, read):
@@ -240,10 +263,10 @@ def test_one_in_the_trash_is_still_read_and_not_moved(workspace, lena, browser_o
     client = browser_of(lena)
     text = read(client, HERE)
     assert "In the trash until" in text
-    assert "Bring it back" in text
+    assert "Restore from trash" in text
     response = client.post(f"{HERE}resume/", follow=True)
     assert "is in the trash" in response.content.decode()
-    assert not Effect.objects.exists()
+    assert not Operation.objects.exists()
 
 
 # Commands ------------------------------------------------------------------------------------------------------------
@@ -255,7 +278,7 @@ def test_a_command_is_run_by_its_form(workspace, lena, browser_of, read):
     made = Command.objects.get()
     assert (made.shown, made.by["label"]) == ("make\nmake test", "lena")
     assert response.headers["Location"] == f"{HERE}commands/{made.pk}/"
-    assert "Waiting for the runner" in read(client, response.headers["Location"])
+    assert "Queued" in read(client, response.headers["Location"])
 
 
 def test_a_check_is_run_by_its_button(workspace, lena, browser_of, read):
@@ -279,7 +302,7 @@ def test_an_empty_command_is_refused_in_words(workspace, lena, browser_of):
         ("settled", {"exit_status": 3}, "Failed with status 3"),
         ("settled", {"exit_status": None, "signal": 9}, "Ended by signal 9"),
         ("started", {}, "Running"),
-        ("uncertain", {}, "Unclear"),
+        ("uncertain", {}, "Outcome unknown"),
     ],
 )
 def test_a_command_says_how_it_ended(workspace, alice, browser_of, read, phase, fields, words):
@@ -320,3 +343,36 @@ def test_what_happens_while_a_page_is_read_is_news_to_it(team, workspace, alice,
         text = read(client, HERE)
     assert happened
     assert int(re.search(r'data-cursor="(\d+)"', text)[1]) < Event.objects.filter(team=team).count()
+
+
+# Gone, and what a driver refuses --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("by", "why"), [("alice", "by alice"), ("retention", "by retention")])
+def test_the_pages_of_a_purged_workspace_say_since_when_and_why(
+    workspace, alice, vera, mallory, browser_of, read, by, why
+):
+    actor = Actor.system("retention") if by == "retention" else Actor.person(alice)
+    lifecycle.record(workspace, actor, "workspace.trashed")
+    at = clock.now() - timedelta(days=3)
+    type(workspace).objects.filter(pk=workspace.pk).update(trashed_at=at, purged_at=at)
+    for tail in ("", "snapshots/", "snapshots/2/", "files/"):
+        for person in (alice, vera):
+            page = read(browser_of(person), f"/w/payments/repo-task-1/{tail}", status=410)
+            assert f"it was deleted {why}, and the time in the trash is over." in page
+            assert "Gone since" in page
+        assert "repo-task-1" not in read(browser_of(mallory), f"/w/payments/repo-task-1/{tail}", status=404)
+
+
+def test_a_new_workspace_with_the_key_of_a_purged_one_is_shown(workspace, team, agent, alice, browser_of, read):
+    type(workspace).objects.filter(pk=workspace.pk).update(trashed_at=clock.now(), purged_at=clock.now())
+    make_workspace(team, agent, "repo-task-1")
+    assert "Gone since" not in read(browser_of(alice), "/w/payments/repo-task-1/")
+
+
+@pytest.mark.parametrize(("driver", "forks"), [("folder", 0), ("sandbox", 1), ("docker", 1), ("microvm", 1)])
+def test_a_fork_is_offered_where_the_driver_has_one(workspace, alice, vera, browser_of, read, driver, forks):
+    type(workspace.environment).objects.update(driver=driver)
+    page = read(browser_of(alice), "/w/payments/repo-task-1/snapshots/2/")
+    assert (page.count("snapshots/2/fork/"), page.count("snapshots/2/pin/")) == (forks, 1)
+    assert "snapshots/2/fork/" not in read(browser_of(vera), "/w/payments/repo-task-1/snapshots/2/")

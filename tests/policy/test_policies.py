@@ -21,9 +21,9 @@ def test_each_default_policy_loads_and_carries_tests(mode):
 
 
 def test_an_unknown_mode_is_refused():
-    with pytest.raises(PolicyError, match="There is no mode 'wild'"):
+    with pytest.raises(PolicyError, match="Unknown mode 'wild'"):
         default_policy("wild")
-    with pytest.raises(PolicyError, match="There is no mode 'wild'"):
+    with pytest.raises(PolicyError, match="Unknown mode 'wild'"):
         load_policy('mode = "wild"')
 
 
@@ -31,14 +31,14 @@ def test_an_unknown_mode_is_refused():
     ("text", "says"),
     [
         ("mode = ", "not valid TOML"),
-        ('rules = ["Bash(ls)"]', "holds 'rules'"),
+        ('rules = ["Bash(ls)"]', "Unknown key 'rules'"),
         ('low = "Bash(ls)"', "low must be a list"),
         ("low = [1]", "A rule must be text"),
         ('low = ["Bash(ls"]', "is not a rule"),
         ('low = ["Bash(l\\u200bs)"]', "hidden characters"),
         ('tests = [{tool = "Bash"}]', "Test 1 needs tool, input and tier"),
         ('tests = [{tool = "Bash", input = {command = "ls"}, tier = "maybe"}]', "Test 1 needs tool, input and tier"),
-        (b"low = []", "A policy is text"),
+        (b"low = []", "A policy must be text"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused_with_a_sentence(text, says):
@@ -107,9 +107,7 @@ def test_the_strictest_line_of_a_command_decides():
     assert [entry["tier"] for entry in verdict.commands] == ["low", "medium", "forbidden"]
     assert verdict.tier == "forbidden"
     assert verdict.rule == "Bash(npm publish *)"
-    assert verdict.reasons == [
-        "Refused because line 3 publishes a package with npm publish (rule Bash(npm publish *))."
-    ]
+    assert verdict.reasons == ["Forbidden: part 3 publishes a package with npm publish (rule Bash(npm publish *))."]
 
 
 @pytest.mark.parametrize(
@@ -203,5 +201,5 @@ def test_a_changed_tool_waits_whatever_the_rules_say():
     verdict = classify("mcp__github__get_issue", {"n": 1}, policy=policy, context=other)
     assert (verdict.tier, verdict.reasons) == (
         "high",
-        ["Waits because tool sha256 has changed since it was approved."],
+        ["Needs approval: tool sha256 has changed since it was approved."],
     )

@@ -71,7 +71,7 @@ def test_long_and_deep_input_gets_an_answer(command):
 def test_an_engine_error_asks(monkeypatch):
     monkeypatch.setattr("approvals.policy.bash.parse", lambda command: {"Stmts": 7})
     verdict = classify("Bash", {"command": "ls"}, policy=Policy())
-    assert (verdict.tier, verdict.reasons) == ("high", ["Waits because the policy engine failed (TypeError)."])
+    assert (verdict.tier, verdict.reasons) == ("high", ["Needs approval: the policy engine failed (TypeError)."])
 
 
 def test_a_parser_that_does_not_start_asks(monkeypatch, tmp_path):
@@ -79,7 +79,7 @@ def test_a_parser_that_does_not_start_asks(monkeypatch, tmp_path):
     verdict = classify("Bash", {"command": "ls # a command of its own"}, policy=Policy())
     assert (verdict.tier, verdict.reasons) == (
         "high",
-        ["Waits because the shell parser did not start (No such file or directory)."],
+        ["Needs approval: the shell parser did not start (No such file or directory)."],
     )
 
 
@@ -90,7 +90,7 @@ def test_a_parser_that_hangs_asks(monkeypatch, tmp_path):
     monkeypatch.setattr(shell, "_parser", lambda: slow)
     monkeypatch.setattr(shell, "TIME_LIMIT", 0.2)
     verdict = classify("Bash", {"command": "ls # another command"}, policy=Policy())
-    assert verdict.reasons == ["Waits because it takes too long to take apart."]
+    assert verdict.reasons == ["Needs approval: it takes too long to take apart."]
 
 
 def decide(*lines):
@@ -113,9 +113,7 @@ def test_decide_answers_each_line():
     )
     assert [answer["tier"] for answer in answers] == ["low", "high", "forbidden", "medium"]
     assert answers[0]["rule"] == "Bash(git status)"
-    assert answers[2]["reasons"] == [
-        "Refused because line 1 runs pytest, which runs the project's own code (rule Bash(pytest *))."
-    ]
+    assert answers[2]["reasons"] == ["Forbidden: runs pytest, which runs the project's own code (rule Bash(pytest *))."]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,7 @@ def test_decide_answers_each_line():
 def test_a_bad_line_is_answered_with_asking_and_the_next_one_too(line):
     answers = decide(line, {"tool": "Bash", "input": {"command": "ls"}, "allow_rules": ["Bash(ls)"]})
     assert [answer["tier"] for answer in answers] == ["high", "low"]
-    assert answers[0]["reasons"][0].startswith("Waits because")
+    assert answers[0]["reasons"][0].startswith("Needs approval: ")
 
 
 def test_letters_of_every_kind_are_answered():

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.product import Product
+from tests.support.product import Product
 
 RACES = int(os.environ.get("HANDRAIL_TEST_RACES", "12"))
 REVIEWERS = 5
@@ -13,7 +13,7 @@ AGENTS = 6
 
 MAKE_EVERYBODY = f"""
 import json
-from dashboard.invite import agent_of, person_in, team_by_slug, token_for
+from dashboard.people.provisioning import agent_of, person_in, team_by_slug, token_for
 team = team_by_slug("race")
 people = [person_in(team, f"reviewer-{{n}}", "lead") for n in range({REVIEWERS})]
 agents = [agent_of(team, f"agent-{{n}}") for n in range({AGENTS})]

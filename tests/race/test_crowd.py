@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.product import CHECKOUT
+from tests.support import CHECKOUT
 
 TRANSACTIONS = int(os.environ.get("HANDRAIL_TEST_TRANSACTIONS", "8"))  # of each process
 BESIDE = 5

@@ -162,7 +162,7 @@ class Story:
 @pytest.fixture(scope="module")
 def story(product, desk):
     told = Story()
-    told.lead = lead = Person(product, "carla-of-canaries", "lead")
+    told.lead = lead = Person.named(product, "carla-of-canaries", "lead")
     told.product, told.desk = product, desk
     for name, value in VALUES.items():
         assert f"{name} is set." in lead.set_secret(name, "setup" if name in OF_SETUP else "agent", value)
@@ -186,7 +186,7 @@ def story(product, desk):
     asked = {"tool": "Bash", "arguments": {"command": f'echo "${first}" | tee /dev/stderr'}, "mode": "broker"}
     told.action = desk.post("/actions", asked | {"workspace": told.key}, headers=[("Idempotency-Key", TAG)]).json
     hook = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "session_id": TAG, "cwd": "/workspace"}
-    product.post("/hooks/claude-code", desk.token, hook | {"tool_input": {"command": "ls"}})
+    product.post("/hooks/claude-code", desk.token, hook | {"tool_input": {"command": "pwd"}})
     force_errors(told, first)
     number = desk.post(f"/workspaces/{told.key}/snapshots").json["number"]
     desk.post(f"/workspaces/{told.key}/snapshots/{number}/restore", {}, 202)  # names who holds a file
@@ -316,11 +316,11 @@ def test_no_page_no_answer_and_no_log_shows_them(story):
         f"/w/main/{story.failed['key']}/",
         *("/secrets/", lead.address_of(next(iter(VALUES))), "/environments/", "/log/", "/log/export/", "/", "/status/"),
     ):
-        lead.look(path)
+        lead.get(path)
     for text in lead.pages:
         checker.search("pages", text.encode())
     assert checker.found == []
-    recorded = lead.look(f"{page}/terminals/{story.terminal}/log/")
+    recorded = lead.get(f"{page}/terminals/{story.terminal}/log/")
     assert recorded.count("[secret CANARY_") > 50
 
 

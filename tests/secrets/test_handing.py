@@ -27,9 +27,9 @@ def seen(desk, key) -> dict:
 
 def test_each_phase_gets_its_own_and_only_those_that_are_named(desk, lead, names):
     key_of_setup, key_of_agent, both, unnamed = map(names, ("SETUP", "AGENT", "BOTH", "UNNAMED"))
-    lead.set_secret(key_of_setup, "setup", "for the set-up alone")
+    lead.set_secret(key_of_setup, "setup", "for the setup alone")
     lead.set_secret(key_of_agent, "agent", 'for the agent: ü "quoted" $HOME\nline two')
-    lead.set_secret(both, "setup", "both, of the set-up")
+    lead.set_secret(both, "setup", "both, of the setup")
     lead.set_secret(both, "agent", "both, of the agent")
     lead.set_secret(unnamed, "agent", "named by nobody")
     script = f"sha256sum <<< ${key_of_setup}; python3 - <<'E' > seen.json{SHOW}E\n"
@@ -39,8 +39,8 @@ def test_each_phase_gets_its_own_and_only_those_that_are_named(desk, lead, names
     )
     key = desk.create(environment=name)["key"]
     in_setup = desk.get(f"/workspaces/{key}/files/seen.json").json
-    assert in_setup[key_of_setup] == sha("for the set-up alone")
-    assert in_setup[both] == sha("both, of the set-up")
+    assert in_setup[key_of_setup] == sha("for the setup alone")
+    assert in_setup[both] == sha("both, of the setup")
     assert not {key_of_agent, unnamed} & in_setup.keys()
     in_agent = seen(desk, key)
     assert in_agent[key_of_agent] == sha('for the agent: ü "quoted" $HOME\nline two')
@@ -60,7 +60,7 @@ def test_the_token_of_a_run_is_looked_for_as_long_as_it_is_good(desk):
     # With the Run the token ends, and what is left of it in a file is worth nothing.
     desk.post(f"/workspaces/{key}/pause", expect=202)
     slept = desk.settled(key)
-    assert (slept["state"], slept["owed"]) == ("paused", "")
+    assert (slept["state"], slept["missing_snapshot"]) == ("paused", "")
     desk.run(key, "test -s kept")
 
 
@@ -106,22 +106,22 @@ def test_an_expired_secret_is_not_handed_out_and_a_set_up_that_needs_it_says_so(
     product.shell(end)
     time.sleep(1.6)
     assert name not in seen(desk, key)
-    assert "Expired: nothing gets it" in lead.look(environment_page(lead, name.lower()))
-    assert "expired" in lead.look("/secrets/")
+    assert "Expired: not given to programs" in lead.get(environment_page(lead, name.lower()))
+    assert "expired" in lead.get("/secrets/")
     late = desk.create(f"{key}-late", environment=name.lower())
     assert late["state"] == "failed"
-    assert late["reason"].startswith(f"The set-up script was not run: the secret {name} has expired.")
+    assert late["reason"].startswith(f"The setup script was not run: the secret {name} has expired.")
 
 
 def environment_page(lead, name) -> str:
-    return re.search(rf'href="(/environments/[\w-]+/)">{name}<', lead.look("/environments/")).group(1)
+    return re.search(rf'href="(/environments/[\w-]+/)">{name}<', lead.get("/environments/")).group(1)
 
 
 def test_a_set_up_that_names_a_secret_nobody_set_says_so(desk, lead, names):
     name = names("NOWHERE")
     lead.environment(name.lower(), setup="true", setup_secrets=name)
     made = desk.create(environment=name.lower())
-    assert made["reason"].startswith(f"The set-up script was not run: there is no secret {name} for this phase.")
+    assert made["reason"].startswith(f"The setup script was not run: there is no secret {name} for this phase.")
     lead.set_secret(name, "setup", "now it is there")
     desk.post("/workspaces", {"key": made["key"], "environment": name.lower()}, 200)
     assert desk.settled(made["key"])["state"] == "ready"
@@ -134,7 +134,7 @@ def test_a_container_gets_them_and_its_layer_keeps_none(desk, lead, names, docke
     wish = {"driver": "docker", "image": IMAGES["docker"], "setup_secrets": setup, "agent_secrets": agent}
     lead.environment(f"{setup.lower()}-bad", setup=f'echo "${setup}" > /opt/leaked', **wish)
     made = desk.create(environment=f"{setup.lower()}-bad")
-    expected = f"What the set-up installed is not kept: /opt/leaked holds the secret {setup}."
+    expected = f"Setup's installed files were not saved: /opt/leaked holds the secret {setup}."
     assert (made["state"], made["reason"][: len(expected)]) == ("failed", expected)
     lead.environment(setup.lower(), setup=f'test -n "${setup}"; echo fine > /opt/tool', **wish)
     key = desk.create(environment=setup.lower())["key"]
@@ -150,7 +150,7 @@ def test_other_programs_of_the_workspace_and_of_the_host_do_not_see_it(desk, lea
     running = desk.post(f"/workspaces/{key}/commands", {"command": "sleep 30"}).json["id"]
     first = desk.run(key, "cat /proc/1/environ /proc/1/cmdline | tr '\\0' '\\n'; ls -l /proc/1/fd 2>&1 | tail -1")
     assert b"IN_MEMORY" not in first
-    hosts = [pid for pid in Path("/proc").glob("[0-9]*") if b"workspaces.hosts" in read(pid / "cmdline")]
+    hosts = [pid for pid in Path("/proc").glob("[0-9]*") if b"workspaces.shim" in read(pid / "cmdline")]
     assert hosts
     for pid in hosts:
         assert value.encode() not in read(pid / "cmdline") + read(pid / "environ")
@@ -198,19 +198,19 @@ def test_files_that_went_back_are_said_to_be_back_also_when_they_may_not_be_kept
     told = desk.post(f"/workspaces/{key}/snapshots/2/restore", expect=202).json
     workspace = desk.settled(key)
     assert desk.get(f"/workspaces/{key}/files/old").body == b"another value, of before"
-    outcome = desk.get(f"/workspaces/{key}/moves/{told['effect']}").json["outcome"]
+    outcome = desk.get(f"/workspaces/{key}/operations/{told['operation']}").json["outcome"]
     assert (outcome["ok"], outcome["created"], outcome["proof"]["differ"], outcome["safety_snapshot"]) == (
         True,
         1,
         0,
         3,
     )
-    assert workspace["owed"].startswith(
-        f"The files are back, and a snapshot of them is owed: old holds the secret {name}."
+    assert workspace["missing_snapshot"].startswith(
+        f"The files were restored, but a snapshot of them could not be taken yet: old holds the secret {name}."
     )
     assert (workspace["head_snapshot"], workspace["proof"]["snapshot"]) == (3, 2)
-    assert "snapshot of them is owed" in lead.look(f"/w/main/{key}/moves/{told['effect']}/")
-    # It is owed until there is one.
+    assert "snapshot of them could not be taken yet" in lead.get(f"/w/main/{key}/operations/{told['operation']}/")
+    # It is missing until there is one.
     desk.call("DELETE", f"/workspaces/{key}/files/old")
     assert desk.post(f"/workspaces/{key}/snapshots", {}).json["number"] == 4
-    assert desk.get(f"/workspaces/{key}").json["owed"] == ""
+    assert desk.get(f"/workspaces/{key}").json["missing_snapshot"] == ""

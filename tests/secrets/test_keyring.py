@@ -11,11 +11,11 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from dashboard import keyring
-from dashboard.keyring import Unreadable
+from dashboard.keys import keyring, sealed_files
+from dashboard.keys.keyring import Unreadable
 from dashboard.models import Actor
-from tests.product import CHECKOUT
-from workspaces import sealing, secrets
+from tests.support import CHECKOUT
+from workspaces import secrets
 from workspaces.models import Environment, HandedSecret, Secret, Workspace
 
 BY = Actor.system("test")
@@ -70,15 +70,15 @@ def test_a_ciphertext_in_another_row_is_not_handed_out(team):
     environment = Environment.objects.create(team=team, name="e", secrets={"agent": ["A_KEY", "B_KEY"]})
     workspace = Workspace.objects.create(team=team, key="w", environment=environment)
     assert secrets.for_phase(workspace, "agent") == {"A_KEY": "value of A_KEY"}
-    assert secrets.standing(environment) == [("agent", "A_KEY", "set"), ("agent", "B_KEY", "unreadable")]
+    assert secrets.statuses(environment) == [("agent", "A_KEY", "set"), ("agent", "B_KEY", "unreadable")]
 
 
 # Rotation -------------------------------------------------------------------------------------------------------------
 
 
 def readable(ring):
-    found = {row.name: ring.decrypt(row.value, secrets._about(row)).decode() for row in Secret.objects.all()}
-    handed = {row.name: ring.decrypt(row.value, secrets._about_handed(row)).decode() for row in handed_rows()}
+    found = {row.name: ring.decrypt(row.value, secrets._associated_data(row)).decode() for row in Secret.objects.all()}
+    handed = {row.name: ring.decrypt(row.value, secrets._handed_associated_data(row)).decode() for row in handed_rows()}
     return found, handed
 
 
@@ -133,11 +133,11 @@ def test_an_old_key_stays_for_what_needs_it(filled):
     image.parent.mkdir(parents=True)
     try:
         with open(image, "wb") as out:
-            sealing.seal(io.BytesIO(b"memory"), out, about="a pause")
+            sealed_files.seal(io.BytesIO(b"memory"), out, about="a pause")
         assert len(secrets.rotate(say=lambda said: None).keys) == 2
         out = io.BytesIO()
         with open(image, "rb") as sealed:
-            sealing.unseal(sealed, out, about="a pause")
+            sealed_files.unseal(sealed, out, about="a pause")
         assert out.getvalue() == b"memory"
     finally:
         image.unlink()
@@ -165,23 +165,23 @@ class Drips(io.BytesIO):
         return super().read(min(size, 70_001))
 
 
-@pytest.mark.parametrize("size", [0, 1, sealing.PIECE - 1, sealing.PIECE, 3 * sealing.PIECE + 5])
+@pytest.mark.parametrize("size", [0, 1, sealed_files.PIECE - 1, sealed_files.PIECE, 3 * sealed_files.PIECE + 5])
 def test_a_stream_comes_back_and_says_nothing_of_itself(size):
     data = (b"canary in memory " * (size // 17 + 1))[:size]
     sealed, out = io.BytesIO(), io.BytesIO()
-    assert sealing.seal(Drips(data), sealed, about="here") == size
+    assert sealed_files.seal(Drips(data), sealed, about="here") == size
     assert b"canary" not in sealed.getvalue()
-    assert sealing.unseal(Drips(sealed.getvalue()), out, about="here") == size
+    assert sealed_files.unseal(Drips(sealed.getvalue()), out, about="here") == size
     assert out.getvalue() == data
 
 
 def test_a_stream_that_was_touched_is_unreadable():
     sealed = io.BytesIO()
-    sealing.seal(io.BytesIO(os.urandom(2 * sealing.PIECE + 9)), sealed, about="here")
-    good, piece, start = sealed.getvalue(), sealing.PIECE + sealing.TAG, sealing.HEADER
+    sealed_files.seal(io.BytesIO(os.urandom(2 * sealed_files.PIECE + 9)), sealed, about="here")
+    good, piece, start = sealed.getvalue(), sealed_files.PIECE + sealed_files.TAG, sealed_files.HEADER
     swapped = good[:start] + good[start + piece : start + 2 * piece] + good[start : start + piece]
     for bad in (good[:-1], good[: start + piece], good[:20], b"", swapped, good[:-1] + b"\0\0", b"x" * 5000):
         with pytest.raises(Unreadable):
-            sealing.unseal(io.BytesIO(bad), io.BytesIO(), about="here")
+            sealed_files.unseal(io.BytesIO(bad), io.BytesIO(), about="here")
     with pytest.raises(Unreadable):
-        sealing.unseal(io.BytesIO(good), io.BytesIO(), about="there")
+        sealed_files.unseal(io.BytesIO(good), io.BytesIO(), about="there")

@@ -8,7 +8,7 @@ import pytest
 from tests.pages.conftest import make_workspace
 from workspaces import secrets
 from workspaces.drivers.base import DriverError
-from workspaces.runner import leaks
+from workspaces.runner import secret_scan
 
 VALUE = "planted-7f3a9c2e5b81"
 
@@ -19,16 +19,18 @@ def workspace(team, agent):
 
 
 def test_a_file_that_holds_a_secret_is_refused_by_name(workspace):
-    secrets.remember(workspace, "DEPLOY_KEY", "setup", VALUE)
-    look = leaks.look_of(workspace)
-    look("/opt/tool", io.BytesIO(b"harmless"))
-    across = b"x" * (leaks.PIECE - 5) + VALUE.encode()
+    secrets.search_for(workspace, "DEPLOY_KEY", "setup", VALUE)
+    inspect = secret_scan.file_inspector(workspace)
+    inspect("/opt/tool", io.BytesIO(b"harmless"))
+    across = b"x" * (secret_scan.PIECE - 5) + VALUE.encode()
     for content in (VALUE.encode(), base64.b64encode(b"user:" + VALUE.encode()), across):
-        with pytest.raises(DriverError, match=r"^What the set-up installed is not kept: /opt/tool holds .* DEPLOY_KEY"):
-            look("/opt/tool", io.BytesIO(content))
+        with pytest.raises(
+            DriverError, match=r"^Setup's installed files were not saved: /opt/tool holds .* DEPLOY_KEY"
+        ):
+            inspect("/opt/tool", io.BytesIO(content))
     with pytest.raises(DriverError, match="DEPLOY_KEY"):
-        look(f"/opt/{VALUE}", io.BytesIO(b""))
+        inspect(f"/opt/{VALUE}", io.BytesIO(b""))
 
 
 def test_where_no_secret_was_given_nothing_is_searched(workspace):
-    assert leaks.look_of(workspace) is None
+    assert secret_scan.file_inspector(workspace) is None

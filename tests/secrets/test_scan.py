@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 import pytest
 
-from dashboard import keyring
+from dashboard.keys import keyring
 from dashboard.models import Actor, Event
-from workspaces import places, secrets
+from workspaces import paths, secrets
 from workspaces.models import Environment, SecretFinding, State, Workspace
-from workspaces.runner import leaks, snapshots
+from workspaces.runner import secret_scan, snapshots
 from workspaces.store import StoreError
-from workspaces.store.reading import cut
+from workspaces.store.file_reader import cut
 
 BY = Actor.system("test")
 VALUE = 's3cr3t: ü "x"/+~'
@@ -25,8 +25,8 @@ def workspace(transactional_db, team):
     secrets.put(team, "DEPLOY_KEY", "agent", VALUE, by=BY)
     environment = Environment.objects.create(team=team, name="default", secrets={"agent": ["DEPLOY_KEY"]})
     made = Workspace.objects.create(team=team, key="scanned", environment=environment, state=State.STOPPED)
-    places.make_folders(made)
-    (places.tree_of(made) / "README").write_text("nothing in here")
+    paths.make_folders(made)
+    (paths.tree_of(made) / "README").write_text("nothing in here")
     assert secrets.for_phase(made, "agent") == {"DEPLOY_KEY": VALUE}
     return made
 
@@ -36,7 +36,7 @@ def take(workspace):
 
 
 def put(workspace, path: str, data: bytes):
-    path = places.tree_of(workspace) / path
+    path = paths.tree_of(workspace) / path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
 
@@ -53,11 +53,11 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_a_snapshot_that_would_keep_a_value_is_not_kept(workspace, form):
     put(workspace, "config/.env", b"KEY=" + FORMS[form] + b"\n")
-    with pytest.raises(leaks.SecretFound, match=r"^config/\.env holds the secret DEPLOY_KEY\. Take it out there"):
+    with pytest.raises(secret_scan.SecretFound, match=r"^config/\.env holds the secret DEPLOY_KEY\. Take it out there"):
         take(workspace)
     assert workspace.snapshots.count() == 0
     assert snapshots.store_of(workspace).verify(full=True).objects == 0
-    with pytest.raises(leaks.SecretFound):
+    with pytest.raises(secret_scan.SecretFound):
         snapshots.scan(workspace, snapshots.host_tree(workspace))  # nor does a look at what changed keep anything
     [finding] = secrets.open_findings(workspace)
     assert (finding.path, str(finding)) == ("config/.env", "DEPLOY_KEY in config/.env")
@@ -68,7 +68,7 @@ def test_a_snapshot_that_would_keep_a_value_is_not_kept(workspace, form):
 
 @pytest.mark.parametrize("where", ["a name", "a folder", "a link", "an attribute"])
 def test_names_links_and_attributes_count(workspace, where):
-    tree, word = places.tree_of(workspace), base64.b64encode(VALUE.encode()).decode().strip("=").replace("/", "_")
+    tree, word = paths.tree_of(workspace), base64.b64encode(VALUE.encode()).decode().strip("=").replace("/", "_")
     if where == "a name":
         (tree / f"token-{word}").touch()
     elif where == "a folder":
@@ -77,7 +77,7 @@ def test_names_links_and_attributes_count(workspace, where):
         os.symlink(word, tree / "link")
     else:
         os.setxattr(tree / "README", "user.note", VALUE.encode())
-    with pytest.raises(leaks.SecretFound, match="DEPLOY_KEY"):
+    with pytest.raises(secret_scan.SecretFound, match="DEPLOY_KEY"):
         take(workspace)
 
 
@@ -92,7 +92,7 @@ def test_a_value_across_the_borders_of_pieces_is_found(workspace):
         border += length
         where = border - len(value) // 2
         put(workspace, "large.bin", noise[:where] + value + noise[where + len(value) :])
-        with pytest.raises(leaks.SecretFound):
+        with pytest.raises(secret_scan.SecretFound):
             snapshots.scan(workspace, snapshots.host_tree(workspace))
 
 
@@ -110,27 +110,27 @@ def test_a_value_that_was_replaced_or_deleted_is_still_looked_for(workspace, tea
     put(workspace, ".env", VALUE.encode())
     secret = secrets.put(team, "DEPLOY_KEY", "agent", "another value", by=BY, replace=True)
     secrets.delete(secret, by=BY)
-    with pytest.raises(leaks.SecretFound):
+    with pytest.raises(secret_scan.SecretFound):
         take(workspace)
 
 
 def test_a_lead_may_say_that_it_is_kept_all_the_same(workspace, browser_of, lena, bob, vera, mallory):
     put(workspace, "fixtures/key.txt", VALUE.encode())
     put(workspace, "other.txt", VALUE.encode())
-    with pytest.raises(leaks.SecretFound, match=r"^fixtures/key\.txt holds .* other\.txt holds"):
+    with pytest.raises(secret_scan.SecretFound, match=r"^fixtures/key\.txt holds .* other\.txt holds"):
         take(workspace)
     page = browser_of(vera).get("/w/payments/scanned/").content.decode()
-    assert "<code>fixtures/key.txt</code> holds <code>DEPLOY_KEY</code>" in page
-    assert "Keep it all the same" not in page
+    assert "<code>fixtures/key.txt</code> contains <code>DEPLOY_KEY</code>" in page
+    assert "Allow in snapshots" not in page
     ids = [str(finding.pk) for finding in secrets.open_findings(workspace)]
     for person, status in ((bob, 403), (vera, 403), (mallory, 404)):
         assert browser_of(person).post("/w/payments/scanned/secrets/keep/", {"finding": ids}).status_code == status
     assert len(secrets.open_findings(workspace)) == 2
     lead = browser_of(lena)
-    assert "Keep it all the same" in lead.get("/w/payments/scanned/").content.decode()
+    assert "Allow in snapshots" in lead.get("/w/payments/scanned/").content.decode()
     said = lead.post("/w/payments/scanned/secrets/keep/", {"finding": ids[:1]}, follow=True).content.decode()
-    assert "Noted for 1 file." in said
-    with pytest.raises(leaks.SecretFound, match=r"^other\.txt holds the secret DEPLOY_KEY\. "):
+    assert "Allowed in 1 file." in said
+    with pytest.raises(secret_scan.SecretFound, match=r"^other\.txt holds the secret DEPLOY_KEY\. "):
         take(workspace)
     lead.post("/w/payments/scanned/secrets/keep/", {"finding": ids})
     assert take(workspace).number == 1
@@ -138,17 +138,17 @@ def test_a_lead_may_say_that_it_is_kept_all_the_same(workspace, browser_of, lena
     assert kept == [{"path": path, "name": "DEPLOY_KEY"} for path in ("fixtures/key.txt", "other.txt")]
     # The decision was for these files, and for this value.
     put(workspace, "third.txt", VALUE.encode())
-    with pytest.raises(leaks.SecretFound, match=r"^third\.txt holds"):
+    with pytest.raises(secret_scan.SecretFound, match=r"^third\.txt holds"):
         take(workspace)
 
 
 def test_a_home_is_reported_and_stops_nothing(workspace):
-    home = places.folder_of(workspace.pk) / "home"
+    home = paths.folder_of(workspace.pk) / "home"
     (home / ".cache").mkdir()
-    (home / ".cache" / "history").write_bytes(b"x" * leaks.PIECE + VALUE.encode())
+    (home / ".cache" / "history").write_bytes(b"x" * secret_scan.PIECE + VALUE.encode())
     os.symlink("/etc/passwd", home / "link")
     os.mkfifo(home / "pipe")
-    leaks.look_at_home(workspace, snapshots.host_tree(workspace), workspace.created_at, by=BY)
+    secret_scan.look_at_home(workspace, snapshots.host_tree(workspace), workspace.created_at, by=BY)
     event = Event.objects.get(verb="secret.in_home")
     assert event.data == {
         "found": [{"path": "/home/agent/.cache/history", "name": "DEPLOY_KEY"}],
@@ -161,7 +161,7 @@ def test_a_home_is_reported_and_stops_nothing(workspace):
 def test_without_secrets_nobody_looks(team, transactional_db):
     environment = Environment.objects.create(team=team, name="plain")
     workspace = Workspace.objects.create(team=team, key="plain", environment=environment)
-    assert leaks.inspector_of(workspace) is None
+    assert secret_scan.inspector_of(workspace) is None
 
 
 def test_without_the_keys_no_snapshot_claims_to_be_clean(workspace):

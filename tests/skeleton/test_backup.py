@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.product import Product
+from tests.support.product import Product
 
 KEY = "/api/v1/workspaces/saved"
 
@@ -96,9 +96,10 @@ def test_what_was_due_is_unclear_and_does_not_run(new_product, backed_up, tmp_pa
     assert waiting.manage("restore", str(backed_up["folder"])).returncode == 0
     # A command that the runner never got to see: it was due when the next backup was made.
     ask = (
-        "from dashboard.models import Actor; from workspaces import programs; from workspaces.models import Workspace;"
+        "from dashboard.models import Actor; from workspaces.models import Workspace;"
+        "from workspaces.services import commands;"
         "workspace = Workspace.objects.get(key='saved');"
-        "programs.run_command(workspace, {'command': 'echo ran > ran.txt'}, by=Actor.system('test'))"
+        "commands.run_command(workspace, {'command': 'echo ran > ran.txt'}, by=Actor.system('test'))"
     )
     asked = waiting.manage("shell", "-c", ask)
     assert asked.returncode == 0, asked.stderr
@@ -111,7 +112,8 @@ def test_what_was_due_is_unclear_and_does_not_run(new_product, backed_up, tmp_pa
     assert again.settled(KEY, agent)["state"] == "ready"
     assert again.get(f"{KEY}/files/ran.txt", agent).status == 404
     phases = in_database(
-        again, "SELECT phase FROM workspaces_effect JOIN workspaces_command ON effect_id = workspaces_effect.id"
+        again,
+        "SELECT phase FROM workspaces_operation JOIN workspaces_command ON operation_id = workspaces_operation.id",
     )
     assert phases == [("uncertain",)]
 
@@ -159,7 +161,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_written(backed_up, new_p
     product = new_product()
     done = product.manage("restore", str(copy))
     assert done.returncode == 1
-    assert "damaged" in done.stderr or "cannot be read" in done.stderr or "no complete backup" in done.stderr
+    assert "damaged" in done.stderr or "cannot be read" in done.stderr or "not a complete backup" in done.stderr
     assert sorted(path.name for path in product.home.iterdir()) == ["keys"]
 
 
@@ -167,7 +169,7 @@ def test_a_home_that_holds_something_is_refused(elsewhere, backed_up):
     before = in_database(elsewhere, "SELECT count(*) FROM workspaces_snapshot")
     done = elsewhere.manage("restore", str(backed_up["folder"]))
     assert done.returncode == 1
-    assert "empty HANDRAIL_HOME only" in done.stderr
+    assert "into an empty HANDRAIL_HOME" in done.stderr
     assert in_database(elsewhere, "SELECT count(*) FROM workspaces_snapshot") == before
     assert elsewhere.get("/readyz").status == 200
 
@@ -177,4 +179,4 @@ def test_up_refuses_beside_a_restore_that_was_cut_short(new_product):
     (product.home / ".restoring").mkdir(parents=True)
     done = product.manage("up")
     assert done.returncode == 1
-    assert "was cut short" in done.stderr
+    assert "was interrupted" in done.stderr

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from dashboard.models import Agent, Event, Membership, Team, Token
 from dashboard.tokens import find_token
-from tests.product import CHECKOUT
+from tests.support import CHECKOUT
 
 
 def run(capsys, *args) -> str:
@@ -103,7 +103,7 @@ def test_a_sign_in_url_has_a_qr_code_on_a_terminal(alice, monkeypatch):
 
 
 def test_a_sign_in_url_for_nobody_says_how_to_make_somebody(db):
-    with pytest.raises(CommandError, match=r"nobody called eve.*--user eve"):
+    with pytest.raises(CommandError, match=r"No user is named eve.*--user eve"):
         call_command("sign_in_url", "eve")
 
 

@@ -61,7 +61,7 @@ def test_a_backup_of_one_kind_of_database_is_not_put_back_into_the_other(new_dat
     assert on_sqlite.manage("backup", str(tmp_path / "backup")).returncode == 0
     done = new_product(DATABASE_URL=new_database()).manage("restore", str(tmp_path / "backup"))
     assert done.returncode == 1
-    assert "This backup is of a sqlite database and DATABASE_URL names postgresql." in done.stderr
+    assert "This backup is of a sqlite database, but DATABASE_URL is a postgresql database." in done.stderr
 
 
 def test_events_cannot_be_changed_on_postgresql_either(new_database, new_product):
@@ -84,27 +84,8 @@ def test_a_database_server_that_is_away_is_said_in_words(new_product):
     product = new_product(DATABASE_URL="postgres://nobody@127.0.0.1:1/nothing")
     done = product.manage("doctor")
     assert done.returncode == 1
-    assert "FAIL  database: PostgreSQL does not answer" in done.stdout
+    assert "FAIL  database: PostgreSQL is not available" in done.stdout
     started = product.manage("up")
     assert started.returncode == 1
     assert "The database does not answer" in started.stderr
     assert "Traceback" not in started.stderr
-
-
-def test_redis_carries_hints_between_processes(require, new_product):
-    url = os.environ.get("HANDRAIL_TEST_REDIS_URL")
-    if not url:
-        require("redis", "HANDRAIL_TEST_REDIS_URL names no server")
-    code = (
-        "import asyncio\n"
-        "from channels.layers import get_channel_layer\n"
-        "async def main():\n"
-        "    layer = get_channel_layer()\n"
-        "    name = await layer.new_channel()\n"
-        "    await layer.group_add('team', name)\n"
-        "    await layer.group_send('team', {'type': 'more', 'upto': 7})\n"
-        "    print(type(layer).__name__, (await asyncio.wait_for(layer.receive(name), 10))['upto'])\n"
-        "asyncio.run(main())\n"
-    )
-    done = new_product(REDIS_URL=url).manage("shell", "-c", code)
-    assert done.stdout.splitlines()[-1] == "RedisPubSubChannelLayer 7", done.stderr

@@ -5,29 +5,42 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from dashboard import warden
-from dashboard.supervisor import Part, Supervisor
+from dashboard.ops.parts import Part
+from dashboard.ops.supervisor import Supervisor
+from dashboard.workers import warden
+from tests.support.waiting import until_async
 
 CHILD = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+
+
+@pytest.fixture(autouse=True)
+def parts_fork_beside_threads(monkeypatch):
+    """Let parts be forked although servers and executors of other test files still have threads in this process.
+
+    The check is for children that go on as copies (test_forked.py); here each calls exec at once.
+    """
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
 
 
 async def silent(part):
     """A part that shows once that it lives, and never again."""
     if not part.ready.is_set():
-        part.heard()
+        part.record_heartbeat()
 
 
 async def lively(part):
-    part.heard()
+    part.record_heartbeat()
 
 
-def program(code: str, *, patience: float = 30, ask=lively, name: str = "web") -> Part:
-    return Part(name, [sys.executable, "-c", code], patience, ask)
+def program(code: str, *, timeout: float = 30, check=lively, name: str = "web") -> Part:
+    return Part(name, partial(os.execv, sys.executable, [sys.executable, "-c", code]), timeout, check)
 
 
 def members_of(group: int) -> list[int]:
@@ -65,34 +78,58 @@ def supervise(parts, after, tmp_path, *, within: float = 20):
     return asyncio.run(scene())
 
 
-async def until(holds, seconds: float = 15):
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        await asyncio.sleep(0.05)
-
-
 def test_a_part_that_ends_is_started_again_after_a_pause_that_grows(tmp_path, capfd):
     starts = tmp_path / "starts"
     part = program(f"open({str(starts)!r}, 'a').write('x')")
-    supervise([part], lambda _: until(lambda: starts.exists() and len(starts.read_text()) == 3), tmp_path)
+    supervise([part], lambda _: until_async(lambda: starts.exists() and len(starts.read_text()) == 3), tmp_path)
     said = capfd.readouterr().err
     assert "web ended; it starts again in 0.5 s" in said
     assert "web ended; it starts again in 1 s" in said
 
 
 def test_a_part_that_hangs_is_killed_with_its_whole_group_and_started_again(tmp_path, capfd):
-    part = program(CHILD + "time.sleep(60)", patience=1.5, ask=silent)
+    part = program(CHILD + "time.sleep(60)", timeout=1.5, check=silent)
     groups = []
 
     async def after(supervisor):
-        await until(lambda: part.process is not None)
+        await until_async(lambda: part.process is not None)
         groups.append(part.process.pid)
-        await until(lambda: part.process.pid != groups[0])
+        await until_async(lambda: part.process.pid != groups[0])
 
     supervise([part], after, tmp_path)
     assert members_of(groups[0]) == []
-    assert "web gave no sign of life for 1.5 s and is killed" in capfd.readouterr().err
+    assert "web sent no heartbeat for 1.5 s and is killed" in capfd.readouterr().err
+
+
+def test_a_part_lives_on_when_one_check_of_it_fails(tmp_path, capfd):
+    checks = []
+
+    async def fails_once(part):
+        checks.append(part.process.pid)
+        if len(checks) == 1:
+            raise ValueError("a line too long")
+        part.record_heartbeat()
+
+    part = program("import time; time.sleep(60)", check=fails_once)
+    supervise([part], lambda _: until_async(part.ready.is_set), tmp_path)
+    assert len(set(checks)) == 1
+    assert "web could not be checked: ValueError('a line too long')" in capfd.readouterr().err
+
+
+def test_a_part_whose_checks_all_fail_is_killed_and_started_again(tmp_path, capfd):
+    async def fails(part):
+        part.ready.set()
+        raise ValueError("a line too long")
+
+    part = program("import time; time.sleep(60)", timeout=1.5, check=fails)
+    pids = set()
+
+    def started_again():
+        pids.update([part.process.pid] if part.process else [])
+        return len(pids) == 2
+
+    supervise([part], lambda _: until_async(started_again), tmp_path)
+    assert "web sent no heartbeat for 1.5 s and is killed" in capfd.readouterr().err
 
 
 def test_what_a_part_leaves_behind_ends_with_it(tmp_path):
@@ -100,10 +137,10 @@ def test_what_a_part_leaves_behind_ends_with_it(tmp_path):
     groups = []
 
     async def after(supervisor):
-        await until(lambda: part.process and len(members_of(part.process.pid)) == 2)
+        await until_async(lambda: part.process and len(members_of(part.process.pid)) == 2)
         groups.append(part.process.pid)
         os.kill(groups[0], signal.SIGKILL)
-        await until(lambda: members_of(groups[0]) == [])
+        await until_async(lambda: members_of(groups[0]) == [])
 
     supervise([part], after, tmp_path)
 
@@ -112,7 +149,7 @@ def test_a_part_that_does_not_want_to_stop_is_killed_within_ten_seconds(tmp_path
     ready = tmp_path / "ready"
     stubborn = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(ready)!r}, 'w'); time.sleep(60)"
     part = program(stubborn)
-    took = supervise([part], lambda _: until(ready.exists), tmp_path)
+    took = supervise([part], lambda _: until_async(ready.exists), tmp_path)
     assert 7.5 < took < 10
     assert "web does not stop and is killed" in capfd.readouterr().err
     assert members_of(part.process.pid) == []
@@ -124,7 +161,7 @@ def test_asked_again_a_while_later_it_waits_no_longer(tmp_path, again_after, lea
     stubborn = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(ready)!r}, 'w'); time.sleep(60)"
 
     async def after(supervisor):
-        await until(ready.exists)
+        await until_async(ready.exists)
         asyncio.get_running_loop().call_later(again_after, supervisor.stop)
 
     assert least < supervise([program(stubborn)], after, tmp_path) < most
@@ -132,7 +169,7 @@ def test_asked_again_a_while_later_it_waits_no_longer(tmp_path, again_after, lea
 
 def test_lines_of_a_part_carry_its_name_however_long_they_are(tmp_path, capfd):
     part = program("print('hello'); print('x' * 50_000); print('caf\\udce9'.encode('utf-8', 'surrogateescape'))")
-    supervise([part], lambda _: until(lambda: part.process is not None and part.has_ended()), tmp_path)
+    supervise([part], lambda _: until_async(lambda: part.process is not None and part.has_ended()), tmp_path)
     lines = capfd.readouterr().err.splitlines()
     assert "web    | hello" in lines
     assert sum(line.removeprefix("web    | ").count("x") for line in lines if "xxx" in line) >= 50_000
@@ -142,10 +179,10 @@ def test_a_killed_warden_is_replaced(tmp_path, capfd):
     part = program("import time; time.sleep(60)")
 
     async def after(supervisor):
-        await until(lambda: supervisor.warden is not None)
+        await until_async(lambda: supervisor.warden is not None)
         first = supervisor.warden.pid
         supervisor.warden.kill()
-        await until(lambda: supervisor.warden.pid != first)
+        await until_async(lambda: supervisor.warden.pid != first)
 
     supervise([part], after, tmp_path)
     assert "the warden was killed; another one takes over" in capfd.readouterr().err

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.product import CHECKOUT, Product, free_port
+from tests.support import CHECKOUT
+from tests.support.product import Product, free_port
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,6 @@ def test_a_proxy_as_it_comes_is_found_out_with_the_lines_to_change(seen):
     done = seen["bare"]
     found = findings(done)
     assert {name for name, mark in found.items() if mark == "FAIL"} >= {"sockets", "hold", "upload"}, done.stdout
-    assert "proxy_read_timeout 180s" in done.stdout
+    assert "proxy_read_timeout 1d" in done.stdout
     assert "client_max_body_size 1g" in done.stdout
     assert done.returncode == 1

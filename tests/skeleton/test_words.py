@@ -2,19 +2,19 @@
 
 import json
 import re
-from pathlib import Path
 
-from approvals.connect import claude_code_settings
-from dashboard import tasks
+from approvals.pages.connect import claude_code_settings
+from dashboard.ops import tasks
+from tests.support import CHECKOUT
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 README = (CHECKOUT / "README.md").read_text()
 # What settings.py reads, as its two reading functions are called there.
 READ = re.compile(r'\benv(?:_int)?\("([A-Z_]+)"')
 
 
-def test_the_settings_table_lists_exactly_what_settings_read():
-    rows = re.findall(r"^\| `([A-Z_]+)` \|", README, flags=re.MULTILINE)
+def test_the_settings_tables_list_exactly_what_settings_read():
+    tables = README + (CHECKOUT / "docs" / "settings.md").read_text()
+    rows = re.findall(r"^\| `([A-Z_]+)` \|", tables, flags=re.MULTILINE)
     assert sorted(rows) == sorted(set(rows))
     assert set(rows) == set(READ.findall((CHECKOUT / "dashboard" / "settings.py").read_text()))
 
@@ -25,7 +25,7 @@ def test_nothing_else_reads_a_variable_of_ours():
         for app in ("dashboard", "workspaces", "approvals")
         for path in (CHECKOUT / app).rglob("*.py")
         if path.parent.name != "snippets"  # given out, to run elsewhere
-        and re.search(r"(environ\.get\(|environ\[|getenv\()[\"'](HANDRAIL_|DATABASE_URL|REDIS_URL)", path.read_text())
+        and re.search(r"(environ\.get\(|environ\[|getenv\()[\"'](HANDRAIL_|DATABASE_URL)", path.read_text())
     ]
     assert elsewhere == []
 
@@ -36,7 +36,7 @@ def test_the_hook_of_the_readme_is_the_one_that_connect_gives_out():
 
 
 def test_files_that_the_documents_point_to_are_there():
-    documents, seen = [CHECKOUT / "README.md", *(CHECKOUT / "docs").rglob("*.md")], 0
+    documents, seen = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")], 0
     for document in documents:
         shown = re.sub(r"<!--.*?-->", "", document.read_text(), flags=re.DOTALL)
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", shown):
@@ -45,9 +45,25 @@ def test_files_that_the_documents_point_to_are_there():
     assert seen > 20
 
 
-def test_every_make_target_of_the_readme_exists():
+def test_modules_and_names_of_the_architecture_page_exist():
+    page = (CHECKOUT / "docs" / "architecture.md").read_text()
+    files = [
+        path for app in ("dashboard", "workspaces", "approvals", "static") for path in (CHECKOUT / app).rglob("*.*")
+    ]
+    known = {path.relative_to(CHECKOUT).as_posix() for path in files} | {path.name for path in files}
+    assert set(re.findall(r"`([\w./-]+\.(?:py|js))`", page)) - known == set()
+    named = re.findall(r"`([A-Za-z_.]+)`\s+(?:in\s+|\()`([\w/]+/[\w/]+\.py)`", page)
+    assert len(named) > 10
+    assert [
+        (name, module)
+        for name, module in named
+        if not re.search(rf"\b{name.rpartition('.')[2]}\b", (CHECKOUT / module).read_text())
+    ] == []
+
+
+def test_every_make_target_of_the_documents_exists():
     makefile = (CHECKOUT / "Makefile").read_text()
-    named = set(re.findall(r"`make (\w+)", README))
+    named = set(re.findall(r"`make ([\w-]+)", README + (CHECKOUT / "CONTRIBUTING.md").read_text()))
     assert {"up", "test"} <= named
     for target in named:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
@@ -62,3 +78,44 @@ def test_every_scheduled_task_exists():
 def test_constraints_name_versions_and_no_hosts():
     lines = (CHECKOUT / "constraints.txt").read_text().splitlines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line)] == []
+
+
+# Sentences of the interface that were replaced, and do not come back.
+OLD_WORDS = (
+    "may stay empty",
+    "Leave it as it is",
+    "This is not yours to do",
+    "This form had grown old",
+    "There is nothing here for you",
+    "Make it</button>",
+    "Put back…",
+    "Bring it back",
+    "Pinned; let it go",
+    "What is big in",
+    "Not undone by it",
+    "Approve exactly this",
+    "Approve this instead",
+    "Deny after all",
+    "Allow this for a while",
+    "its own words",
+    "Nothing here carries these words",
+    "Read this with the phone",
+    "was stopped as asked",
+    "That cursor is none of ours",
+    "That moment is over",
+    "Fell asleep",
+    "Woke up",
+    "Going to sleep",
+    "Waking up",
+    "Held back a connection",
+    "Where less is offered",
+    "has a life of its own",
+    "What it may reach",
+)
+
+
+def test_the_old_words_of_the_interface_do_not_come_back():
+    pages = [*(CHECKOUT / "templates").rglob("*.html"), *(CHECKOUT / "static" / "js").rglob("*.js")]
+    modules = [path for app in ("dashboard", "workspaces", "approvals") for path in (CHECKOUT / app).rglob("*.py")]
+    texts = {path.relative_to(CHECKOUT): path.read_text() for path in [*pages, *modules]}
+    assert [(str(path), words) for path, text in texts.items() for words in OLD_WORDS if words in text] == []

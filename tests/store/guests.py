@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from workspaces.store.remote import RemoteTree, bundle
+from workspaces.store.guest.client import RemoteTree, bundle
 
 _folder = tempfile.TemporaryDirectory(prefix="handrail-guest-")
 

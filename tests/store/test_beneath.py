@@ -5,15 +5,15 @@ import os
 
 import pytest
 
-from workspaces.store import beneath
+from workspaces.store import safe_open
 
 
 @pytest.fixture(params=["openat2", "component by component"])
 def root(request, tmp_path, monkeypatch):
     if request.param == "openat2":
-        assert beneath._kernel_resolves()
+        assert safe_open._kernel_resolves()
     else:
-        monkeypatch.setattr(beneath, "_resolves", False)
+        monkeypatch.setattr(safe_open, "_resolves", False)
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_bytes(b"secret")
     (tmp_path / "in" / "folder").mkdir(parents=True)
@@ -22,7 +22,7 @@ def root(request, tmp_path, monkeypatch):
     (tmp_path / "in" / "up").symlink_to("../outside")
     (tmp_path / "in" / "inner").symlink_to("folder")
     (tmp_path / "in" / "loop").symlink_to("loop")
-    fd = beneath.open_root(tmp_path / "in")
+    fd = safe_open.open_root(tmp_path / "in")
     yield fd
     os.close(fd)
 
@@ -33,12 +33,12 @@ def content(fd):
 
 
 def test_a_file_below_the_root_opens(root):
-    assert content(beneath.open_beneath(root, b"folder/file", os.O_RDONLY)) == b"content"
-    assert content(beneath.open_beneath(root, b"./folder//file", os.O_RDONLY)) == b"content"
+    assert content(safe_open.open_beneath(root, b"folder/file", os.O_RDONLY)) == b"content"
+    assert content(safe_open.open_beneath(root, b"./folder//file", os.O_RDONLY)) == b"content"
 
 
 def test_a_file_can_be_made_with_its_mode(root, tmp_path):
-    fd = beneath.open_beneath(root, b"folder/new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    fd = safe_open.open_beneath(root, b"folder/new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     os.write(fd, b"x")
     os.close(fd)
     made = tmp_path / "in/folder/new"
@@ -46,28 +46,28 @@ def test_a_file_can_be_made_with_its_mode(root, tmp_path):
 
 
 def test_descriptors_do_not_leak_into_programs(root):
-    fd = beneath.open_beneath(root, b"folder/file", os.O_RDONLY)
+    fd = safe_open.open_beneath(root, b"folder/file", os.O_RDONLY)
     assert not os.get_inheritable(fd)
     os.close(fd)
 
 
 @pytest.mark.parametrize("path", [b"/etc/passwd", b"../outside/secret", b"folder/../../outside/secret", b"a\0b"])
 def test_names_that_could_lead_out_are_refused(root, path):
-    with pytest.raises(beneath.BadPath):
-        beneath.open_beneath(root, path, os.O_RDONLY)
-    with pytest.raises(beneath.BadPath):
-        beneath.unlink_beneath(root, path)
+    with pytest.raises(safe_open.BadPath):
+        safe_open.open_beneath(root, path, os.O_RDONLY)
+    with pytest.raises(safe_open.BadPath):
+        safe_open.unlink_beneath(root, path)
 
 
 @pytest.mark.parametrize("path", [b"out/secret", b"up/secret", b"inner/file"])
 def test_no_symlink_on_the_way_is_followed(root, path, tmp_path):
     for attempt in (
-        lambda: beneath.open_beneath(root, path, os.O_RDONLY),
-        lambda: beneath.open_beneath(root, path + b".new", os.O_WRONLY | os.O_CREAT),
-        lambda: beneath.unlink_beneath(root, path),
-        lambda: beneath.mkdir_beneath(root, path + b".d"),
-        lambda: beneath.rename_beneath(root, b"folder/file", path),
-        lambda: beneath.stat_beneath(root, path),
+        lambda: safe_open.open_beneath(root, path, os.O_RDONLY),
+        lambda: safe_open.open_beneath(root, path + b".new", os.O_WRONLY | os.O_CREAT),
+        lambda: safe_open.unlink_beneath(root, path),
+        lambda: safe_open.mkdir_beneath(root, path + b".d"),
+        lambda: safe_open.rename_beneath(root, b"folder/file", path),
+        lambda: safe_open.stat_beneath(root, path),
     ):
         with pytest.raises(OSError, match=r"symbolic links|Not a directory|cross-device") as caught:
             attempt()
@@ -79,37 +79,37 @@ def test_no_symlink_on_the_way_is_followed(root, path, tmp_path):
 @pytest.mark.parametrize("path", [b"out", b"inner", b"loop"])
 def test_a_symlink_at_the_end_is_refused_unless_asked_for(root, path):
     with pytest.raises(OSError, match="symbolic links") as caught:
-        beneath.open_beneath(root, path, os.O_RDONLY)
+        safe_open.open_beneath(root, path, os.O_RDONLY)
     assert caught.value.errno == errno.ELOOP
-    fd = beneath.open_beneath(root, path, os.O_PATH | os.O_NOFOLLOW)
-    assert os.readlink(b"", dir_fd=fd) == beneath.readlink_beneath(root, path)
+    fd = safe_open.open_beneath(root, path, os.O_PATH | os.O_NOFOLLOW)
+    assert os.readlink(b"", dir_fd=fd) == safe_open.readlink_beneath(root, path)
     os.close(fd)
 
 
 def test_another_mount_is_not_entered():
-    root = beneath.open_root("/")
+    root = safe_open.open_root("/")
     try:
         with pytest.raises(OSError, match="cross-device") as caught:
-            beneath.open_beneath(root, b"proc/self/status", os.O_RDONLY)
+            safe_open.open_beneath(root, b"proc/self/status", os.O_RDONLY)
         assert caught.value.errno == errno.EXDEV
     finally:
         os.close(root)
 
 
 def test_entries_are_made_moved_and_removed(root, tmp_path):
-    beneath.mkdir_beneath(root, b"folder/sub")
-    beneath.rename_beneath(root, b"folder/file", b"folder/sub/moved")
-    beneath.symlink_beneath(root, b"anywhere", b"folder/link")
-    assert beneath.readlink_beneath(root, b"folder/link") == b"anywhere"
+    safe_open.mkdir_beneath(root, b"folder/sub")
+    safe_open.rename_beneath(root, b"folder/file", b"folder/sub/moved")
+    safe_open.symlink_beneath(root, b"anywhere", b"folder/link")
+    assert safe_open.readlink_beneath(root, b"folder/link") == b"anywhere"
     with pytest.raises(FileExistsError):
-        beneath.rename_beneath(root, b"folder/link", b"folder/sub/moved", flags=beneath.RENAME_NOREPLACE)
-    beneath.unlink_beneath(root, b"folder/link")
-    beneath.unlink_beneath(root, b"folder/sub/moved")
-    beneath.rmdir_beneath(root, b"folder/sub")
+        safe_open.rename_beneath(root, b"folder/link", b"folder/sub/moved", flags=safe_open.RENAME_NOREPLACE)
+    safe_open.unlink_beneath(root, b"folder/link")
+    safe_open.unlink_beneath(root, b"folder/sub/moved")
+    safe_open.rmdir_beneath(root, b"folder/sub")
     assert os.listdir(tmp_path / "in/folder") == []
 
 
 def test_the_root_itself_cannot_be_removed(root):
-    with pytest.raises(beneath.BadPath):
-        beneath.rmdir_beneath(root, b"")
-    assert beneath.stat_beneath(root, b"").st_ino == os.fstat(root).st_ino
+    with pytest.raises(safe_open.BadPath):
+        safe_open.rmdir_beneath(root, b"")
+    assert safe_open.stat_beneath(root, b"").st_ino == os.fstat(root).st_ino

@@ -5,9 +5,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+
+from tests.support import CHECKOUT
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_the_whole_round(call, work, tmp_path):
     ],
 )
 def test_errors_are_one_line_and_exit_1(call, tmp_path, monkeypatch, arguments):
-    monkeypatch.setenv("PYTHONPATH", os.fspath(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", os.fspath(CHECKOUT))
     monkeypatch.chdir(tmp_path)
     ok(call("init", "store"))
     code, lines, said = call(*arguments)

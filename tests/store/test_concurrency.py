@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -71,7 +72,7 @@ for _ in range(int(sys.argv[2])):
 def test_only_one_writer_at_a_time(store, tree):
     from workspaces.store.lock import writing
 
-    with writing(store.path), pytest.raises(StoreError, match="another writer has held the store"):
+    with writing(store.path), pytest.raises(StoreError, match="another process has locked the store"):
         store.snapshot(tree, wait=0.1)
     assert store.snapshot(tree, wait=0.1).entries == 7
 
@@ -190,3 +191,31 @@ def describe_outside(outside):
 def test_a_reader_is_not_shown_what_was_never_committed(store, tree):
     with pytest.raises(Missing):
         store.read("00" * 32, b"README.md")
+
+
+def test_a_store_appears_whole_and_only_one_of_many_makes_it(tmp_path):
+    """Two workspaces of a new team take their first snapshots at the same time."""
+    for number in range(ROUNDS):
+        path, begin = tmp_path / f"store-{number}", threading.Barrier(4)
+
+        def make(path=path, begin=begin):
+            begin.wait()
+            try:
+                return Store.create(path).id
+            except StoreError as error:
+                return str(error)
+
+        def look(path=path, begin=begin):
+            begin.wait()
+            while not path.exists():
+                pass
+            return Store.open(path).id
+
+        with ThreadPoolExecutor(4) as threads:
+            makers = [threads.submit(make) for _ in range(2)]
+            readers = [threads.submit(look) for _ in range(2)]
+            answers = {maker.result() for maker in makers}
+            seen = {reader.result() for reader in readers}
+        assert len(seen) == 1
+        assert answers == seen | {f"{path} is not empty"}
+        assert list(tmp_path.glob(f".store-{number}*")) == []

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from workspaces.store import LocalTree, Store, StoreError
-from workspaces.store.reindex import reindex
+from workspaces.store.index.rebuild import reindex
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from tests.store.compare_trees import differing
 from workspaces.store import LocalTree
-from workspaces.store.durable import MAX_DEPTH
+from workspaces.store.depth import MAX_DEPTH
 from workspaces.store.journal import empty
 
 

@@ -108,19 +108,19 @@ def test_an_inspector_sees_names_links_and_attributes_as_well(store, tree, work)
     os.symlink("where it leads", work / "hint")
     (work / "marked").write_text("content")
     os.setxattr(work / "marked", "user.note", b"an attribute")
-    seen, before_commit = {}, []
+    seen, seen_before = {}, []
 
-    def agree():
-        before_commit.append(set(seen))
+    def before_commit():
+        seen_before.append(set(seen))
         raise KeyError("no")
 
     def inspect(path, data):
         seen[path] = seen.get(path, b"") + data
 
     with pytest.raises(KeyError):
-        store.snapshot(tree, inspect=inspect, agree=agree)
+        store.snapshot(tree, inspect=inspect, before_commit=before_commit)
     assert store.verify(full=True).objects == 0
-    assert {b"empty folder", b"empty file", b"hint", b"marked"} <= seen.keys() == before_commit[0]
+    assert {b"empty folder", b"empty file", b"hint", b"marked"} <= seen.keys() == seen_before[0]
     assert seen[b"hint"] == b"where it leads"
     assert seen[b"marked"].startswith(b"content")
     assert b"an attribute" in seen[b"marked"]
@@ -145,7 +145,7 @@ def test_what_is_not_a_store_is_refused_in_words(tmp_path, tree, store):
         Store.open(tmp_path / "store")
     with pytest.raises(StoreError, match="there is no folder"):
         store.snapshot(LocalTree(tmp_path / "missing"))
-    with pytest.raises(StoreError, match="is not the id of a tree"):
+    with pytest.raises(StoreError, match="is not a tree id"):
         store.ls("nonsense")
 
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from workspaces.store import LocalTree, Store
-from workspaces.store import store as store_module
+from workspaces.store import repository as store_module
 from workspaces.store.scan import RACY_NS
 
 # For what a guest has of its own: its clock, and readings that nobody here can step into.
@@ -122,7 +122,7 @@ def test_a_writer_through_a_mapping_in_another_process_is_never_missed(store, tr
         writer.stdin.close()
 
 
-def test_where_times_tell_nothing_everything_is_read(store, settle, require):
+def test_where_ctime_is_not_trusted_everything_is_read(store, settle, require):
     if not os.access("/dev/shm", os.W_OK):
         require("tmpfs", "there is no /dev/shm to write to")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
@@ -208,7 +208,7 @@ print(oct(os.stat(os.path.join(work, "fixed")).st_mode), store.compare(before.tr
             os.chmod(folder, os.stat(folder).st_mode | 0o055)
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, home], capture_output=True, text=True)
     assert done.stdout.splitlines() == [
-        "1 [(b'closed', 'may not be read'), (b'locked', 'may not be read')]",
+        "1 [(b'closed', 'permission denied'), (b'locked', 'permission denied')]",
         "1 ['closed', 'locked', 'open']",
         "0o40555 []",
     ], done.stderr

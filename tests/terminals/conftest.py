@@ -8,11 +8,11 @@ import pytest
 
 from dashboard import clock
 from tests.drivers.runs import begin, ground  # noqa: F401 - fixtures
-from tests.workspaces.conftest import Desk
-from workspaces import places
-from workspaces.hosts import client
-from workspaces.hosts.folder import HostSpec
-from workspaces.models import Effect, Environment, Phase, State, Terminal, Workspace
+from tests.support.desk import Desk
+from workspaces import paths
+from workspaces.models import Environment, Operation, Phase, State, Terminal, Workspace
+from workspaces.shim import client
+from workspaces.shim.record import ShimSpec
 
 
 @pytest.fixture(scope="session")
@@ -63,31 +63,33 @@ def hosted(in_team, begin):  # noqa: F811
 
     def start(command: str, **fields) -> Terminal:
         terminal = make_row(in_team, command)
-        spec = HostSpec.shell(command, run.owner.address, pty=True, **fields)
-        asyncio.run(client.start(places.program_of(in_team.pk, terminal.effect_id), spec))
+        spec = ShimSpec.shell(command, run.owner.address, pty=True, **fields)
+        asyncio.run(client.start(paths.program_of(in_team.pk, terminal.operation_id), spec))
         return terminal
 
     yield start
-    shutil.rmtree(places.folder_of(in_team.pk), ignore_errors=True)
+    shutil.rmtree(paths.folder_of(in_team.pk), ignore_errors=True)
 
 
 def make_row(workspace, command: str) -> Terminal:
-    effect = Effect.objects.create(
+    operation = Operation.objects.create(
         pk=uuid.uuid4(),
         workspace=workspace,
-        kind="workspaces.runner.kinds.terminal",
+        kind="terminal",
         phase=Phase.STARTED,
         due_at=clock.now(),
     )
     by = {"type": "person", "id": "1", "label": "lena"}
-    return Terminal.objects.create(workspace=workspace, effect=effect, argv=["bash", "-lc", command], opened_by=by)
+    return Terminal.objects.create(
+        workspace=workspace, operation=operation, argv=["bash", "-lc", command], opened_by=by
+    )
 
 
 def ended(terminal: Terminal) -> Terminal:
     """Wait for its program, and settle the row as a runner does."""
-    folder = places.program_of(terminal.workspace_id, terminal.effect_id)
+    folder = paths.program_of(terminal.workspace_id, terminal.operation_id)
     end = asyncio.run(client.wait(folder, 20)).exit
-    Effect.objects.filter(pk=terminal.effect_id).update(phase=Phase.SETTLED, outcome={"ok": True})
+    Operation.objects.filter(pk=terminal.operation_id).update(phase=Phase.SETTLED, outcome={"ok": True})
     Terminal.objects.filter(pk=terminal.pk).update(
         ended_at=clock.now(), exit_status=end.exit_status, bytes=end.output_bytes
     )

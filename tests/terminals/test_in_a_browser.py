@@ -11,8 +11,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.support.chromium import fetch
+from tests.support.desk import Desk
 from tests.terminals.viewers import Viewer
-from tests.workspaces.conftest import Desk
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 DESKTOP = {"viewport": {"width": 1280, "height": 800}}
@@ -30,7 +31,7 @@ def states(chromium, product):
             page = context.new_page()
             page.goto(product.sign_in_url(name, role))
             page.locator("main button").click()
-            expect(page).to_have_url(f"{product.url}/")
+            expect(page).to_have_url(f"{product.desk}/")
             known[name] = context.storage_state()
             context.close()
         return known[name]
@@ -46,7 +47,7 @@ def person(chromium, product, states):
     def come_in(role, scheme="light", **options):
         options = {"permissions": ["clipboard-read", "clipboard-write"]} | (options or DESKTOP)
         context = chromium.new_context(
-            storage_state=states(f"{role}-at-terminals", role), color_scheme=scheme, base_url=product.url, **options
+            storage_state=states(f"{role}-at-terminals", role), color_scheme=scheme, base_url=product.desk, **options
         )
         contexts.append(context)
         # What a screen reader hears is text in the page, whatever draws the letters.
@@ -108,7 +109,7 @@ def test_a_shell_is_opened_typed_into_and_ended(person, place):
     rows, cols = re.search(r"(\d+) (\d+)\n", page.evaluate(SPOKEN)[page.evaluate(SPOKEN).index("42ok\n") :]).groups()
     assert (int(cols) > 100, int(rows) > 25) == (True, True)  # the window gives the size, not 80 by 24
     page.keyboard.type("exit 5\n")
-    expect(page.locator("#terminal-state")).to_have_text("It ended with status 5.")
+    expect(page.locator("#terminal-state")).to_have_text("Exited (5).")
     assert serious(page) == []
 
 
@@ -203,7 +204,7 @@ def test_escapes_make_an_observer_say_nothing(person, product, lead, place, esca
     assert typed_by(vera) == []
     assert lead.get(f"/workspaces/{place}/files/typed").body == b""
     assert vera.evaluate("navigator.clipboard.readText()") == "before"
-    assert (vera.title(), vera.url) == (title, product.url + at(escaping))
+    assert (vera.title(), vera.url) == (title, product.desk + at(escaping))
     assert len(vera.context.pages) == 1
 
 
@@ -244,7 +245,7 @@ def test_a_link_opens_only_after_its_address_was_read(person, opened, at):
     page.wait_for_timeout(300)
     page.mouse.click(box["x"] + 8 * 10, box["y"] + 10)
     expect(page.locator("#terminal-address")).to_have_text("https://example.invalid/x")
-    page.get_by_role("button", name="Stay here").click()
+    page.get_by_role("button", name="Cancel").click()
     assert len(page.context.pages) == 1
 
 
@@ -269,18 +270,20 @@ def test_web_and_runner_are_killed_and_the_page_goes_on(person, product, opened,
     product.wait_for("/readyz", within=60)
 
 
-def test_a_recording_is_played_searched_and_moved_about_in(person, opened, at, lead, place):
+def test_a_recording_is_played_searched_and_moved_about_in(person, product, opened, at, lead, place):
     page = person("viewer")
     terminal = opened("for i in 1 2 3 4; do echo step $i; sleep 0.2; done")
     ready(page, at(terminal))
-    expect(page.locator("#terminal-state")).to_have_text("It ended.")
+    expect(page.locator("#terminal-state")).to_have_text("Exited (0).")
     page.goto(at(terminal, "recording/"))
     page.wait_for_selector("[data-loaded]")
+    shows(page, "step 4")  # it opens on its last frame
+    expect(page.locator("#terminal-state")).to_have_text("The end of the recording")
     page.select_option("#terminal-player select", "5")
     page.get_by_role("button", name="Play", exact=True).click()
     shows(page, "step 4")
     expect(page.locator("#terminal-state")).to_have_text("The end of the recording")
-    events = [json.loads(line) for line in page.request.get(at(terminal, "cast/")).text().splitlines()[1:]]
+    events = [json.loads(line) for line in fetch(page, product, at(terminal, "cast/")).text().splitlines()[1:]]
     second = next(time for time, kind, text in events if kind == "o" and "step 2" in text)
     page.locator("#terminal-player input").fill(f"{second + 0.05:.2f}")
     page.wait_for_function(f"() => !({SPOKEN}).includes('step 4')")
@@ -289,6 +292,34 @@ def test_a_recording_is_played_searched_and_moved_about_in(person, opened, at, l
     page.get_by_role("searchbox", name="Search in the terminal").press_sequentially("step")
     expect(page.locator("#terminal-found")).to_have_text(re.compile(r"\d of 2"))
     assert serious(page) == []
+
+
+def test_text_is_copied_by_key_and_on_a_phone(person, opened, at):
+    terminal = opened("echo first line; echo second line; sleep 60")
+    page = ready(person("lead"), at(terminal))
+    shows(page, "second line")
+    page.evaluate("document.querySelector('textarea.xterm-helper-textarea').focus()")
+    box = page.locator(".xterm-screen").bounding_box()
+    page.mouse.dblclick(box["x"] + 12, box["y"] + 8)  # the word there
+    page.keyboard.press("Control+Shift+C")
+    page.wait_for_function("async () => (await navigator.clipboard.readText()) === 'first'")
+    assert typed_by(page) == []
+    phone = ready(person("lead", **PHONE), at(terminal))
+    shows(phone, "second line")
+    phone.get_by_role("button", name="Copy", exact=True).tap()
+    expect(phone.locator("#terminal-plain")).to_have_text("first line\nsecond line")
+    assert phone.evaluate("getComputedStyle(document.getElementById('terminal-plain')).userSelect") == "text"
+    phone.get_by_role("button", name="Copy all").tap()
+    expect(phone.locator("#terminal-copied")).to_have_text("Copied.")
+
+
+def test_one_that_ended_offers_the_same_again(person, opened, at):
+    page = ready(person("lead"), at(opened("echo once")))
+    page.get_by_role("button", name="Open another").click()
+    page.wait_for_selector("[data-state=over]")
+    shows(page, "once")
+    viewer = ready(person("viewer"), at(opened("echo once")))
+    expect(viewer.get_by_role("button", name="Open another")).to_have_count(0)
 
 
 def test_from_an_action_to_its_place_in_the_recording_and_back(person, product, lead):
@@ -304,7 +335,7 @@ def test_from_an_action_to_its_place_in_the_recording_and_back(person, product, 
     page.wait_for_timeout(300)
     page.locator("textarea.xterm-helper-textarea").focus()
     page.keyboard.type("\n")
-    expect(page.locator("#terminal-state")).to_have_text("It ended.")
+    expect(page.locator("#terminal-state")).to_have_text("Exited (0).")
     page.goto(f"/actions/{asked['id']}/")
     page.keyboard.press("t")
     page.wait_for_selector("[data-loaded]")

@@ -7,10 +7,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from dashboard.models import Event
-from tests.drivers.runs import until
+from tests.support.waiting import until
 from tests.terminals.conftest import ended, make_row
 from workspaces import terminals
-from workspaces.models import Effect, Terminal
+from workspaces.models import Operation, Terminal
 
 HERE = "/w/payments/repo/terminals/"
 
@@ -44,7 +44,7 @@ def test_who_only_reads_opens_none(in_team, browser_of, request, person):
     client = browser_of(request.getfixturevalue(person))
     assert client.post(f"{HERE}open/", {"command": "sh"}).status_code == 403
     assert b"Open a terminal" not in client.get(HERE).content
-    assert (Terminal.objects.count(), Effect.objects.count()) == (0, 0)
+    assert (Terminal.objects.count(), Operation.objects.count()) == (0, 0)
 
 
 def test_strangers_find_none_of_it(hosted, browser_of, mallory):
@@ -87,7 +87,7 @@ def test_the_list_says_what_lives_and_how_the_rest_ended(hosted, browser_of, len
     ended(done)
     ended(failed)
     page = browser_of(lena).get(HERE).content.decode()
-    assert [words in page for words in ("It ended.", "It ended with status 3.", "Live")] == [True] * 3
+    assert [words in page for words in ("Exited (0).", "Exited (3).", "Live")] == [True] * 3
     assert f'href="{HERE}{live.pk}/"' in page
     assert f'href="{HERE}{done.pk}/recording/"' in page
 
@@ -148,13 +148,13 @@ def test_the_recording_of_a_live_one_goes_as_far_as_it_went(hosted, browser_of, 
     terminal = hosted("echo so far; sleep 60")
     until(lambda: printed(terminal) == b"so far\r\n")
     assert body(browser_of(vera).get(f"{HERE}{terminal.pk}/log/")) == b"so far\r\n"
-    assert b"To the live terminal" in browser_of(vera).get(f"{HERE}{terminal.pk}/recording/").content
+    assert b"Live terminal" in browser_of(vera).get(f"{HERE}{terminal.pk}/recording/").content
 
 
 def test_one_that_never_started_says_so(in_team, browser_of, vera):
     terminal = make_row(in_team, "claude")
     reason = "repo sleeps."
-    Effect.objects.filter(pk=terminal.effect_id).update(phase="settled", outcome={"ok": False, "reason": reason})
+    Operation.objects.filter(pk=terminal.operation_id).update(phase="settled", outcome={"ok": False, "reason": reason})
     assert reason in browser_of(vera).get(HERE).content.decode()
     assert body(browser_of(vera).get(f"{HERE}{terminal.pk}/log/")) == b""
     assert len(body(browser_of(vera).get(f"{HERE}{terminal.pk}/cast/")).splitlines()) == 1

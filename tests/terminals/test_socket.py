@@ -27,7 +27,7 @@ def test_what_is_typed_arrives_and_what_is_printed_comes_back(opened, viewer):
 
     lena, end = asyncio.run(main())
     assert bytes(lena.data) == b"hello\r\ngot hello\r\n"
-    assert end == {"type": "exit", "status": 7, "words": "It ended with status 7."}
+    assert end == {"type": "exit", "status": 7, "words": "Exited (7)."}
     assert lena.frames[0]["type"] == "ready"
     assert (lena.frames[0]["offset"], lena.frames[0]["read_only"]) == (0, False)
     assert [frame["type"] for frame in lena.frames] == ["ready", "exit"]  # what api.md names, and nothing else
@@ -265,7 +265,7 @@ def test_a_pause_ends_the_terminal_in_words(lead, viewer):
             await asyncio.to_thread(lead.post, f"/workspaces/{key}/pause", expect=202)
             return await lena.to_the_end()
 
-    words = "It ended when the workspace fell asleep."
+    words = "Ended when the workspace was paused."
     assert asyncio.run(main()) == {"type": "exit", "status": None, "words": words}
     lead.settled(key)
 

@@ -12,9 +12,9 @@ from django.contrib.auth import get_user_model
 
 from dashboard.asgi import application
 from dashboard.models import Actor, Event, Membership, Role
-from workspaces import consumers
+from workspaces.pages import terminal_socket
 
-ORIGIN = [(b"origin", b"http://127.0.0.1:8000"), (b"host", b"127.0.0.1:8000")]
+ORIGIN = [(b"origin", b"http://handrail.localhost:8000"), (b"host", b"handrail.localhost:8000")]
 
 
 @pytest.fixture
@@ -60,12 +60,12 @@ def test_removal_from_the_team_ends_it_at_once(hosted, socket, team, vera):
 
     closed, seconds = async_to_sync(main)()
     assert closed == {"type": "close", "code": 4401}
-    assert seconds < consumers.RECHECK / 3
+    assert seconds < terminal_socket.RECHECK_INTERVAL / 3
 
 
 @pytest.mark.parametrize("change", ["sign out", "close the account", "leave"])
 def test_without_any_event_it_ends_at_the_next_look(hosted, socket, browser_of, team, vera, monkeypatch, change):
-    monkeypatch.setattr(consumers, "RECHECK", 0.2)
+    monkeypatch.setattr(terminal_socket, "RECHECK_INTERVAL", 0.2)
     client = browser_of(vera)
     page = socket(vera, hosted("sleep 60"), client)
     changes = {
@@ -85,7 +85,7 @@ def test_without_any_event_it_ends_at_the_next_look(hosted, socket, browser_of, 
 
 
 def test_a_role_that_falls_takes_the_keys_away(hosted, socket, team, lena, monkeypatch):
-    monkeypatch.setattr(consumers, "RECHECK", 0.2)
+    monkeypatch.setattr(terminal_socket, "RECHECK_INTERVAL", 0.2)
     page = socket(lena, hosted("stty -echo; echo ready; while read -r line; do echo got $line; done"))
 
     async def main():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspaces.test_life import until
+from tests.support.waiting import until
 
 
 def test_an_empty_one_is_ready_with_a_first_snapshot(desk):
@@ -52,7 +52,7 @@ def test_a_setup_script_that_fails_says_so_in_words(desk):
     assert made["state"] == "failed"
     assert "exit 1" in made["reason"]
     assert "about to fail" in made["reason"]
-    assert "the hosts on the set-up's list" in made["reason"]
+    assert "the hosts allowed for setup" in made["reason"]
 
 
 def test_a_failed_one_can_be_tried_again(desk):
@@ -197,11 +197,22 @@ def test_a_clone_is_stopped_and_leaves_nothing(desk, product):
     os.mkfifo(path / "HEAD")  # git waits for it as for a host that sends nothing
     key = f"slow-{uuid.uuid4().hex[:8]}"
     desk.post("/workspaces", {"key": key, "source": {"git": str(path)}})
-    move = desk.get(f"/workspaces/{key}/moves").json["moves"][0]
-    assert (move["kind"], move["can_be_stopped"]) == ("create", True)
-    told = desk.post(f"/workspaces/{key}/moves/{move['id']}/stop", expect=202).json
+    operation = desk.get(f"/workspaces/{key}/operations").json["operations"][0]
+    assert (operation["kind"], operation["can_be_stopped"]) == ("create", True)
+    told = desk.post(f"/workspaces/{key}/operations/{operation['id']}/stop", expect=202).json
     assert told["asked_to_stop"]
-    assert desk.move(key, move["id"])["outcome"]["cancelled"]
+    assert desk.operation(key, operation["id"])["outcome"]["reason_code"] == "cancelled"
     workspace = desk.settled(key)
-    assert (workspace["state"], workspace["reason"]) == ("failed", "It was stopped as asked. Nothing of it was kept.")
+    assert (workspace["state"], workspace["reason"]) == ("failed", "Cancelled. Nothing was kept.")
     assert str(path) not in subprocess.run(["ps", "axww"], capture_output=True, text=True).stdout
+
+
+def test_a_workspace_tells_what_its_start_took(desk):
+    made = desk.create(setup="sleep 0.3")
+    assert made["run"]["setup_seconds"] >= 0.3
+    assert (made["run"]["first_useful_at"], made["run"]["useful_after_s"]) == (None, None)
+    desk.run(made["key"], "false", expect_exit=1)
+    assert desk.get(f"/workspaces/{made['key']}").json["run"]["first_useful_at"] is None
+    desk.run(made["key"], "true")
+    run = desk.get(f"/workspaces/{made['key']}").json["run"]
+    assert run["first_useful_at"] > run["ready_at"] > run["started_at"]

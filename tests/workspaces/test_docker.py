@@ -1,13 +1,13 @@
 """Workspaces in containers, through the whole product on a real engine."""
 
 import json
-import time
 import uuid
 
 import pytest
 
 from tests.drivers.runs import IMAGES, OPTIONS, Blocking
-from tests.engine import Client, make_busybox
+from tests.support.engine import Client, make_busybox
+from tests.support.waiting import until
 from workspaces.drivers.base import DriverError, get_driver
 
 IMAGE = IMAGES["docker"]
@@ -29,14 +29,6 @@ def docker(desk, require, tmp_path_factory):
 def engine():
     with Client(OPTIONS["docker"]["address"]) as client:
         yield client
-
-
-def eventually(holds, seconds=40):
-    deadline = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.2)
-    return found
 
 
 def test_what_this_host_can_do_is_said(desk, docker):
@@ -61,7 +53,7 @@ def test_a_container_from_its_making_to_its_fork(desk, docker):
     desk.post(f"/workspaces/{key}/terminals", {"argv": argv})
     wanted = b"/workspace\n/dev/pts/0\n"
     path = f"/workspaces/{key}/files/from-terminal"
-    eventually(lambda: (a := desk.product.get(f"/api/v1{path}", desk.token)).status == 200 and a.body == wanted)
+    until(lambda: (a := desk.product.get(f"/api/v1{path}", desk.token)).status == 200 and a.body == wanted)
     point = desk.post(f"/workspaces/{key}/snapshots", {"label": "one"}).json["number"]
     desk.call("PUT", f"/workspaces/{key}/files/note", b"two\n", expect=200)
     assert desk.run(key, "cat note") == b"two\n"
@@ -128,7 +120,7 @@ def test_an_image_whose_name_stands_for_another_one_now_is_said_at_the_next_star
         manifest = desk.get(f"/workspaces/{key}/runs").json["runs"][0]["manifest"]
     finally:
         engine.remove_image(f"handrail/test:{name}", force=True)
-    assert manifest["drift"]["words"] == [f"The image handrail/test:{name} is not the one that it was made with."]
+    assert manifest["drift"]["words"] == [f"The image handrail/test:{name} is not the one it was created with."]
     assert manifest["image_digest"] == was.get("body", was)["image_digest"]  # it keeps its own
 
 
@@ -148,7 +140,7 @@ def test_a_container_removed_behind_our_back_ends_with_a_reason_and_comes_back(d
     desk.run(key, "echo kept > note")
     [container] = engine.containers(filters={"label": "handrail.run"}, limit=1)
     engine.remove_container(container["Id"], force=True)
-    ended = eventually(lambda: (w := desk.get(f"/workspaces/{key}").json)["state"] == "stopped" and w)
+    ended = until(lambda: (w := desk.get(f"/workspaces/{key}").json)["state"] == "stopped" and w)
     assert "its container was removed by somebody else" in ended["reason"]
     desk.post(f"/workspaces/{key}/resume", expect=202)
     desk.settled(key)

@@ -1,4 +1,4 @@
-"""`manage.py down`: all that is up is stopped, with a snapshot or with words on one that is owed; then `up` again.
+"""`manage.py down`: all that is up is stopped, with a snapshot or with a message about a missing one; then `up` again.
 
 One product goes through it once, with a workspace of each driver; the tests look at what was seen of each.
 """
@@ -22,11 +22,11 @@ from dashboard import clock
 from dashboard.management.commands import down
 from dashboard.models import Team
 from tests.drivers.runs import IMAGES, NOBODY, OPTIONS, why_not
-from tests.product import Product
-from tests.workspaces.conftest import Desk
-from tests.workspaces.test_life import until
-from workspaces.drivers.base import Owner, start_time
-from workspaces.models import Effect, Environment, Phase, Runner, State, Workspace
+from tests.support.desk import Desk
+from tests.support.product import Product
+from tests.support.waiting import until
+from workspaces.drivers.base import RunRecord, start_time
+from workspaces.models import Environment, Operation, Phase, Runner, State, Workspace
 
 DRIVERS = ("sandbox", "folder", "docker", "microvm")
 
@@ -38,7 +38,7 @@ class Seen:
     key: str
     desk: Desk
     command: str = ""
-    owner: Owner | None = None
+    owner: RunRecord | None = None
     down: dict = field(default_factory=dict)
     up: dict = field(default_factory=dict)
 
@@ -114,9 +114,9 @@ def made(lead, name: str, folder: Path) -> str:
     return found["key"]
 
 
-def owner_of(one: Seen) -> Owner:
+def owner_of(one: Seen) -> RunRecord:
     [run] = [run for run in one.desk.get(f"/workspaces/{one.key}/runs").json["runs"] if run["ended_at"] is None]
-    return Owner.from_json((one.desk.product.home / "runs" / run["id"] / "owner.json").read_text())
+    return RunRecord.from_json((one.desk.product.home / "runs" / run["id"] / "record.json").read_text())
 
 
 def one_that_will_owe(product) -> tuple[Seen, Path]:
@@ -140,7 +140,7 @@ def one(request, require, told) -> Seen:
 
 def test_nothing_of_it_runs_and_its_files_are_in_a_snapshot(told, one):
     assert f"{one.key}: stopped\n" in told.said.stdout
-    assert (one.down["state"], one.down["owed"], one.down["busy"]) == ("stopped", "", None)
+    assert (one.down["state"], one.down["missing_snapshot"], one.down["busy"]) == ("stopped", "", None)
     assert start_time(one.owner.pid) != one.owner.start_time
     assert not (one.desk.product.home / "runs" / one.owner.run_id).exists()
     done = one.desk.get(f"/commands/{one.command}").json
@@ -152,7 +152,7 @@ def test_nothing_of_it_runs_and_its_files_are_in_a_snapshot(told, one):
 
 
 def test_the_next_up_has_it_as_it_was(one):
-    assert (one.up["state"], one.up["alarm"], one.up["owed"]) == ("ready", {}, "")
+    assert (one.up["state"], one.up["alarm"], one.up["missing_snapshot"]) == ("ready", {}, "")
     assert one.up["proof"]["differ"] == 0
     assert one.desk.run(one.key, "cat kept") == b"kept\n"
 
@@ -160,10 +160,10 @@ def test_the_next_up_has_it_as_it_was(one):
 def test_a_snapshot_that_is_owed_is_said_and_taken_later(told):
     owing = told.owing
     assert told.said.returncode == 1
-    assert f"{owing.key}: stopped. A snapshot is owed: " in told.said.stderr
+    assert f"{owing.key}: stopped. A snapshot could not be taken yet: " in told.said.stderr
     assert owing.key not in told.said.stdout
-    assert (owing.down["state"], bool(owing.down["owed"])) == ("stopped", True)
-    assert (owing.up["state"], owing.up["owed"], owing.up["proof"]["differ"]) == ("ready", "", 0)
+    assert (owing.down["state"], bool(owing.down["missing_snapshot"])) == ("stopped", True)
+    assert (owing.up["state"], owing.up["missing_snapshot"], owing.up["proof"]["differ"]) == ("ready", "", 0)
     kept = owing.desk.get(f"/workspaces/{owing.key}/files/kept?snapshot={owing.up['head_snapshot']}")
     assert kept.body == b"kept\n"
 
@@ -171,22 +171,24 @@ def test_a_snapshot_that_is_owed_is_said_and_taken_later(told):
 def test_without_anybody_who_could_stop_it_that_is_said_and_done_at_the_next_start(told):
     key = told.seen["sandbox"].key
     assert (told.alone.returncode, told.alone.stdout) == (1, "")
-    assert f"{key}: no answer; is `make up` running? It is stopped as soon as it is." in told.alone.stderr
+    assert (
+        f"{key}: the runner did not respond. Is `make up` running? The workspace stops once it is." in told.alone.stderr
+    )
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_runner_that_is_too_busy_for_its_heart_is_waited_for(settings, tmp_path, monkeypatch, capsys):
     settings.HANDRAIL_HOME = tmp_path
-    monkeypatch.setattr(down, "LOOK", 0.2)
+    monkeypatch.setattr(down, "ALIVE_CHECK_INTERVAL", 0.2)
     team = Team.objects.create(slug="main", name="Main")
     runner = Runner.objects.create(host=settings.HANDRAIL_HOST_NAME, heartbeat_at=clock.now() - timedelta(minutes=2))
     environment = Environment.objects.create(team=team, name="default")
     Workspace.objects.create(team=team, key="up", environment=environment, state=State.READY, runner=runner)
 
     def carry_out():
-        until(Effect.objects.exists)
+        until(Operation.objects.exists)
         time.sleep(1)
-        Effect.objects.update(phase=Phase.SETTLED, outcome={"ok": True, "owed": ""})
+        Operation.objects.update(phase=Phase.SETTLED, outcome={"ok": True, "missing_snapshot": ""})
         connection.close()
 
     with (tmp_path / "runner.lock").open("w") as lock, ThreadPoolExecutor(1) as busy:

@@ -1,8 +1,11 @@
 """Live files: list, read, write, delete, and never outside the workspace."""
 
 import os
+from hashlib import sha256
 
 import pytest
+
+from tests.support.desk import Desk
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,18 @@ def test_an_answer_is_an_attachment_that_no_browser_renders(desk, key):
     assert headers["Content-Disposition"] == "attachment"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert "sandbox" in headers["Content-Security-Policy"]
+
+
+def test_a_file_larger_than_what_may_be_written_is_read_whole(new_product):
+    product = new_product(HANDRAIL_FILE_BYTES="4096")
+    product.start()
+    desk = Desk(product, product.agent_token())
+    key = desk.create()["key"]
+    digest = desk.run(key, "head -c 3000000 /dev/urandom > large; sha256sum < large").split()[0].decode()
+    number = desk.post(f"/workspaces/{key}/snapshots").json["number"]
+    desk.call("PUT", f"/workspaces/{key}/files/large", bytes(4097), expect=413)
+    live, kept = [desk.get(f"/workspaces/{key}/files/large{at}") for at in ("", f"?snapshot={number}")]
+    assert [sha256(answer.body).hexdigest() for answer in (live, kept)] == [digest, digest]
 
 
 def test_names_that_are_not_utf8_travel_percent_encoded(desk, key):
@@ -71,7 +86,7 @@ def test_a_symlink_out_of_the_workspace_is_not_followed(desk, key, tmp_path):
 
 def test_a_fifo_does_not_hang_the_reader(desk, key):
     desk.run(key, "mkfifo pipe")
-    assert desk.get(f"/workspaces/{key}/files/pipe", expect=409).json["detail"].startswith("This is not a regular file")
+    assert desk.get(f"/workspaces/{key}/files/pipe", expect=409).json["detail"].startswith("This isn't a regular file")
 
 
 def test_a_person_without_the_role_may_read_but_not_write(desk, key, product):

@@ -1,13 +1,14 @@
 """What retention takes from a workspace that stays: the agent's home and old output; never its files. And what is left
 of one that was deleted: all until its day, and nothing afterwards."""
 
-from tests.workspaces.conftest import Desk
-from tests.workspaces.test_life import tree_of, until
+from tests.support.desk import Desk
+from tests.support.waiting import until
+from tests.workspaces.test_life import tree_of
 
 AGE_AND_SWEEP = """
 from datetime import timedelta
 from dashboard import clock
-from workspaces import retention
+from workspaces.services import retention
 from workspaces.models import Command, RetentionPolicy, Workspace
 workspace = Workspace.objects.get(key={key!r})
 long_ago = clock.now() - timedelta(days=100)
@@ -39,7 +40,7 @@ def test_homes_and_old_outputs_go_and_files_stay(desk, product):
 
 EMPTY_THE_TRASH = """
 from dashboard import clock
-from workspaces import retention
+from workspaces.services import retention
 from workspaces.models import Workspace
 Workspace.objects.filter(key={key!r}).update(purge_at=clock.now())
 retention.sweep()
@@ -61,6 +62,10 @@ def test_a_deleted_workspace_is_kept_until_its_day_and_nothing_of_it_afterwards(
     assert (folder / "tree" / key).read_text() == "kept\n"
     product.shell(EMPTY_THE_TRASH.format(key=key))
     until(lambda: not folder.exists() and not archives.exists())
-    until(lambda: desk.post("/workspaces", {"key": key}, expect=None).status == 201)
+    until(lambda: desk.get(f"/workspaces/{key}", expect=None).status == 410)
+    told = [desk.get(f"/workspaces/{key}/files/x", expect=410).json, desk.post("/workspaces", {"key": key}, 410).json]
+    assert [answer["gone_at"] for answer in told] == [desk.get(f"/workspaces/{key}", 410).json["gone_at"]] * 2
+    assert told[0]["detail"].startswith(f"{key} was deleted for good at ")
+    desk.post("/workspaces", {"key": key, "fresh": True})
     desk.settled(key)
     assert desk.get(f"/workspaces/{key}/files/").json["entries"] == []

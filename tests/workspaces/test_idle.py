@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.drivers.runs import IMAGES, OPTIONS, why_not
-from tests.product import Product
-from tests.workspaces.conftest import Desk
-from tests.workspaces.test_life import until as until_there
+from tests.support.desk import Desk
+from tests.support.product import Product
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,12 @@ def test_it_sleeps_with_a_snapshot_and_a_command_wakes_it(drowsy, require, drive
 
 def test_one_that_is_to_stay_awake_does_and_one_that_slept_for_long_is_stopped(drowsy):
     kept, left = drowsy.create()["key"], drowsy.create()["key"]
-    until = datetime.now(UTC) + timedelta(hours=1)
-    told = drowsy.call("PUT", f"/workspaces/{kept}/awake", {"until": until.isoformat()}).json
-    assert datetime.fromisoformat(told["awake_until"]) == until.replace(microsecond=until.microsecond // 1000 * 1000)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    told = drowsy.call("PUT", f"/workspaces/{kept}/awake", {"until": later.isoformat()}).json
+    assert datetime.fromisoformat(told["awake_until"]) == later.replace(microsecond=later.microsecond // 1000 * 1000)
     drowsy.call("PUT", f"/workspaces/{kept}/awake", {"until": "2020-01-01T00:00:00Z"}, 422)
     drowsy.run(kept, "echo by time > file")  # and what it does meanwhile is kept
-    taken = until_there(lambda: [row for row in _snapshots(drowsy, kept) if row["kind"] == "periodic"])
+    taken = until(lambda: [row for row in _snapshots(drowsy, kept) if row["kind"] == "periodic"])
     assert drowsy.get(f"/workspaces/{kept}/files/file?snapshot={taken[-1]['number']}").body == b"by time\n"
     assert _asleep(drowsy, left, 90, "stopped")
     assert drowsy.get(f"/workspaces/{kept}").json["state"] == "ready"

@@ -56,7 +56,9 @@ def test_branches_and_workspaces_that_cannot_be_pushed(desk, repository):
     empty = desk.create()["key"]
     desk.post(f"/workspaces/{empty}/push", {"branch": "x"}, expect=409)
     for one in (key, empty):
-        assert "push" not in [move["kind"] for move in desk.get(f"/workspaces/{one}/moves").json["moves"]]
+        assert "push" not in [
+            operation["kind"] for operation in desk.get(f"/workspaces/{one}/operations").json["operations"]
+        ]
         assert desk.get(f"/actions?workspace={one}").json["actions"] == []
 
 

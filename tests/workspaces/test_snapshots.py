@@ -9,8 +9,9 @@ import pytest
 import zstandard
 
 from tests.drivers.runs import IMAGES, why_not
-from tests.workspaces.test_life import until as until_there
-from tests.workspaces.test_stopping import Browser, until
+from tests.support.visitor import Visitor
+from tests.support.waiting import until
+from tests.workspaces.test_stopping import until_shown
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def key(desk):
 
 @pytest.fixture(scope="module")
 def person(product):
-    return Browser(product, "sofia")
+    return Visitor.named(product, "sofia", "lead")
 
 
 def _files(desk, key):
@@ -109,6 +110,26 @@ def test_restore_of_one_path_leaves_the_rest(desk, key):
     assert desk.get(f"/workspaces/{key}/files/d/b").body == b"two\n"
 
 
+def test_a_path_that_is_not_utf8_is_restored_by_the_name_that_diffs_give(desk, key):
+    desk.run(key, "echo one > $'caf\\xe9'; echo one > tea; echo one > rest")
+    point = desk.post(f"/workspaces/{key}/snapshots").json["number"]
+    desk.run(key, "for name in $'caf\\xe9' tea rest; do echo two > $name; done")
+    changes = desk.get(f"/workspaces/{key}/diff?from={point}&to=live").json["changes"]
+    [named] = [change["path_b64"] for change in changes if "path_b64" in change]
+    body = {"paths": ["tea"], "paths_b64": [named]}
+    desk.post(f"/workspaces/{key}/snapshots/{point}/restore", body, expect=202)
+    desk.settled(key)
+    assert desk.run(key, "cat $'caf\\xe9' tea rest") == b"one\none\ntwo\n"
+
+
+@pytest.mark.parametrize("named", [[], [""], ["!!!!"], ["YQ"], [7]])
+def test_what_is_no_base64_is_refused_and_nothing_restored(desk, key, named):
+    desk.run(key, "echo other > a")
+    desk.post(f"/workspaces/{key}/snapshots/1/restore", {"paths_b64": named}, expect=422)
+    assert desk.get(f"/workspaces/{key}").json["busy"] is None
+    assert desk.run(key, "cat a") == b"other\n"
+
+
 def test_a_program_that_writes_meanwhile_is_frozen(desk, key):
     desk.post(f"/workspaces/{key}/snapshots")
     wish = {"command": "while true; do date +%N > ticking; done"}
@@ -132,11 +153,11 @@ def test_an_open_file_stays_the_old_one_and_who_holds_it_is_named(desk, person, 
     number = desk.post(f"/workspaces/{key}/snapshots").json["number"]
     script = "echo two > note; exec 3<note 4<same; echo open; while [ ! -e go ]; do sleep 0.1; done; cat <&3; cat note"
     holder = desk.post(f"/workspaces/{key}/commands", {"command": script}).json["id"]
-    until(lambda: desk.get(f"/commands/{holder}/output").text, "open\n")
+    until_shown(lambda: desk.get(f"/commands/{holder}/output").text, "open\n")
     person.get(f"/w/main/{key}/snapshots/{number}/restore/")
     person.post(f"/w/main/{key}/snapshots/{number}/restore/")
     page = person.path
-    until(lambda: person.get(page), "Still hold old files open")
+    until_shown(lambda: person.get(page), "Programs with old files open")
     assert re.search(r"process \d+: /workspace/note<", person.text)
     desk.call("PUT", f"/workspaces/{key}/files/go", b"", 201)
     desk.finished(holder)
@@ -200,20 +221,21 @@ def test_an_archive_is_made_ready_with_progress_and_then_sent_as_it_is_for_an_ho
     at = f"/workspaces/{key}/snapshots/1/archive"
     asked = desk.post(at, expect=202).json
     assert (asked["kind"], asked["asked_to_stop"]) == ("archive", False)
-    made = desk.move(key, asked["id"])
+    made = desk.operation(key, asked["id"])
     assert made["outcome"]["ok"], made
     whole = desk.get(at).body
     assert len(whole) == made["outcome"]["bytes"]
-    [ready] = [path for path in product.home.glob("archives/*/*.tar.zst") if path.read_bytes() == whole]
+    pk = product.shell(f"from workspaces.models import Workspace; print(Workspace.objects.get(key={key!r}).pk)")
+    [ready] = product.home.glob(f"archives/{pk}/*.tar.zst")
     ready.write_bytes(b"what is ready")
     assert desk.get(at).body == b"what is ready"
     os.utime(ready, (time.time() - 3700,) * 2)
-    until_there(lambda: not ready.exists())
+    until(lambda: not ready.exists())
     assert desk.get(at).body == whole
-    assert made["id"] in [one["id"] for one in desk.get(f"/workspaces/{key}/moves").json["moves"]]
-    desk.post(f"/workspaces/{key}/moves/{made['id']}/stop", expect=409)  # it is over
+    assert made["id"] in [one["id"] for one in desk.get(f"/workspaces/{key}/operations").json["operations"]]
+    desk.post(f"/workspaces/{key}/operations/{made['id']}/stop", expect=409)  # it is over
     desk.post(f"/workspaces/{key}/snapshots/99/archive", expect=404)
-    desk.get(f"/workspaces/{key}/moves/none", expect=404)
+    desk.get(f"/workspaces/{key}/operations/none", expect=404)
 
 
 def test_a_stopped_one_is_browsed_and_compared_all_the_same(desk, key):

@@ -1,50 +1,24 @@
 """Long work says how far it is, and can be stopped half-way; nothing of it is left."""
 
-import http.cookiejar
 import os
 import re
 import signal
 import threading
 import time
-import urllib.parse
-import urllib.request
 from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from tests.support.visitor import Visitor
+from tests.support.waiting import until
 from workspaces.store.lock import writing
 
 FILES = 40_000
 
 
-class Browser:
-    """A person without JavaScript: links, forms and cookies."""
-
-    def __init__(self, product, name):
-        self.product = product
-        cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
-        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({}), cookies).open
-        link = product.sign_in_url(name, "lead")
-        self.get(link.removeprefix(product.url))
-        self.post(link.removeprefix(product.url))
-
-    def get(self, path):
-        with self._open(self.product.url + path, timeout=60) as answer:
-            self.text, self.path = answer.read().decode(), urllib.parse.urlsplit(answer.url).path
-        self.token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', self.text)
-        return self.text
-
-    def post(self, path):
-        body = urllib.parse.urlencode({"csrfmiddlewaretoken": self.token.group(1)}).encode()
-        there = self.product.url + path
-        with self._open(urllib.request.Request(there, body, {"Referer": there}), timeout=60) as answer:
-            self.text, self.path = answer.read().decode(), urllib.parse.urlsplit(answer.url).path
-        return self.text
-
-
 @pytest.fixture(scope="module")
 def person(product):
-    return Browser(product, "stefan")
+    return Visitor.named(product, "stefan", "lead")
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +28,9 @@ def key(desk):
     return key
 
 
-def until(look, words, within=60):
-    deadline = time.monotonic() + within
-    while not (found := re.search(words, look())):
-        assert time.monotonic() < deadline, look()
-        time.sleep(0.05)
-    return found.group(0)
+def until_shown(look, words: str) -> str:
+    """Wait until the text that `look()` returns has these words; the part that matched."""
+    return until(lambda: re.search(words, look())).group(0)
 
 
 @contextmanager
@@ -88,9 +59,9 @@ def test_a_snapshot_says_how_far_it_is(person, product, key):
     with slowed(product.part_pid("runner")):
         person.post(f"/w/main/{key}/snapshots/take/")
         page = person.path
-        assert until(lambda: person.get(page), r"\d\d,\d\d\d entries|is taken").endswith("entries")
-    assert until(lambda: person.get(f"/w/main/{key}/"), r"Taking a snapshot: .*entries|Checked at|Timeline")
-    until(lambda: person.get(page), "is taken")
+        assert until_shown(lambda: person.get(page), r"\d\d,\d\d\d entries|taken").endswith("entries")
+    assert until_shown(lambda: person.get(f"/w/main/{key}/"), r"Taking a snapshot: .*entries|Checked at|Timeline")
+    until_shown(lambda: person.get(page), r"taken\.")
 
 
 def test_a_snapshot_that_is_stopped_leaves_nothing(person, desk, product, key):
@@ -102,13 +73,13 @@ def test_a_snapshot_that_is_stopped_leaves_nothing(person, desk, product, key):
         person.get(f"/w/main/{key}/")
         person.post(f"/w/main/{key}/snapshots/take/")
         page = person.path
-        assert "Stop it" in person.get(page)
+        assert ">Stop</button>" in person.get(page)
         person.post(f"{page}stop/")
-        until(lambda: person.get(page), "stopped as asked. Nothing of it was kept")
+        until_shown(lambda: person.get(page), "Cancelled. Nothing was kept")
     assert desk.get(f"/workspaces/{key}/snapshots").json == before
     assert sum(path.stat().st_size for path in product.home.glob("stores/*/*/*")) == size
-    assert "Stop it" not in person.get(page)
-    assert "Was asked to stop half-way" in person.get(f"/w/main/{key}/")
+    assert ">Stop</button>" not in person.get(page)
+    assert "Operation cancelled" in person.get(f"/w/main/{key}/")
 
 
 def test_a_restore_that_is_stopped_touches_nothing(person, desk, product, key):
@@ -121,5 +92,5 @@ def test_a_restore_that_is_stopped_touches_nothing(person, desk, product, key):
         page = person.path
         person.get(page)
         person.post(f"{page}stop/")
-        until(lambda: person.get(page), "stopped as asked. Nothing was put back")
+        until_shown(lambda: person.get(page), "Cancelled. Nothing was restored")
     assert desk.run(key, "cat here") == b"here\n"

@@ -1,4 +1,4 @@
-"""The team's store over the API: the queue does the work, and says how it ended."""
+"""The team's store over the API: the runner does the work, and says how it ended."""
 
 import time
 

@@ -1,9 +1,33 @@
-"""Workspaces over REST (contract: api.md). Each operation finds what the caller may see, does one thing and answers."""
+"""The REST API of workspaces (contract: api.md)."""
 
 from ninja import Router
 
-from workspaces.api import changes, files, host, living, moves, network, programs, snapshots, storage, workspaces
+from workspaces.api import (
+    changes,
+    commands,
+    controls,
+    drivers,
+    files,
+    network,
+    operations,
+    revisions,
+    snapshots,
+    storage,
+    workspaces,
+)
 
 router = Router()
-for part in (workspaces, living, moves, files, programs, snapshots, changes, host, network, storage):
+for part in (
+    workspaces,
+    revisions,
+    controls,
+    operations,
+    files,
+    commands,
+    snapshots,
+    changes,
+    drivers,
+    network,
+    storage,
+):
     router.add_router("", part.router)

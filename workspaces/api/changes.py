@@ -1,19 +1,21 @@
-"""What changed, and how work gets out."""
+"""Changes of a workspace, and their export."""
 
 from django.http import HttpResponse
 from ninja import Query, Router, Status
 
-from dashboard.contract import PROBLEMS
+from dashboard.api_base import PROBLEMS
 from dashboard.pages import download
-from workspaces import effects, history, leaving, schemas
-from workspaces.api.finding import CONTROLLED, asked, ended_well, find, point_of
+from workspaces import history, operations
+from workspaces.api import schemas
+from workspaces.api.lookup import CONTROLLED, ended_well, find, point_of
+from workspaces.services import export
 
 router = Router(tags=["changes"])
 
 
 @router.get("/workspaces/{key}/diff", response={200: schemas.ChangesOut} | PROBLEMS, tags=["changes"])
 def diff(request, key: str, from_: str = Query(..., alias="from"), to: str = Query("live")):
-    """What changed between two points, as JSON; a unified diff with Accept: text/x-diff."""
+    """Return the changes between two points as JSON, or as a unified diff with Accept: text/x-diff."""
     workspace, points = find(request, key), (point_of(from_), point_of(to))
     if "text/x-diff" in request.headers.get("Accept", ""):
         return _patch_response(workspace, *points)
@@ -22,27 +24,24 @@ def diff(request, key: str, from_: str = Query(..., alias="from"), to: str = Que
 
 @router.get("/workspaces/{key}/patch", response={200: None} | PROBLEMS, tags=["changes"])
 def patch(request, key: str, from_: str = Query(..., alias="from"), to: str = Query("live")):
-    """A patch that `git apply` takes."""
+    """Return the changes between two points as a patch for `git apply`."""
     return _patch_response(find(request, key), point_of(from_), point_of(to))
 
 
 @router.get("/workspaces/{key}/bundle", response={200: None} | PROBLEMS, tags=["changes"])
 def bundle(request, key: str):
-    """A git bundle of what is committed in the workspace: HEAD, branches and tags."""
+    """Return a git bundle of the commits in the workspace: HEAD, branches and tags."""
     workspace = find(request, key)
-    ended_well(effects.wait(leaving.bundle(workspace, by=request.auth.actor), 120))
+    ended_well(operations.wait(export.bundle(workspace, by=request.auth.actor), 120))
     return download(request, history.read_bundle(workspace), f"{workspace.key}.bundle")
 
 
 @router.post("/workspaces/{key}/push", response={202: schemas.PushOut | schemas.AskedOut} | PROBLEMS, tags=["changes"])
 def push(request, key: str, wish: schemas.NewPush):
-    """Push HEAD to a branch of the repository it came from. For an agent a person decides first."""
+    """Push HEAD to a branch of the source repository. For an agent, a person decides first."""
     workspace = find(request, key, "use_workspace")
-    leaving.check_push(workspace, wish.branch)
-    if waiting := asked(request, workspace, "push", {"branch": wish.branch}):
-        return Status(202, waiting)
-    effect = effects.wait(leaving.push(workspace, wish.branch, by=request.auth.actor), 120)
-    return Status(202, {"effect": str(effect.pk), "state": effect.phase, "outcome": effect.outcome})
+    operation = operations.wait(export.push(workspace, wish.branch, by=request.auth.actor), 120)
+    return Status(202, {"operation": str(operation.pk), "state": operation.phase, "outcome": operation.outcome})
 
 
 def _patch_response(workspace, from_, to):

@@ -1,4 +1,4 @@
-"""What a workspace may reach, what it tried, and asking for a host."""
+"""Network access of a workspace: what it may reach, what it tried to reach, and allowing a host."""
 
 from datetime import datetime
 from typing import Literal
@@ -7,11 +7,12 @@ from uuid import UUID
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from dashboard.contract import PROBLEMS
+from dashboard.api_base import PROBLEMS
 from dashboard.problems import not_allowed
-from workspaces import network, schemas
-from workspaces.api.finding import asked, find
+from workspaces.api import schemas
+from workspaces.api.lookup import find
 from workspaces.models import Allowance, Contact
+from workspaces.services import network
 
 router = Router(tags=["network"])
 
@@ -39,6 +40,7 @@ class ContactOut(Schema):
     port: int
     method: str
     phase: str
+    code: str = Field(description="why not, for programs: not_listed, unresolved, …; empty for what was allowed")
     why: str = Field(description="why not; empty for what was allowed")
     count: int
     sent: int
@@ -51,6 +53,7 @@ class NetworkOut(Schema):
     phase: str
     lists: dict[str, list[str]]
     blocked: list[ContactOut]
+    unresolved: list[ContactOut]
     allowed: list[ContactOut]
     allowances: list[AllowanceOut]
     trouble: str = Field(description="why its programs cannot reach the proxy now; empty when they can")
@@ -67,36 +70,35 @@ def contact_out(row: Contact) -> dict:
 
 @router.get("/workspaces/{key}/network", response={200: NetworkOut} | PROBLEMS)
 def get_network(request, key: str):
-    """The lists, what was held back and let through (newest first, counted), and what people have allowed."""
+    """Return the allow lists, the counted blocked and allowed attempts, newest first, and the hosts people allowed."""
     found = network.shown(find(request, key))
-    rows = {name: [contact_out(row) for row in found[name]] for name in ("blocked", "allowed")}
+    rows = {name: [contact_out(row) for row in found[name]] for name in ("blocked", "unresolved", "allowed")}
     told = {"phase": found["phase"], "lists": found["lists"], "trouble": found["trouble"]}
     return Status(200, told | rows | {"allowances": [allowance_out(one) for one in found["allowances"]]})
 
 
 @router.post("/workspaces/{key}/network/allow", response={201: AllowanceOut, 202: schemas.AskedOut} | PROBLEMS)
 def allow_host(request, key: str, wish: NewAllowance):
-    """Allow a host, at once. For an agent a person decides first: the answer names the action."""
+    """Allow a host immediately. For an agent, a person decides first: the response names the action."""
     workspace = find(request, key)
-    checked = network.check_wish(workspace, wish.model_dump(exclude_none=True))
-    if waiting := asked(request, workspace, "allow", checked):
-        return Status(202, waiting)
-    must_allow(request.auth, workspace, checked["scope"])
+    checked = network.check_request(workspace, wish.model_dump(exclude_none=True))
+    if request.auth.is_person:
+        must_allow(request.auth, workspace, checked["scope"])
     return Status(201, allowance_out(network.allow(workspace, checked, by=request.auth.actor)))
 
 
 def must_allow(caller, workspace, scope: str):
-    """Problem 403 unless the person's role lets them: who may decide may allow, the environment is a lead's."""
+    """Problem 403 unless the person's role may allow hosts, or for the scope "environment" manage environments."""
     verb = "manage_environments" if scope == "environment" else "allow_host"
     if not caller.can(verb, workspace.team_id):
-        raise not_allowed("Your role does not allow that here.")
+        raise not_allowed("You don't have permission to do this.")
 
 
 @router.delete("/workspaces/{key}/network/allowances/{id}", response={200: AllowanceOut} | PROBLEMS)
-def take_back(request, key: str, id: UUID):
-    """From the next connection on the host is not allowed any more."""
+def revoke_allowance(request, key: str, id: UUID):
+    """Revoke an allowance. Open connections that it allowed end within seconds, except one allowed once."""
     workspace = find(request, key, "allow_host")
     allowance = network.find_allowance(workspace, id)
-    network.take_back(allowance, by=request.auth.actor)
+    network.revoke(allowance, by=request.auth.actor)
     allowance.refresh_from_db()
     return Status(200, allowance_out(allowance))

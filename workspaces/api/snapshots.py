@@ -1,21 +1,19 @@
-"""Snapshots, and the way back to one."""
+"""Snapshots: take, list, read, archive, restore and pin."""
+
+from base64 import b64decode
 
 from asgiref.sync import sync_to_async
+from django.http import HttpResponse
 from ninja import Router, Status
 
-from dashboard.contract import PROBLEMS, AsyncBearer
+from dashboard.api_base import PROBLEMS, AsyncBearer
+from dashboard.lookup import page_of
 from dashboard.pages import download
-from workspaces import archives, effects, history, lifecycle, schemas
-from workspaces.api.finding import (
-    asked,
-    ended_well,
-    find,
-    move_out,
-    number_of,
-    page_of,
-    safety_known,
-)
+from workspaces import history, lifecycle, operations
+from workspaces.api import schemas
+from workspaces.api.lookup import answered, ended_well, find, number_of, operation_out, safety_known
 from workspaces.models import Snapshot
+from workspaces.services import archives
 
 router = Router(tags=["snapshots"])
 
@@ -27,22 +25,22 @@ router = Router(tags=["snapshots"])
     tags=["snapshots"],
 )
 async def take_snapshot(request, key: str, wish: schemas.NewSnapshot = None):
-    """Take one now, with a label if you like."""
+    """Take a snapshot now, with an optional label."""
     return Status(201, await sync_to_async(_take)(request, key, wish))
 
 
 def _take(request, key, wish):
     workspace = find(request, key, "use_workspace")
-    effect = lifecycle.snapshot(workspace, by=request.auth.actor, label=(wish.label if wish else None) or "")
-    outcome = ended_well(effects.wait(effect, 120))
+    operation = lifecycle.snapshot(workspace, by=request.auth.actor, label=(wish.label if wish else None) or "")
+    outcome = ended_well(operations.wait(operation, 120))
     return schemas.snapshot_out(history.find_snapshot(workspace, outcome["snapshot"]))
 
 
 @router.get("/workspaces/{key}/snapshots", response={200: schemas.SnapshotPage} | PROBLEMS, tags=["snapshots"])
 def list_snapshots(request, key: str, cursor: str | None = None):
-    """Newest first, 50 a page."""
-    page, following = page_of(find(request, key).snapshots.all(), cursor)
-    return Status(200, {"snapshots": [schemas.snapshot_out(snapshot) for snapshot in page], "cursor": following})
+    """List snapshots, newest first, 50 per page."""
+    page = page_of(find(request, key).snapshots.all(), cursor)
+    return Status(200, {"snapshots": [schemas.snapshot_out(snapshot) for snapshot in page.rows], "cursor": page.cursor})
 
 
 def _snapshot(request, key, number: str, verb="read") -> Snapshot:
@@ -51,29 +49,32 @@ def _snapshot(request, key, number: str, verb="read") -> Snapshot:
 
 @router.get("/workspaces/{key}/snapshots/{n}", response={200: schemas.SnapshotOut} | PROBLEMS, tags=["snapshots"])
 def get_snapshot(request, key: str, n: str):
+    """Return a snapshot."""
     return Status(200, schemas.snapshot_out(_snapshot(request, key, n)))
 
 
 @router.get("/workspaces/{key}/snapshots/{n}/manifest", response={200: dict} | PROBLEMS, tags=["snapshots"])
 def manifest(request, key: str, n: str):
-    """The provenance record, with its SHA-256 over the RFC 8785 bytes of the body."""
+    """Return the provenance record, with the SHA-256 of its RFC 8785 canonical JSON."""
     found = _snapshot(request, key, n)
     return Status(200, found.manifest.body | {"sha256": found.manifest.sha256})
 
 
 @router.get("/workspaces/{key}/snapshots/{n}/archive", response={200: None} | PROBLEMS, tags=["snapshots"])
 def archive(request, key: str, n: str):
-    """The files as .tar.zst: at once if it was made ready before (POST), else written while it is sent."""
+    """Return the files as .tar.zst: from the archive if one was prepared (POST), else written while it is sent."""
     snapshot = _snapshot(request, key, n)
     name = f"{snapshot.workspace.key}-{snapshot.number}.tar.zst"
     return download(request, archives.read(snapshot), name, "application/zstd")
 
 
-@router.post("/workspaces/{key}/snapshots/{n}/archive", response={202: schemas.MoveOut} | PROBLEMS, tags=["snapshots"])
+@router.post(
+    "/workspaces/{key}/snapshots/{n}/archive", response={202: schemas.OperationOut} | PROBLEMS, tags=["snapshots"]
+)
 def make_archive(request, key: str, n: str):
-    """Make the archive ready, so that it is sent at once for an hour; how far it is: GET …/moves/{move_id}."""
+    """Prepare the archive and keep it for an hour; GET …/operations/{operation_id} returns the progress."""
     snapshot = _snapshot(request, key, n, "use_workspace")
-    return Status(202, move_out(archives.ask(snapshot, by=request.auth.actor)))
+    return Status(202, operation_out(archives.ask(snapshot, by=request.auth.actor)))
 
 
 @router.post(
@@ -83,31 +84,30 @@ def make_archive(request, key: str, n: str):
     tags=["snapshots"],
 )
 async def restore(request, key: str, n: str, wish: schemas.NewRestore = None):
-    """Put the files (or some paths) back; what is there now is saved first, as `safety_snapshot`."""
-    paths = wish.paths if wish else None
-    effect, waiting = await sync_to_async(_restore)(request, key, n, paths)
-    return Status(202, waiting or await safety_known(effect))
+    """Restore the files, or some paths; the current files are saved first, as `safety_snapshot`."""
+    paths = [*(wish.paths or ()), *map(b64decode, wish.paths_b64 or ())] if wish else []
+    operation = await answered(request, _restore, key, n, paths)
+    return operation if isinstance(operation, HttpResponse) else Status(202, await safety_known(operation))
 
 
 def _restore(request, key, n, paths):
     workspace = find(request, key, "restore")
-    number = history.find_snapshot(workspace, number_of(n) or 0).number
-    wish = {"snapshot": number} | ({"paths": paths} if paths else {})
-    if waiting := asked(request, workspace, "restore", wish):
-        return None, waiting
-    return lifecycle.restore(workspace, number, by=request.auth.actor, paths=paths), None
+    return lifecycle.restore(workspace, number_of(n) or 0, by=request.auth.actor, paths=paths or None)
 
 
 @router.post("/workspaces/{key}/snapshots/{n}/pin", response={202: schemas.SnapshotOut} | PROBLEMS, tags=["snapshots"])
 def pin(request, key: str, n: str):
-    """A pinned snapshot stays, whatever retention says."""
+    """Pin a snapshot: retention never deletes it."""
     return Status(202, _pin(request, key, n, True))
 
 
 @router.delete(
-    "/workspaces/{key}/snapshots/{n}/pin", response={202: schemas.SnapshotOut} | PROBLEMS, tags=["snapshots"]
+    "/workspaces/{key}/snapshots/{n}/pin",
+    response={202: schemas.SnapshotOut | schemas.AskedOut} | PROBLEMS,
+    tags=["snapshots"],
 )
 def unpin(request, key: str, n: str):
+    """Unpin a snapshot. For an agent in a connected folder, a person decides first."""
     return Status(202, _pin(request, key, n, False))
 
 

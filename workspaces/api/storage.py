@@ -1,14 +1,15 @@
-"""The team's store: what it takes, whether it is sound, and the work on it."""
+"""The team's snapshot store: disk usage, health and maintenance."""
 
 from typing import Literal
 
 from ninja import Router, Status
 
-from dashboard.contract import PROBLEMS
+from dashboard.api_base import PROBLEMS
 from dashboard.problems import not_allowed
-from workspaces import schemas, upkeep
-from workspaces.api.finding import team_of
-from workspaces.models import Upkeep
+from workspaces.api import schemas
+from workspaces.api.lookup import team_of
+from workspaces.services import store_maintenance
+from workspaces.services.store_maintenance import Round
 
 router = Router(tags=["storage"])
 WorkName = Literal["check", "collect", "repair"]
@@ -19,37 +20,53 @@ class NewWork(schemas.Strict):
 
 
 def _team(request, verb: str):
-    """For people alone: an agent has no business with what others keep."""
+    """Return the caller's team. Problem 403 for agents, who must not see others' disk usage, and without the right."""
     team = team_of(request)
     if not request.auth.is_person or not request.auth.can(verb, team):
-        raise not_allowed("Your role does not allow that here.")
+        raise not_allowed("You don't have permission to do this.")
     return team
 
 
 @router.get("/storage", response={200: dict} | PROBLEMS)
 def storage(request):
-    """The bytes that go with each workspace as last weighed, and each kind of work: under way, or how it ended."""
+    """Return the bytes that deleting each workspace frees, as last measured, and each kind of work with its outcome."""
     team = _team(request, "read")
-    weighed = [{"key": w.key, "snapshots": count, "frees": size} for w, count, size in upkeep.weights(team)]
-    work = {row.work: _shown(row) for row in Upkeep.objects.filter(team=team)}
+    weighed = [
+        {"key": w.key, "snapshots": count, "frees": size}
+        for w, count, size in store_maintenance.freed_by_workspace(team)
+    ]
+    work = {task: _shown(found) for task, found in store_maintenance.rounds(team).items()}
     return Status(200, {"workspaces": weighed, "work": work})
 
 
-def _shown(row: Upkeep) -> dict:
-    fields = ("full", "progress", "ok", "asked_at", "started_at", "ended_at", "cancelled_at")
-    outcome = {name: found for name, found in (row.outcome or {}).items() if name not in ("workspaces", "snapshots")}
-    return {name: getattr(row, name) for name in fields} | {"outcome": outcome}
+def _shown(found: Round) -> dict:
+    operation, large = found.operation, ("workspaces", "snapshots")
+    return {
+        "full": found.is_full,
+        "progress": operation.progress,
+        "ok": found.is_ok,
+        "asked_at": operation.created_at,
+        "started_at": operation.started_at,
+        "ended_at": found.ended_at,
+        "cancelled_at": operation.cancelled_at,
+        "outcome": {name: value for name, value in found.outcome.items() if name not in large},
+    }
 
 
 @router.post("/storage/{work}", response={202: dict} | PROBLEMS)
 def ask(request, work: WorkName, wish: NewWork = None):
-    """Check it (every byte with `full`), free what no snapshot needs (`collect`), or make its index anew (`repair`)."""
+    """Check the store, delete what no snapshot needs (`collect`), or rebuild its index (`repair`).
+
+    `full` checks every byte.
+    """
     team = _team(request, "manage_retention")
     full = bool(wish and wish.full and work == "check")
-    return Status(202, _shown(upkeep.ask(team, work, by=request.auth.actor, full=full)))
+    return Status(202, _shown(store_maintenance.request(team, work, by=request.auth.actor, full=full)))
 
 
 @router.post("/storage/{work}/stop", response={202: dict} | PROBLEMS)
 def stop(request, work: WorkName):
-    """Ask it to end; what it has not done by then it leaves as it was."""
-    return Status(202, _shown(upkeep.stop(_team(request, "manage_retention"), work, by=request.auth.actor)))
+    """Cancel the work in progress; what is not done yet stays as it is."""
+    return Status(
+        202, _shown(store_maintenance.cancel(_team(request, "manage_retention"), work, by=request.auth.actor))
+    )

@@ -1,8 +1,8 @@
-"""The contract between the runner and whatever runs a workspace: one page.
+"""The driver contract: the interface between the runner and the backends that run workspaces.
 
-A driver keeps its state in files, so that a runner that starts tomorrow finds everything that yesterday's started: an
-`Owner` record is on disk before the first process exists. Verbs are async, safe to repeat, and raise `DriverError` with
-a message that can be shown to a person. They know nothing of the database.
+A driver keeps its state in files, so that a restarted runner finds everything that the previous one started: the
+`RunRecord` is on disk before the first process exists. Verbs are async and idempotent, and raise `DriverError` with
+a message that can be shown to a person. Drivers do not access the database.
 """
 
 import importlib
@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
@@ -22,81 +23,87 @@ BUILT_IN = {
 }
 
 
+PIDS = 2048  # enough for builds and browsers, low enough to contain a fork bomb
+
+
 class DriverError(Exception):
-    """Something a backend refuses or cannot do; the message is a sentence for a person."""
+    """A backend refused or failed; the message is a sentence for a person."""
 
 
 class ImageMissing(DriverError):
-    """The image is not here; nothing was fetched for it."""
+    """The image is not on this host; images are never pulled."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a driver can do anywhere; what this host adds or lacks is in `Probe`."""
+    """What a driver can do on any host; `Probe` says what it can do on this one."""
 
     isolation: str  # none | namespace | container | microvm | microvm-emulated
-    freeze: bool  # all programs can be stopped and go on later
-    memory: bool  # a pause can keep the memory of programs
-    network: bool  # the network is cut off, or led through a proxy
-    limits: bool  # memory, CPU and process limits, where the host lets us set them
-    guest_files: bool = False  # /workspace is a disk of its own, reached through `tree(owner)` while it is up
-    images: bool = False  # its root is an image, and what a set-up installs in it can be kept as a layer
+    freeze: bool  # all programs can be stopped and continued
+    memory: bool  # a pause can save the memory of programs
+    network: bool  # the network is cut off, or routed through a proxy
+    limits: bool  # memory, CPU and process limits, where the host allows setting them
+    files_need_run: bool = False  # the files are on a disk of the guest, and are reached only while a Run is up
+    images: bool = False  # the root is an image, and what setup installs in it can be kept as a layer
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What this host can do now. `limits` names those that will hold: of memory, cpus, pids."""
+    """What the driver can do on this host now. `limits` names those it enforces: memory, cpus, pids, disk."""
 
     available: bool
-    reason: str = ""  # why not, in words
-    what_to_do: str = ""  # the way out, in words
-    notes: tuple[str, ...] = ()  # what works less well than it could
+    reason: str = ""  # why it is unavailable, as a sentence
+    what_to_do: str = ""  # how to fix that, as a sentence
+    notes: tuple[str, ...] = ()  # versions found, and what works only in part
     limits: frozenset[str] = frozenset()
-    isolation: str = ""  # what it is here, where that is less than the driver's own word
+    isolation: str = ""  # the level on this host, where it can differ from `Capabilities.isolation`
 
 
 @dataclass(frozen=True)
 class Limits:
-    """None means the host's own limit."""
+    """Resource limits of a Run. None means the host's own limit; the driver `folder` enforces none."""
 
     memory: int | None = None  # bytes
     cpus: float | None = None  # 1.5 = one and a half CPUs
-    pids: int | None = None  # processes and threads
-    disk: int | None = None  # bytes of a disk of its own, where the driver makes one
+    pids: int | None = PIDS  # processes and threads
+    disk: int | None = None  # size in bytes of the workspace's disk, where the driver makes one
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What to start: one Run of one workspace. `workspace` and `home` are folders of this host that exist."""
+    """What to start: one Run of one workspace. `workspace` and `home` are existing folders of this host."""
 
     run_id: str
     workspace_id: str
     key: str  # the workspace's name; becomes the hostname
     workspace: Path
     home: Path | None = None  # None (folder only): the user's own home
-    uid: int = field(default_factory=os.getuid)  # who the workload is on this host; never 0
+    uid: int = field(default_factory=os.getuid)  # the workload's user id on this host; never 0
     limits: Limits = Limits()
-    env: Mapping[str, str] = field(default_factory=dict)  # for every process of the Run
+    env: Mapping[str, str] = field(default_factory=dict)  # environment of every process of the Run
     phase: str = "agent"  # setup | agent
-    image: str | None = None  # what the root is made of, where a driver needs one
-    generation: int = 0  # of the tree: kept memory of another generation is never used
+    image: str | None = None  # digest of the root's image or layer, where `capabilities.images`
+    generation: int = 0  # generation of the tree; saved memory of another generation is never used
+    # {FOLDER/NAME below /etc: content}, read-only for the workload. Its /etc/FOLDER holds nothing else, whatever the
+    # image has there. Ignored by drivers that make no /etc.
+    system_files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Address:
-    """How a host process reaches the init of a Run; travels as JSON."""
+    """How a host process reaches the init of a Run; serialized as JSON."""
 
     socket: str  # path of the init's unix socket
-    oom_file: str | None = None  # a cgroup file whose `oom_kill N` line counts out-of-memory kills
-    env: Mapping[str, str] = field(default_factory=dict)  # what every process of the Run has
+    oom_file: str | None = None  # a file in cgroup format whose `oom_kill N` line counts out-of-memory kills
+    env: Mapping[str, str] = field(default_factory=dict)  # environment of every process of the Run
     cwd: str = "/workspace"  # the tree as the workload sees it
-    shell: str = "/bin/sh"  # what runs a command line, as the workload sees it
-    memory_file: str | None = None  # there when the Run is gone: its programs are kept, and may go on in another Run
+    shell: str = "/bin/sh"  # the shell for command lines, as the workload sees it
+    memory_file: str | None = None  # if it exists after the Run is gone, its programs can continue in another Run
 
 
 @dataclass(frozen=True)
-class Owner:
-    """Who runs a Run: written before anything is started, complete (with pid) before anything runs."""
+class RunRecord:
+    """The record of a Run on this host: written before anything is started, with the pid before any program runs."""
 
     driver: str
     run_id: str
@@ -106,20 +113,21 @@ class Owner:
     uid: int
     address: Address
     tree: str  # host path of the tree
-    pid: int | None = None  # None: written, not yet started
+    pid: int | None = None  # None: not yet started
     start_time: int | None = None  # of that pid, in clock ticks since boot
     cgroups: tuple[str, ...] = ()
-    limits: frozenset[str] = frozenset()  # those in force
-    stopping: bool = False  # somebody asked for the end: no crash
+    limits: frozenset[str] = frozenset()  # names of the active limits
+    stopping: bool = False  # a stop was requested, so the end is not a crash
     phase: str = "agent"
-    image: str | None = None  # digest of the image it runs on, with its version where there is one
-    began: str = ""  # the Run in which its programs began, when they went on from kept memory
+    image: str | None = None  # digest of the image it runs on, prefixed with its version if there is one
+    began: str = ""  # the Run that started its programs, if they were resumed from saved memory
+    home: str = ""  # the HANDRAIL_HOME that started it; detects a record copied into another one
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"limits": sorted(self.limits)}, indent=1)
 
     @classmethod
-    def from_json(cls, text: str) -> "Owner":
+    def from_json(cls, text: str) -> "RunRecord":
         data = json.loads(text)
         data["address"] = Address(**data["address"])
         data["cgroups"] = tuple(data["cgroups"])
@@ -129,12 +137,12 @@ class Owner:
 
 @dataclass(frozen=True)
 class Process:
-    """A program in a Run. `pid` counts as the workload counts; `open` are paths as the workload sees them."""
+    """A process in a Run. `pid` is in the workload's pid namespace; `open` holds paths as the workload sees them."""
 
     pid: int
     ppid: int
     session: int
-    state: str  # one letter, as in ps
+    state: str  # the one-letter state code of ps
     argv: tuple[str, ...]
     cwd: str = ""
     open: tuple[str, ...] = ()
@@ -142,25 +150,35 @@ class Process:
 
 @dataclass(frozen=True)
 class Layer:
-    """What a set-up installed outside /workspace, as an image of its own."""
+    """What setup installed outside /workspace, kept as an image."""
 
-    name: str  # a hash of all that it was made from
+    name: str  # a hash of everything it was made from
     digest: str = ""
-    touched_workspace: bool = True  # the script also changes /workspace, so it has work in each workspace
+    touched_workspace: bool = True  # the script also changes /workspace, so it must run in each workspace
 
 
-Look = Callable[[str, BinaryIO], None]  # the path of a file, and its content
+InspectFile = Callable[[str, BinaryIO], None]  # (path, content) of a file; raises DriverError to reject it
+
+
+class EndReason(StrEnum):
+    """Why a Run ended."""
+
+    STOPPED = "stopped"
+    OUT_OF_MEMORY = "out_of_memory"
+    HOST_RESTARTED = "host_restarted"
+    CRASHED = "crashed"
+    REMOVED = "removed"
 
 
 class Driver:
-    """One kind of backend. `home` is HANDRAIL_HOME (durable), `runtime` a folder for sockets; both exist.
+    """Base class of backends. `home` is HANDRAIL_HOME (durable), `runtime` a folder for sockets; both exist.
 
-    `options` are what the installation's settings say for this driver (HANDRAIL_DRIVERS).
+    `options` are the installation's settings for this driver (HANDRAIL_DRIVERS).
     """
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
-    default_image: ClassVar[str] = ""  # what `find_image` is asked for where an environment names none
+    default_image: ClassVar[str] = ""  # the reference for `find_image` if an environment names no image
 
     def __init__(self, home: Path, runtime: Path, options: Mapping[str, str] | None = None):
         self.home = Path(home)
@@ -168,125 +186,155 @@ class Driver:
         self.options = dict(options or {})
 
     async def probe(self) -> Probe:
-        """Can it work on this host? Never raises, and never offers less isolation than it promises."""
+        """Return whether and how well the driver works on this host.
+
+        Never raises. If available, Runs get at least the isolation that it reports.
+        """
         raise NotImplementedError
+
+    def mark_of_host(self) -> str:
+        """Return a cheap fingerprint that changes when `probe` would return another result."""
+        return ""
 
     async def prepare(self, spec: RunSpec) -> None:
-        """Make the folders of `spec` usable by its uid. Only before a start: nothing of the workspace may run."""
+        """Make the folders of `spec` usable by its uid. Call it only before a start, while the workspace is down."""
         raise NotImplementedError
 
-    async def start(self, spec: RunSpec) -> Owner:
-        """Bring the Run up; when it returns, its init answers. The same run_id again returns the same Run."""
+    async def start(self, spec: RunSpec) -> RunRecord:
+        """Start the Run and return once its init answers. Repeated with the same run_id, return the same Run."""
         raise NotImplementedError
 
-    async def owners(self) -> Sequence[Owner]:
-        """Every record on this host, dead or alive: what a new runner adopts or clears."""
+    async def records(self) -> Sequence[RunRecord]:
+        """Return every record on this host, dead or alive, for a new runner to adopt or clear."""
         raise NotImplementedError
 
-    async def alive(self, owner: Owner) -> bool:
-        """False only when proven gone; DriverError when this host cannot tell."""
+    async def alive(self, record: RunRecord) -> bool:
+        """Return False only if the Run is proven gone; raise DriverError if this host cannot tell."""
         raise NotImplementedError
 
-    async def end_reason(self, owner: Owner) -> str:
-        """Why a Run that is gone ended, in words: stopped, out of memory, the host restarted, …"""
+    async def end_reason(self, record: RunRecord) -> EndReason:
+        """Return why a Run that is gone ended."""
         raise NotImplementedError
 
-    async def freeze(self, owner: Owner) -> None:
-        """Return when no program of the Run moves any more; programs that start are refused until `thaw`."""
+    async def freeze(self, record: RunRecord) -> None:
+        """Stop all programs of the Run and return once none runs; new ones are refused until `thaw`."""
         raise NotImplementedError
 
-    async def thaw(self, owner: Owner) -> None:
-        """Let programs go on. One that was stopped before the freeze stays stopped."""
+    async def thaw(self, record: RunRecord) -> None:
+        """Continue all programs, except those that were already stopped before the freeze."""
         raise NotImplementedError
 
-    async def frozen(self, owner: Owner) -> bool:
+    async def frozen(self, record: RunRecord) -> bool:
         raise NotImplementedError
 
-    # Memory, where `capabilities.memory`: it belongs to one pause and to the tree as it was then.
+    # Memory (only with `capabilities.memory`). A memory image is valid for one resume, with the tree as it was paused.
 
-    async def pause(self, owner: Owner, spec: RunSpec) -> None:
-        """Keep the memory of all that runs, and end the Run; on an error it goes on as if nothing had been asked."""
-        raise DriverError("A pause keeps no memory in this kind of workspace.")
+    async def pause(self, record: RunRecord, spec: RunSpec) -> None:
+        """Save the memory of the Run and end it; on an error the Run continues unchanged."""
+        raise DriverError("Pausing keeps no memory in this kind of workspace.")
 
     async def why_no_memory(self, spec: RunSpec) -> str:
-        """Why `resume` would refuse, in words; "" when there is a memory that fits."""
-        return "A pause keeps no memory in this kind of workspace."
+        """Return why `resume` would refuse, as a sentence; "" if there is a memory that fits."""
+        return "Pausing keeps no memory in this kind of workspace."
 
-    async def resume(self, spec: RunSpec) -> Owner:
-        """Bring the Run up as it was paused, and use the memory up. After an error `start` boots it."""
-        raise DriverError("A pause keeps no memory in this kind of workspace.")
+    async def resume(self, spec: RunSpec) -> RunRecord:
+        """Start the Run from its saved memory, which is consumed. After an error, `start` boots it instead."""
+        raise DriverError("Pausing keeps no memory in this kind of workspace.")
 
     async def warm(self, spec: RunSpec) -> bool:
-        """Make later starts like this one quick, if the driver can and has not yet; True when it did something now."""
+        """Make later starts with a spec like this faster, if the driver can; True if it did something now."""
         return False
 
     async def discard_memory(self, spec: RunSpec) -> bool:
-        """Forget kept memory (a start does so by itself); False when there was none."""
+        """Delete saved memory (a start also does so); False if there was none."""
         return False
 
-    async def processes(self, owner: Owner, *, open_files: bool = False) -> Sequence[Process]:
-        """What runs in it, without our init; with `open_files` also the files of the tree that each holds open."""
+    async def processes(self, record: RunRecord, *, open_files: bool = False) -> Sequence[Process]:
+        """Return the processes of the Run without its init; with `open_files` also the tree's files each holds open."""
         raise NotImplementedError
 
-    async def stop(self, owner: Owner, *, grace_s: float = 5.0) -> None:
-        """End every program (asked, then killed) and the Run itself; the record stays, for `end_reason`."""
+    async def stop(self, record: RunRecord, *, grace_s: float = 5.0) -> None:
+        """End every program (SIGTERM, after the grace SIGKILL) and the Run; the record stays for `end_reason`."""
         raise NotImplementedError
 
-    async def clear(self, owner: Owner) -> None:
-        """Forget a Run that is gone: its record, socket and cgroups."""
+    async def clear(self, record: RunRecord) -> None:
+        """Delete the record, socket and cgroups of a Run that is gone."""
         raise NotImplementedError
 
-    async def listeners(self, owner: Owner) -> list[socket.socket] | None:
-        """Where what programs reach at 127.0.0.1:3128 and at :80 comes out: a listening socket for each, made anew.
+    async def listeners(self, record: RunRecord) -> list[socket.socket] | None:
+        """Make listening sockets on the host for the programs' connections to 127.0.0.1:3128 and to :80, in this order.
 
-        None: nowhere by itself; they are made in the network namespace of `owner.pid`.
+        None: the driver forwards no ports; the caller listens in the network namespace of `record.pid`.
         """
         return None
 
     # Files
 
-    def tree(self, owner: Owner, *, cache: Path | None = None):
-        """The files of a Run, for the store and one by one (`opened`, `files`, `recover`); the store's LocalTree here.
+    def tree(self, record: RunRecord, *, cache: Path | None = None):
+        """Return the files of a Run as a tree of the store (`opened`, `files`, `recover`); by default a LocalTree.
 
-        Where `capabilities.guest_files` they can be reached while the Run is up, and only then; its
-        `files("home")` are those of the agent's home.
+        With `capabilities.files_need_run` they can be reached only while the Run is up; `files("home")` are those of
+        the agent's home.
         """
-        from ..store import LocalTree  # only here: host processes read this module and must start quickly
+        from ..store import LocalTree  # deferred: host processes import this module and must start quickly
 
-        return LocalTree(owner.tree, cache=cache)
+        return LocalTree(record.tree, cache=cache)
 
-    async def quiet(self, owner: Owner, *, grace_s: float = 5.0) -> None:
-        """End every program for good, and keep the Run up for its files. Only where `capabilities.guest_files`."""
-        raise DriverError("This kind of workspace is stopped, not made quiet.")
+    def tree_at_rest(self, folder: Path, *, cache: Path | None = None, home: Path | None = None):
+        """Return the files of a workspace as a tree of the store without a Run; None if they can't be reached so."""
+        from ..store import LocalTree
 
-    # Only where `capabilities.images`
+        return LocalTree(folder, cache=cache, home=home)
+
+    def file_owner(self, uid: int | None) -> tuple[int, int] | None:
+        """Return (uid, gid) for new files in a tree of the workspace's user `uid`; None: the owner of the tree's root.
+
+        `uid` is None where all workspaces run as the user who runs Handrail.
+        """
+        return None if uid is None else (uid, uid)
+
+    async def end_programs(self, record: RunRecord, *, grace_s: float = 5.0) -> None:
+        """End every program and refuse new ones, so that `tree(record)` can be read; the Run may end with them.
+
+        With `capabilities.files_need_run` it stays up.
+        """
+        await self.stop(record, grace_s=grace_s)
+
+    def tcp_tables(self, record: RunRecord) -> list[str]:
+        """Return the contents of /proc/net/tcp and tcp6 of the Run's network; none if it is that of the host."""
+        # Without a network of its own the init's namespace is the host's, which an ordinary user may not find out.
+        if record.pid is None or not self.capabilities.network:
+            return []
+        return tcp_tables_of(record.pid)
+
+    # Images (only with `capabilities.images`)
 
     async def find_image(self, reference: str) -> str:
-        """The digest of an image that is here: what `RunSpec.image` takes. Nothing is ever fetched for it."""
+        """Return the digest of a local image for `RunSpec.image`. Never pulls; raise ImageMissing if it is not here."""
         raise DriverError("This kind of workspace has no image.")
 
     async def build_image(self, context: Path, name: str) -> str:
-        """Build the Dockerfile of a folder without network; the digest of what came out, kept under `name`."""
+        """Build the Dockerfile of a folder without network, keep the image under `name` and return its digest."""
         raise DriverError("Images for this kind of workspace cannot be built from a folder.")
 
     async def collect(self, in_use: Set[str], *, older_than_s: float) -> list[str]:
-        """Remove old layers and built images of ours whose name and digest are not `in_use`; what was removed."""
+        """Remove old layers and built images of ours with neither name nor digest `in_use`; return their names."""
         return []
 
     async def find_layer(self, name: str) -> Layer | None:
-        """What `keep_layer` has kept under this name, if it is still here."""
-        raise DriverError("This kind of workspace has no set-up layer.")
+        """Return the layer that `keep_layer` kept under this name, or None."""
+        raise DriverError("This kind of workspace has no setup layer.")
 
-    async def keep_layer(self, owner: Owner, layer: Layer, *, look: Look | None = None) -> Layer:
-        """Keep the root of a set-up Run that was stopped; `look` is shown each file of it and may raise DriverError.
+    async def keep_layer(self, record: RunRecord, layer: Layer, *, inspect: InspectFile | None = None) -> Layer:
+        """Keep the root of a stopped setup Run as a layer. `inspect` is called for each installed file.
 
-        Where `capabilities.guest_files` the Run is quiet instead, for its files, and is stopped here.
+        With `capabilities.files_need_run` the Run must be up and its programs ended; it is stopped here.
         """
-        raise DriverError("This kind of workspace has no set-up layer.")
+        raise DriverError("This kind of workspace has no setup layer.")
 
 
 def get_driver(name: str, home: Path, runtime: Path, options: Mapping[str, str] | None = None) -> Driver:
-    """The driver of a built-in name (`sandbox`) or a dotted path (`package.module.Class`)."""
+    """Return the driver for a built-in name (`sandbox`) or a dotted path (`package.module.Class`)."""
     return get_driver_class(name)(home, runtime, options)
 
 
@@ -298,6 +346,22 @@ def get_driver_class(name: str) -> type[Driver]:
         raise DriverError(f"There is no driver named {name!r}.") from error
 
 
+def tcp_tables_of(pid: int) -> list[str]:
+    """Return the contents of /proc/net/tcp and tcp6 of a process; none if it shares our network namespace."""
+    try:
+        if os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+            return []
+    except OSError:
+        pass  # not readable: it belongs to another user, in a namespace of its own
+    tables = []
+    for name in ("tcp", "tcp6"):
+        try:
+            tables.append(Path(f"/proc/{pid}/net/{name}").read_text())
+        except OSError:
+            continue  # the process has just ended, or there is no IPv6
+    return tables
+
+
 def this_host() -> str:
     return socket.gethostname()
 
@@ -307,11 +371,11 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which `pid` started: with the pid it names one process for good. None: no such pid."""
+    """Return when `pid` started, in clock ticks since boot, or None; pid and start time identify one process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
-    # A zombie is as gone as it gets: it only waits for its parent.
+    # A zombie counts as gone: it only waits to be reaped.
     return None if fields[0] in (b"Z", b"X") else int(fields[19])

@@ -1,7 +1,7 @@
-"""Limits of a Run by control groups: version 2 where its controllers are ours, version 1 where it is writable.
+"""Control groups of a Run: cgroup v2 where its controllers are delegated to us, v1 where it is writable.
 
-A Run's groups lie below a `handrail` group of ours, beneath the group this process lives in, so that whatever limits us
-limits them too.
+The groups of Runs lie in a `handrail` group below this process's own group or below an ancestor that we may write to,
+so that the limits of that group apply to them too.
 """
 
 import os
@@ -16,7 +16,7 @@ CPU_PERIOD = 100_000  # microseconds
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Where groups for some limits can be made: `base` is a folder, `limits` those that it enforces."""
+    """A cgroup folder in which groups can be made, and the limits that they enforce."""
 
     version: int
     base: Path
@@ -24,7 +24,7 @@ class Hierarchy:
 
 
 def hierarchies() -> list[Hierarchy]:
-    """What this process may use; empty where nothing is writable. Creates the `handrail` groups."""
+    """Return the hierarchies this process may use, empty if none is writable; create the `handrail` groups in them."""
     found = []
     own = _own_groups()
     for mount, root, kind, options in _mounts():
@@ -46,7 +46,7 @@ def hierarchies() -> list[Hierarchy]:
 
 
 def create(run_id: str, limits: Limits) -> tuple[list[str], frozenset[str], str | None]:
-    """Make a Run's groups. Returns the folders to join, the limits in force, and the file that counts memory kills."""
+    """Make a Run's groups; return the folders to join, the names of the active limits, and the OOM counter's file."""
     groups, in_force, oom_file = [], set(), None
     for hierarchy in hierarchies():
         group = hierarchy.base / run_id
@@ -63,7 +63,7 @@ def create(run_id: str, limits: Limits) -> tuple[list[str], frozenset[str], str 
 
 
 def remove(groups) -> bool:
-    """Remove a Run's groups; False when something still lives in one."""
+    """Remove a Run's groups; return False if one still has processes."""
     for group in groups:
         try:
             os.rmdir(group)
@@ -75,7 +75,7 @@ def remove(groups) -> bool:
 
 
 def oom_kills(oom_file: str | None) -> int:
-    """How many programs of the Run were killed because its memory ran out, so far."""
+    """Return how many processes of the Run the OOM killer has killed so far."""
     if oom_file is None:
         return 0
     try:
@@ -86,7 +86,7 @@ def oom_kills(oom_file: str | None) -> int:
 
 
 def oom_file_of(pid: int) -> str | None:
-    """The file that counts memory kills in the group of a process that somebody else put there (a container's)."""
+    """Return the OOM counter's file of the group a process is in, for groups made by others (a container engine)."""
     own = _own_groups(pid)
     for mount, root, kind, options in _mounts():
         if kind == "cgroup2":
@@ -101,9 +101,10 @@ def oom_file_of(pid: int) -> str | None:
 
 
 def _set(group: Path, version: int, limit: str, value: float) -> None:
+    """Write one limit of a group: memory (bytes), cpus (1.5 = one and a half) or pids."""
     if limit == "memory":
         (group / ("memory.max" if version == 2 else "memory.limit_in_bytes")).write_text(str(int(value)))
-        # Without this a program that fills its memory goes on in the swap, slowly, and takes the host with it.
+        # Without a swap limit, a program that fills its memory continues in swap and slows the whole host down.
         swap = group / ("memory.swap.max" if version == 2 else "memory.memsw.limit_in_bytes")
         if swap.exists():
             swap.write_text("0" if version == 2 else str(int(value)))
@@ -119,6 +120,7 @@ def _set(group: Path, version: int, limit: str, value: float) -> None:
 
 
 def _version_1(own: Path, limits: frozenset[str]) -> list[Hierarchy]:
+    """Return the hierarchy in a v1 group, or nothing if it is not writable."""
     base = own / "handrail"
     try:
         base.mkdir(exist_ok=True)
@@ -128,8 +130,9 @@ def _version_1(own: Path, limits: frozenset[str]) -> list[Hierarchy]:
 
 
 def _version_2(mount: Path, own: Path) -> list[Hierarchy]:
-    # A group with processes of its own cannot have limited children, so ours hangs from the highest group that we may
-    # write: the top for root, the delegated one for a user's service.
+    """Return the hierarchy in the highest writable v2 group with controllers that we need, or nothing."""
+    # A group with processes of its own cannot enable controllers for children ("no internal processes" rule), so ours
+    # is made in the highest group that we may write to: the root for root, the delegated one for a user's service.
     above = [own, *own.parents]
     candidates = [group for group in above[: above.index(mount) + 1] if os.access(group / "cgroup.procs", os.W_OK)]
     for group in reversed(candidates):
@@ -149,7 +152,7 @@ def _version_2(mount: Path, own: Path) -> list[Hierarchy]:
 
 
 def _own_groups(pid: int | str = "self") -> dict[str, str]:
-    """Controller → the group's path; version 2 under the empty name."""
+    """Return {controller: path of the group}; cgroup v2 has the empty name."""
     groups = {}
     for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _number, controllers, path = line.split(":", 2)
@@ -158,7 +161,7 @@ def _own_groups(pid: int | str = "self") -> dict[str, str]:
 
 
 def _mounts() -> list[tuple[Path, str, str, set[str]]]:
-    """(mount point, root within the file system, type, options) of each mounted control group hierarchy."""
+    """Return (mount point, root within the file system, type, options) of each mounted cgroup hierarchy."""
     found = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
@@ -170,7 +173,7 @@ def _mounts() -> list[tuple[Path, str, str, set[str]]]:
 
 
 def _below(mount: Path, root: str, path: str) -> Path:
-    """Our group's folder; the mount itself where a container hides the way to it."""
+    """Return the folder of the group `path`; the mount point itself if a container hides the path to it."""
     inside = os.path.relpath(path, root) if path.startswith(root) else "."
     folder = mount / inside
     return folder if ".." not in folder.parts and folder.is_dir() else mount

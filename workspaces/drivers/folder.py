@@ -1,12 +1,13 @@
-"""An existing folder of the user, as the user: asks and keeps snapshots, holds nothing back."""
+"""Workspaces in an existing folder of a user, running as that user: approvals and snapshots, but no isolation."""
 
 import os
 import pwd
 import signal
 from pathlib import Path
 
-from .base import Address, Capabilities, DriverError, Owner, Probe, RunSpec
-from .local import HERE, LocalDriver
+from .base import Address, Capabilities, DriverError, Limits, Probe, RunRecord, RunSpec
+from .local import LocalDriver
+from .program_archive import init_archive, write_program
 from .sandbox import SHELL, find_python
 
 MARK = "HANDRAIL_RUN"
@@ -18,10 +19,13 @@ class FolderDriver(LocalDriver):
     capabilities = Capabilities(isolation="none", freeze=False, memory=False, network=False, limits=False)
 
     async def probe(self) -> Probe:
-        return Probe(True, notes=("Programs run as the folder's own user; nothing is held back.",))
+        return Probe(True, notes=("Not sandboxed: programs run as the folder's owner.",))
+
+    def _host_limits(self, spec: RunSpec) -> Limits:
+        return Limits(pids=None)  # programs run as the user, under the user's own limits
 
     async def prepare(self, spec: RunSpec) -> None:
-        """The folder is the user's; we change nothing in it."""
+        """Only check the spec: the folder belongs to the user and is left as it is."""
         self._check(spec)
 
     def _check(self, spec: RunSpec) -> None:
@@ -34,20 +38,21 @@ class FolderDriver(LocalDriver):
         env = user_env(spec.uid) | dict(spec.env) | {MARK: spec.run_id}
         return Address(socket="", env=env, cwd=str(spec.workspace), shell=SHELL)
 
-    def _sweep(self, owner: Owner) -> None:
-        # No namespace dies with the init, so its programs are known by the mark that they inherit.
-        mark = f"{MARK}={owner.run_id}".encode()
+    def _sweep(self, record: RunRecord) -> None:
+        # There is no pid namespace to end with the init, so find its programs by the inherited environment variable.
+        mark = f"{MARK}={record.run_id}".encode()
         for folder in Path("/proc").glob("[0-9]*"):
             try:
-                if folder.stat().st_uid == owner.uid and mark in (folder / "environ").read_bytes().split(b"\0"):
+                if folder.stat().st_uid == record.uid and mark in (folder / "environ").read_bytes().split(b"\0"):
                     os.kill(int(folder.name), signal.SIGKILL)
             except (FileNotFoundError, ProcessLookupError, PermissionError):
-                continue  # it ended meanwhile, or is none of ours
+                continue  # it ended meanwhile, or belongs to another user
 
     def _command(self, spec: RunSpec, folder: Path, init_args: list[str]) -> dict:
         program, _prefix = find_python()
-        # By descriptor: the file may lie where this user cannot go, and there is no sandbox to show it in.
-        init = os.open(HERE / "init.py", os.O_RDONLY | os.O_CLOEXEC)
+        # Pass the program as a descriptor: the user cannot reach its path, and no sandbox binds it.
+        write_program(folder / "init.pyz", init_archive())
+        init = os.open(folder / "init.pyz", os.O_RDONLY | os.O_CLOEXEC)
         argv = [program, "-I", "-S", f"/dev/fd/{init}", *init_args]
         user = _user(spec.uid)
         return {
@@ -62,7 +67,7 @@ class FolderDriver(LocalDriver):
 
 
 def user_env(uid: int) -> dict[str, str]:
-    """What a login of this user would have, and of our own environment only what is no secret of Handrail."""
+    """Return the environment of a login of this user, plus the variables of our own that hold no secrets."""
     user = _user(uid)
     mine = os.environ if uid == os.getuid() else {}
     passed = {name: mine[name] for name in PASSED_ON if name in mine}

@@ -1,10 +1,10 @@
-"""Becomes the first process of a Run: joins its cgroups, gives up every right, executes.
+"""The launcher of a Run's first process: join its cgroups, drop privileges, exec.
 
-A program of its own, `python3 -I -S launch.py` with a marshalled dict on standard input (importing json costs more than
-all that it does), so that nothing privileged happens between fork and exec of the (threaded) runner. It does nothing
-before the input has ended: by then the owner record names our pid. Started by root it becomes `uid` for good. Folders
-that this uid could not reach (HANDRAIL_HOME is 0700) are first bound below /tmp of a mount namespace of our own, where
-the sandbox finds them.
+A standalone program, `python3 -I -S launch.py` with a marshalled dict on standard input (importing json would take
+longer than everything else here), so that nothing privileged happens between fork and exec of the threaded runner. It
+waits for the end of its input: by then the Run's record names our pid. Started by root, it becomes `uid` for good.
+Folders that this uid cannot reach (HANDRAIL_HOME is 0700) are first bind-mounted below /tmp in a mount namespace of our
+own, where the sandbox finds them.
 """
 
 import ctypes
@@ -31,10 +31,10 @@ def mount(source, target, kind, flags, data=None):
 
 
 def stage(folders):
-    """Bind each folder (name → path) below /tmp, in a mount namespace that only we and the sandbox see."""
+    """Bind-mount each folder ({name: path}) below /tmp, in a mount namespace that only we and the sandbox share."""
     check(libc.unshare(CLONE_NEWNS), "a mount namespace of our own")
     mount("none", "/", None, MS_REC | MS_PRIVATE)
-    # Opened now: not before, they must belong to this namespace; not later, they may lie below the old /tmp.
+    # Open them after unshare, so that they belong to this namespace, and before mounting /tmp, which may hide them.
     opened = {name: os.open(path, os.O_PATH | os.O_CLOEXEC) for name, path in folders.items()}
     mount("tmpfs", "/tmp", b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=755")
     for name, fd in opened.items():
@@ -46,7 +46,7 @@ def stage(folders):
 def main():
     told = sys.stdin.buffer.read()
     if not told:
-        raise SystemExit(1)  # whoever started us is gone before anything was written down
+        raise SystemExit(1)  # the runner died before it wrote the record with our pid
     spec = marshal.loads(told)
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
@@ -54,7 +54,7 @@ def main():
         with open(cgroup + "/cgroup.procs", "w") as file:
             file.write(str(os.getpid()))
     if os.uname().machine in KEYCTL:
-        # A session keyring would be inherited through every namespace.
+        # Join a new session keyring: the runner's would be inherited into every namespace.
         libc.syscall(KEYCTL[os.uname().machine], KEYCTL_JOIN_SESSION_KEYRING, None)
     if spec["stage"]:
         stage(spec["stage"])

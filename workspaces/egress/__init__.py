@@ -1,6 +1,7 @@
-"""The egress proxy: the only way out of a workspace, and the way from it to Handrail.
+"""The egress proxy: a workspace's only route to the network, and its route to Handrail's API.
 
-No Django here: `names` and `addresses` say what may be reached, `hello` and `head` read what programs send, `proxy` and
-`inside` carry it, `opener` and `listeners` make the listening sockets inside a workspace's network namespace. Who may
-reach what, and where verdicts are kept, is passed in as a `Site` (workspaces/runner/network.py is the real one).
+No Django here. `names` and `addresses` decide which hosts are allowed, `http_head` and `tls_sni` parse client input,
+`proxy`, `relay` and `internal_api` forward it, `attempts` has what came of it, `listeners` and `netns_sockets` open the
+listening sockets inside a workspace's network namespace. The allow decision and the log of attempts are passed in as
+`AccessRules` (workspaces/runner/network.py has the production one).
 """

@@ -1,4 +1,4 @@
-"""Listening sockets inside the network namespace of a Run, made from outside (docs/decisions says why)."""
+"""Open listening sockets inside a Run's network namespace from the host (docs/decisions gives the reason)."""
 
 import contextlib
 import json
@@ -9,15 +9,15 @@ import threading
 from pathlib import Path
 
 PROXY_PORT, HANDRAIL_PORT = 3128, 80
-ANSWER_S = 15.0
+HELPER_TIMEOUT = 15.0
 
 
 class NoListeners(Exception):
-    """Why a workspace cannot be given its way out, in words."""
+    """The workspace's listening sockets could not be opened; the message can be shown."""
 
 
 class Opener:
-    """The helper process; started at the first use, and again when it is gone. Its verbs block."""
+    """Client of the helper process, which is started at first use and restarted after a failure. Methods block."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -25,7 +25,10 @@ class Opener:
         self._control: socket.socket | None = None
 
     def listen(self, pid: int, start_time: int, ports=(PROXY_PORT, HANDRAIL_PORT)) -> list[socket.socket]:
-        """One listening socket for each port of 127.0.0.1, as the process with this pid sees it. NoListeners."""
+        """Return one listening socket on 127.0.0.1 for each port, in the network namespace of process `pid`.
+
+        Raise NoListeners if the helper fails or a socket is missing.
+        """
         request = json.dumps({"pid": pid, "start_time": start_time, "ports": list(ports)}).encode()
         with self._lock:
             try:
@@ -33,18 +36,18 @@ class Opener:
                     self._start()
                 self._control.send(request)
                 data, fds, _flags, _address = socket.recv_fds(self._control, 4096, len(ports))
-                answer = json.loads(data)
+                response = json.loads(data)
             except (OSError, ValueError) as error:
                 self._end()
                 raise NoListeners(f"The helper that opens the network failed ({error}).") from error
-        made = [socket.socket(fileno=fd) for fd in fds]
-        if "error" in answer or len(made) != len(ports):
-            for listener in made:
+        listeners = [socket.socket(fileno=fd) for fd in fds]
+        if "error" in response or len(listeners) != len(ports):
+            for listener in listeners:
                 listener.close()
-            raise NoListeners(f"The network could not be opened: {answer.get('error', 'a socket is missing')}.")
-        for listener in made:
+            raise NoListeners(f"The network could not be opened: {response.get('error', 'a socket is missing')}.")
+        for listener in listeners:
             listener.setblocking(False)
-        return made
+        return listeners
 
     def close(self):
         with self._lock:
@@ -52,9 +55,9 @@ class Opener:
 
     def _start(self):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.settimeout(ANSWER_S)
+        ours.settimeout(HELPER_TIMEOUT)
         with theirs:
-            program = Path(__file__).with_name("opener.py")
+            program = Path(__file__).with_name("netns_sockets.py")
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(program), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],

@@ -1,4 +1,4 @@
-"""Names of hosts and the rules that allow them."""
+"""Host names and the rules that allow them."""
 
 import re
 from collections.abc import Iterable
@@ -8,24 +8,24 @@ LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 DEFAULT_PORTS = (80, 443)
 HANDRAIL = "handrail.internal"
-RULES_AT_MOST = 200
+MAX_RULES = 200
 
 
 class BadName(ValueError):
-    """Why this is not a name of a host, or no rule, in words."""
+    """The text is not a valid host name, port or rule; the message can be shown."""
 
 
 def host_name(text: str) -> str:
-    """The name in small letters without its last dot. BadName for all else, above all an address."""
+    """Return the name in lower case without its trailing dot. Raise BadName for an address or an invalid name."""
     name = text.lower().removesuffix(".")
     if not name or len(name) > 253:
-        raise BadName("A host has a name of 1 to 253 characters.")
+        raise BadName("A host name has 1 to 253 characters.")
     labels = name.split(".")
-    # What ends in a number is an address to some program or other: 127.1, 0x7f000001, 017700000001.
+    # Some programs parse a name that ends in a number as an address: 127.1, 0x7f000001, 017700000001.
     if ":" in name or name.startswith("[") or NUMBER.fullmatch(labels[-1]):
-        raise BadName("Hosts are reached by name, never by address.")
+        raise BadName("Use host names, not addresses.")
     if not all(LABEL.fullmatch(label) for label in labels):
-        raise BadName("That is no name of a host.")
+        raise BadName("That is not a valid host name.")
     return name
 
 
@@ -36,9 +36,9 @@ def port_number(text: str) -> int:
 
 
 def host_and_port(text: str, default: int | None = None) -> tuple[str, int]:
-    """Split `name:port`. BadName."""
+    """Split `name:port`; the port may be missing if there is a `default`. Raise BadName."""
     if text.startswith("[") or text.count(":") > 1:
-        raise BadName("Hosts are reached by name, never by address.")
+        raise BadName("Use host names, not addresses.")
     name, colon, port = text.partition(":")
     if not colon and default is None:
         raise BadName("The port is missing.")
@@ -46,7 +46,7 @@ def host_and_port(text: str, default: int | None = None) -> tuple[str, int]:
 
 
 class Rule(NamedTuple):
-    """`example.org`, `*.example.org` (everything below it, not itself), each with or without `:port`."""
+    """An allowed host: `example.org`, or `*.example.org` for its subdomains only, each with or without `:port`."""
 
     name: str
     below: bool
@@ -62,7 +62,7 @@ class Rule(NamedTuple):
 
 
 def read_rule(text: str) -> Rule:
-    """Raises BadName with the rule in it."""
+    """Parse a rule. Raise BadName with the rule in its message."""
     pattern, colon, port = text.strip().partition(":")
     try:
         below = pattern.startswith("*.")
@@ -75,7 +75,8 @@ def read_rule(text: str) -> Rule:
 
 
 def read_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+    """Parse rules and drop duplicates. Raise BadName for an invalid rule, or more than MAX_RULES."""
     rules = tuple(dict.fromkeys(read_rule(text) for text in texts))
-    if len(rules) > RULES_AT_MOST:
-        raise BadName(f"At most {RULES_AT_MOST} hosts; these are {len(rules)}.")
+    if len(rules) > MAX_RULES:
+        raise BadName(f"At most {MAX_RULES} hosts; these are {len(rules)}.")
     return rules

@@ -1,80 +1,92 @@
-"""The proxy of one Run: CONNECT and plain HTTP, by name, to what the Run's list allows and to nothing else."""
+"""The egress proxy of one Run: CONNECT and plain HTTP, by host name, to the hosts that the Run's rules allow."""
 
 import asyncio
 import contextlib
 import logging
 import socket
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Protocol
 
-from . import inside
-from .addresses import Network, Resolve, Unresolved, ask_system, pinned
-from .carry import GONE, Flow, Side, Verdict, exchange, tunnel
-from .head import BadHead, Head, check_request, read_head
-from .hello import ALERT, BadHello, read_hello
+from . import internal_api
+from .addresses import Network, Resolve, Unresolved, resolve_by_system, resolve_public
+from .attempts import Attempt, Block, BlockCode
+from .http_head import BadHead, RequestHead, read_request
 from .names import HANDRAIL, BadName, host_and_port, host_name
+from .relay import DISCONNECTED, Flow, Peer, exchange, tunnel
+from .tls_sni import UNRECOGNIZED_NAME_ALERT, BadHello, read_hello
 
 logger = logging.getLogger("handrail.egress")
-HEAD_S = 20.0
-CONNECT_S = 15.0
-LINGER_S = 1.0
-TRIES = 4  # addresses of one name
-CONNECTIONS = 256  # of one Run at the same time
-BUFFER = 256 * 1024
-WORDS = {400: "Bad Request", 403: "Forbidden", 404: "Not Found", 408: "Request Timeout", 421: "Misdirected Request"}
-WORDS |= {502: "Bad Gateway", 503: "Service Unavailable"}
+HEAD_TIMEOUT = 20.0
+CONNECT_TIMEOUT = 15.0
+LINGER_TIMEOUT = 1.0
+MAX_ADDRESSES = 4  # of one name
+MAX_CONNECTIONS = 256  # of one Run at the same time
+READ_BUFFER_BYTES = 256 * 1024
+REASON_PHRASES = {
+    400: "Bad Request",
+    403: "Forbidden",
+    404: "Not Found",
+    408: "Request Timeout",
+    421: "Misdirected Request",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+}
 
 
-class Site(Protocol):
-    """What the proxy is told and tells about one Run."""
+class AccessRules(Protocol):
+    """The rules and the log of one Run; the proxy calls these methods."""
 
-    async def judge(self, host: str, port: int) -> str:
-        """ "" when the Run may reach it now, else why not, in words."""
+    async def check(self, host: str, port: int) -> Block | None:
+        """Return None when the Run may reach the host now, else why not."""
 
-    async def admit(self, verdict: Verdict) -> str:
-        """Write down that it is let through, using up what allows it only once; why not, where that is gone."""
+    async def admit(self, attempt: Attempt) -> Block | None:
+        """Log the connection as allowed and consume a single-use allowance.
 
-    def refuse(self, verdict: Verdict) -> None:
-        """Write down that it was held back."""
+        Return None, or why not when the allowance is gone.
+        """
 
-    def over(self, verdict: Verdict) -> None:
-        """Write down how much passed."""
+    def log_blocked(self, attempt: Attempt) -> None:
+        """Log the connection as blocked."""
 
-    def way_out(self, host: str, port: int) -> str:
-        """What a program can do about a host that is held back, in words."""
+    def log_ended(self, attempt: Attempt) -> None:
+        """Log the bytes relayed by an allowed connection that has ended."""
+
+    def how_to_allow(self, host: str, port: int) -> str:
+        """Return a message for the program on how to get a blocked host allowed."""
 
 
 class Refused(Exception):
-    """The answer to a program whose wish is not carried out: status and words."""
+    """An error response to the program: HTTP status and message."""
 
-    def __init__(self, status: int, words: str):
-        super().__init__(words)
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
         self.status = status
 
 
 class Proxy:
-    """`serve` takes the listening sockets; `close` ends every connection with them."""
+    """The proxy of one Run: `serve` takes the listening sockets, `close` closes them and every connection."""
 
     def __init__(
         self,
-        site: Site,
+        rules: AccessRules,
         *,
-        resolve: Resolve = ask_system,
+        resolve: Resolve = resolve_by_system,
         networks: Iterable[Network] = (),
         web: tuple[str, int] | None = None,
         workspace: str = "",
     ):
-        self.site, self.resolve, self.networks = site, resolve, tuple(networks)
+        self.rules, self.resolve, self.networks = rules, resolve, tuple(networks)
         self.web, self.workspace = web, workspace
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task] = set()
 
     async def serve(self, outward: socket.socket, inward: socket.socket | None = None):
-        """`outward` is where programs find the proxy, `inward` where they find Handrail."""
+        """Accept proxy clients on `outward` and requests to Handrail itself on `inward`."""
         for listener, handle in ((outward, self._outward), (inward, self._inward)):
             if listener is not None:
-                handler = self._guarded(handle)
-                self._servers.append(await asyncio.start_server(handler, sock=listener, limit=BUFFER))
+                handler = self._handler(handle)
+                self._servers.append(await asyncio.start_server(handler, sock=listener, limit=READ_BUFFER_BYTES))
 
     async def close(self):
         for server in self._servers:
@@ -83,69 +95,73 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _guarded(self, handle: Callable):
+    def _handler(self, handle: Callable):
         async def guarded(reader, writer):
             task = asyncio.current_task()
             self._tasks.add(task)
-            program = Side(reader, writer)
+            program = Peer(reader, writer)
             try:
-                await self._answered(handle, program)
-            except GONE:
-                pass  # nobody is there to hear of it
+                await self._handle(handle, program)
+            except DISCONNECTED:
+                pass  # the client has disconnected
             except Exception:
-                logger.exception("a connection of a workspace broke")
+                logger.exception("a workspace's connection failed")
             finally:
                 self._tasks.discard(task)
                 writer.close()
 
         return guarded
 
-    async def _answered(self, handle, program: Side):
-        """Carry it out, or say in words why not."""
+    async def _handle(self, handle, program: Peer):
+        """Handle a connection, or send an error response."""
         try:
-            if len(self._tasks) > CONNECTIONS:
-                raise Refused(503, f"A workspace has at most {CONNECTIONS} connections at the same time.")
+            if len(self._tasks) > MAX_CONNECTIONS:
+                raise Refused(503, f"A workspace has at most {MAX_CONNECTIONS} connections at the same time.")
             await handle(program)
         except Refused as refused:
-            await say(program, refused.status, str(refused))
+            await send_error(program, refused.status, str(refused))
         except BadHead as error:
-            self.site.refuse(Verdict("", 0, "", why=str(error)))
-            await say(program, 400, str(error))
+            self.rules.log_blocked(Attempt("", 0, "", block=Block(BlockCode.INVALID_REQUEST, str(error))))
+            await send_error(program, 400, str(error))
 
     # Handrail itself
 
-    async def _inward(self, program: Side):
-        await self._to_handrail(program, await self._head(program))
+    async def _inward(self, program: Peer):
+        await self._to_handrail(program, await self._inner_head(program))
 
-    async def _to_handrail(self, program: Side, head: Head):
+    async def _to_handrail(self, program: Peer, head: RequestHead):
         if self.web is None:
             raise Refused(503, "Handrail is not reached from here.")
         try:
-            request = inside.request_for_web(head, self.workspace)
-        except inside.NotHere as error:
+            request = internal_api.request_for_web(head, self.workspace)
+        except internal_api.NotServed as error:
             raise Refused(error.status, str(error)) from None
-        host = await self._connected([self.web[0]], self.web[1], "Handrail does not answer.")
+        host = await self._open([self.web[0]], self.web[1], "Handrail does not answer.")
         try:
-            await exchange(program, host, Flow(Verdict(HANDRAIL, 80, head.first[0])), head, request)
+            await exchange(program, host, Flow(Attempt(HANDRAIL, 80, head.method)), head.connection, request)
         finally:
             await host.close()
 
-    # The way out
+    # Egress
 
-    async def _head(self, program: Side, before: bytes = b"") -> Head:
+    async def _head(self, program: Peer, before: bytes = b"") -> RequestHead:
         try:
-            async with asyncio.timeout(HEAD_S):
-                head = await read_head(program.reader, before)
+            async with asyncio.timeout(HEAD_TIMEOUT):
+                return await read_request(program.reader, before)
         except TimeoutError:
             raise Refused(408, "The request did not come in time.") from None
-        check_request(head)
+
+    async def _inner_head(self, program: Peer, before: bytes = b"") -> RequestHead:
+        head = await self._head(program, before)
+        if head.method == "CONNECT":
+            raise BadHead("CONNECT is not possible here.")
         return head
 
-    async def _outward(self, program: Side):
+    async def _outward(self, program: Peer):
         head = await self._head(program)
-        method, target, _ = head.first
+        method, target = head.method, head.target
         if method == "CONNECT":
-            host, port = self._named(head, target, None, method)
+            host, port = self._requested_host(head, target, None, method)
             if (host, port) == (HANDRAIL, 80):
                 program.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 return await self._inward(program)
@@ -155,141 +171,145 @@ class Proxy:
             raise BadHead("This is a proxy: it takes CONNECT, and http:// addresses as a whole.")
         cut = min((rest.index(mark) for mark in "/?" if mark in rest), default=len(rest))
         authority, path = rest[:cut], rest[cut:]
-        host, port = self._named(head, authority, 80, method)
-        whole = Head((method, path if path.startswith("/") else f"/{path}", "HTTP/1.1"), head.fields)
+        host, port = self._requested_host(head, authority, 80, method)
+        whole = replace(head, target=path if path.startswith("/") else f"/{path}")
         if (host, port) == (HANDRAIL, 80):
             return await self._to_handrail(program, whole)
-        return await self._forward(program, whole, Verdict(host, port, method))
+        return await self._forward(program, whole, Attempt(host, port, method))
 
-    def _named(self, head: Head, authority: str, default: int | None, method: str) -> tuple[str, int]:
-        """The host that is asked for, by name, and the same one wherever the head names it."""
+    def _requested_host(self, head: RequestHead, authority: str, default: int | None, method: str) -> tuple[str, int]:
+        """Return the requested (host, port). Block the request if a Host field names another one."""
         try:
             host, port = host_and_port(authority, default)
         except BadName as error:
-            self.site.refuse(Verdict(authority[:253], 0, method, why=str(error)))
-            raise Refused(403, f"Handrail held this back. {error}") from None
+            block = Block(BlockCode.INVALID_NAME, str(error))
+            self.rules.log_blocked(Attempt(authority[:253], 0, method, block=block))
+            raise Refused(403, f"Blocked by Handrail. {error}") from None
         for value in head.all("host"):
             try:
                 same = host_and_port(value, port if method == "CONNECT" else 80) == (host, port)
             except BadName:
                 same = False
             if not same:
-                why = "the Host field names another host than the address"
-                self._hold_back(Verdict(host, port, method), why, 400)
+                block = Block(BlockCode.HOST_MISMATCH, "the Host field names another host than the address")
+                self._block(Attempt(host, port, method), block, 400)
         return host, port
 
-    def _hold_back(self, verdict: Verdict, why: str, status: int = 403):
-        verdict.why = why
-        self.site.refuse(verdict)
-        way_out = self.site.way_out(verdict.host, verdict.port) if status == 403 else ""
-        raise Refused(status, f"Handrail held this back: {verdict.host}:{verdict.port}: {why}. {way_out}".strip())
+    def _block(self, attempt: Attempt, block: Block, status: int = 403):
+        attempt.block = block
+        self.rules.log_blocked(attempt)
+        if block.code == BlockCode.UNRESOLVED:
+            raise Refused(status, f"Can't resolve {attempt.host}.")
+        advice = f" {self.rules.how_to_allow(attempt.host, attempt.port)}" if status == 403 else ""
+        raise Refused(status, f"Blocked by Handrail: {attempt.host}:{attempt.port}: {block.message}.{advice}")
 
-    async def _way(self, verdict: Verdict) -> Side:
-        """A connection to the host, if it is allowed: its name looked up once, and the address kept."""
-        if why := await self.site.judge(verdict.host, verdict.port):
-            self._hold_back(verdict, why)
+    async def _connect(self, attempt: Attempt) -> Peer:
+        """Connect to the host if it is allowed, resolving its name only once (no DNS rebinding)."""
+        if block := await self.rules.check(attempt.host, attempt.port):
+            self._block(attempt, block)
         try:
-            addresses = await pinned(verdict.host, self.resolve, self.networks)
+            addresses = await resolve_public(attempt.host, self.resolve, self.networks)
         except Unresolved as error:
-            self._hold_back(verdict, str(error), 502)
+            self._block(attempt, error.block, 502)
         try:
-            return await self._connected(addresses[:TRIES], verdict.port, "the host does not answer")
+            return await self._open(addresses[:MAX_ADDRESSES], attempt.port, "the host does not answer")
         except Refused as refused:
-            self._hold_back(verdict, str(refused), 502)
+            self._block(attempt, Block(BlockCode.UNREACHABLE, str(refused)), 502)
 
-    async def _connected(self, addresses, port: int, otherwise: str) -> Side:
+    async def _open(self, addresses, port: int, otherwise: str) -> Peer:
         for address in addresses:
             with contextlib.suppress(OSError, TimeoutError):
-                return Side(*await asyncio.wait_for(asyncio.open_connection(address, port, limit=BUFFER), CONNECT_S))
+                opening = asyncio.open_connection(address, port, limit=READ_BUFFER_BYTES)
+                return Peer(*await asyncio.wait_for(opening, CONNECT_TIMEOUT))
         raise Refused(502, otherwise)
 
-    async def _admit(self, verdict: Verdict):
-        if why := await self.site.admit(verdict):
-            self._hold_back(verdict, why)
-        verdict.allowed = True
+    async def _admit(self, attempt: Attempt):
+        if block := await self.rules.admit(attempt):
+            self._block(attempt, block)
+        attempt.allowed = True
 
-    async def _forward(self, program: Side, head: Head, verdict: Verdict, host: Side | None = None):
-        host = host or await self._way(verdict)
-        named = verdict.host if verdict.port == 80 else f"{verdict.host}:{verdict.port}"
+    async def _forward(self, program: Peer, head: RequestHead, attempt: Attempt, host: Peer | None = None):
+        host = host or await self._connect(attempt)
+        named = attempt.host if attempt.port == 80 else f"{attempt.host}:{attempt.port}"
         try:
-            await self._admit(verdict)
-            request = head.with_fields(("host", named), without=frozenset({"host"}))
-            await exchange(program, host, Flow(verdict), head, request)
+            await self._admit(attempt)
+            request = head.forwarded(("host", named), without=frozenset({"host"}))
+            await exchange(program, host, Flow(attempt), head.connection, request)
         except BadHead as error:
             raise Refused(502, str(error)) from None
         finally:
-            if verdict.allowed:
-                self.site.over(verdict)
+            if attempt.allowed:
+                self.rules.log_ended(attempt)
             await host.close()
 
-    async def _tunnel(self, program: Side, name: str, port: int):
-        verdict = Verdict(name, port, "CONNECT")
-        host = await self._way(verdict)
+    async def _tunnel(self, program: Peer, name: str, port: int):
+        attempt = Attempt(name, port, "CONNECT")
+        host = await self._connect(attempt)
         try:
             program.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            async with asyncio.timeout(HEAD_S):
+            async with asyncio.timeout(HEAD_TIMEOUT):
                 first = await program.reader.readexactly(1)
-            await (self._tls if first == b"\x16" else self._plain_in_tunnel)(program, verdict, host, first)
-        except GONE:
-            if not verdict.allowed and not verdict.why:
-                verdict.why = "it ended before its host could be compared"
-                self.site.refuse(verdict)
+            await (self._tls if first == b"\x16" else self._plain_in_tunnel)(program, attempt, host, first)
+        except DISCONNECTED:
+            if not attempt.allowed and not attempt.block:
+                attempt.block = Block(BlockCode.UNVERIFIABLE, "it ended before its host could be compared")
+                self.rules.log_blocked(attempt)
             raise
         finally:
             await host.close()
 
-    async def _tls(self, program: Side, verdict: Verdict, host: Side, first: bytes):
+    async def _tls(self, program: Peer, attempt: Attempt, host: Peer, first: bytes):
         try:
-            async with asyncio.timeout(HEAD_S):
-                hello = await self._checked_hello(program, verdict, first)
-            await self._admit(verdict)
+            async with asyncio.timeout(HEAD_TIMEOUT):
+                hello = await self._checked_hello(program, attempt, first)
+            await self._admit(attempt)
         except (BadHello, Refused) as error:
             if isinstance(error, BadHello):
-                verdict.why = str(error)
-                self.site.refuse(verdict)
-            program.writer.write(ALERT)  # a program in the middle of a TLS hello would not read words
+                attempt.block = error.block
+                self.rules.log_blocked(attempt)
+            program.writer.write(UNRECOGNIZED_NAME_ALERT)  # a client in a TLS handshake would not parse an HTTP error
             await _linger(program)
             return
         try:
-            await tunnel(program, host, Flow(verdict), hello)
+            await tunnel(program, host, Flow(attempt), hello)
         finally:
-            self.site.over(verdict)
+            self.rules.log_ended(attempt)
 
-    async def _checked_hello(self, program: Side, verdict: Verdict, first: bytes) -> bytes:
+    async def _checked_hello(self, program: Peer, attempt: Attempt, first: bytes) -> bytes:
         hello, named = await read_hello(program.reader, first)
         try:
-            same = host_name(named) == verdict.host
+            same = host_name(named) == attempt.host
         except BadName:
             same = False
         if not same:
-            raise BadHello(f"the TLS hello names another host, {named[:100]!r}")
+            raise BadHello(f"the TLS hello names another host, {named[:100]!r}", BlockCode.HOST_MISMATCH)
         return hello
 
-    async def _plain_in_tunnel(self, program: Side, verdict: Verdict, host: Side, first: bytes):
-        """Plain HTTP in a tunnel is one request like any other; nothing else can be compared, so it does not pass."""
+    async def _plain_in_tunnel(self, program: Peer, attempt: Attempt, host: Peer, first: bytes):
+        """Forward one plain HTTP request sent in a tunnel; block other protocols, whose host cannot be verified."""
         if not first.isalpha():
-            self._hold_back(verdict, "it is neither TLS nor HTTP, so its host cannot be compared")
-        head = await self._head(program, first)
-        method, target, _ = head.first
-        if not target.startswith("/"):
-            raise BadHead("The request in the tunnel makes no sense.")
-        self._named(head, f"{verdict.host}:{verdict.port}", None, method)
-        verdict.method = method
-        await self._forward(program, Head((method, target, "HTTP/1.1"), head.fields), verdict, host)
+            message = "it is neither TLS nor HTTP, so its host cannot be compared"
+            self._block(attempt, Block(BlockCode.UNVERIFIABLE, message))
+        head = await self._inner_head(program, first)
+        if not head.target.startswith("/"):
+            raise BadHead("Invalid request in the tunnel.")
+        self._requested_host(head, f"{attempt.host}:{attempt.port}", None, head.method)
+        attempt.method = head.method
+        await self._forward(program, head, attempt, host)
 
 
-async def say(program: Side, status: int, words: str):
-    body = (words + "\n").encode()
+async def send_error(program: Peer, status: int, message: str):
+    body = (message + "\n").encode()
     fields = f"Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\nConnection: close"
-    program.writer.write(f"HTTP/1.1 {status} {WORDS[status]}\r\n{fields}\r\n\r\n".encode() + body)
+    program.writer.write(f"HTTP/1.1 {status} {REASON_PHRASES[status]}\r\n{fields}\r\n\r\n".encode() + body)
     await _linger(program)
 
 
-async def _linger(program: Side):
-    """Let what was said arrive: a close with unread bytes would throw it away."""
-    with contextlib.suppress(*GONE):
+async def _linger(program: Peer):
+    """Half-close and drain before closing: a close with unread bytes resets the connection and loses the response."""
+    with contextlib.suppress(*DISCONNECTED):
         await program.writer.drain()
         program.end()
-        async with asyncio.timeout(LINGER_S):
-            while await program.reader.read(BUFFER):
+        async with asyncio.timeout(LINGER_TIMEOUT):
+            while await program.reader.read(READ_BUFFER_BYTES):
                 pass

@@ -1,15 +1,13 @@
-"""The runner: one asyncio daemon for each host. It alone touches drivers, workspaces' files and the store's write side.
+"""The runner: one asyncio daemon for each host. Only it uses drivers, accesses workspaces' files and writes the store.
 
-It claims effects and carries them out, watches what runs, serves live reads over its socket and beats its heart.
-Everything that it must know after a kill -9 is in the database, its ledger, the drivers' records and the programs'
-folders; what it holds in memory can be lost.
+It claims and carries out operations, watches running sandboxes, serves live files over its socket and sends a
+heartbeat. Everything it needs after a kill -9 is in the database, its ledger, the drivers' records and the programs'
+folders; its memory can be lost.
 """
 
 import asyncio
-import fcntl
 import logging
 import os
-import socket
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -17,80 +15,94 @@ from functools import partial
 
 from aiohttp import web
 from django.conf import settings
-from django.db import transaction
-from django.utils.module_loading import import_string
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Q
 
 from dashboard import clock, redaction
+from dashboard.files.locks import take_lock
 from dashboard.logs import about
-from dashboard.problems import Problem
-from workspaces import effects, idle, lifecycle, periodic, places
-from workspaces.drivers.base import BUILT_IN, DriverError, Owner, boot_id, get_driver
-from workspaces.hosts import spawn
-from workspaces.models import Command, Effect, Phase, Runner
-from workspaces.runner import orphans, roots, server, vitals, watching
-from workspaces.runner.job import Job, in_threads
+from dashboard.threads import in_threads
+from dashboard.wakes import listen
+from workspaces import extensions, operations, paths
+from workspaces.drivers.base import BUILT_IN, DriverError, RunRecord, boot_id, get_driver
+from workspaces.models import Operation, Phase, ReasonCode, Runner
+from workspaces.provisioning import uploads
+from workspaces.runner import rootfs, server
+from workspaces.runner.job import Job
 from workspaces.runner.ledger import Ledger
+from workspaces.runner.measure import disk_quota
+from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
-from workspaces.runner.vitals import Vitals
-from workspaces.runner.watching import SYSTEM
-from workspaces.store import StoreError
+from workspaces.runner.operations import kind_named
+from workspaces.runner.reconcile import liveness, orphans
+from workspaces.runner.refusals import Refused, outcome_of, record_stale_epoch, unclear
+from workspaces.services import archives, idle, periodic_snapshots, run_tokens
+from workspaces.shim import pool
 
 logger = logging.getLogger("handrail.runner")
-LOOK = 0.5  # seconds between two looks for due effects when nobody nudges
-# Seconds between two rounds of each loop.
+# Seconds between two polls for due operations without a wake. A database file serves one host, whose commits wake the
+# runner; a server may have other hosts, whose commits do not.
+POLL_INTERVAL = 2.0 if connection.vendor == "sqlite" else 0.5
+# Pause in seconds between two rounds of each loop.
 PAUSES = {
     "beat": 2.0,
     "watch": 2.0,
     "sweep": 5.0,
     "claim": 0.0,
-    "measure": vitals.ROUND,
-    "orphans": orphans.EVERY,
+    "measure": disk_quota.ROUND_S,
+    "orphans": orphans.INTERVAL_S,
     "host": 0.0,
     "images": 3600.0,
+    "receipts": 24 * 3600.0,
 }
-PROBE_S = 60.0
+PROBE_INTERVAL_S = 60.0
+MARKS_INTERVAL_S = 2.0  # between two checks of the drivers' host marks, a change of which triggers a probe
 KEEP_LAYERS_S = 7 * 24 * 3600.0
-BACKGROUND = ("claim", "measure", "orphans", "host", "images")  # once what was under way is taken up
+KEEP_RECEIPTS_DAYS = 365  # a database restored from an older backup than this may rerun settled operations
+BACKGROUND = ("claim", "measure", "orphans", "host", "images", "receipts")  # started after crash recovery
+
+SWEEPS = [uploads.sweep, archives.sweep, run_tokens.sweep]  # run with the sweeps for this host in `_sweep`
 
 
 class AlreadyRunning(Exception):
-    """Another runner has this HANDRAIL_HOME."""
+    """Another runner holds the lock of this HANDRAIL_HOME."""
 
 
 class Daemon:
     def __init__(self):
         self.home = settings.HANDRAIL_HOME
-        self.runtime = places.runtime()
+        self.runtime = paths.runtime()
         self.threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="runner")
         self.thread = in_threads(self.threads)
         self.row: Runner | None = None
         self.ledger: Ledger | None = None
         self.network = Network(self)
         self._drivers = {}
-        self._offers = {}  # driver: the isolation that the last probe found
+        self._isolation = {}  # driver: the isolation that the last probe found
         self._locks = defaultdict(asyncio.Lock)
-        self._jobs: dict = {}  # effect id: task
+        self.store_lock = asyncio.Lock()  # held while a team's store is maintained
+        self._jobs: dict = {}  # operation id: task
         self._warming: dict = {}  # driver: task
         self.vitals = Vitals(self)
-        self._stops: dict = {}  # effect id: what its job looks at to know that it shall stop
-        self._cancelled: set = set()  # effects whose program was told to end
-        self._nudged = asyncio.Event()
+        self._cancel_events: dict = {}  # operation id: the job's cancel event
+        self._cancelled: set = set()  # operations whose program was cancelled
+        self._woken = asyncio.Event()
 
     # Start and stop
 
     async def run(self, stopping: asyncio.Event):
-        """Work until `stopping` is set. What runs in workspaces stays up, for the next runner."""
+        """Work until `stopping` is set. Running workspaces stay up; the next runner adopts them."""
         lock = self._lock_home()
         self.ledger = Ledger(self.home / "runner" / "ledger.sqlite3")
         self.row = await self.thread(self._register)
-        nudges = self._open_nudges()
+        stop_listening = listen(self.runtime / "nudge", self._wake)
         serving = await self._serve()
         background = [asyncio.create_task(self._forever(name)) for name in ("beat", "watch", "sweep")]
         background.append(asyncio.create_task(self.network.flush_forever()))
         try:
             await self._probe()
-            spawn.keep_spares(1)  # a command then starts in a host process that is up already
-            await self._take_up()
+            await self.thread(pool.prepare)  # so that the first command need not wait for the fork server
+            await self._recover_in_flight()
             background += [asyncio.create_task(self._forever(name)) for name in BACKGROUND]
             logger.info("runner of %s is ready", self.row.host)
             await stopping.wait()
@@ -101,47 +113,25 @@ class Daemon:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.network.shut()
             await serving.cleanup()
-            asyncio.get_running_loop().remove_reader(nudges)
-            nudges.close()
+            stop_listening()
             self.ledger.close()
             self.threads.shutdown(wait=False, cancel_futures=True)
             os.close(lock)
 
+    def _wake(self):
+        self.network.forget_blocks()
+        self._woken.set()
+
     def _lock_home(self) -> int:
-        fd = os.open(self.home / "runner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        deadline = time.monotonic() + 5  # a predecessor that was just killed may need a moment to be gone
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return fd
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    os.close(fd)
-                    raise AlreadyRunning(f"Another runner works on {self.home}.") from None
-                time.sleep(0.1)
+        try:
+            return take_lock(self.home / "runner.lock", wait=5)  # a runner that was just killed may take a moment
+        except BlockingIOError:
+            raise AlreadyRunning(f"Another runner is using {self.home}.") from None
 
     def _register(self) -> Runner:
         now = clock.now()
         values = {"boot_id": boot_id(), "pid": os.getpid(), "heartbeat_at": now, "version": "0.1.0"}
         return Runner.objects.update_or_create(host=settings.HANDRAIL_HOST_NAME, defaults=values)[0]
-
-    def _open_nudges(self) -> socket.socket:
-        path = self.runtime / "nudge"
-        path.unlink(missing_ok=True)
-        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        receiver.setblocking(False)
-        receiver.bind(str(path))
-
-        def heard():
-            try:
-                while receiver.recv(64):
-                    pass
-            except BlockingIOError:
-                pass
-            self._nudged.set()
-
-        asyncio.get_running_loop().add_reader(receiver, heard)
-        return receiver
 
     async def _serve(self) -> web.AppRunner:
         path = self.runtime / "runner.sock"
@@ -153,8 +143,9 @@ class Daemon:
         return serving
 
     async def _probe(self):
-        """What this host can do, for pages, doctor and the API."""
+        """Save which drivers work on this host and what they offer, for pages, doctor and the API."""
         found = {}
+        self._marks = self._marks_of_host()
         for name in BUILT_IN:
             driver = self.driver(name)
             probe = await driver.probe()
@@ -167,25 +158,33 @@ class Daemon:
                 "limits": sorted(probe.limits),
             }
         await self.thread(Runner.objects.filter(pk=self.row.pk).update, capabilities=found)
-        self._offers = {name: probe["isolation"] for name, probe in found.items()}
+        self._isolation = {name: probe["isolation"] for name, probe in found.items()}
+
+    async def _receipts(self):
+        await self.thread(self.ledger.forget_before, KEEP_RECEIPTS_DAYS)
 
     async def _images(self):
-        """Layers that no workspace is made from any more; the next one that needs such a layer makes it again."""
+        """Remove layers and images that no workspace uses any more; a workspace that needs one makes it again."""
         for driver in await self.drivers_here():
             if driver.capabilities.images:
-                in_use = await self.thread(roots.in_use)
+                in_use = await self.thread(rootfs.in_use)
                 try:
                     gone = await driver.collect(in_use, older_than_s=KEEP_LAYERS_S)
-                except DriverError as error:  # most hosts have no engine; the probe says so to whoever asks
-                    logger.debug("layers were not looked at: %s", error)
+                except DriverError as error:  # most hosts have no container engine; the probe reports that
+                    logger.debug("layers were not collected: %s", error)
                     continue
                 for name in gone:
                     logger.info("removed %s, which no workspace is made from", name)
 
     async def _host(self):
-        """An engine comes and goes while we run."""
-        await asyncio.sleep(PROBE_S)
+        """Probe the drivers every PROBE_INTERVAL_S, and at once when a driver's mark of the host changes."""
+        until = time.monotonic() + PROBE_INTERVAL_S
+        while time.monotonic() < until and self._marks_of_host() == self._marks:
+            await asyncio.sleep(MARKS_INTERVAL_S)
         await self._probe()
+
+    def _marks_of_host(self) -> list[str]:
+        return [self.driver(name).mark_of_host() for name in BUILT_IN]
 
     # What jobs need
 
@@ -195,11 +194,11 @@ class Daemon:
         return self._drivers[name]
 
     def isolation_of(self, driver) -> str:
-        """What this driver holds apart on this host; an emulated machine is less than a real one."""
-        return self._offers.get(driver.name, driver.capabilities.isolation)
+        """Return the isolation that a driver offers on this host; an emulated machine offers less than KVM."""
+        return self._isolation.get(driver.name, driver.capabilities.isolation)
 
     def warm(self, driver, spec):
-        """Make later starts like this one quick, beside everything else; one at a time for each driver."""
+        """Prepare fast later starts like this one in the background; one task at a time for each driver."""
         if driver.name not in self._warming:
             self._warming[driver.name] = asyncio.create_task(self._warm(driver, spec))
 
@@ -212,22 +211,22 @@ class Daemon:
             self._warming.pop(driver.name, None)
 
     async def drivers_here(self) -> list:
-        """Those that can have something on this host: the available ones, and any that has been used."""
+        """Return the drivers that may run something on this host: the available ones and any already used."""
         row = await self.thread(Runner.objects.get, pk=self.row.pk)
         names = {name for name, probe in row.capabilities.items() if probe.get("available")}
         return [self.driver(name) for name in sorted(names | set(self._drivers))]
 
-    async def owner_of(self, driver, run_id) -> Owner | None:
-        return next((owner for owner in await driver.owners() if owner.run_id == str(run_id)), None)
+    async def owner_of(self, driver, run_id) -> RunRecord | None:
+        return next((owner for owner in await driver.records() if owner.run_id == str(run_id)), None)
 
     async def with_owners(self, runs) -> list[tuple]:
-        """(driver, run, the driver's record or None) of each; left out are those whose driver cannot say now."""
+        """Return (driver, run, the driver's record or None) of each run, without those whose driver fails now."""
         found, records = [], {}
         for run in runs:
             driver = self.driver(run.workspace.environment.driver)
             if driver.name not in records:
                 try:
-                    records[driver.name] = {owner.run_id: owner for owner in await driver.owners()}
+                    records[driver.name] = {owner.run_id: owner for owner in await driver.records()}
                 except DriverError as error:
                     logger.warning("%s cannot say what runs: %s", driver.name, error)
                     records[driver.name] = None
@@ -238,10 +237,10 @@ class Daemon:
     def tree_lock(self, workspace_id) -> asyncio.Lock:
         return self._locks[workspace_id]
 
-    # Effects
+    # Operations
 
     async def _forever(self, name: str):
-        """Keep one of the loops going; what goes wrong in one round is logged, and the next one tries again."""
+        """Run one of the loops. Log an error in a round and continue with the next."""
         pause = PAUSES[name]
         while True:
             try:
@@ -249,120 +248,123 @@ class Daemon:
             except asyncio.CancelledError:
                 raise
             except Exception:
-                logger.exception("the runner's %s loop stumbled", name)
+                logger.exception("the runner's %s loop failed", name)
                 await asyncio.sleep(1)
             await asyncio.sleep(pause)
 
     async def _claim(self):
-        self._nudged.clear()
-        for due in await self.thread(self._look):
-            claimed = await self.thread(effects.claim, due, self.row)
-            if claimed:
-                self._begin(claimed, recovering=False)
+        self._woken.clear()
+        for claimed in await self.thread(self._claim_due):
+            self._start_job(claimed, recovering=False)
         try:
-            await asyncio.wait_for(self._nudged.wait(), LOOK)
+            await asyncio.wait_for(self._woken.wait(), POLL_INTERVAL)
         except TimeoutError:
             pass
 
-    def _look(self) -> list[Effect]:
-        """What can be claimed; what was cancelled hears of it. Twice a second, so it asks no more than it must."""
-        phases = set(Effect.objects.open().values_list("phase", flat=True).distinct())
+    def _claim_due(self) -> list[Operation]:
+        """Claim due operations, at most 50, and cancel those with a cancellation request. Return the claimed ones."""
+        # It runs often, so it queries only for the phases that occur.
+        phases = set(Operation.objects.open().values_list("phase", flat=True).distinct())
         if phases - {Phase.DUE}:
-            self._cancel_asked()
-        return list(effects.claimable(self.row)[:50]) if Phase.DUE in phases else []
-
-    def _begin(self, effect: Effect, *, recovering: bool):
-        task = asyncio.create_task(self._work(effect, recovering))
-        self._jobs[effect.pk] = task
-        task.add_done_callback(lambda _: self._over(effect.pk))
-
-    def _over(self, effect_id):
-        self._jobs.pop(effect_id, None)
-        self._stops.pop(effect_id, None)
-        self._cancelled.discard(effect_id)
-        self._nudged.set()
-
-    async def _work(self, effect: Effect, recovering: bool):
-        with about(effect=effect.pk):
+            self._cancel_requested()
+        due = operations.claimable(self.row)[:50] if Phase.DUE in phases else []
+        claimed = []
+        for operation in due:
             try:
-                kind = import_string(effect.kind)
-                job = Job(self, effect)
-                self._stops[effect.pk] = job.cancel
-                if effect.cancelled_at:
+                claimed.append(operations.claim(operation, self.row))
+            except DatabaseError:
+                logger.exception("operation %s could not be claimed; it stays due", operation.kind)
+        return [operation for operation in claimed if operation is not None]
+
+    def _start_job(self, operation: Operation, *, recovering: bool):
+        task = asyncio.create_task(self._work(operation, recovering))
+        self._jobs[operation.pk] = task
+        task.add_done_callback(lambda _: self._job_ended(operation.pk))
+
+    def _job_ended(self, operation_id):
+        self._jobs.pop(operation_id, None)
+        self._cancel_events.pop(operation_id, None)
+        self._cancelled.discard(operation_id)
+        self._woken.set()
+
+    async def _work(self, operation: Operation, recovering: bool):
+        with about(operation=operation.pk):
+            try:
+                kind = kind_named(operation.kind)
+                job = Job(self, operation)
+                self._cancel_events[operation.pk] = job.cancel
+                if operation.cancelled_at:
                     job.cancel.set()
                 outcome = await self._carry_out(kind, job, recovering)
                 await self.thread(self._settle, kind, job, outcome)
-            except effects.Lost:
-                logger.warning("effect %s belongs to a later epoch", effect.kind)
-                await self.thread(_refused, effect)
+            except operations.StaleEpoch:
+                logger.warning("operation %s belongs to a later epoch", operation.kind)
+                await self.thread(record_stale_epoch, operation)
             except Exception as error:
-                # Nobody else would end it, and an open exclusive effect blocks its workspace.
-                logger.exception("effect %s could not be settled", effect.kind)
-                reason = f"The runner could not write down how it ended ({error!r:.200})."
-                await self.thread(effects.declare_uncertain, effect, reason)
+                # Nothing else would settle it, and an open exclusive operation blocks its workspace.
+                logger.exception("operation %s could not be settled", operation.kind)
+                reason = f"The runner could not record how it ended ({error!r:.200})."
+                await self.thread(operations.declare_uncertain, operation, reason, ReasonCode.RUNNER_ERROR.value)
 
     async def _carry_out(self, kind, job: Job, recovering: bool) -> dict:
-        effect = job.effect
-        known = await self.thread(self.ledger.get, effect.pk)
-        if not recovering:
-            if known and known[1] != "claimed":
-                reason = "This host has carried it out already; the database was put back to before that."
-                return {"ok": False, "uncertain": True, "reason": reason}
-            await self.thread(self.ledger.write, effect.pk, effect.epoch, "claimed")
+        operation = job.operation
+        if not recovering and (refused := await self.thread(self._check_new, operation)):
+            return refused.outcome()
         try:
             return await (kind.recover(job) if recovering else kind.perform(job))
-        except (effects.Lost, asyncio.CancelledError):
+        except (operations.StaleEpoch, asyncio.CancelledError):
             raise
-        except Problem as problem:
-            return {"ok": False, "reason": problem.detail}
-        except (DriverError, StoreError) as error:
-            return {"ok": False, "reason": str(error)}
-        except OSError as error:
-            logger.exception("effect %s", effect.kind)
-            return {"ok": False, "reason": f"The system said: {error}."}
         except Exception as error:
-            logger.exception("effect %s", effect.kind)
-            unknown = effect.phase == Phase.STARTED
-            return {"ok": False, "uncertain": unknown, "reason": f"Something broke in the runner ({error!r:.200})."}
+            return outcome_of(error, kind, operation)
+
+    def _check_new(self, operation: Operation) -> Refused | None:
+        """Note a claimed operation in the ledger; return why it must not run, or None."""
+        known = self.ledger.get(operation.pk)
+        if known and known[1] != "claimed":
+            reason = "This host already ran it; the database was restored to an earlier state."
+            return unclear(reason, ReasonCode.RESTORED)
+        self.ledger.write(operation.pk, operation.epoch, "claimed")
+        if operation.kind in operations.STARTING_KINDS and operations.is_stopped(operation.workspace.team_id):
+            return Refused(operations.TEAM_STOPPED, ReasonCode.TEAM_STOPPED)
+        return None
 
     def _settle(self, kind, job: Job, outcome: dict):
         outcome = redaction.clean(outcome)
         with transaction.atomic():
             kind.finish(job, outcome)
             if outcome.get("uncertain"):
-                effects.declare_uncertain(job.effect, outcome["reason"])
+                operations.declare_uncertain(job.operation, outcome["reason"], outcome["reason_code"])
             else:
-                effects.settle(job.effect, outcome)
-        self.ledger.write(job.effect.pk, job.effect.epoch, "settled")
+                operations.settle(job.operation, outcome)
+        self.ledger.write(job.operation.pk, job.operation.epoch, "settled")
 
-    def _cancel_asked(self):
-        """Cancelled moves: tell their jobs. Cancelled commands whose program runs: tell its host."""
-        moves = Effect.objects.in_flight().filter(runner=self.row, cancelled_at__isnull=False)
-        for pk in moves.values_list("pk", flat=True):
-            if pk in self._stops:
-                self._stops[pk].set()
-        asked = Command.objects.filter(cancelled_at__isnull=False, effect__phase=Phase.STARTED, effect__runner=self.row)
-        for command in asked.exclude(effect__in=self._cancelled).select_related("effect"):
-            folder = places.program_of(command.workspace_id, command.effect_id)
-            if (folder / "claim").exists():  # else there is nobody to tell yet
-                self._cancelled.add(command.effect_id)
+    def _cancel_requested(self):
+        """Cancel the jobs and programs of operations with a cancellation request."""
+        mine = Operation.objects.in_flight().filter(runner=self.row)
+        asked = mine.filter(Q(cancelled_at__isnull=False) | Q(command__cancelled_at__isnull=False))
+        for pk, workspace_id in asked.exclude(pk__in=self._cancelled).values_list("pk", "workspace"):
+            if pk in self._cancel_events:
+                self._cancel_events[pk].set()
+            folder = paths.program_of(workspace_id, pk)
+            if workspace_id and (folder / "claim").exists():  # else no shim has started yet
+                self._cancelled.add(pk)
                 asyncio.run_coroutine_threadsafe(server.cancel_program(folder), self._loop)
 
     # After a crash, and while it runs
 
-    async def _take_up(self):
-        """Whatever the last runner had under way: certainly not begun → due again; else each kind says what is true."""
+    async def _recover_in_flight(self):
+        """Recover operations left in flight: requeue those not started, call `recover()` for the rest."""
         self._loop = asyncio.get_running_loop()
         under_way = await self.thread(
-            lambda: list(Effect.objects.in_flight().filter(runner=self.row).select_related("workspace"))
+            lambda: list(Operation.objects.in_flight().filter(runner=self.row).select_related("workspace"))
         )
-        for effect in under_way:
-            known = await self.thread(self.ledger.get, effect.pk)
-            if effect.phase == Phase.CLAIMED and (known is None or known[1] == "claimed"):
-                await self.thread(effects.give_back, effect)
+        for operation in under_way:
+            known = await self.thread(self.ledger.get, operation.pk)
+            if operation.phase == Phase.CLAIMED and (known is None or known[1] == "claimed"):
+                await self.thread(operations.requeue, operation)
             else:
-                taken = await self.thread(effects.take_over, effect)
-                self._begin(taken, recovering=True)
+                taken = await self.thread(operations.take_over, operation)
+                self._start_job(taken, recovering=True)
 
     async def _beat(self):
         (self.runtime / "heartbeat").mkdir(exist_ok=True, mode=0o700)
@@ -371,30 +373,31 @@ class Daemon:
 
     def _beat_in_database(self):
         Runner.objects.filter(pk=self.row.pk).update(heartbeat_at=clock.now(), pid=os.getpid())
-        effects.extend(self.row)
+        if self._jobs:
+            operations.extend(self.row)
 
     async def _watch(self):
-        await watching.watch(self)
+        await liveness.watch(self)
 
     async def _sweep(self):
-        """Each by itself: one that breaks holds none of the others up."""
-        sweeps = [import_string(path) for path in settings.HANDRAIL_SWEEPS]
-        mine = (effects.free_what_the_silent_hold, idle.sweep, periodic.sweep, watching.ask_for_what_is_owed)
-        for sweep in [*sweeps, *(partial(one, self.row) for one in mine)]:
+        await self.thread(self._run_sweeps)
+
+    def _run_sweeps(self):
+        """Run the sweeps one by one; an error in one does not stop the others."""
+        mine = (
+            operations.requeue_expired_claims,
+            idle.sweep,
+            periodic_snapshots.sweep,
+            liveness.request_missing_snapshots,
+        )
+        for sweep in [*SWEEPS, *extensions.sweeps, *(partial(one, self.row) for one in mine)]:
             try:
-                await self.thread(sweep)
+                sweep()
             except Exception:
-                logger.exception("a sweep stumbled; the next round tries again")
+                logger.exception("a sweep failed; the next round tries again")
 
     async def _measure(self):
         await self.vitals.round()
 
     async def _orphans(self):
         await orphans.sweep(self)
-
-
-def _refused(effect: Effect):
-    """The log says that a runner came back with something that others had taken over."""
-    if effect.workspace is not None:
-        data = {"kind": effect.kind.rpartition(".")[2], "epoch": effect.epoch, "effect": str(effect.pk)}
-        lifecycle.record(effect.workspace, SYSTEM, "effect.refused", data)

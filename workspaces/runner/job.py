@@ -1,87 +1,101 @@
-"""One effect being carried out: what a kind gets to work with."""
+"""`Kind`, the base class of what an operation does, and `Job`, the context that a kind gets for one operation."""
 
 import threading
 import time
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
-from asgiref.sync import sync_to_async
-from django.db import close_old_connections, transaction
+from django.db import transaction
 
 from dashboard.failpoints import failpoint
-from workspaces import effects, lifecycle
-from workspaces.drivers.base import Owner
-from workspaces.models import Effect, Phase, Run, Snapshot, Workspace
-from workspaces.runner import files, live, programs, snapshots
-from workspaces.runner.specs import spec_of
+from workspaces import lifecycle, operations
+from workspaces.drivers.base import RunRecord
+from workspaces.models import Operation, Phase, ReasonCode, Run, Snapshot, State, Workspace
+from workspaces.paths import inside
+from workspaces.runner import files, programs, snapshots, tree_access
+from workspaces.runner.refusals import Refused
+from workspaces.runner.run_spec import spec_of
 
-NOTED_EVERY = 0.25  # seconds between two notes of how far long work is
+PROGRESS_INTERVAL_S = 0.25  # between two progress updates
 
 
 class Kind:
-    """What one kind of effect does. `perform` and `recover` return the outcome {"ok": bool, "reason": words, …};
-    {"uncertain": True, "reason": …} says that nobody can know."""
+    """What one kind of operation does.
+
+    `perform` and `recover` return the outcome {"ok": True, …} or raise; refusals.py turns an exception into the bad
+    outcome.
+    """
+
+    when_cancelled = "Nothing was kept."
+    when_store_fails = ""  # prefix of the store's message
 
     async def perform(self, job: "Job") -> dict:
         raise NotImplementedError
 
     async def recover(self, job: "Job") -> dict:
-        """Go on after the runner died under it. By default it is done again, which must be harmless for the kind."""
+        """Continue after a runner crash. By default performs it again, which must be safe for the kind."""
         return await self.perform(job)
 
     def finish(self, job: "Job", outcome: dict):
-        """Rows and events that belong to the end; runs in the transaction that settles the effect."""
+        """Write the rows and events of the outcome. Runs in the transaction that settles the operation."""
 
 
 class Job:
-    def __init__(self, daemon, effect: Effect):
+    """One operation in flight, with what its kind needs: workspace, driver, tree, progress and programs."""
+
+    def __init__(self, daemon, operation: Operation):
         self.daemon = daemon
-        self.effect = effect
-        self.args: dict = effect.args
-        self.by = effects.actor_of(effect)
-        self.workspace: Workspace = effect.workspace
-        self._live = None  # the files of the workspace, while something is done to them
-        self.cancel = threading.Event()  # set once somebody asked it to stop; for kinds that can
+        self.operation = operation
+        self.args: dict = operation.args
+        self.by = operations.actor_of(operation)
+        self.workspace: Workspace = operation.workspace
+        self.setup_seconds: float | None = None  # duration of the setup script, once it has run
+        self._open_tree = None  # the tree that `open_tree` yields
+        self.cancel = threading.Event()  # set when cancellation is requested; not every kind can be cancelled
 
     async def thread(self, function, *args, **kwargs):
-        """Run what blocks (the database, the store) off the loop."""
+        """Run a blocking function (database, store) off the event loop."""
         return await self.daemon.thread(function, *args, **kwargs)
 
-    async def started(self):
-        """Write down, durably and in both places, that from here on it may have happened. Raises effects.Lost."""
-        if self.effect.phase == Phase.STARTED:
+    async def mark_started(self):
+        """Record durably, in the database and the ledger, that it may have happened from here on.
+
+        Raise operations.StaleEpoch if another epoch has the operation.
+        """
+        if self.operation.phase == Phase.STARTED:
             return
         failpoint("K6")
-        await self.thread(self._started)
+        await self.thread(self._mark_started)
 
-    def _started(self):
+    def _mark_started(self):
         with transaction.atomic():
-            effects.start(self.effect)
-            self.daemon.ledger.write(self.effect.pk, self.effect.epoch, "started")
+            operations.start(self.operation)
+            self.daemon.ledger.write(self.operation.pk, self.operation.epoch, "started")
 
     async def progress(self, **what):
-        await self.thread(effects.note, self.effect, self.effect.progress | what)
+        """Merge `what` into the operation's progress and save it."""
+        await self.thread(operations.record_progress, self.operation, self.operation.progress | what)
 
     def watch(self, **what) -> dict:
-        """Options for long work of the store: how far it is goes to the effect, and whoever asked can stop it.
+        """Return {progress, cancel} options for long store work: progress is saved on the operation, with `what`.
 
-        Called from the thread that does the work; a few times a second is enough for a page.
+        The callback is called from the thread that does the work, and saves at most every PROGRESS_INTERVAL_S seconds.
         """
-        last = time.monotonic()  # quick work is not worth a note
+        last = time.monotonic()  # work shorter than PROGRESS_INTERVAL_S saves no progress
 
         def report(progress):
             nonlocal last
-            if time.monotonic() - last > NOTED_EVERY:
+            if time.monotonic() - last > PROGRESS_INTERVAL_S:
                 last = time.monotonic()
                 seen = {"done": progress.entries, "total": progress.total_entries, "bytes": progress.bytes}
-                effects.note(self.effect, self.effect.progress | what | seen)
+                operations.record_progress(self.operation, self.operation.progress | what | seen)
 
         return {"progress": report, "cancel": self.cancel}
 
     async def refresh(self) -> Workspace:
-        """The workspace as it is in the database now."""
+        """Reload the workspace from the database."""
         related = Workspace.objects.select_related("team", "environment", "runner", "head", "baseline")
-        self.workspace = await self.thread(related.get, pk=self.effect.workspace_id)
+        self.workspace = await self.thread(related.get, pk=self.operation.workspace_id)
         return self.workspace
 
     @property
@@ -91,92 +105,94 @@ class Job:
     async def open_run(self) -> Run | None:
         return await self.thread(snapshots.open_run, self.workspace)
 
-    async def owner(self) -> Owner | None:
-        """The driver's record of the open run, or None when the workspace is not up."""
+    async def owner(self) -> RunRecord | None:
+        """Return the driver's record of the open run, or None when the workspace is not up."""
         run = await self.open_run()
         return await self.daemon.owner_of(self.driver, run.pk) if run else None
 
     def lock(self):
-        """Held while the tree is moved as a whole, and for each live write, so that neither falls into the other."""
+        """Return the tree lock: held for work on the whole tree and for each live write, so they do not overlap."""
         return self.daemon.tree_lock(self.workspace.pk)
 
-    async def seen(self):
-        """The files of the workspace as they can be looked at now; see live.py."""
-        return await live.to_look_at(self.daemon, self.workspace)
+    async def readable_tree(self):
+        """Return the workspace's tree as it can be read now; see tree_access.py."""
+        return await tree_access.readable_tree(self.daemon, self.workspace)
 
     @asynccontextmanager
-    async def live(self, read: bool = False):
-        """The files of the workspace, to snapshot, compare or put back; what is opened within is the same once more.
+    async def open_tree(self, read: bool = False):
+        """Yield the workspace's tree to snapshot, compare or restore; reentrant, yielding the same tree.
 
-        `read`: the newest snapshot will do for what is at rest.
+        `read`: the newest snapshot is enough for a guest at rest.
         """
-        if self._live is not None:
-            yield self._live
+        if self._open_tree is not None:
+            yield self._open_tree
             return
-        opened = nullcontext(await self.seen()) if read else live.to_work_on(self, partial(spec_of, self.workspace))
-        async with opened as self._live:
+        if read:
+            opened = nullcontext(await self.readable_tree())
+        else:
+            opened = tree_access.open_tree(self, partial(spec_of, self.workspace))
+        async with opened as self._open_tree:
             try:
-                yield self._live
+                yield self._open_tree
             finally:
-                self._live = None
+                self._open_tree = None
+
+    async def require(self, *states: State) -> Workspace:
+        """Reload the workspace. Raise Refused if it is in none of these states."""
+        workspace = await self.refresh()
+        if workspace.state not in states:
+            raise self.wrong_state()
+        return workspace
+
+    def wrong_state(self) -> Refused:
+        """Return the Refused for an operation that the workspace's state does not allow."""
+        workspace = self.workspace
+        return Refused(f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}.", ReasonCode.STATE)
 
     async def recover_tree(self):
-        """Finish or take back a restore that was cut off; before anything reads the files or starts."""
-        async with self.live() as tree:
+        """Complete or undo an interrupted restore; call before anything reads the files or starts."""
+        async with self.open_tree() as tree:
             await self.thread(tree.recover, snapshots.journal_of(self.workspace))
 
     async def read_file(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes:
-        """A live file of /workspace. Problem for what is not one."""
-        return await self.thread(files.read, await self.seen(), files.inside(path), limit)
+        """Return the content of a live file of /workspace. Raise Problem if it is not a regular file."""
+        return await self.thread(files.read, await self.readable_tree(), inside(path), limit)
 
     async def write_file(self, path: str, data: bytes, mode: int | None = None) -> bool:
-        """Put a live file there as a whole or not at all; True when it is new."""
+        """Write a live file of /workspace atomically. Return True if it is new."""
         async with self.lock():
-            path = files.inside(path)
-            return await self.thread(files.write, await self.seen(), path, data, mode=mode, owner=self.workspace.uid)
+            path = inside(path)
+            return await self.thread(
+                files.write, await self.readable_tree(), path, data, mode=mode, owner=self.workspace.uid
+            )
 
     async def snapshot(self, kind: str, label: str = "", **how) -> Snapshot:
-        """Take a snapshot inside this effect; `how` as for snapshots.take. StoreError when it cannot be kept.
+        """Take a snapshot inside this operation; `how` as for `snapshots.take`. Raise StoreError if it fails.
 
-        Only what a person asked for by itself can be cancelled: `how` then has the job's `cancel`.
+        It can be cancelled only if `how` has the job's `cancel`, for a snapshot that a person requested by itself.
         """
         how = {"progress": self.watch()["progress"]} | how
-        async with self.live() as tree:
+        async with self.open_tree() as tree:
             return await self.thread(snapshots.take, self.workspace, tree, kind=kind, label=label, by=self.by, **how)
 
     async def run_program(self, argv, *, cwd="/workspace", env=None, timeout_s=3600, phase="agent") -> dict:
-        """Run a program in the workspace under a host process keyed by this effect, until it ends.
+        """Run a program in the workspace under a shim keyed by this operation, until it ends.
 
-        → {"ok": True, exit_status, signal, output_bytes, truncated, reason, words, started_at, ended_at, tail}, or
-        {"ok": False, "reason"[, "uncertain": True]} when it did not start, or its host was lost. `started()` is called
-        here, just before the program may begin. It gets the secrets of its phase; with phase=None it gets none.
+        Return {"ok": True, exit_status, signal, output_bytes, truncated, reason, words, started_at, ended_at, tail}, or
+        {"ok": False, "reason", "reason_code"[, "uncertain": True]} if it did not start or its shim was lost.
+        Calls `mark_started()` just before the program may begin. The program gets the secrets of its phase, none with
+        phase=None.
         """
         return await programs.run(self, argv, cwd=cwd, env=env or {}, timeout_s=timeout_s, phase=phase)
 
-    async def said(self, ended: dict, size: int = 2000) -> str:
-        """The last words of this effect's program, as text."""
+    async def output_tail(self, ended: dict, size: int = 2000) -> str:
+        """Return the last `size` bytes of this operation's program output, as text."""
         tail = await self.thread(programs.tail, programs.folder(self), ended["output_bytes"], size)
         return tail.decode("utf-8", "replace").strip()
 
     async def find_program(self) -> dict | None:
-        """After a crash: how this effect's program ended (waits for one that still runs); None: it never began."""
+        """After a crash, return how this operation's program ended, waiting if it runs; None if it never started."""
         return await programs.find(self)
 
     async def record(self, verb: str, data=None, subject=None):
         await self.thread(lifecycle.record, self.workspace, self.by, verb, data, subject)
-
-
-def in_threads(executor):
-    """`await thread(function, …)`: run it in this executor, with a database connection that is fit to be used."""
-
-    async def thread(function, *args, **kwargs):
-        def call():
-            close_old_connections()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                close_old_connections()
-
-        return await sync_to_async(call, thread_sensitive=False, executor=executor)()
-
-    return thread

@@ -1,44 +1,51 @@
-"""What this runner has started, in a file of its own: a database put back to yesterday runs nothing again."""
+"""Local record of the operations this runner has started, so that a restored database does not rerun them."""
 
 import sqlite3
 import threading
 from pathlib import Path
 
-from workspaces.effects import Lost
+from workspaces.operations import StaleEpoch
 
 
 class Ledger:
-    """Effect id → the highest epoch seen and how far it got. Durable before it returns; safe between threads."""
+    """The highest epoch seen of each operation and its phase. Thread-safe.
+
+    "started" is durable before `write` returns. The other phases may be lost in a power failure, which is harmless: a
+    claimed operation may be claimed again, and a started one is never rerun, settled or not.
+    """
 
     def __init__(self, path: Path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")
         self._db.execute(
-            "CREATE TABLE IF NOT EXISTS receipts (effect TEXT PRIMARY KEY, epoch INTEGER NOT NULL, "
+            "CREATE TABLE IF NOT EXISTS receipts (operation TEXT PRIMARY KEY, epoch INTEGER NOT NULL, "
             "phase TEXT NOT NULL, at TEXT NOT NULL DEFAULT (datetime('now')))"
         )
 
-    def get(self, effect_id) -> tuple[int, str] | None:
-        """(epoch, "claimed", "started" or "settled"), or None for one never seen."""
+    def get(self, operation_id) -> tuple[int, str] | None:
+        """Return (epoch, phase), the phase "claimed", "started" or "settled"; None for an unknown operation."""
         with self._lock:
-            return self._db.execute("SELECT epoch, phase FROM receipts WHERE effect = ?", [str(effect_id)]).fetchone()
+            return self._db.execute(
+                "SELECT epoch, phase FROM receipts WHERE operation = ?", [str(operation_id)]
+            ).fetchone()
 
-    def write(self, effect_id, epoch: int, phase: str):
-        """Note that the effect got this far. Raises Lost when a later epoch was here already."""
+    def write(self, operation_id, epoch: int, phase: str):
+        """Record the phase of an operation. Raise StaleEpoch if a later epoch is recorded already."""
         with self._lock:
+            self._db.execute(f"PRAGMA synchronous={'FULL' if phase == 'started' else 'NORMAL'}")
             changed = self._db.execute(
-                "INSERT INTO receipts (effect, epoch, phase) VALUES (?, ?, ?) "
-                "ON CONFLICT (effect) DO UPDATE SET epoch = excluded.epoch, phase = excluded.phase, "
+                "INSERT INTO receipts (operation, epoch, phase) VALUES (?, ?, ?) "
+                "ON CONFLICT (operation) DO UPDATE SET epoch = excluded.epoch, phase = excluded.phase, "
                 "at = datetime('now') WHERE excluded.epoch >= receipts.epoch",
-                [str(effect_id), epoch, phase],
+                [str(operation_id), epoch, phase],
             ).rowcount
         if not changed:
-            raise Lost(effect_id)
+            raise StaleEpoch(operation_id)
 
     def forget_before(self, days: int):
+        """Delete receipts of settled operations that are older than `days`."""
         with self._lock:
             self._db.execute(
                 "DELETE FROM receipts WHERE phase = 'settled' AND at < datetime('now', ?)", [f"-{days} days"]

@@ -1,7 +1,7 @@
-"""The way out of the workspaces of this host: one proxy for the runner, with listeners for the programs of each Run.
+"""Egress of this host's workspaces: a proxy for each Run, with listeners that its programs can reach.
 
-`open` is called when a Run is up and again when it is adopted, `close` when it ends; `tend` mends what is missing. What
-programs try is counted here and written down every second; what is let through is written down before its first byte.
+`open` is called when a Run starts and again when a new runner adopts it, `close` when it ends; `tend` reopens missing
+listeners. Attempts are counted in memory and saved every second; an allowed connection is saved before its first byte.
 """
 
 import asyncio
@@ -14,97 +14,99 @@ from pathlib import Path
 from django.conf import settings
 
 from dashboard import clock
-from workspaces import network
-from workspaces.drivers.base import DriverError, Owner
-from workspaces.egress.addresses import ask_system, with_hosts_file
-from workspaces.egress.carry import Verdict
+from dashboard.addresses import to_call
+from workspaces.drivers.base import DriverError, RunRecord
+from workspaces.egress.addresses import resolve_by_system, with_hosts_file
+from workspaces.egress.attempts import Attempt, Block
 from workspaces.egress.listeners import NoListeners, Opener
 from workspaces.egress.proxy import Proxy
 from workspaces.models import Run, Workspace
+from workspaces.services import network, run_tokens
 
 logger = logging.getLogger("handrail.egress")
-FLUSH_S = 1.0
-KEYS_AT_MOST = 1000  # different verdicts of one Run between two flushes; what is beyond is counted together
-EXTEND_S = 3600.0
-HELD_S = 0.2  # so long may a host that was just allowed still be held back
-EVERYWHERE = {"0.0.0.0", "::", ""}
+FLUSH_INTERVAL = 1.0
+MAX_TALLIES = 1000  # distinct attempts of one Run between two flushes; further ones are counted together
+TOKEN_EXTEND_INTERVAL = 3600.0
+BLOCK_CACHE_SECONDS = 0.2  # a host that was allowed on another host may stay blocked for so long
 
 
 def web_address() -> tuple[str, int]:
-    host = settings.HANDRAIL_HOST
-    return ("127.0.0.1" if host in EVERYWHERE else host, settings.HANDRAIL_PORT)
+    return to_call(settings.HANDRAIL_HOST), settings.HANDRAIL_PORT
 
 
 @dataclass
 class Tally:
-    """What was counted for one verdict and is not written down yet."""
+    """Counts for one kind of attempt that are not in the database yet."""
 
-    verdict: Verdict
+    attempt: Attempt
     at: datetime
     times: int = 0
 
 
 @dataclass
-class RunSite:
-    """One Run as the proxy knows it (egress.proxy.Site)."""
+class RunRules:
+    """One Run as the proxy sees it; implements egress.proxy.AccessRules."""
 
     daemon: object
     workspace_id: object
     key: str
     phase: str
     tallies: dict = field(default_factory=dict)
-    held: dict = field(default_factory=dict)  # (host, port): (until when this answer is good enough, why not)
-    lasting: dict = field(default_factory=dict)  # task of an open connection: the (host, port) that it goes to
+    blocked: dict = field(default_factory=dict)  # cached: (host, port): (monotonic expiry, Block)
+    open_tasks: dict = field(default_factory=dict)  # task of an open connection: its (host, port)
 
-    async def judge(self, host: str, port: int) -> str:
-        """From the database each time, but for a host that is tried again and again: it costs a few looks a second."""
-        until, why = self.held.get((host, port), (0.0, ""))
+    async def check(self, host: str, port: int) -> Block | None:
+        """Return None if the host may be reached, else why not; only a block is cached, for BLOCK_CACHE_SECONDS.
+
+        A host that is retried in a loop thus costs a few queries a second.
+        """
+        until, block = self.blocked.get((host, port), (0.0, None))
         if time.monotonic() < until:
-            return why
-        if why := await self.daemon.thread(network.judge, self.workspace_id, self.phase, host, port):
-            if len(self.held) >= KEYS_AT_MOST:
-                self.held.clear()
-            self.held[host, port] = (time.monotonic() + HELD_S, why)
-        return why
+            return block
+        if block := await self.daemon.thread(network.why_blocked, self.workspace_id, self.phase, host, port):
+            if len(self.blocked) >= MAX_TALLIES:
+                self.blocked.clear()
+            self.blocked[host, port] = (time.monotonic() + BLOCK_CACHE_SECONDS, block)
+        return block
 
-    async def admit(self, verdict: Verdict) -> str:
-        why, lasts = await self.daemon.thread(self._admit, verdict)
-        if not why and lasts:
-            self.lasting[asyncio.current_task()] = (verdict.host, verdict.port)
-        return why
+    async def admit(self, attempt: Attempt) -> Block | None:
+        block, revocable = await self.daemon.thread(self._admit, attempt)
+        if not block and revocable:
+            self.open_tasks[asyncio.current_task()] = (attempt.host, attempt.port)
+        return block
 
-    def _admit(self, verdict: Verdict) -> tuple[str, bool]:
-        why, lasts = network.use(self.workspace_id, self.phase, verdict.host, verdict.port)
-        if not why:
-            let_through = Verdict(verdict.host, verdict.port, verdict.method, allowed=True)
-            network.count(self.workspace_id, self.phase, let_through, 1, clock.now())
-        return why, lasts
+    def _admit(self, attempt: Attempt) -> tuple[Block | None, bool]:
+        block, revocable = network.use(self.workspace_id, self.phase, attempt.host, attempt.port)
+        if not block:
+            admitted = Attempt(attempt.host, attempt.port, attempt.method, allowed=True)
+            network.count(self.workspace_id, self.phase, admitted, 1, clock.now())
+        return block, revocable
 
-    async def end_what_is_taken_back(self):
-        """Connections that are open hold no longer than what allowed them; one that was let through once goes on."""
-        if targets := set(self.lasting.values()):
-            gone = await self.daemon.thread(network.no_longer, self.workspace_id, self.phase, targets)
-            for task in [task for task, target in self.lasting.items() if target in gone]:
+    async def close_revoked(self):
+        """End open connections to hosts that are no longer allowed; one from a single-use allowance goes on."""
+        if targets := set(self.open_tasks.values()):
+            gone = await self.daemon.thread(network.no_longer_allowed, self.workspace_id, self.phase, targets)
+            for task in [task for task, target in self.open_tasks.items() if target in gone]:
                 task.cancel()
 
-    def refuse(self, verdict: Verdict):
-        self._tally(Verdict(verdict.host, verdict.port, verdict.method, why=verdict.why), 1)
+    def log_blocked(self, attempt: Attempt):
+        self._tally(Attempt(attempt.host, attempt.port, attempt.method, block=attempt.block), 1)
 
-    def over(self, verdict: Verdict):
-        self.lasting.pop(asyncio.current_task(), None)
-        self._tally(verdict, 0)
+    def log_ended(self, attempt: Attempt):
+        self.open_tasks.pop(asyncio.current_task(), None)
+        self._tally(attempt, 0)
 
-    def _tally(self, verdict: Verdict, times: int):
-        key = (verdict.host, verdict.port, verdict.method, verdict.allowed, verdict.why)
-        if key not in self.tallies and len(self.tallies) >= KEYS_AT_MOST:
-            key = (network.OTHERS, 0, "", verdict.allowed, verdict.why)
+    def _tally(self, attempt: Attempt, times: int):
+        key = (attempt.host, attempt.port, attempt.method, attempt.allowed, attempt.block)
+        if key not in self.tallies and len(self.tallies) >= MAX_TALLIES:
+            key = (network.OTHER_HOSTS, 0, "", attempt.allowed, attempt.block)
         if key not in self.tallies:
-            blank = Verdict(key[0], key[1], key[2], allowed=key[3], why=key[4])
+            blank = Attempt(key[0], key[1], key[2], allowed=key[3], block=key[4])
             self.tallies[key] = Tally(blank, datetime.now().astimezone())
         known = self.tallies[key]
         known.times += times
-        known.verdict.sent += verdict.sent
-        known.verdict.received += verdict.received
+        known.attempt.sent += attempt.sent
+        known.attempt.received += attempt.received
         known.at = datetime.now().astimezone()
 
     async def flush(self):
@@ -114,9 +116,9 @@ class RunSite:
 
     def _write(self, tallies):
         for tally in tallies:
-            network.count(self.workspace_id, self.phase, tally.verdict, tally.times, tally.at)
+            network.count(self.workspace_id, self.phase, tally.attempt, tally.times, tally.at)
 
-    def way_out(self, host: str, port: int) -> str:
+    def how_to_allow(self, host: str, port: int) -> str:
         return (
             f"A person can allow it on the Network page of {self.key}; to ask for it: "
             f"POST {network.URL}/api/v1/workspaces/{self.key}/network/allow "
@@ -126,21 +128,23 @@ class RunSite:
 
 @dataclass
 class _Open:
-    site: RunSite
+    rules: RunRules
     proxy: Proxy
     extended: float = field(default_factory=time.monotonic)
 
 
 class Network:
+    """The proxies and listeners of this host's open Runs, by run id."""
+
     def __init__(self, daemon):
         self.daemon = daemon
         self._opener = Opener()
         self._open: dict[str, _Open] = {}
         self._opening: set[str] = set()
 
-    async def open(self, owner: Owner, workspace: Workspace, phase: str = "agent") -> str:
-        """Make the listeners and serve them; "" or why that is not possible, in words. Twice is once."""
-        if not network.is_led(workspace) or owner.run_id in self._open or owner.run_id in self._opening:
+    async def open(self, owner: RunRecord, workspace: Workspace, phase: str = "agent") -> str:
+        """Create and serve a Run's listeners; idempotent. Return "" or why that is not possible."""
+        if not network.has_managed_network(workspace) or owner.run_id in self._open or owner.run_id in self._opening:
             return ""
         self._opening.add(owner.run_id)
         try:
@@ -152,58 +156,63 @@ class Network:
             return str(error)
         finally:
             self._opening.discard(owner.run_id)
-        site = RunSite(self.daemon, workspace.pk, workspace.key, phase)
+        rules = RunRules(self.daemon, workspace.pk, workspace.key, phase)
         hosts = settings.HANDRAIL_EGRESS_HOSTS
         proxy = Proxy(
-            site,
-            resolve=with_hosts_file(Path(hosts)) if hosts else ask_system,
+            rules,
+            resolve=with_hosts_file(Path(hosts)) if hosts else resolve_by_system,
             networks=settings.HANDRAIL_EGRESS_NETWORKS,
             web=web_address(),
             workspace=str(workspace.pk),
         )
-        self._open[owner.run_id] = _Open(site, proxy)
+        self._open[owner.run_id] = _Open(rules, proxy)
         await proxy.serve(*listeners)
         return ""
 
     async def close(self, run_id):
-        """End every connection of the Run, and write down what was counted."""
+        """End every connection of the Run and save its counts."""
         if (opened := self._open.pop(str(run_id), None)) is not None:
             await opened.proxy.close()
-            await opened.site.flush()
+            await opened.rules.flush()
 
-    async def open_for_run(self, run: Run, owner: Owner, workspace: Workspace):
-        """`open` for the agent phase; what is missing stands in the Run's row, for the page."""
+    async def open_for_run(self, run: Run, owner: RunRecord, workspace: Workspace):
+        """Open the agent phase and save the reason of a failure in `Run.network`, for the page."""
         why = await self.open(owner, workspace)
         if why != run.network:
             run.network = why[:300]
             await self.daemon.thread(Run.objects.filter(pk=run.pk).update, network=run.network)
 
-    async def tend(self, run: Run, owner: Owner):
-        """For each Run that is alive, every few seconds: its listeners are there, and its token goes on."""
+    async def tend(self, run: Run, owner: RunRecord):
+        """Reopen a live Run's missing listeners and extend its tokens. Called every few seconds."""
         await self.open_for_run(run, owner, run.workspace)
         opened = self._open.get(str(run.pk))
-        if opened and time.monotonic() - opened.extended > EXTEND_S:
+        if opened and time.monotonic() - opened.extended > TOKEN_EXTEND_INTERVAL:
             opened.extended = time.monotonic()
-            await self.daemon.thread(network.extend_run_tokens, run.workspace_id)
+            await self.daemon.thread(run_tokens.extend, run.workspace_id)
+
+    def forget_blocks(self):
+        """Look each host up again at its next attempt: one may just have been allowed."""
+        for opened in self._open.values():
+            opened.rules.blocked.clear()
 
     async def prune(self, alive: set[str]):
-        """Close what a Run that ended meanwhile left open."""
-        doubtful = [run_id for run_id, one in self._open.items() if one.site.phase == "agent" and run_id not in alive]
+        """Close the listeners of Runs that have ended meanwhile."""
+        doubtful = [run_id for run_id, one in self._open.items() if one.rules.phase == "agent" and run_id not in alive]
         for run_id in await self.daemon.thread(_over, doubtful) if doubtful else []:
             await self.close(run_id)
 
     async def flush_forever(self):
         while True:
-            await asyncio.sleep(FLUSH_S)
+            await asyncio.sleep(FLUSH_INTERVAL)
             for opened in list(self._open.values()):
                 try:
-                    await opened.site.flush()
-                    await opened.site.end_what_is_taken_back()
+                    await opened.rules.flush()
+                    await opened.rules.close_revoked()
                 except Exception:
-                    logger.exception("what %s tried to reach could not be written down", opened.site.key)
+                    logger.exception("what %s tried to reach could not be written down", opened.rules.key)
 
     async def shut(self):
-        """At the runner's end: workspaces stay up, and the next runner makes their listeners again."""
+        """Close all listeners when the runner stops. Workspaces stay up; the next runner opens them again."""
         for run_id in list(self._open):
             await self.close(run_id)
         await self.daemon.thread(self._opener.close)

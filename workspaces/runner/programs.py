@@ -1,4 +1,4 @@
-"""Programs under their host processes, from the runner's side: start at most once, follow, and find again."""
+"""Run programs under their shims, from the runner's side: start at most once, follow, and find after a crash."""
 
 import base64
 import shutil
@@ -9,34 +9,36 @@ from pathlib import Path
 from django.conf import settings
 
 from dashboard.failpoints import failpoint
-from dashboard.keyring import Unreadable
-from workspaces import places, secrets
+from dashboard.keys.keyring import Unreadable
+from workspaces import paths, secrets
 from workspaces.drivers.base import DriverError
-from workspaces.hosts import client
-from workspaces.hosts.folder import HostSpec
-from workspaces.hosts.recording import Reader
-from workspaces.models import Command, Effect
+from workspaces.models import Command, Operation, ReasonCode
+from workspaces.runner.refusals import Refused, unclear
+from workspaces.services import run_tokens
+from workspaces.shim import client
+from workspaces.shim.record import ShimSpec
+from workspaces.shim.recording import Reader
 
-SERVICE_ENDS_S = 10.0  # one that does not end in time is kept with the rest
-TAIL = 4096  # bytes of output that travel in an outcome
+SERVICE_ENDS_S = 10.0  # a service that takes longer to end is kept in memory with the other programs
+TAIL = 4096  # bytes of output included in an outcome
 
 
 def folder(job) -> Path:
-    return places.program_of(job.workspace.pk, job.effect.pk)
+    return paths.program_of(job.workspace.pk, job.operation.pk)
 
 
 async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", **pty) -> dict:
-    """Start (at most once) and wait for the end; see Job.run_program.
+    """Start a program (at most once) and wait for its end. Return as `Job.run_program` does.
 
-    `owner`: another run than the open one; `phase`: whose secrets it gets, None for no secrets; `pty`: {pty, cols,
-    rows} for a terminal.
+    `owner`: the driver's record of a run other than the open one; `phase`: the phase whose secrets it gets, None for
+    no secrets; `pty`: {pty, cols, rows} for a terminal.
     """
     if owner is None:
         await job.daemon.vitals.check(job.workspace)
         owner = await job.owner()
     if owner is None:
-        raise DriverError("The workspace is not up.")
-    spec = HostSpec(
+        raise DriverError("The workspace isn't running.")
+    spec = ShimSpec(
         argv=tuple(_with_shell(argv, owner.address.shell)),
         address=owner.address,
         cwd=None if cwd == "/workspace" else cwd,
@@ -46,7 +48,7 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", **pt
         **pty,
     )
     handed = await job.thread(_handed, job.workspace, phase)
-    await job.started()
+    await job.mark_started()
     failpoint("program.asked")
     await client.start(folder(job), spec, handed)
     failpoint("K7")
@@ -55,21 +57,22 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", **pt
 
 def _handed(workspace, phase):
     try:
-        return secrets.handing(workspace, phase)
+        more = run_tokens.variables(workspace, phase) if phase else {}
+        return secrets.handed_to_program(workspace, phase, more)
     except Unreadable as error:
         raise DriverError(f"Its secrets cannot be read. {error}") from error
 
 
 def _with_shell(argv, shell: str):
-    """A command line is for bash; in a root without one it is for the shell that there is."""
+    """Replace bash by the root's own shell if the root has no bash."""
     return [shell, *argv[1:]] if argv[0] == "bash" and not shell.endswith("/bash") else argv
 
 
 async def end_services(job, run) -> None:
-    """Before memory is kept: services begin anew at each start, and would run twice beside those that went on."""
-    open_ones = Command.objects.filter(run=run, effect__in=Effect.objects.open()).exclude(service="")
-    found = await job.thread(list, open_ones.values_list("effect", flat=True))
-    places_of = [places.program_of(job.workspace.pk, effect) for effect in found]
+    """End the services before memory is kept: each start launches them anew, so they would run twice."""
+    open_ones = Command.objects.filter(run=run, operation__in=Operation.objects.open()).exclude(service="")
+    found = await job.thread(list, open_ones.values_list("operation", flat=True))
+    places_of = [paths.program_of(job.workspace.pk, operation) for operation in found]
     for where in places_of:
         with suppress(DriverError):  # it has just ended
             await client.cancel(where)
@@ -78,10 +81,10 @@ async def end_services(job, run) -> None:
 
 
 async def find(job) -> dict | None:
-    """After a crash: how it ended (waits for one that runs on), or None: it certainly never began, and may begin."""
+    """After a crash, return how the program ended, waiting if it still runs; None if it certainly never started."""
     status = await client.settle(folder(job))
     if status.state == "never_started" and status.exit is None:
-        await job.thread(shutil.rmtree, folder(job))  # with the claim that kept a late host from starting it
+        await job.thread(shutil.rmtree, folder(job))  # with the claim that kept a late shim from starting it
         return None
     return await _follow(job)
 
@@ -93,17 +96,26 @@ async def _follow(job) -> dict:
     failpoint("K8")
     end = status.exit
     if end.reason == "not_started":
-        return {"ok": False, "reason": end.words()}
+        return Refused(end.words(), ReasonCode.NOT_STARTED).outcome()
     told = asdict(end) | {"words": end.words(), "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode()}
     if end.reason == "forgotten":
-        return told | {"ok": False, "reason": f"{end.words()} It is not run again by itself."}
+        return told | Refused(f"{end.words()} It is not run again by itself.", ReasonCode.FORGOTTEN).outcome()
+    if end.reason == "lost" and await job.thread(_is_being_ended, job):
+        reason = "It was killed when its workspace ended; its exit status is unknown."
+        return told | Refused(reason, ReasonCode.KILLED, words=reason).outcome()
     if end.reason == "lost":
-        return told | {"ok": False, "uncertain": True, "reason": f"{end.words()}. It is not run again by itself."}
+        return told | unclear(f"{end.words()}. It is not run again by itself.", ReasonCode.LOST).outcome()
     return told | {"ok": True}
 
 
+def _is_being_ended(job) -> bool:
+    """Return True while a pause, stop or trash ends the Run: that killed a program which left no exit status."""
+    kinds = ("pause", "stop", "trash")
+    return Operation.objects.in_flight().filter(workspace=job.workspace, kind__in=kinds).exists()
+
+
 def tail(where: Path, total: int, size: int = TAIL) -> bytes:
-    """The last bytes of what a program printed, which was `total` bytes."""
+    """Return the last `size` bytes of a program's output, which has `total` bytes."""
     reader = Reader(where, max(0, total - size))
     try:
         found = b""

@@ -1,4 +1,7 @@
-"""The runner's socket: live files, live trees and programs' output, streamed. Only Handrail's own user can open it."""
+"""HTTP API of the runner on a Unix socket: live files, live trees and program output, streamed.
+
+Only Handrail's own user can open the socket. Errors are {"detail": sentence, …} with a Problem's status.
+"""
 
 import asyncio
 import base64
@@ -13,46 +16,49 @@ from aiohttp import web
 from django.conf import settings
 
 from dashboard.problems import Problem, not_found
-from workspaces import places
+from workspaces import operations
 from workspaces.drivers.base import DriverError
-from workspaces.hosts import client
-from workspaces.hosts.recording import Output, segments
 from workspaces.models import State, Workspace
-from workspaces.runner import asking_git, files, leaks, live, snapshots, vitals, weighing
+from workspaces.runner import bound_files, files, secret_scan, snapshots, tree_access
+from workspaces.runner.git import sandbox
+from workspaces.runner.measure import disk_quota, tree_stats
+from workspaces.shim import client
 from workspaces.store import StoreError
 
-BUNDLE = b".cache/handrail/bundle"  # where a bundle is made, below the agent's home
+BUNDLE = b".cache/handrail/bundle"  # path of a git bundle below the agent's home
 logger = logging.getLogger("handrail.runner")
 CHUNK = 256 * 1024
 routes = web.RouteTableDef()
 
 
 def application(daemon) -> web.Application:
-    app = web.Application(middlewares=[in_problems], client_max_size=settings.HANDRAIL_FILE_BYTES + CHUNK)
+    app = web.Application(middlewares=[errors_as_json], client_max_size=settings.HANDRAIL_FILE_BYTES + CHUNK)
     app["daemon"] = daemon
     app.add_routes(routes)
     return app
 
 
 @web.middleware
-async def in_problems(request, handler):
+async def errors_as_json(request, handler):
     try:
         return await handler(request)
     except web.HTTPRequestEntityTooLarge:
-        return _problem(Problem(413, f"A file may have {settings.HANDRAIL_FILE_BYTES:,} bytes here."))
+        return _problem(Problem(413, f"A file can have at most {settings.HANDRAIL_FILE_BYTES:,} bytes."))
     except web.HTTPException:
         raise
     except Problem as problem:
         return _problem(problem)
-    except leaks.SecretFound as found:
-        return _problem(Problem(409, f"What is there now cannot be kept, so it cannot be compared: {found}."))
+    except secret_scan.SecretFound as found:
+        return _problem(Problem(409, f"The current files can't be saved, so they can't be compared: {found}."))
     except (DriverError, StoreError) as error:
         return _problem(Problem(503, str(error)))
-    except (asyncio.CancelledError, ConnectionResetError):
+    except asyncio.CancelledError:
         raise
-    except Exception:
+    except Exception as error:
+        if isinstance(error, ConnectionError) and request.transport is None:
+            return web.Response()  # the client disconnected; aiohttp would log the error
         logger.exception("%s %s", request.method, request.path)
-        return _problem(Problem(500, "Something broke in the runner; its log has it."))
+        return _problem(Problem(500, "Internal error in the runner; see its log."))
 
 
 def _problem(problem: Problem) -> web.Response:
@@ -69,7 +75,7 @@ async def _workspace(request) -> Workspace:
 
 
 async def _tree(request, workspace):
-    return await live.to_look_at(request.app["daemon"], workspace)
+    return await tree_access.readable_tree(request.app["daemon"], workspace)
 
 
 def _path(request) -> bytes:
@@ -77,13 +83,15 @@ def _path(request) -> bytes:
 
 
 def _writable(workspace):
+    if workspace.team.stopped_at:  # already loaded: the event loop must not query the database
+        raise Problem(409, operations.TEAM_STOPPED, code="stopped")
     if workspace.trashed_at or workspace.state not in (State.READY, State.CREATING):
         raise Problem(409, f"{workspace.key} is not up, so its files do not change now.", state=workspace.state)
 
 
 @routes.get("/workspaces/{id}/listing")
 async def listing(request):
-    """{"entries": [{name_b64, type, size, mode, mtime}]}, or {"entries": null} for what is not a folder."""
+    """→ {"entries": [{name_b64, type, size, mode, mtime, target_b64}]}; "entries" is null if it is not a folder."""
     workspace = await _workspace(request)
     found = await request.app["daemon"].thread(files.listing, await _tree(request, workspace), _path(request))
     if found is None:
@@ -95,28 +103,40 @@ async def listing(request):
             "size": info.st_size,
             "mode": stat.S_IMODE(info.st_mode),
             "mtime": info.st_mtime,
+            "target_b64": base64.b64encode(target).decode(),
         }
-        for name, kind, info in found
+        for name, kind, info, target in found
     ]
     return web.json_response({"entries": entries})
 
 
 @routes.get("/workspaces/{id}/largest")
 async def largest(request):
+    """→ {"largest": [{path_b64, bytes}]}; see disk_quota.largest."""
     workspace = await _workspace(request)
-    found = await request.app["daemon"].thread(vitals.largest, await _tree(request, workspace))
+    found = await request.app["daemon"].thread(disk_quota.largest, await _tree(request, workspace))
     entries = [{"path_b64": base64.b64encode(path).decode(), "bytes": size} for path, size in found]
     return web.json_response({"largest": entries})
 
 
 @routes.get("/workspaces/{id}/file")
 async def read(request):
+    """→ the file's bytes from `offset`, at most `length`; headers X-Size and X-Mode."""
     workspace = await _workspace(request)
     return await _send_file(request, await _tree(request, workspace), _path(request))
 
 
+@routes.get("/workspaces/{id}/file/size")
+async def size(request):
+    """→ {"size": bytes} of a regular file."""
+    workspace = await _workspace(request)
+    tree, path = await _tree(request, workspace), _path(request)
+    return web.json_response({"size": await request.app["daemon"].thread(files.size, tree, path)})
+
+
 @routes.get("/workspaces/{id}/bundle")
 async def bundle(request):
+    """→ the git bundle that the last `bundle` or `push` operation made; headers as for a file."""
     workspace = await _workspace(request)
     return await _send_file(request, await _tree(request, workspace), BUNDLE, "home")
 
@@ -128,8 +148,9 @@ async def _send_file(request, tree, path: bytes, folder: str = "tree") -> web.St
         mode = stat.S_IMODE(file.info.st_mode)
         response = web.StreamResponse(headers={"X-Size": str(file.info.st_size), "X-Mode": str(mode)})
         await response.prepare(request)
-        offset = 0
-        while chunk := await thread(file.pread, CHUNK, offset):
+        offset = int(request.query.get("offset", 0))
+        end = offset + int(request.query.get("length", 1 << 62))
+        while offset < end and (chunk := await thread(file.pread, min(CHUNK, end - offset), offset)):
             offset += len(chunk)
             await response.write(chunk)
         await response.write_eof()
@@ -138,7 +159,7 @@ async def _send_file(request, tree, path: bytes, folder: str = "tree") -> web.St
 
 @routes.put("/workspaces/{id}/file")
 async def write(request):
-    """→ {"created": bool}"""
+    """Respond with {"created": bool}."""
     workspace = await _workspace(request)
     _writable(workspace)
     if words := workspace.vitals.get("frozen"):
@@ -164,7 +185,7 @@ async def delete(request):
 
 @routes.post("/workspaces/{id}/tree")
 async def tree(request):
-    """The live tree as the store has it now: {"tree", "entries", "bytes"}."""
+    """Store the live tree without a snapshot row → {"tree", "entries", "bytes"}."""
     workspace = await _workspace(request)
     daemon = request.app["daemon"]
     async with daemon.tree_lock(workspace.pk):
@@ -172,96 +193,92 @@ async def tree(request):
     return web.json_response({"tree": kept.tree, "entries": kept.entries, "bytes": kept.bytes})
 
 
-@routes.post("/workspaces/{id}/weight")
-async def weight(request):
-    """{"patterns": [path]} → weighing.Weight, of what shell patterns name in the live tree."""
+@routes.post("/workspaces/{id}/tree-stats")
+async def stats(request):
+    """{"patterns": [path]} → tree_stats.TreeStats of what the shell patterns match in the live tree."""
     workspace, asked = await _workspace(request), await request.json()
-    return await _weight(request, workspace, [os.fsencode(pattern) for pattern in asked["patterns"]], exact=False)
+    return await _tree_stats(request, workspace, [os.fsencode(pattern) for pattern in asked["patterns"]], exact=False)
 
 
 @routes.post("/workspaces/{id}/git-clean")
 async def git_clean(request):
-    """{"folder", "flags", "paths"} → weighing.Weight, of what `git clean` would remove; {"error": sentence}."""
+    """{"folder", "flags", "paths"} → tree_stats.TreeStats of what `git clean` would remove, or {"error": sentence}."""
     workspace, asked = await _workspace(request), await request.json()
-    answer = await asking_git.ask(workspace, await _tree(request, workspace), asked | {"what": "clean"})
+    answer = await sandbox.ask(workspace, await _tree(request, workspace), asked | {"what": "clean"})
     if "error" in answer:
         return web.json_response(answer)
-    return await _weight(request, workspace, [os.fsencode(path.rstrip("/")) for path in answer["paths"]], exact=True)
+    return await _tree_stats(
+        request, workspace, [os.fsencode(path.rstrip("/")) for path in answer["paths"]], exact=True
+    )
 
 
-async def _weight(request, workspace, paths: list[bytes], *, exact: bool):
+async def _tree_stats(request, workspace, paths: list[bytes], *, exact: bool):
     tree = await _tree(request, workspace)
 
-    def weigh():
+    def count():
         with files.in_words():
-            return weighing.weigh(tree, paths, exact=exact)
+            return tree_stats.count(tree, paths, exact=exact)
 
-    return web.json_response(weighing.told(await request.app["daemon"].thread(weigh)))
+    return web.json_response(tree_stats.as_json(await request.app["daemon"].thread(count)))
 
 
 @routes.post("/workspaces/{id}/git-push")
 async def git_push(request):
-    """{"folder", "remote", "refspecs"} → what `git push` would take where (git_questions.push); {"error": sentence}."""
+    """{"folder", "remote", "refspecs"} → what a push would send where (git/probe.py push), or {"error": sentence}."""
     workspace, asked = await _workspace(request), await request.json()
     tree = await _tree(request, workspace)
-    return web.json_response(await asking_git.ask(workspace, tree, asked | {"what": "push"}))
+    return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "push"}))
+
+
+@routes.post("/workspaces/{id}/git-uncommitted")
+async def git_uncommitted(request):
+    """{"folder"} → {"sha256"} of all a commit could include (git/probe.py uncommitted), or {"error": sentence}."""
+    workspace, asked = await _workspace(request), await request.json()
+    tree = await _tree(request, workspace)
+    return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "uncommitted"}))
+
+
+@routes.post("/workspaces/{id}/git-since")
+async def git_since(request):
+    """{"folder", "base"} → {"commits"} that came after `base` (git/probe.py since), or {"error": sentence}."""
+    workspace, asked = await _workspace(request), await request.json()
+    tree = await _tree(request, workspace)
+    return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "since"}))
 
 
 @routes.post("/workspaces/{id}/links")
 async def links(request):
-    """{"paths", "root", "seconds"} → {"links": {path: target}, "complete"}; see weighing.links."""
+    """{"paths", "root", "seconds"} → {"links": {path: target}, "complete"}; see tree_stats.links."""
     workspace, asked = await _workspace(request), await request.json()
     tree = await _tree(request, workspace)
 
     def look():
         paths, root = [os.fsencode(path) for path in asked["paths"]], os.fsencode(asked["root"])
         with files.in_words():
-            return weighing.links(tree, paths, root, seconds=asked["seconds"])
+            return tree_stats.links(tree, paths, root, seconds=asked["seconds"])
 
     found, is_complete = await request.app["daemon"].thread(look)
     told = {os.fsdecode(path): os.fsdecode(target) for path, target in found.items()}
     return web.json_response({"links": told, "complete": is_complete})
 
 
-@routes.get("/workspaces/{id}/programs/{program}/output")
-async def output(request):
-    """Raw bytes from `offset`, a line in words for each gap; with `follow=1` until the program ends."""
-    folder = _program(request)
-    follow = request.query.get("follow") == "1"
-    response = web.StreamResponse()
-    await response.prepare(request)
-    if follow:
-        await _await_start(folder)
-    if folder.exists():
-        async for part in client.attach(folder, int(request.query.get("offset", 0)), follow=follow):
-            await response.write(part.data if isinstance(part, Output) else _gap_words(part))
-    await response.write_eof()
-    return response
-
-
-@routes.get("/workspaces/{id}/programs/{program}/output/length")
-async def length(request):
-    """{"length": how far the output goes so far}"""
-    return web.json_response({"length": max((start + size for start, size in segments(_program(request))), default=0)})
-
-
-async def _await_start(folder: Path):
-    for _ in range(200):
-        if (folder / "claim").exists():
-            return
-        await asyncio.sleep(0.05)
-
-
-def _gap_words(gap) -> bytes:
-    return f"\n[{gap.end - gap.start:,} bytes of output were not kept]\n".encode()
-
-
-def _program(request) -> Path:
-    return places.program_of(request.match_info["id"], request.match_info["program"])
+@routes.post("/workspaces/{id}/contents")
+async def run_contents(request):
+    """{"files": [[path, kind, keeps]], "seconds"} → as bound_files.read, with `content` in base64."""
+    workspace, asked = await _workspace(request), await request.json()
+    tree = await _tree(request, workspace)
+    search = await tree_access.search_path(request.app["daemon"], workspace)
+    seconds = min(float(asked["seconds"]), 10.0)
+    told = await request.app["daemon"].thread(bound_files.read, workspace, tree, search, asked["files"], seconds)
+    for file in told["files"]:
+        file["path"] = os.fsdecode(file["path"])
+        if "content" in file:
+            file["content"] = base64.b64encode(file["content"]).decode()
+    return web.json_response(told)
 
 
 async def cancel_program(folder: Path):
-    """End a program that runs; nothing happens to one that is over."""
+    """Cancel a running program; no effect on one that has ended. An error is only logged."""
     try:
         await client.cancel(folder)
     except (OSError, DriverError) as error:

@@ -1,4 +1,4 @@
-"""Snapshots as the runner takes them: the store, the row, the manifest and the event. Blocking; for threads."""
+"""Take snapshots: store the tree, then the row, manifest and event. Blocking, so call it in a thread."""
 
 import hashlib
 import stat
@@ -9,69 +9,71 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.models import Actor
 from dashboard.strict_json import canonical
-from workspaces import lifecycle, places
-from workspaces.drift import made_with
+from workspaces import lifecycle, paths, stores
 from workspaces.history import named
 from workspaces.models import Command, Manifest, Run, Snapshot, Workspace
-from workspaces.runner import leaks
-from workspaces.runner.kept import KeptTree
+from workspaces.runner import secret_scan
+from workspaces.runner.snapshot_tree import KeptTree
+from workspaces.services.drift import made_with
 from workspaces.store import LocalTree, Store
 from workspaces.store.files import read_whole
 
 MANIFEST_FORMAT = 1
-PACKED_REFS = 16 << 20  # bytes of them that are looked at
+PACKED_REFS = 16 << 20  # most bytes read of .git/packed-refs
 
 
 def store_of(workspace) -> Store:
-    """The team's store, made at first use."""
-    path = places.store_of(workspace.team_id)
-    if path.exists():
-        return Store.open(path)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return Store.create(path)
+    """Return the team's store, created on first use. Raise stores.WrongStore for a missing or foreign one."""
+    return stores.opened_to_write(workspace.team_id)
 
 
 def host_tree(workspace) -> LocalTree:
-    """The tree of a workspace whose files lie on this host; live.py knows whether they do."""
-    home = places.folder_of(workspace.pk) / "home"
-    return LocalTree(places.tree_of(workspace), cache=cache_of(workspace), home=home)
+    """Return the tree of a workspace whose files are on this host; tree_access.py decides whether they are."""
+    home = paths.folder_of(workspace.pk) / "home"
+    return LocalTree(paths.tree_of(workspace), cache=cache_of(workspace), home=home)
+
+
+def tree_at_rest(driver, workspace):
+    """Return the tree of a workspace without a Run; None if its files can be reached only through one."""
+    home = paths.folder_of(workspace.pk) / "home"
+    return driver.tree_at_rest(paths.tree_of(workspace), cache=cache_of(workspace), home=home)
 
 
 def cache_of(workspace) -> Path:
-    return places.folder_of(workspace.pk) / "scan"
+    return paths.folder_of(workspace.pk) / "scan"
 
 
 def journal_of(workspace) -> Path:
-    return places.folder_of(workspace.pk) / "journal"
+    return paths.folder_of(workspace.pk) / "journal"
 
 
 def scan(workspace, tree, progress=None, *, thorough: bool = False, cancel=None):
-    """The live tree (as live.py gives it) as the store has it now: a snapshot that no row names.
+    """Store a live tree (from tree_access.py) and return the store's snapshot; no row refers to it.
 
-    Nothing is kept that holds the value of a secret: leaks.SecretFound, a StoreError, says where.
+    Raise secret_scan.SecretFound, a StoreError, if the tree contains a secret's value.
     """
     if isinstance(tree, KeptTree):
         return tree.snapshot
-    inspector = leaks.inspector_of(workspace)
-    agree = inspector.agree if inspector else None
+    inspector = secret_scan.inspector_of(workspace)
+    before_commit = inspector.before_commit if inspector else None
     return store_of(workspace).snapshot(
-        tree, progress=progress, cancel=cancel, thorough=thorough, inspect=inspector, agree=agree
+        tree, progress=progress, cancel=cancel, thorough=thorough, inspect=inspector, before_commit=before_commit
     )
 
 
 def take(
     workspace, tree, *, kind: str, by: Actor, label="", progress=None, cancel=None, thorough: bool = False, ports=None
 ) -> Snapshot:
-    """Snapshot a live tree (as live.py gives it) and make it the workspace's head: packs and trees before the row.
+    """Snapshot a live tree (from tree_access.py) and make it the workspace's head; the row is written last.
 
-    `thorough` believes no file's times; `ports` are those on which programs listen.
+    `thorough` does not trust file times; `ports` are those on which programs listen.
     """
     kept = scan(workspace, tree, progress, thorough=thorough, cancel=cancel)
     git = _git_state(tree)
-    leaks.forget(workspace)
+    secret_scan.forget(workspace)
     with transaction.atomic():
         row = Workspace.objects.select_for_update().select_related("environment", "head").get(pk=workspace.pk)
-        row.environment = workspace.environment  # a renewal's is the row's only once it has gone well
+        row.environment = workspace.environment  # a rebuild saves its new environment only after it succeeded
         snapshot = Snapshot.objects.create(
             workspace=row,
             number=row.next_snapshot,
@@ -83,26 +85,26 @@ def take(
             bytes=kept.bytes,
             added_bytes=kept.added_bytes,
             skipped=[named("path", entry.path) | {"reason": entry.reason} for entry in kept.skipped[:1000]],
-            by={"type": by.type, "id": by.id, "label": by.label},
+            by=by.as_json,
             created_at=clock.now(),
         )
         row.head = snapshot
         row.next_snapshot += 1
         if kind == "setup" and row.baseline_id is None:
             row.baseline = snapshot
-        row.owed = ""
-        row.save(update_fields=["head", "next_snapshot", "baseline", "owed"])
+        row.missing_snapshot = ""
+        row.save(update_fields=["head", "next_snapshot", "baseline", "missing_snapshot"])
         body = manifest_of(row, snapshot, git) | {"ports": ports or []}
         Manifest.objects.create(snapshot=snapshot, body=body, sha256=hashlib.sha256(canonical(body)).hexdigest())
         data = {"number": snapshot.number, "kind": kind, "label": label, "entries": kept.entries, "tree": kept.tree}
         lifecycle.record(row, by, "snapshot.taken", data, subject=snapshot)
-    for name in ("head", "baseline", "next_snapshot", "owed"):
+    for name in ("head", "baseline", "next_snapshot", "missing_snapshot"):
         setattr(workspace, name, getattr(row, name))
     return snapshot
 
 
 def manifest_of(workspace, snapshot, git: dict | None) -> dict:
-    """The provenance record of a snapshot."""
+    """Return the provenance record of a snapshot."""
     environment = workspace.environment
     checks = Command.objects.filter(workspace=workspace, ended_at__isnull=False).exclude(check_name="")
     last_checks = {
@@ -135,7 +137,7 @@ def manifest_of(workspace, snapshot, git: dict | None) -> dict:
 
 
 def _image_of(workspace) -> str | None:
-    """What the root of its newest Run is made of, by version and digest; a microVM's is the host's choice."""
+    """Return version and digest of the root image of the newest Run; for a microVM the host chooses it."""
     run = Run.objects.filter(workspace=workspace).order_by("-started_at").first()
     return run.owner.get("image") if run else None
 
@@ -145,7 +147,7 @@ def _time(moment) -> str:
 
 
 def _git_state(tree) -> dict | None:
-    """Branch and commit of a repository at the root, read from its files: nothing of its configuration is run."""
+    """Return branch and commit of a repository at the root, read from its files, so its configuration runs nothing."""
     try:
         with tree.files() as files:
             if not stat.S_ISDIR(files.stat(b".git").st_mode):
@@ -160,7 +162,7 @@ def _git_state(tree) -> dict | None:
 
 
 def _small(files, path: bytes, limit: int = 4096) -> str:
-    """The text of a regular file; ValueError for what is none."""
+    """Return the text of a regular file. Raise ValueError for anything else."""
     if not stat.S_ISREG(files.stat(path).st_mode):
         raise ValueError(path)
     return read_whole(files, path, limit).decode("utf-8", "replace").strip()
@@ -172,7 +174,7 @@ def _ref(files, branch: str) -> str | None:
     try:
         return _small(files, b".git/refs/heads/" + branch.encode())[:64]
     except (OSError, ValueError):
-        pass  # packed, or not born yet
+        pass  # the ref is packed, or the branch is unborn
     try:
         packed = _small(files, b".git/packed-refs", PACKED_REFS)
     except (OSError, ValueError):

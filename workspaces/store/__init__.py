@@ -1,9 +1,9 @@
-"""Handrail's snapshot engine: content-addressed, crash-safe, and knowing nothing of Django."""
+"""Handrail's snapshot engine: a content-addressed, crash-safe store without Django."""
 
 from importlib import import_module
 
 from .errors import Cancelled, Damaged, Missing, StoreError
-from .store import Snapshot, Store
+from .repository import Snapshot, Store
 
 __all__ = [
     "Cancelled",
@@ -26,13 +26,13 @@ __all__ = [
 ]
 
 
-# What few programs need is imported when it is asked for: the start of a program counts too.
+# Imported on first access: these names are rarely needed, and start-up time matters.
 _LATER = {
     "Change": "diff",
     "Entry": "objects",
     "Imported": "unpack",
     "Limits": "unpack",
-    "LocalTree": "trees",
+    "LocalTree": "tree",
     "Progress": "progress",
     "Proof": "restore",
     "Restored": "restore",

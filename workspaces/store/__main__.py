@@ -12,7 +12,7 @@ from .objects import LISTED, TORN, Entry
 
 
 def path_fields(path: bytes, key: str = "path") -> dict:
-    """A path as JSON holds it: text, and base64 beside it where it is not UTF-8."""
+    """Return a path as JSON fields: text, and base64 in addition if it is not UTF-8."""
     try:
         return {key: path.decode()}
     except UnicodeDecodeError:
@@ -31,7 +31,7 @@ def init(args) -> None:
 
 
 def snapshot(args) -> None:
-    from . import LocalTree  # here and below: only what this command needs
+    from . import LocalTree  # here and below: import only what this command needs
 
     done = Store.open(args.store).snapshot(LocalTree(args.dir), thorough=args.thorough, hold=0)
     say(
@@ -51,7 +51,7 @@ def restore(args) -> None:
 
     store = Store.open(args.store)
     args.dir.mkdir(parents=True, exist_ok=True)
-    # Beside the stage rather than in the store, so that whoever finds one finds the other.
+    # Beside the stage rather than in the store, so that the two are found together.
     folder = Path(os.path.realpath(args.dir))
     journal = args.journal or folder.with_name(f".{folder.name}.handrail-journal")
     recover(journal)
@@ -118,7 +118,7 @@ def verify(args) -> None:
 
 
 def reindex(args) -> None:
-    from .reindex import reindex as make_anew
+    from .index.rebuild import reindex as make_anew
 
     done = make_anew(args.store)
     say({"packs": done.packs, "objects": done.objects, "trees": done.trees, "dropped": done.dropped})
@@ -141,7 +141,7 @@ def gc(args) -> None:
 def parser() -> argparse.ArgumentParser:
 
     def form(prog: str) -> argparse.HelpFormatter:
-        # Given a width, argparse need not import what finds out how wide the terminal is, at each start.
+        # With a fixed width, argparse does not import shutil to find the width of the terminal at each start.
         return argparse.HelpFormatter(prog, width=100)
 
     top = argparse.ArgumentParser(prog="python -m workspaces.store", description=__doc__, formatter_class=form)
@@ -182,5 +182,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    cycles.disable()  # nothing here makes cycles, and looking for them costs a twentieth of a snapshot
+    cycles.disable()  # nothing here creates reference cycles, and the collector takes a twentieth of a snapshot's time
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Trees as `.tar.zst`, with everything that PAX headers can say."""
+"""Write trees as `.tar.zst`, with all the metadata that PAX headers can hold."""
 
 import os
 import tarfile
@@ -7,9 +7,9 @@ from typing import BinaryIO
 
 import zstandard
 
-from .catalog import Catalog
-from .contents import pieces_of, stream_entry
+from .content import pieces_of, stream_entry
 from .diff import below
+from .index.catalog import Catalog
 from .objects import FIFO, FILE, FOLDER, LISTED, SYMLINK, Entry
 from .progress import Watch
 
@@ -19,7 +19,7 @@ _BLOCK = 512
 
 
 def write_archive(catalog: Catalog, root: Entry, out: BinaryIO, watch: Watch) -> int:
-    """Write a tree to `out` and return the number of its entries. Names are relative, parents come first."""
+    """Write a tree to `out`, parents first and with relative names. Return the number of entries."""
     count = 0
     with zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(out, closefd=False) as packed:
         linked: dict[bytes, bytes] = {}
@@ -38,7 +38,7 @@ def _member(catalog: Catalog, path: bytes, entry: Entry, linked: dict[bytes, byt
     info = tarfile.TarInfo(os.fsdecode(path))
     info.type, info.mode, info.uid, info.gid = _TYPES[entry.kind], entry.mode, entry.uid, entry.gid
     info.pax_headers = {"mtime": f"{entry.mtime_ns // 10**9}.{entry.mtime_ns % 10**9:09d}"}
-    if entry.mtime_ns < 0:  # the fraction counts towards zero in a PAX time
+    if entry.mtime_ns < 0:  # a PAX time is a sign and an absolute value, not floor and remainder
         whole, part = divmod(-entry.mtime_ns, 10**9)
         info.pax_headers["mtime"] = f"-{whole}.{part:09d}"
     for name, value in entry.xattrs.items():
@@ -81,7 +81,7 @@ def _file(catalog: Catalog, info: tarfile.TarInfo, entry: Entry) -> Iterator[byt
 
 
 def _sparse_table(pieces: list[tuple[int, bytes | None]]) -> bytes:
-    """Return the map of GNU's sparse format 1.0: the number of runs of data, then offset and length of each."""
+    """Return the map of a GNU sparse 1.0 member: the number of data extents, then offset and length of each."""
     runs: list[list[int]] = []
     at = 0
     for length, content in pieces:

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 SPECIAL = stat.S_ISUID | stat.S_ISGID
 _CAPABILITY = b"security.capability"
-_NEVER = (b"security.selinux",)  # the label belongs to the place, not to the file
+_NEVER = (b"security.selinux",)  # an SELinux label belongs to the location, not to the file
 
 
 class Attributes(NamedTuple):
-    """What is set on an entry after its content is in place. `uid` of None leaves the owner as it is."""
+    """The attributes to set on an entry once its content is in place. A `uid` of None leaves the owner unchanged."""
 
     mode: int
     uid: int | None
@@ -32,9 +32,9 @@ class Attributes(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What may be set where: decided once for a tree, from who we are and whose the tree is.
+    """Which attributes a restore may set, decided once for a tree from the effective uid and the tree's owner.
 
-    `moved` (uid, gid, new uid, new gid): what belonged to the owner of the snapshot's root belongs to another now.
+    `moved` is (uid, gid, new uid, new gid): entries of the owner of the snapshot's root get the new owner.
     """
 
     euid: int
@@ -48,7 +48,7 @@ class Rules(NamedTuple):
         return (new_uid if entry.uid == uid else entry.uid), (new_gid if entry.gid == gid else entry.gid)
 
     def attributes(self, entry: "Entry") -> Attributes:
-        """Return what to set for an entry: the same as recorded, less what would give rights to others."""
+        """Return the recorded attributes of an entry, without setuid, setgid and capabilities where they are unsafe."""
         uid, gid = self.owner(entry)
         safe = uid == self.root_uid and self.euid in (0, uid)
         mode = entry.mode if safe or entry.kind == 2 else entry.mode & ~SPECIAL
@@ -64,7 +64,7 @@ class Rules(NamedTuple):
         return Attributes(mode, uid if self.euid == 0 else None, gid, entry.mtime_ns, xattrs)
 
     def same(self, live: "Entry", want: "Entry") -> bool:
-        """Whether a live entry has all that a restore would have set on it."""
+        """Return True if a live entry has the attributes that a restore would set."""
         wished = self.attributes(want)
         if (live.mode, live.mtime_ns) != (wished.mode, wished.mtime_ns):
             return False
@@ -75,7 +75,7 @@ class Rules(NamedTuple):
 
 
 def set_on(fd: int, wanted: Attributes, *, path: str | None = None) -> None:
-    """Give an open file or folder its attributes. `path` stands in for a descriptor opened with O_PATH."""
+    """Set the attributes of an open file or folder. `path` replaces a descriptor that was opened with O_PATH."""
     at: int | str = path or fd
     if wanted.uid is not None:
         os.chown(at, wanted.uid, wanted.gid)
@@ -87,7 +87,7 @@ def set_on(fd: int, wanted: Attributes, *, path: str | None = None) -> None:
 
 
 def set_on_new(fd: int, wanted: Attributes, made: tuple[int, int, int]) -> None:
-    """The same for a file that was just made with (uid, gid, mode): what is right already is left alone."""
+    """Set the attributes of an entry just created with `made` (uid, gid, mode), skipping those already right."""
     if wanted.uid is not None:
         if (wanted.uid, wanted.gid) != made[:2]:
             os.chown(fd, wanted.uid, wanted.gid)
@@ -105,11 +105,11 @@ def _try_group(at: int | str, gid: int | None) -> None:
         try:
             os.chown(at, -1, gid)
         except PermissionError:
-            pass  # only groups that the user belongs to; kept where permitted
+            pass  # an unprivileged user can only set groups that it belongs to
 
 
 def set_xattrs(at: int | str, pairs: tuple[tuple[bytes, bytes], ...], *, follow: bool = True) -> None:
-    """Make the extended attributes equal to `pairs`, as far as the file system and our rights allow."""
+    """Make the extended attributes equal to `pairs`, as far as the file system and permissions allow."""
     options = {} if isinstance(at, int) else {"follow_symlinks": follow}
     try:
         present = {os.fsencode(name) for name in os.listxattr(at, **options)}
@@ -120,9 +120,9 @@ def set_xattrs(at: int | str, pairs: tuple[tuple[bytes, bytes], ...], *, follow:
         try:
             os.removexattr(at, name, **options)
         except OSError:
-            pass  # shown by the proof that follows each restore
+            pass  # the proof after the restore reports it
     for name, value in wanted.items():
         try:
             os.setxattr(at, name, value, **options)
         except OSError:
-            pass  # the same
+            pass  # reported by the proof too

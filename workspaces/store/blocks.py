@@ -1,4 +1,4 @@
-"""Blocks: many blobs compressed together, with a table that names them, so that a pack explains itself."""
+"""Blocks: blobs compressed together, with a table of their ids, so that packs are self-describing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ VERSION = 1
 LEVEL = 1
 HEADER = struct.Struct("<2sBBBxxxIII16s")  # "HB", version, kind, codec, blobs, raw and stored length, checksum
 ITEM = struct.Struct("<32sI")  # content id, length
-MAX_RAW = 1 << 26  # nothing writes larger ones; a reader need not allocate more for a damaged header
+MAX_RAW = 1 << 26  # bytes; no writer exceeds it, and it bounds the allocation for a damaged header
 
 _local = threading.local()
 
 
 class BlockInfo(NamedTuple):
-    """What a block's header says, and where its parts are."""
+    """A decoded block header; `raw` and `stored` are lengths in bytes."""
 
     kind: int
     codec: int
@@ -42,7 +42,7 @@ class BlockInfo(NamedTuple):
 
 
 def encode_block(kind: int, blobs: list[tuple[bytes, bytes]]) -> bytes:
-    """Return a block of (content id, bytes) pairs; safe to call from several threads."""
+    """Encode (content id, bytes) pairs as a block. Thread-safe."""
     raw = b"".join([data for _, data in blobs])
     codec, payload = ZSTD, _compressor().compress(raw)
     if len(payload) >= len(raw):
@@ -54,23 +54,23 @@ def encode_block(kind: int, blobs: list[tuple[bytes, bytes]]) -> bytes:
 
 
 def read_header(data: bytes | memoryview, where: str) -> BlockInfo:
-    """Decode a header; Damaged if it cannot be one."""
+    """Decode a block header. Raise Damaged if it is invalid."""
     if len(data) < HEADER.size:
-        raise Damaged(f"{where} is cut short")
+        raise Damaged(f"{where} is truncated")
     magic, version, kind, codec, count, raw, stored, checksum = HEADER.unpack_from(data)
     if magic != b"HB" or raw > MAX_RAW or stored > raw or count > MAX_RAW // ITEM.size:
         raise Damaged(f"{where} is not a block")
     if version != VERSION or codec not in (PLAIN, ZSTD):
-        raise Damaged(f"{where} has version {version}, codec {codec}; this program reads version {VERSION}")
+        raise Damaged(f"{where} has version {version}, codec {codec}; this program supports version {VERSION}")
     return BlockInfo(kind, codec, count, raw, stored, checksum)
 
 
 def check_block(data: bytes | memoryview, where: str) -> BlockInfo:
-    """Prove that the block is what was written, without decompressing it."""
+    """Verify a block's length and checksum without decompressing it. Raise Damaged on a mismatch."""
     info = read_header(data, where)
     view = memoryview(data)
     if len(view) != info.length:
-        raise Damaged(f"{where} is cut short")
+        raise Damaged(f"{where} is truncated")
     if blake3(view[: HEADER.size - 16]).update(bytes(16)).update(view[HEADER.size :]).digest(16) != info.checksum:
         raise Damaged(f"{where} does not match its checksum")
     return info
@@ -85,23 +85,23 @@ def table(data: bytes | memoryview, info: BlockInfo) -> Iterator[tuple[bytes, in
 
 
 def payload(data: bytes | memoryview, info: BlockInfo, where: str) -> bytes:
-    """Return the raw bytes of a block whose checksum holds."""
+    """Decompress a block whose checksum was verified. Raise Damaged on failure."""
     stored = memoryview(data)[HEADER.size + info.count * ITEM.size :]
     if info.codec == PLAIN:
         return bytes(stored)
-    import zstandard  # here and below: a snapshot without news neither compresses nor reads a block
+    import zstandard  # here and below: a snapshot without changes neither compresses nor reads a block
 
     try:
         raw = _decompressor().decompress(stored, max_output_size=info.raw)
     except zstandard.ZstdError as error:
-        raise Damaged(f"{where} does not decompress: {error}") from error
+        raise Damaged(f"{where} cannot be decompressed: {error}") from error
     if len(raw) != info.raw:
-        raise Damaged(f"{where} decompresses to another length")
+        raise Damaged(f"{where} has another length than recorded after decompression")
     return raw
 
 
 def _compressor() -> zstandard.ZstdCompressor:
-    # A compressor must not be used by two threads at once.
+    # A compressor is not thread-safe.
     if not hasattr(_local, "compressor"):
         import zstandard
 

@@ -1,4 +1,4 @@
-"""What is different between two trees, looking only into folders whose ids differ. Renames are found by content."""
+"""Compare two trees, reading only folders whose ids differ. Renames are detected by equal content."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -11,10 +11,10 @@ ReadFolder = Callable[[bytes], Folder]
 
 
 class Change(NamedTuple):
-    """One changed path. `old` and `new` are the entries on both sides, None where there is none.
+    """One changed path. `old` and `new` are the entries of both trees, None where the path does not exist.
 
-    kind: added, removed, modified (content), renamed (same content elsewhere), mode (only permissions, owner or
-    extended attributes), type (it became another kind of entry).
+    kind: added, removed, modified (content), renamed (same content at another path), mode (only permissions, owner or
+    extended attributes), type (another kind of entry).
     """
 
     path: bytes
@@ -36,14 +36,14 @@ TYPE_BITS = {FILE: 0o100000, FOLDER: 0o040000, SYMLINK: 0o120000, 4: 0o010000, 5
 
 
 def full_mode(entry: Entry) -> int:
-    """Return st_mode as it was: type and permission bits."""
+    """Return an entry's st_mode: type and permission bits."""
     return TYPE_BITS.get(entry.kind, 0) | entry.mode
 
 
 def pairs(read: ReadFolder, a: bytes, b: bytes) -> Iterator[tuple[bytes, Entry | None, Entry | None]]:
-    """Yield (path, old, new) for each entry that is not the same in folders a and b, parents first.
+    """Yield (path, old, new) for each entry that differs between folders a and b, parents first.
 
-    Below an added or removed folder nothing is yielded; a folder is yielded when anything in it differs.
+    A folder is yielded when anything in it differs. The contents of an added or removed folder are not yielded.
     """
     stack = [(b"", a, b)]
     while stack:
@@ -61,7 +61,7 @@ def pairs(read: ReadFolder, a: bytes, b: bytes) -> Iterator[tuple[bytes, Entry |
 
 
 def below(read: ReadFolder, path: bytes, entry: Entry) -> Iterator[tuple[bytes, Entry]]:
-    """Yield an entry and everything in it, parents first."""
+    """Yield (path, entry) of an entry and all its descendants, parents first."""
     stack = [(path, entry)]
     while stack:
         at, found = stack.pop()
@@ -108,7 +108,7 @@ def _same_kind(path: bytes, old: Entry, new: Entry) -> Change | None:
         new.mode, new.uid, new.gid, new.flags, _attributes(new)
     ):  # fmt: skip
         return Change(path, MODE, old, new)
-    return None  # only times, or the name of a group of hard links: neither is a change that a reviewer made
+    return None  # only times or the id of a hard-link group differ: not a change to review
 
 
 def _attributes(entry: Entry) -> dict:
@@ -120,7 +120,7 @@ def _identity(entry: Entry) -> bytes:
 
 
 def _match_renames(removed: dict[bytes, list[Change]], added: list[Change]) -> Iterator[Change]:
-    """Pair what came with what went, same content, the same last name first. Folders and empty files have none."""
+    """Pair added with removed entries of equal content, same basename first; not for folders and empty files."""
     for by_name in (True, False):
         rest = []
         for come in added:

@@ -1,12 +1,12 @@
-"""What the store says when it cannot do what was asked."""
+"""The exceptions that the store raises."""
 
 
 class StoreError(Exception):
-    """The store cannot do this; the message is a sentence that can be shown."""
+    """A store operation failed; the message can be shown."""
 
 
 class Damaged(StoreError):
-    """Stored bytes are not what was written."""
+    """Stored bytes are corrupt: they do not match their checksum or format."""
 
 
 class Missing(StoreError):
@@ -14,4 +14,4 @@ class Missing(StoreError):
 
 
 class Cancelled(StoreError):
-    """The caller asked to stop; nothing was left behind."""
+    """The caller cancelled the operation; nothing was left behind."""

@@ -1,7 +1,7 @@
-"""Single entries of a live folder: looked at, read, written and deleted beneath it, whatever others do meanwhile.
+"""Stat, list, read, write and delete single entries of a live folder, confined to it (see `safe_open`).
 
-Runs inside guests too, so it needs nothing but Python. What goes wrong is an OSError, as the system says it; EEXIST is
-for a write to what is no regular file.
+Runs inside guests too, so it uses the standard library only. Errors are OSErrors from the system; a write to anything
+but a regular file raises EEXIST.
 """
 
 import errno
@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import NamedTuple
 
-from . import beneath
+from . import safe_open
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _PIECE = 1 << 20
 
 
 class Found(NamedTuple):
-    """The part of a stat that is looked at here, under the names that `os` gives it."""
+    """A subset of `os.stat_result`, with the same field names."""
 
     st_mode: int
     st_size: int
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 class Opened:
-    """A file of this host that is open for reading."""
+    """A file on this host, open for reading."""
 
     def __init__(self, fd: int):
         self._fd, self.info = fd, Found.of(os.fstat(fd))
@@ -61,46 +61,47 @@ class Opened:
 
 
 class LocalFiles:
-    """The entries below an open folder of this host; paths are relative to it."""
+    """The entries below the open folder `root` on this host; paths are relative to it."""
 
     def __init__(self, root: int):
         self.root = root
 
     def stat(self, path: bytes) -> Found:
         """Return lstat of an entry."""
-        return Found.of(beneath.stat_beneath(self.root, path))
+        return Found.of(safe_open.stat_beneath(self.root, path))
 
     def entries(self, path: bytes) -> Iterator[tuple[bytes, Found]]:
-        """Yield (name, lstat) of what is in a folder."""
-        fd = beneath.open_beneath(self.root, path, _FOLDER)
+        """Yield (name, lstat) of each entry of a folder."""
+        fd = safe_open.open_beneath(self.root, path, _FOLDER)
         try:
             with os.scandir(fd) as listing:
                 for entry in listing:
                     try:
                         yield os.fsencode(entry.name), Found.of(entry.stat(follow_symlinks=False))
                     except FileNotFoundError:
-                        continue  # gone since it was listed
+                        continue  # removed since it was listed
         finally:
             os.close(fd)
 
     def readlink(self, path: bytes) -> bytes:
-        return beneath.readlink_beneath(self.root, path)
+        return safe_open.readlink_beneath(self.root, path)
 
     def open(self, path: bytes) -> Opened:
-        """Open an entry for reading; the caller closes it, and looks at what it is."""
+        """Open an entry for reading. The caller closes it and must check `is_regular`."""
         # O_NONBLOCK: opening a FIFO must not wait for a writer.
-        return Opened(beneath.open_beneath(self.root, path, os.O_RDONLY | os.O_NONBLOCK))
+        return Opened(safe_open.open_beneath(self.root, path, os.O_RDONLY | os.O_NONBLOCK))
 
     def write(self, path: bytes, pieces: Iterable[bytes], *, mode: int | None, owner: int | None) -> bool:
-        """Put a file there as a whole or not at all, with its folders; True when it is new.
+        """Write a file atomically, creating missing parent folders. Return True if the file is new.
 
-        A file that was there keeps its mode; `owner` is the uid (and gid) of new entries.
+        An existing file keeps its mode unless `mode` is given. `owner` is the uid and gid of the file and of new
+        folders, set only when running as root.
         """
         before = self._what_is_there(path)
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         self._make_parents(path, owner)
-        with beneath.parent_beneath(self.root, path) as (at, name):
+        with safe_open.parent_beneath(self.root, path) as (at, name):
             fresh = b".handrail-" + secrets.token_hex(8).encode()
             fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=at)
             try:
@@ -115,8 +116,8 @@ class LocalFiles:
         return before is None
 
     def delete(self, path: bytes) -> None:
-        """Remove a file, a symlink (not its target), or a folder with all that is in it."""
-        with beneath.parent_beneath(self.root, path) as (at, name):
+        """Remove a file, a symlink (not its target), or a folder with its contents."""
+        with safe_open.parent_beneath(self.root, path) as (at, name):
             if stat.S_ISDIR(os.lstat(name, dir_fd=at).st_mode):
                 shutil.rmtree(name, dir_fd=at)
             else:
@@ -124,20 +125,20 @@ class LocalFiles:
 
     def _what_is_there(self, path: bytes) -> os.stat_result | None:
         try:
-            return beneath.stat_beneath(self.root, path)
+            return safe_open.stat_beneath(self.root, path)
         except FileNotFoundError:
             return None
 
     def _make_parents(self, path: bytes, owner: int | None) -> None:
-        parts = beneath.split_path(path)
+        parts = safe_open.split_path(path)
         for depth in range(1, len(parts)):
             folder = b"/".join(parts[:depth])
             try:
-                beneath.mkdir_beneath(self.root, folder, 0o755)
+                safe_open.mkdir_beneath(self.root, folder, 0o755)
             except FileExistsError:
                 continue
             if owner is not None and os.geteuid() == 0:
-                fd = beneath.open_beneath(self.root, folder, _FOLDER)
+                fd = safe_open.open_beneath(self.root, folder, _FOLDER)
                 try:
                     os.fchown(fd, owner, owner)
                 finally:
@@ -145,7 +146,7 @@ class LocalFiles:
 
 
 def read_whole(files, path: bytes, limit: int) -> bytes:
-    """The bytes of a small file, at most `limit`, through any Files."""
+    """Return the first `limit` bytes of a file, through LocalFiles or RemoteFiles."""
     with closing(files.open(path)) as file:
         data = bytearray()
         while len(data) < limit and (piece := file.pread(min(_PIECE, limit - len(data)), len(data))):
@@ -171,7 +172,7 @@ def _fill(fd: int, pieces: Iterable[bytes], owner: int | None, mode: int) -> Non
 
 
 def _flush_folder(at: int) -> None:
-    fd = os.open(b".", _FOLDER, dir_fd=at)  # `at` may be a bare path descriptor
+    fd = os.open(b".", _FOLDER, dir_fd=at)  # `at` may be an O_PATH descriptor, which cannot be synced
     try:
         os.fsync(fd)
     finally:

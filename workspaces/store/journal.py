@@ -1,8 +1,8 @@
-"""Carrying a restore out so that a crash at any point leaves the old tree or the new one.
+"""Execute a restore with a journal, so that a crash at any point can be recovered to the old or the new tree.
 
-The journal is one JSON line. `staging`: nothing in the tree was touched, so recovery removes the stage. `applying`:
-everything is built and durable, so recovery carries the rest out; each step knows by inode numbers whether it was
-done. If that fails, all steps are taken back. `cleaning`: the tree is done, only the stage is left.
+The journal is one JSON line. Its phases are `staging`: the tree is unchanged, and recovery removes the stage;
+`applying`: the stage is complete and durable, and recovery executes the remaining steps, detecting finished ones by
+inode number, or rolls all of them back if that fails; `cleaning`: the tree is final, and only the stage is left.
 """
 
 import errno
@@ -12,10 +12,12 @@ import os
 import stat
 from pathlib import Path
 
+from .atomic_write import flush_folder, replace_file
 from .attributes import Attributes, set_on
-from .beneath import RENAME_EXCHANGE, open_beneath, open_root, parent_beneath, rename_at
-from .durable import DEEP, flush_folder, make_room_for_depth, replace_file, sync_tree
+from .depth import RAISE_LIMITS_AT, raise_limits
 from .errors import StoreError
+from .file_system import sync_tree
+from .safe_open import RENAME_EXCHANGE, open_beneath, open_root, parent_beneath, rename_at
 
 VERSION = 2
 _ASIDE = b".old"
@@ -24,7 +26,7 @@ STAGING, APPLYING, CLEANING = "staging", "applying", "cleaning"
 
 
 def as_text(path: bytes) -> str:
-    """Any bytes as JSON can hold them."""
+    """Return a bytes path as a string for JSON (latin-1)."""
     return path.decode("latin-1")
 
 
@@ -40,29 +42,30 @@ def write_journal(journal: Path, phase: str, target: bytes, stage: dict, steps: 
 
 
 def read_journal(journal: Path) -> dict | None:
+    """Return the journal's fields, None if there is no journal. Raise StoreError if it is damaged."""
     try:
         data = journal.read_bytes()
     except FileNotFoundError:
         return None
     body, _, checksum = data.partition(b"\n")
-    # It is replaced in one rename after a flush, so a damaged one is not the trace of a crash.
+    # It is written atomically, so a crash cannot have damaged it.
     if hashlib.sha256(body).hexdigest().encode() != checksum.strip():
-        raise StoreError(f"the journal {journal} is damaged; the tree may be between two states")
+        raise StoreError(f"the journal {journal} is damaged; the tree may be partly restored")
     fields = json.loads(body)
     if fields["version"] != VERSION:
-        raise StoreError(f"the journal {journal} has version {fields['version']}; this program knows {VERSION}")
+        raise StoreError(f"the journal {journal} has version {fields['version']}; this program supports {VERSION}")
     return fields
 
 
 def recover(journal: str | os.PathLike) -> str | None:
-    """Finish or take back a restore that was cut off. Returns "old" or "new" for the tree as it is now, else None.
+    """Finish or roll back an interrupted restore. Return the tree's state, "old" or "new", or None without a journal.
 
-    Must run before anything reads or starts in the tree. Doing it again changes nothing.
+    Must run before anything reads or starts in the tree. Idempotent. Raise StoreError if it cannot finish.
     """
     journal = Path(journal)
     for name in os.listdir(journal.parent):
         if name.startswith(f"{journal.name}.") and name.endswith(".new"):
-            (journal.parent / name).unlink()  # of a journal that was being written
+            (journal.parent / name).unlink()  # left by an interrupted write of the journal
     fields = read_journal(journal)
     if fields is None:
         return None
@@ -72,14 +75,14 @@ def recover(journal: str | os.PathLike) -> str | None:
         try:
             tree_fd, stage_fd = open_root(target), _open_stage(stage)
         except FileNotFoundError as error:
-            raise StoreError(f"{os.fsdecode(target)} or its stage is gone: it cannot be recovered") from error
+            raise StoreError(f"{os.fsdecode(target)} or its staging folder is missing") from error
         try:
             try:
                 carry_out(tree_fd, stage_fd, fields["steps"])
-            except TakenBack:
+            except RolledBack:
                 state = "old"
             except OSError as error:
-                raise StoreError(f"{os.fsdecode(target)} is not recovered yet: {error}; try again") from error
+                raise StoreError(f"{os.fsdecode(target)} could not be recovered: {error}; try again") from error
             sync_tree(tree_fd)
         finally:
             os.close(tree_fd)
@@ -115,14 +118,14 @@ def _open_stage(stage: dict) -> int:
     found = os.fstat(fd)
     if found.st_uid != stage["uid"] or stage["inode"] not in (None, found.st_ino):
         os.close(fd)
-        raise StoreError(f"{os.fsdecode(path)} is not the folder that the restore made")
+        raise StoreError(f"{os.fsdecode(path)} is not the staging folder of the restore")
     return fd
 
 
 def empty(fd: int, depth: int = 0) -> None:
-    """Remove everything below an open folder, following nothing."""
-    if depth == DEEP:
-        make_room_for_depth()
+    """Remove everything below an open folder without following symlinks."""
+    if depth == RAISE_LIMITS_AT:
+        raise_limits()
     with os.scandir(fd) as listing:
         entries = list(listing)
     for entry in entries:
@@ -139,7 +142,7 @@ def empty(fd: int, depth: int = 0) -> None:
 
 def _open_for_removal(fd: int, name: str) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    # A folder without rights for its owner cannot be emptied; the stage is ours, so it gets them.
+    # A folder without permissions for its owner cannot be emptied. The stage is ours, so add them.
     handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
     try:
         if os.fstat(handle).st_mode & 0o700 != 0o700:
@@ -153,7 +156,10 @@ def _open_for_removal(fd: int, name: str) -> int:
 
 
 def carry_out(tree_fd: int, stage_fd: int, steps: list[dict]) -> None:
-    """Do what is not done yet. On an error take everything back and raise TakenBack; if even that fails, OSError."""
+    """Execute the steps that are not done. On an error roll back all steps and raise RolledBack.
+
+    Raise OSError if the rollback fails too.
+    """
     done: list[dict] = []
     try:
         for step in steps:
@@ -162,14 +168,14 @@ def carry_out(tree_fd: int, stage_fd: int, steps: list[dict]) -> None:
     except OSError as error:
         for step in reversed(done):
             _UNDO[step["do"]](tree_fd, stage_fd, step)
-        for step in steps:  # renames back have moved the times of folders whose own step was not reached
+        for step in steps:  # the rollback's renames changed the times of folders whose own step was not reached
             if step["do"] == "adjust":
                 _readjust(tree_fd, stage_fd, step)
-        raise TakenBack(f"the restore was taken back: {error.strerror}: {error.filename}") from error
+        raise RolledBack(f"the restore was rolled back: {error.strerror}: {error.filename}") from error
 
 
-class TakenBack(StoreError):
-    """A restore could not be carried out; the tree is as it was."""
+class RolledBack(StoreError):
+    """The restore failed and was rolled back; the tree is as it was."""
 
 
 def _inode(at: int, name: bytes) -> int | None:
@@ -209,7 +215,7 @@ def _exchange(stage_fd: int, staged: bytes, at: int, name: bytes) -> bool:
     try:
         rename_at(stage_fd, staged, at, name, RENAME_EXCHANGE)
     except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ENOSYS):  # overlayfs and network file systems cannot exchange
+        if error.errno in (errno.EINVAL, errno.ENOSYS):  # overlayfs and network file systems lack RENAME_EXCHANGE
             return False
         raise
     return True
@@ -234,11 +240,11 @@ def _adjust(tree_fd: int, stage_fd: int, step: dict, side: str = "to") -> None:
         fd = open_beneath(tree_fd, as_path(step["path"]), os.O_PATH | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno in _SWAPPED:
-            return  # the proof after the restore names it
+            return  # the proof after the restore reports it
         raise
     try:
         found = os.fstat(fd)
-        # A file with more names than the tree knows may belong to somebody else; a symlink has no mode to set.
+        # Another hard link of the file may lie outside the tree; a symlink has no mode to set.
         own = stat.S_ISDIR(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1)
         if found.st_ino == step["inode"] and own:
             set_on(fd, Attributes.from_list(step[side]), path=f"/proc/self/fd/{fd}")
@@ -251,7 +257,7 @@ def _readjust(tree_fd: int, stage_fd: int, step: dict) -> None:
 
 
 def _unlock(tree_fd: int, stage_fd: int, step: dict) -> None:
-    """Give a folder's owner the right to change it while the restore runs; its own step sets the mode at the end."""
+    """Give a folder's owner full access during the restore; the folder's own step sets its final mode."""
     fd = open_beneath(tree_fd, as_path(step["path"]), os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY)
     try:
         os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(os.fstat(fd).st_mode) | 0o700)

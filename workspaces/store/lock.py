@@ -1,4 +1,4 @@
-"""One writer at a time, in this process and on this host."""
+"""The store's writer lock: one writer at a time across threads and processes of this host."""
 
 import fcntl
 import os
@@ -16,8 +16,11 @@ _POLL_SECONDS = 0.02
 
 @contextmanager
 def writing(store: Path, *, wait: float = WAIT_SECONDS, cancel: threading.Event | None = None) -> Iterator[None]:
-    """Hold the store's writer lock; StoreError after `wait` seconds. The kernel frees it when the process dies."""
-    # Each descriptor is an open file of its own, so flock keeps threads apart as well as processes.
+    """Hold the store's writer lock; the kernel releases it when the process dies.
+
+    Raise StoreError if it is not acquired within `wait` seconds, Cancelled once `cancel` is set.
+    """
+    # Each call opens its own file description, so flock excludes other threads as well as other processes.
     fd = os.open(store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         deadline = time.monotonic() + wait
@@ -25,7 +28,7 @@ def writing(store: Path, *, wait: float = WAIT_SECONDS, cancel: threading.Event 
             if cancel is not None and cancel.is_set():
                 raise Cancelled("cancelled while waiting for another writer")
             if time.monotonic() >= deadline:
-                raise StoreError(f"another writer has held the store for {wait:.0f} seconds; try again later")
+                raise StoreError(f"another process has locked the store for {wait:.0f} seconds; try again later")
             time.sleep(_POLL_SECONDS)
         yield
     finally:

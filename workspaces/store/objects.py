@@ -1,7 +1,8 @@
-"""The objects of the store: folders, and lists of the pieces of large files.
+"""Encode and decode the store's objects: folders, and lists of the pieces of large files.
 
-An object's id is the BLAKE3 of its bytes. A folder object holds the records of its entries, so its id stands for
-everything below it. The root is a folder object with one entry that has no name. `docs/store.md` gives the bytes.
+An object's id is the BLAKE3 hash of its bytes. A folder object holds the records of its entries, so its id covers
+everything below it (a Merkle tree). The root is a folder object with one entry, whose name is empty. `docs/store.md`
+specifies the byte format.
 """
 
 import stat
@@ -26,8 +27,8 @@ KIND_OF_MODE = {
 }
 
 LISTED = 1  # the content is a list of pieces, not a blob
-TORN = 2  # the file changed at each reading; this is its last one
-UNKEPT = 4  # the entry was there, and its content could not be kept
+TORN = 2  # the file changed during each read; the content is from the last one
+UNKEPT = 4  # the entry existed, but its content could not be stored
 
 TARGET, XATTRS, LINK = 1, 2, 3  # tags of the extras of an entry
 
@@ -44,7 +45,7 @@ _CONTENT = slice(RECORD.size - 32, RECORD.size)
 
 
 class Entry(NamedTuple):
-    """One entry of a folder; `content` is the id of its bytes, of its list of pieces, or of the folder below."""
+    """One entry of a folder; `content` is the id of its bytes, of its list of pieces, or of its folder object."""
 
     name: bytes
     kind: int
@@ -63,7 +64,7 @@ class Entry(NamedTuple):
 
     @property
     def target(self) -> bytes:
-        """Where a symlink points."""
+        """The target of a symlink, empty for other entries."""
         return self.extras.get(TARGET, b"")
 
     @property
@@ -72,7 +73,7 @@ class Entry(NamedTuple):
 
     @property
     def link(self) -> bytes:
-        """The group of hard links that the entry belongs to; empty for a file of its own."""
+        """The id of the entry's hard-link group; empty for a file with one link in the tree."""
         return self.extras.get(LINK, b"")
 
     @property
@@ -84,7 +85,7 @@ class Entry(NamedTuple):
 
 
 class Row:
-    """An entry while its folder is being put together: the packed record, and what does not fit in it."""
+    """An entry of a folder that is being encoded: the packed record, and its variable-length extras."""
 
     __slots__ = ("extras", "name", "record")
 
@@ -95,7 +96,7 @@ class Row:
         self.record = self.record[: _CONTENT.start] + content
 
     def group(self, link: bytes) -> None:
-        """Put the entry into a group of hard links, or into none."""
+        """Set the entry's hard-link group; an empty `link` removes it."""
         self.extras = {tag: value for tag, value in self.extras.items() if tag != LINK}
         if link:
             self.extras[LINK] = link
@@ -137,12 +138,12 @@ class Folder:
 
     def root(self) -> Entry:
         if self.names != [b""]:
-            raise Damaged("this id names an object that is not the root of a tree")
+            raise Damaged("the object with this id is not a tree")
         return next(iter(self))
 
 
 def encode_folder(rows: Iterable[Row], entries_below: int, bytes_below: int) -> bytes:
-    """Return the bytes of a folder object; rows in byte order of their names."""
+    """Return the bytes of a folder object. `rows` must be in byte order of their names."""
     rows = list(rows)
     names = b"\0".join([row.name for row in rows])
     extras = [
@@ -179,14 +180,14 @@ def decode_folder(data: bytes) -> Folder:
             extras.setdefault(index, {})[tag] = data[at : at + length]
             at += length
     except struct.error as error:
-        raise Damaged(f"a folder object is cut short: {error}") from error
+        raise Damaged(f"a folder object is truncated: {error}") from error
     if len(names) != count or at != len(data):
-        raise Damaged("a folder object does not fit together")
+        raise Damaged("a folder object is inconsistent")
     return Folder(names, data[HEADER.size : end], extras, entries, size)
 
 
 def encode_list(size: int, pieces: Iterable[tuple[int, bytes | None]]) -> bytes:
-    """Return the bytes of a list object; a piece is (length, content id), or (length, None) for a hole."""
+    """Return the bytes of a list object. A piece is (length, content id), or (length, None) for a hole."""
     return _LIST_HEADER.pack(b"HL", VERSION, 0, size) + b"".join(
         _PIECE.pack(content is not None, length, content or NOTHING) for length, content in pieces
     )
@@ -200,9 +201,9 @@ def decode_list(data: bytes) -> list[tuple[int, bytes | None]]:
             for is_data, length, content in _PIECE.iter_unpack(data[_LIST_HEADER.size :])
         ]
     except struct.error as error:
-        raise Damaged(f"a list of pieces is cut short: {error}") from error
+        raise Damaged(f"a list of pieces is truncated: {error}") from error
     if (magic, version) != (b"HL", VERSION) or sum(length for length, _ in pieces) != size:
-        raise Damaged("a list of pieces does not fit together")
+        raise Damaged("a list of pieces is inconsistent")
     return pieces
 
 

@@ -1,11 +1,11 @@
-"""What a restore has to do: the few entries that differ between the live tree and the wanted one."""
+"""Plan a restore: the steps for the entries that differ between the live tree and the snapshot."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from .attributes import Rules
+from .depth import raise_limits_at
 from .diff import TYPE_BITS, ReadFolder, below
-from .durable import make_room_at
 from .journal import as_text
 from .objects import FILE, FOLDER, Entry
 
@@ -13,8 +13,8 @@ from .objects import FILE, FOLDER, Entry
 class Step(NamedTuple):
     """One change to the live tree at `path`.
 
-    Place: `want` is put there, in the place of `live` if there is one. Remove: `want` is None.
-    Adjust: `adjust` is set; the entry stays and gets the owner, mode, attributes and times of `want`.
+    Place: put `want` there, replacing `live` if it exists. Remove: `want` is None.
+    Adjust (`adjust` is True): keep the entry; set the owner, mode, attributes and times of `want`.
     """
 
     path: bytes
@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 class Plan:
-    """The steps of one restore, and what is deliberately left as it is."""
+    """The steps of one restore. `chosen` selects paths (see `chooser`); paths in `keep` are not changed."""
 
     def __init__(
         self,
@@ -36,18 +36,18 @@ class Plan:
     ):
         self.read_live, self.read_want, self.chosen = read_live, read_want, chosen or (lambda path: True)
         self.same_attributes, self.keep = same_attributes, keep
-        self._all = chosen is None and not keep  # then nothing has to be asked of each path
+        self._all = chosen is None and not keep  # then no path has to be checked
         self.steps: list[Step] = []
         self.created = self.changed = self.removed = 0
         self._replaced: set[bytes] | None = None
 
     def build(self, live: Entry, want: Entry) -> "Plan":
-        """Plan from root to root."""
+        """Plan the changes from one root to the other; return self."""
         self._both(b"", live, want)
         return self
 
     def drafts(self, rules: Rules) -> Iterator[dict]:
-        """Yield the steps as the journal has them, without the inodes, which only the tree itself can tell."""
+        """Yield the steps in journal form without inode numbers, which `swap` adds where the tree is."""
         yield from self._unlocks(rules)
         for number, step in enumerate(self.steps):
             path = as_text(step.path)
@@ -64,17 +64,17 @@ class Plan:
                 yield draft | ({"locked": wished.as_list()} if locked else {})
 
     def _unlocks(self, rules: Rules) -> Iterator[dict]:
-        """Folders that their owner has locked are opened for the time of the restore; root need not ask."""
+        """Yield steps that make folders their owner cannot change writable during the restore; root needs none."""
         if rules.euid == 0:
             return
         for step in sorted(self.steps, key=lambda step: step.path):
-            # A folder that moves must itself be writable: its `..` changes.
+            # A folder can only be moved if it is writable: its `..` changes.
             needed = 0o300 if step.adjust else 0o200
             if step.live is not None and step.live.kind == FOLDER and step.live.mode & needed != needed:
                 yield {"do": "unlock", "path": as_text(step.path), "mode": step.live.mode}
 
     def covers(self, path: bytes) -> bool:
-        """Whether a step replaces or removes the path or a folder above it."""
+        """Return True if a step replaces or removes the path or a folder above it."""
         if self._replaced is None:
             self._replaced = {step.path for step in self.steps if not step.adjust}
         parts = path.split(b"/")
@@ -87,16 +87,16 @@ class Plan:
         return any(keep.startswith(path + b"/") for keep in self.keep)
 
     def _visit(self, path: bytes, live: Entry | None, want: Entry | None) -> bool:
-        """Plan one path; return whether its folder is touched."""
+        """Plan one path. Return True if its parent folder is modified."""
         choice = self.chosen(path)
         if choice is None or self.kept(path):
             return False
-        if choice is False:  # on the way to a chosen path
+        if choice is False:  # an ancestor of a chosen path
             return self._on_the_way(path, live, want)
         if want is None:
             return self._gone(path, live)
         if not want.kept or (live is not None and not live.kept and live.kind in (FILE, FOLDER)):
-            return False  # nobody has the bytes, so whatever is there stays
+            return False  # the bytes are not stored, so the live entry stays
         if live is None:
             return self._place(path, None, want)
         return self._both(path, live, want)
@@ -138,7 +138,7 @@ class Plan:
         return 1 + (self.read_want(want.content).entries_below if want.kind == FOLDER else 0)
 
     def wanted(self, path: bytes, entry: Entry) -> bool:
-        """Whether an entry below a placed folder is to be made."""
+        """Return True if an entry below a placed folder is to be created."""
         return entry.kept and (self._all or (not self.kept(path) and self.chosen(path) is not None))
 
     def _both(self, path: bytes, live: Entry, want: Entry) -> bool:
@@ -160,7 +160,7 @@ class Plan:
         return self._place(path, live, want)
 
     def _children(self, path: bytes, live: Entry, want: Entry | None, *, touch: bool) -> bool:
-        make_room_at(path)
+        raise_limits_at(path)
         prefix = path + b"/" if path else b""
         old = {entry.name: entry for entry in self.read_live(live.content)}
         new = {entry.name: entry for entry in self.read_want(want.content)} if want is not None and want.kept else {}
@@ -172,7 +172,7 @@ class Plan:
 
 
 def chooser(paths: Iterable[bytes]) -> Callable[[bytes], bool | None]:
-    """Return a function: True for what was chosen, False for folders on the way to it, None for the rest."""
+    """Return a function of a path: True if it is in `paths` or below one, False for an ancestor of one, else None."""
     chosen = tuple(paths)
 
     def choose(path: bytes) -> bool | None:

@@ -1,4 +1,4 @@
-"""How far long work is, and whether it shall go on."""
+"""Progress reports and cancellation of long operations."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from .errors import Cancelled
 
 
 class Progress(NamedTuple):
-    """How far long work is; totals are None where nobody knows them."""
+    """Entries and bytes done so far; totals are None if unknown."""
 
     entries: int
     bytes: int
@@ -20,7 +20,7 @@ Report = Callable[[Progress], None]
 
 
 class Watch:
-    """Counts what is done, tells whoever asked, and raises Cancelled once the work is not wanted any more."""
+    """Count progress and report it to a callback; raise Cancelled once `cancel` is set."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Watch:
 
     def check(self) -> None:
         if self.cancel is not None and self.cancel.is_set():
-            raise Cancelled("cancelled; nothing was kept")
+            raise Cancelled("cancelled; nothing was stored")
 
     def tick(self, entries: int = 0, size: int = 0) -> None:
         self.check()

@@ -1,26 +1,26 @@
-"""Bringing a live tree back to a snapshot, and proving that it is there."""
+"""Restore a live tree to a snapshot, and compare the two."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from .attributes import Rules
-from .beneath import split_path
-from .catalog import Catalog
 from .diff import pairs
 from .errors import StoreError
+from .index.catalog import Catalog
 from .objects import FILE, FOLDER, Entry
 from .plan import Plan, chooser
 from .progress import Report, Watch
+from .safe_open import split_path
 from .scan import Scan
 
 if TYPE_CHECKING:
-    from .trees import LocalLive as Live
+    from .tree import LocalLive as Live
 
 Owner = tuple[int, int]
 
 
 class Restored(NamedTuple):
-    """What a restore did: entries that came, changed in place and went; `entries` is the size of the tree now."""
+    """The result of a restore: counts of created, changed and removed entries; `entries` is the snapshot's total."""
 
     created: int
     changed: int
@@ -29,7 +29,7 @@ class Restored(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """How a live tree compares with a snapshot; `differ` are the paths that are not the same."""
+    """The result of comparing a live tree with a snapshot; `differ` lists the paths that are not equal."""
 
     entries: int
     differ: list[bytes]
@@ -39,9 +39,12 @@ def restore_tree(
     catalog: Catalog, scan: Scan, tree_id: bytes, live: "Live", journal: object,
     paths: Iterable[bytes] | None, keep: Iterable[bytes], owner: Owner | None, progress: Report | None,
 ) -> Restored:  # fmt: skip
-    """Make the live tree equal to a snapshot. `scan` has not run yet; it tells what differs."""
+    """Make the live tree equal to a snapshot; see Store.restore. `scan` must not have run yet.
+
+    Raise StoreError if an earlier restore was interrupted and not recovered.
+    """
     if live.unfinished(journal):
-        raise StoreError(f"an earlier restore was cut off; recover {journal} first")
+        raise StoreError(f"an earlier restore was interrupted; recover {journal} first")
     want_root = catalog.folder(tree_id)
     rules = _rules(live, want_root.root(), owner)
     live_root = scan.sink.folder(scan.run(live.root)).root()

@@ -1,7 +1,7 @@
-"""Walking a live tree and naming it: one pass gives the id of the whole tree and of each folder in it.
+"""Walk a live tree and compute the id of the tree and of each folder in it, in one pass.
 
-A folder whose names and stat keys are those of its last snapshot keeps its id without a look at its files. Everything
-is opened relative to the descriptor of its folder, and no symlink is followed.
+A folder whose names and stat keys match its last snapshot keeps its id; its files are not opened. Every entry is
+opened relative to the descriptor of its folder, and no symlink is followed.
 """
 
 import os
@@ -13,9 +13,10 @@ from typing import NamedTuple
 from blake3 import blake3
 
 from . import blocks
-from .catalog import Catalog
-from .durable import DEEP, MAX_DEPTH, make_room_for_depth
+from .depth import MAX_DEPTH, RAISE_LIMITS_AT, raise_limits
 from .errors import Cancelled
+from .file_reader import Inspect, Moved, Reader, Sink, fd_xattrs, make_row
+from .index.catalog import Catalog
 from .objects import (
     FILE,
     FOLDER,
@@ -31,24 +32,23 @@ from .objects import (
     encode_folder,
 )
 from .progress import Progress, Report
-from .reading import Inspect, Moved, Reader, Sink, fd_xattrs, make_row
-from .statcache import KEY, CachedFolder, StatCache, pack_keys, stat_key
+from .stat_cache import KEY, CachedFolder, StatCache, pack_keys, stat_key
 
-RACY_NS = 20_000_000  # more than one tick of any kernel's clock
+RACY_NS = 20_000_000  # longer than one tick of any kernel's clock
 _ENCODING, _ENCODE_ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, inlined
 _UNKNOWN_KEY = bytes(KEY.size)
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Skipped(NamedTuple):
-    """An entry that was there and is not in the snapshot as it should be, and why."""
+    """An entry that is missing from the snapshot or not stored consistently, and the reason."""
 
     path: bytes
     reason: str
 
 
 class Sketch:
-    """A sink that keeps nothing but the folder objects of this scan, to compare a live tree with stored ones."""
+    """A sink that keeps only the folder objects of a scan in memory, to compare a live tree with stored ones."""
 
     def __init__(self, catalog: Catalog):
         self._catalog = catalog
@@ -69,7 +69,7 @@ class Sketch:
 
 
 class _Node:
-    """One folder of the walk. `rows` is None while nothing says that it differs from its last snapshot."""
+    """One folder of the walk. `rows` is None while the folder is not known to differ from its last snapshot."""
 
     __slots__ = (
         "bytes", "children", "entries", "groups", "id", "keys", "linked", "names", "old", "path", "rows", "same",
@@ -79,7 +79,7 @@ class _Node:
     def __init__(self, path: str, old: CachedFolder | None):
         self.path, self.old = path, old
         self.rows: list[Row] | None = None
-        self.same = False  # it and all below it are as they were, but perhaps for their groups of hard links
+        self.same = False  # it and everything below it are unchanged, except possibly for hard-link groups
         self.children: list[tuple[str, _Node]] = []
         self.groups: dict[str, bytes] = {}  # hard-link groups that differ from those of the rows
         self.linked: list[tuple[str, int, bytes]] = []
@@ -89,9 +89,9 @@ class _Node:
 
 
 class Scan:
-    """One pass over a tree. `thorough` reads every file; `twin` (a tree id) lends contents where stat agrees.
+    """One pass over a tree. `thorough` reads every file; `twin` is a tree id: its contents are used where stat matches.
 
-    `started_ns` is a time before the sync that preceded it.
+    `started_ns` is the tree's clock (Unix time in ns) before the sync that precedes the scan.
     """
 
     def __init__(self, sink: Sink, cache: StatCache | None = None, *, thorough: bool = False, started_ns: int = 0):
@@ -103,7 +103,7 @@ class Scan:
         self.entries = self.bytes = 0
 
     def run(self, root: int) -> bytes:
-        """Return the id of the tree; the sink then has every object that it needs."""
+        """Scan the tree and return its id; the sink then has every object of the tree."""
         self._prepare(root)
         self._node = self._visit(root, "", self._twin_root(), 0)
         self._regrouped = self._group_links()
@@ -125,7 +125,7 @@ class Scan:
         if old := self._cached.get(""):
             self._total = (old.entries, old.bytes)
 
-    # -- what is asked of the tree: by descriptors here, by what a guest has told in `remote` ------------------------
+    # -- access to the tree: by descriptors here, from a guest's listings in `guest.scan.RemoteScan` -----------------
 
     def _new_reader(self) -> Reader:
         return Reader(self.sink, inspect=self.inspect, check=self._check)
@@ -137,7 +137,7 @@ class Scan:
         return fd_xattrs(fd)
 
     def _list(self, fd: int) -> tuple[list[os.DirEntry], str, bytes]:
-        """Return the entries of a folder, their names, and their stat keys."""
+        """Return the entries of a folder, their names joined by NUL, and their packed stat keys."""
         with os.scandir(fd) as listing:
             entries = list(listing)
         try:
@@ -170,12 +170,12 @@ class Scan:
 
     def check_cancelled(self) -> None:
         if self.cancel is not None and self.cancel.is_set():
-            raise Cancelled("cancelled; nothing was kept")
+            raise Cancelled("cancelled; nothing was stored")
 
     def _visit(self, fd: int, path: str, twin: Folder | None, depth: int) -> _Node:
         self._check(0)
-        if depth == DEEP:
-            make_room_for_depth()
+        if depth == RAISE_LIMITS_AT:
+            raise_limits()
         node = _Node(path, self._cached.get(path))
         entries, node.names, node.keys = self._list(fd)
         self._seen_entries += len(entries)
@@ -188,7 +188,7 @@ class Scan:
         return node
 
     def _recall(self, fd: int, node: _Node, twin: Folder | None, depth: int) -> bool:
-        """Take over what the cache says of this folder and visit the folders below; False if one has gone."""
+        """Reuse the cached state of this folder and visit the folders below. Return False if one of them is gone."""
         old, same = node.old, True
         prefix = node.path + "/" if node.path else ""
         for name in old.folders:
@@ -234,7 +234,7 @@ class Scan:
         node.rows = sorted(rows, key=lambda row: row.name)
 
     def _show(self, node: _Node, name: str, row: Row) -> None:
-        """Names and attributes that no content was shown with."""
+        """Pass path and extended attributes to `inspect` for an entry that has some, or has no content to inspect."""
         if row.record[0] != FILE or row.record[20:28] == bytes(8) or XATTRS in row.extras:
             path = os.fsencode(node.path + "/" + name if node.path else name)
             self.inspect(path, row.extras.get(XATTRS, b""))
@@ -245,7 +245,7 @@ class Scan:
         return {row.name: row for row in self.sink.folder(node.old.tree).rows()}, node.old.key_of_each()
 
     def _row(self, fd, node, text, name, found, known, twin, depth) -> tuple[Row | None, os.stat_result, bool]:
-        """Return (row, the stat that it stands for, whether that stat may be trusted next time)."""
+        """Return (row, its stat, whether that stat can be trusted by the next scan)."""
         prefix = node.path + "/" if node.path else ""
         for _ in range(5):
             try:
@@ -268,11 +268,11 @@ class Scan:
                 self._skip(node, text, reason)
             trusted = found.st_ctime_ns < self._limit_ns and not row.record[1] & (TORN | UNKEPT)
             return row, found, trusted
-        self._skip(node, text, "became something else each time that it was looked at")
+        self._skip(node, text, "changed its type during each read")
         return make_row(name, found, NOTHING, flags=UNKEPT), found, False
 
     def _lent(self, fd: int, name: bytes, found: os.stat_result, twin: Entry | None) -> Row | None:
-        """Believe a twin that stat does not tell apart; only where no full comparison was asked for."""
+        """Return a row with the content of a twin of equal size and mtime, else None. Full comparisons have no twin."""
         if twin is None or twin.kind != FILE or twin.flags & (TORN | UNKEPT) or not stat.S_ISREG(found.st_mode):
             return None
         if (twin.size, twin.mtime_ns) != (found.st_size, found.st_mtime_ns):
@@ -290,15 +290,15 @@ class Scan:
         try:
             below = self._enter(fd, text)
         except PermissionError:
-            return make_row(name, found, NOTHING, flags=UNKEPT), "may not be read"
+            return make_row(name, found, NOTHING, flags=UNKEPT), "permission denied"
         except OSError as error:
             raise Moved from error
         try:
             path = node.path + "/" + text if node.path else text
             child = self._visit(below, path, self._inner(twin), depth + 1)
             row = make_row(name, found, NOTHING, extras=self._xattrs(below))
-        except PermissionError:  # it can be listed, and not entered
-            return make_row(name, found, NOTHING, flags=UNKEPT), "may not be read"
+        except PermissionError:  # it can be listed but not entered
+            return make_row(name, found, NOTHING, flags=UNKEPT), "permission denied"
         finally:
             self._leave(below)
         node.children.append((text, child))
@@ -320,10 +320,10 @@ class Scan:
         self._links.setdefault(inode, []).append((path, node, name, group))
 
     def _group_links(self) -> bool:
-        """Name each group of hard links by its first path, which no inode decides; return whether a name is new."""
+        """Set each hard-link group's id from its first path, independent of inodes. Return True if any id changed."""
         renamed = False
         for noted in self._links.values():
-            members = {path: rest for path, *rest in noted}  # a folder that was looked at twice counts once
+            members = {path: rest for path, *rest in noted}  # a folder that was visited twice counts once
             group = blake3(min(members)).digest(16) if len(members) > 1 else b""
             for node, name, known in members.values():
                 if known != group:
@@ -332,7 +332,7 @@ class Scan:
         return renamed
 
     def link_groups(self) -> dict[bytes, list[bytes]]:
-        """Return the paths of each group of hard links that this scan has found."""
+        """Return the paths of each hard-link group of this scan, by group id."""
         groups: dict[bytes, list[bytes]] = {}
         for noted in self._links.values():
             paths = sorted({path for path, *_ in noted})
@@ -340,10 +340,10 @@ class Scan:
                 groups[blake3(paths[0]).digest(16)] = paths
         return groups
 
-    # -- naming ----------------------------------------------------------------------------------------------------
+    # -- ids -------------------------------------------------------------------------------------------------------
 
     def _seal(self, node: _Node) -> None:
-        """Give each folder its id, from the leaves up."""
+        """Compute the id of each folder, bottom-up."""
         old = node.old
         if node.same and not self._regrouped:
             node.id, node.entries, node.bytes = old.tree, old.entries, old.bytes
@@ -373,7 +373,7 @@ class Scan:
         node.id = self.sink.add(encode_folder(node.rows, node.entries, node.bytes), kind=blocks.META)
 
     def remember(self) -> None:
-        """Write the stat cache for the next scan; a key within the racy window is left unknown."""
+        """Write the stat cache for the next scan; entries changed within the racy window get an unknown key."""
         if self.cache is None or (self._node.same and not self._regrouped):
             return
         folders, stack = [], [self._node]

@@ -1,4 +1,4 @@
-"""Building what a restore will put in place, in a folder beside the tree that nobody else can reach."""
+"""Build the new entries of a restore in a private staging folder beside the tree."""
 
 import itertools
 import os
@@ -9,22 +9,22 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from .applying import OpenFolders
 from .attributes import Rules, set_on_new, set_xattrs
-from .beneath import parent_beneath
-from .catalog import Catalog
-from .contents import pieces_of
-from .durable import make_room_at
+from .content import pieces_of
+from .depth import raise_limits_at
 from .errors import Damaged, StoreError
+from .index.catalog import Catalog
+from .index.segment import Place
 from .objects import FIFO, FILE, FOLDER, LISTED, SYMLINK, Entry
-from .segments import Place
+from .safe_open import parent_beneath
+from .swap import OpenFolders
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-Tick = Callable[[int, int], None]  # entries and bytes that were just made; raises Cancelled
+Tick = Callable[[int, int], None]  # called with the entries and bytes just built; raises Cancelled
 
 
 class _File(NamedTuple):
-    """A file to be made, and where its bytes lie if they are one object."""
+    """A file to create, and the place of its bytes if they are one object."""
 
     place: Place | None
     parent: bytes
@@ -33,9 +33,9 @@ class _File(NamedTuple):
 
 
 class Stage:
-    """A folder being filled. Names in it are numbers, one for each entry that the restore places.
+    """The staging folder of a restore. The names in it are the numbers of the steps that place an entry.
 
-    `live_links` are the paths of each group of hard links that stay as they are in the tree.
+    `live_links` maps each hard-link group to the paths of its members in the tree that the restore does not change.
     """
 
     def __init__(
@@ -49,15 +49,15 @@ class Stage:
         self._links: dict[bytes, bytes] = {}
         self._umask = _umask()
         self._owner = os.geteuid(), os.getegid()
-        self._opened = OpenFolders(stage_fd)  # of the thread that notes and finishes
+        self._opened = OpenFolders(stage_fd)  # for the calling thread only
 
     def close(self) -> None:
         self._opened.close()
 
-    # -- noting ----------------------------------------------------------------------------------------------------
+    # -- queueing --------------------------------------------------------------------------------------------------
 
     def put(self, staged: bytes, path: bytes, entry: Entry) -> None:
-        """Note one entry (with everything below it) to be built under the name `staged`."""
+        """Queue one entry, with everything below it, to be built under the name `staged`."""
         parent, _, name = staged.rpartition(b"/")
         if entry.kind == FILE:
             self._note(parent, name, entry)
@@ -74,7 +74,7 @@ class Stage:
 
     def _folder(self, staged: bytes, path: bytes, entry: Entry) -> None:
         self._folders.append((staged, entry))
-        make_room_at(staged)
+        raise_limits_at(staged)
         self.tick(1, 0)
         for inner in self.catalog.folder(entry.content):
             below = path + b"/" + inner.name
@@ -85,10 +85,10 @@ class Stage:
             else:
                 self.put(staged + b"/" + inner.name, below, inner)
 
-    # -- making ----------------------------------------------------------------------------------------------------
+    # -- building --------------------------------------------------------------------------------------------------
 
     def build(self) -> None:
-        """Write all files, block by block as the packs hold them, then finish the folders."""
+        """Write all files in the order of their blocks in the packs, then set the attributes of folders."""
         whole = sorted((file for file in self._files if file.place), key=lambda file: file.place)
         batches = [list(files) for _, files in itertools.groupby(whole, key=lambda file: file.place[:2])]
         self._in_threads(batches)
@@ -100,7 +100,7 @@ class Stage:
             set_on_new(self._opened.open(staged), self.rules.attributes(entry), made)
 
     def _in_threads(self, batches: list[list[_File]]) -> None:
-        """Make batches of files in two threads; the first error stops both."""
+        """Write batches of files in two threads; the first error stops both."""
         left = deque(batches)
         lock, errors = threading.Lock(), []
 
@@ -120,7 +120,7 @@ class Stage:
             finally:
                 folders.close()
 
-        # From both ends: two threads in one folder would wait for each other.
+        # Take from both ends: two threads that create files in one folder would block each other.
         other = threading.Thread(target=work, args=(left.pop,), name="store-restore")
         if len(batches) > 1:
             other.start()
@@ -131,14 +131,14 @@ class Stage:
             raise errors[0]
 
     def _batch(self, files: list[_File], folders: OpenFolders) -> tuple[int, int]:
-        """Make the files of one block; return how many, and their bytes."""
+        """Write the files of one block; return their number and total bytes."""
         raw = memoryview(self.catalog.raw_block(files[0].place))
         total = 0
         for file in files:
             start, length = file.place.offset, file.place.length
             data = raw[start : start + length]
             if length != file.entry.size or blake3(data).digest() != file.entry.content:
-                raise Damaged(f"{file.entry.content.hex()} is not what was written")
+                raise Damaged(f"{file.entry.content.hex()} does not match its content id")
             fd, made = self._create(folders.open(file.parent), file)
             try:
                 if os.write(fd, data) < length:
@@ -175,7 +175,7 @@ class Stage:
             if content is not None:
                 data = self.catalog.blob(content)
                 if len(data) != length:
-                    raise StoreError(f"{content.hex()} has another length than its file says")
+                    raise StoreError(f"the length of {content.hex()} differs from the one recorded for its file")
                 _write_at(fd, data, offset)
             offset += length
             self.tick(0, length)
@@ -183,14 +183,14 @@ class Stage:
             os.ftruncate(fd, offset)
 
     def _linked(self, at: int, name: bytes, entry: Entry) -> bool:
-        """Link the file to a member of its group that is there already, in the live tree or in the stage."""
+        """Hard-link the file to an existing member of its group, in the tree or the stage; False if there is none."""
         for path in self.live_links.get(entry.link, ()):
             try:
                 with parent_beneath(self.tree_fd, path) as (source, last):
                     os.link(last, name, src_dir_fd=source, dst_dir_fd=at, follow_symlinks=False)
                 return True
             except OSError:
-                continue  # it has gone meanwhile, or links are not allowed here: a new file will do
+                continue  # it was removed meanwhile, or hard links are not permitted: fall back to a new file
         if first := self._links.get(entry.link):
             with parent_beneath(self.stage_fd, first) as (source, last):
                 os.link(last, name, src_dir_fd=source, dst_dir_fd=at, follow_symlinks=False)
@@ -204,7 +204,7 @@ class Stage:
         elif entry.kind == FIFO:
             os.mkfifo(name, 0o600, dir_fd=at)
         else:
-            raise StoreError(f"a {entry.type} cannot be made")
+            raise StoreError(f"a {entry.type} cannot be restored")
         if wished.uid is not None:
             os.chown(name, wished.uid, wished.gid, dir_fd=at, follow_symlinks=False)
         if entry.kind == FIFO:
@@ -216,7 +216,7 @@ class Stage:
 
 
 def _umask() -> int:
-    # os.umask can only be read by changing it for every thread of the process.
+    # os.umask() cannot read the umask without changing it for every thread of the process.
     with open("/proc/self/status") as status:
         for line in status:
             if line.startswith("Umask:"):

@@ -1,4 +1,4 @@
-"""Text diffs of stored files, and whole patches that `git apply` takes."""
+"""Text diffs of stored files, and patches between trees for `git apply`."""
 
 import base64
 import hashlib
@@ -6,20 +6,21 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .contents import read_entry
+from .content import read_entry
 from .diff import ADDED, MODE, REMOVED, RENAMED, Change
 from .errors import StoreError
 from .objects import FILE, SYMLINK, Entry
-from .store import Store
+from .repository import Store
 
-MAX_BYTES = 2 << 20  # of either side, for a diff that people look at
-PATCH_TEXT_BYTES = 32 << 20  # larger files go into a patch as binary literals
+MAX_BYTES = 2 << 20  # of either side of a displayed diff
+MAX_REGION = 20_000  # lines of both sides between the first and last difference; the time is O(lines ** 1.5)
+PATCH_TEXT_BYTES = 32 << 20  # larger files become binary literals in a patch
 PATCH_FILE_BYTES = 512 << 20
-_BINARY_PROBE = 8000  # bytes; git looks as far for a NUL
+_BINARY_PROBE = 8000  # bytes to search for a NUL, as many as git does
 
 
 class Line(NamedTuple):
-    """One line of a hunk. origin: " " on both sides, "+" or "-"; a number is None on the side that lacks the line."""
+    """One line of a hunk. origin: " " (context), "+" or "-". A line number is None on the side that lacks the line."""
 
     origin: str
     old_number: int | None
@@ -29,7 +30,7 @@ class Line(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """A run of lines that differ, with the lines around them."""
+    """A run of differing lines with their context."""
 
     old_start: int
     old_lines: int
@@ -40,7 +41,7 @@ class Hunk(NamedTuple):
 
 
 class TextDiff(NamedTuple):
-    """The diff of two contents. Without hunks `binary` or `too_large` says why; both empty means equal."""
+    """The diff of two contents. Without hunks it is `binary`, `too_large`, or equal if neither is set."""
 
     hunks: list[Hunk]
     additions: int
@@ -53,9 +54,9 @@ def text_diff(old: bytes, new: bytes, *, context: int = 3, max_bytes: int = MAX_
     """Compare two contents line by line."""
     if is_binary(old) or is_binary(new):
         return TextDiff([], 0, 0, binary=True)
-    if max(len(old), len(new)) > max_bytes:
+    if max(len(old), len(new)) > max_bytes or _is_region_too_large(old, new):
         return TextDiff([], 0, 0, too_large=True)
-    import pygit2  # slow to load, and needed by nobody who only takes snapshots
+    import pygit2  # slow to load, and not needed to take snapshots
 
     patch = pygit2.Patch.create_from(old, new, context_lines=context, flag=pygit2.enums.DiffOption.FORCE_TEXT)
     hunks = [_hunk(hunk) for hunk in patch.hunks]
@@ -63,8 +64,20 @@ def text_diff(old: bytes, new: bytes, *, context: int = 3, max_bytes: int = MAX_
     return TextDiff(hunks, additions, deletions)
 
 
+def _is_region_too_large(old: bytes, new: bytes) -> bool:
+    if old.count(b"\n") + new.count(b"\n") <= MAX_REGION:
+        return False
+    before, after = old.split(b"\n"), new.split(b"\n")
+    room = min(len(before), len(after))
+    start = next((n for n in range(room) if before[n] != after[n]), room)
+    room -= start
+    end = next((n for n in range(room) if before[-1 - n] != after[-1 - n]), room)
+    gone, come = len(before) - start - end, len(after) - start - end
+    return gone + come > MAX_REGION and min(gone, come) > 0
+
+
 def diff_of_change(store: Store, change: Change, *, context: int = 3, max_bytes: int = MAX_BYTES) -> TextDiff:
-    """Compare both sides of a change; what is too large is not even read."""
+    """Compare both sides of a change; a file larger than `max_bytes` is not read in full."""
     sides = [side for side in (change.old, change.new) if side is not None and _has_text(side)]
     if any(side.size > max_bytes for side in sides):
         large = [read_entry(store.catalog, side, 0, _BINARY_PROBE) for side in sides]
@@ -75,7 +88,7 @@ def diff_of_change(store: Store, change: Change, *, context: int = 3, max_bytes:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether git would call it binary."""
+    """Return True if git would treat the data as binary."""
     return b"\0" in data[:_BINARY_PROBE]
 
 
@@ -103,10 +116,10 @@ def _hunk(hunk) -> Hunk:
 
 
 def patch(store: Store, a: str, b: str) -> Iterator[bytes]:
-    """Yield a patch from tree a to tree b, one piece for each file.
+    """Yield a patch from tree a to tree b, file by file. Raise StoreError for a file beyond PATCH_FILE_BYTES.
 
-    It holds what git can hold: files and symlinks with their contents and the executable bit. Folders, FIFOs, owners,
-    times and everything inside a `.git` stay out.
+    It holds what git tracks: files and symlinks with their contents and the executable bit. Folders, FIFOs, owners,
+    times and everything inside a `.git` are left out.
     """
     for change in store.diff(a, b):
         if inside_git(change.path) or (change.old_path and inside_git(change.old_path)):
@@ -116,7 +129,7 @@ def patch(store: Store, a: str, b: str) -> Iterator[bytes]:
 
 
 def _halfinside_git(store: Store, change: Change) -> Iterator[bytes]:
-    # What was moved into or out of a repository's own folder went or came as far as git can see.
+    # For git, a file moved into a .git folder was deleted, and one moved out of it was added.
     if change.kind != RENAMED:
         return
     if not inside_git(change.path):
@@ -126,7 +139,7 @@ def _halfinside_git(store: Store, change: Change) -> Iterator[bytes]:
 
 
 def inside_git(path: bytes) -> bool:
-    """Git's own files, which no patch holds, and which say nothing that the working tree does not say."""
+    """Return True for a path in a `.git` folder, which patches leave out: it adds nothing to the working tree."""
     return b".git" in path.lower().split(b"/")
 
 
@@ -152,7 +165,7 @@ def git_mode(entry: Entry) -> str:
 
 
 def quoted(path: bytes) -> bytes:
-    """Return a path as git prints it: in C quotes when it holds anything unusual."""
+    """Return a path as git prints it: C-quoted if it has unusual bytes."""
     if all(0x20 <= byte < 0x7F and byte not in b'"\\' for byte in path):
         return path
     escapes = {7: b"\\a", 8: b"\\b", 9: b"\\t", 10: b"\\n", 11: b"\\v", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
@@ -175,7 +188,7 @@ def _renamed(change: Change) -> bytes:
 
 
 def _whole(store: Store, path: bytes, old: Entry | None, new: Entry | None) -> Iterator[bytes]:
-    """Yield one file's part of a patch; one side is None for a file that came or went."""
+    """Yield the part of a patch for one file; `old` is None for an added file, `new` for a deleted one."""
     if max(side.size for side in (old, new) if side) > PATCH_FILE_BYTES:
         raise StoreError(f"{path!r} is too large for a patch")
     before, after = _bytes_of(store, old), _bytes_of(store, new)
@@ -194,15 +207,16 @@ def _whole(store: Store, path: bytes, old: Entry | None, new: Entry | None) -> I
     yield b"\n".join(head) + b"\n"
     if before == after:
         return
-    if is_binary(before) or is_binary(after) or max(len(before), len(after)) > PATCH_TEXT_BYTES:
+    diff = text_diff(before, after, max_bytes=PATCH_TEXT_BYTES)
+    if diff.binary or diff.too_large:
         yield b"GIT binary patch\n" + _literal(after) + _literal(before)
         return
-    # git takes a blank in a name for the end of it unless a tab follows.
+    # git ends a file name at a space unless a tab follows the name.
     tabs = [b"\t" if b" " in path else b""] * 2
     yield b"--- %s%s\n+++ %s%s\n" % (
         a if old else b"/dev/null", tabs[0] if old else b"", b if new else b"/dev/null", tabs[1] if new else b"",
     )  # fmt: skip
-    for hunk in text_diff(before, after, max_bytes=PATCH_TEXT_BYTES).hunks:
+    for hunk in diff.hunks:
         yield _hunk_bytes(hunk)
 
 
@@ -221,7 +235,7 @@ def _blob_name(data: bytes) -> bytes:
 
 
 def _literal(data: bytes) -> bytes:
-    """One side of a binary patch: zlib in lines of at most 52 bytes, each with its length as a letter."""
+    """Return one side of a git binary patch: zlib data in base85, 52 bytes a line, with the length as first letter."""
     packed = zlib.compress(data)
     lines = [b"literal %d\n" % len(data)]
     for at in range(0, len(packed), 52):

@@ -1,7 +1,7 @@
-"""Unpacking archives that strangers send: nothing may reach outside a fresh folder or fill the disk.
+"""Unpack untrusted archives: no entry may leave the target folder, and limits keep the disk from filling up.
 
-`tarfile` only parses here. Names are opened beneath the folder without following links, so that no earlier member can
-lead a later one elsewhere.
+`tarfile` is only the parser. Names are opened beneath the folder without following symlinks, so that no member can
+redirect a later one out of it.
 """
 
 import gzip
@@ -14,14 +14,14 @@ from typing import BinaryIO, NamedTuple
 
 import zstandard
 
-from .beneath import BadPath, open_beneath, open_root, parent_beneath, split_path
-from .durable import MAX_DEPTH
+from .depth import MAX_DEPTH
 from .errors import StoreError
 from .journal import empty
 from .progress import Report, Watch
+from .safe_open import BadPath, open_beneath, open_root, parent_beneath, split_path
 
 _CHUNK = 1 << 20
-_HEADER_BYTES = 1 << 20  # a PAX or long-name header larger than this describes nothing honest
+_HEADER_BYTES = 1 << 20  # no legitimate PAX or long-name header is larger
 _HEADER_TYPES = (
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
 )  # fmt: skip
@@ -30,7 +30,7 @@ _XATTR = "SCHILY.xattr.user."
 
 
 class Limits(NamedTuple):
-    """How much an archive may hold. `sparse_bytes` bounds apparent sizes, `bytes` what is really written."""
+    """Limits for one archive. `bytes` bounds the data written, `sparse_bytes` the apparent sizes."""
 
     bytes: int = 10 << 30
     entries: int = 1_000_000
@@ -39,14 +39,14 @@ class Limits(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """What came out of an archive."""
+    """The entries and bytes unpacked from an archive."""
 
     entries: int
     bytes: int
 
 
 class Refused(StoreError):
-    """The archive asks for something that is not allowed; nothing of it was kept."""
+    """The archive is invalid, or an entry is not allowed; nothing of it was kept."""
 
 
 def import_archive(
@@ -58,9 +58,11 @@ def import_archive(
     progress: Report | None = None,
     cancel: threading.Event | None = None,
 ) -> Imported:
-    """Unpack a tar, tar.gz or tar.zst into an empty folder; Refused (a StoreError) leaves the folder empty.
+    """Unpack a tar, tar.gz or tar.zst into an empty folder. Raise StoreError if the folder is not empty.
 
-    Entries belong to `owner` (uid, gid) or to whoever calls; setuid and setgid are dropped.
+    Any later error, such as Refused for the archive or Cancelled, leaves the folder empty.
+
+    Entries belong to `owner` (uid, gid) or to the calling user; setuid and setgid bits are dropped.
     """
     root_fd = open_root(folder)
     try:
@@ -80,7 +82,7 @@ def import_archive(
 
 
 class _SmallHeaders(tarfile.TarInfo):
-    """A header that cannot make the parser read a gigabyte into memory."""
+    """A header parser that limits the size of extended headers, which `tarfile` reads into memory."""
 
     @classmethod
     def frombuf(cls, buf, encoding, errors):
@@ -93,7 +95,7 @@ class _SmallHeaders(tarfile.TarInfo):
 
 
 class _Bounded:
-    """A stream that ends in an error once more came out of it than the limit allows."""
+    """A stream that raises Refused once more than `limit` bytes were read."""
 
     def __init__(self, stream: BinaryIO, limit: int):
         self._stream, self._left = stream, limit
@@ -123,7 +125,7 @@ class _Unpacking:
         ) as archive:
             for info in archive:
                 self._member(archive, info)
-                archive.members.clear()  # a million of them need no memory
+                archive.members.clear()  # do not keep a million members in memory
         for path, info in reversed(self._folders):
             fd = open_beneath(self.root_fd, path, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -135,7 +137,7 @@ class _Unpacking:
     def _member(self, archive: tarfile.TarFile, info: tarfile.TarInfo) -> None:
         path = self._path(info)
         if not path:
-            return  # the folder itself
+            return  # the target folder itself
         self._count(path, info)
         self.watch.tick(1)
         self._parents(path)
@@ -209,14 +211,14 @@ class _Unpacking:
                 os.mkdir(name, 0o700, dir_fd=at)
                 self._give(at, name)
             except FileExistsError:
-                pass  # named before as a parent; its own header comes only now
+                pass  # created as a parent before its own header arrived
         self._folders.append((path, info))
 
     def _symlink(self, path: bytes, info: tarfile.TarInfo) -> None:
         target = info.linkname
         steps = [step for step in target.split("/") if step not in ("", ".")]
         up = next((count for count, step in enumerate(steps) if step != ".."), len(steps))
-        # A step up after a step down could leave through another link, so only leading ones are counted.
+        # A `..` after another component could leave the tree through a second symlink, so only leading ones may occur.
         if not target or target.startswith("/") or up > path.count(b"/") or ".." in steps[up:]:
             raise Refused(f"{info.name!r} is a link that leads out of the tree")
         with parent_beneath(self.root_fd, path) as (at, name):
@@ -238,7 +240,7 @@ class _Unpacking:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         fd = open_beneath(self.root_fd, path, flags, 0o600)
         try:
-            # The runs of data follow each other in the archive; holes are not there, so a terabyte of them is free.
+            # The archive holds only the data extents, one after the other; holes take no space in it.
             archive.fileobj.seek(info.offset_data)
             for offset, length in info.sparse or [(0, info.size)]:
                 self._copy(archive.fileobj, fd, offset, length)
@@ -291,7 +293,7 @@ def _decompressed(fileobj: BinaryIO) -> BinaryIO:
 
 
 class _Rejoined:
-    """A stream with the bytes that were read to look at put back in front."""
+    """A stream with the bytes that were read to detect its format put back in front."""
 
     def __init__(self, start: bytes, rest: BinaryIO):
         self._start, self._rest = start, rest

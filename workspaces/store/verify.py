@@ -1,4 +1,4 @@
-"""Checking the store: its structure quickly, or every byte of it; and naming what damage hurts."""
+"""Verify the store, its structure or every byte, and list the files that damage affects."""
 
 import os
 from collections import defaultdict
@@ -7,21 +7,21 @@ from typing import NamedTuple
 from blake3 import blake3
 
 from . import blocks
-from .catalog import Catalog, pack_path
-from .contents import pieces_of
-from .durable import make_room_at
+from .content import pieces_of
+from .depth import raise_limits_at
 from .errors import Damaged, StoreError
+from .index.catalog import Catalog, pack_path
+from .index.segment import Place
 from .objects import EMPTY, FILE, FOLDER, Entry, decode_folder
 from .progress import Watch
-from .segments import Place
 
 _HEAD_BYTES = 1 << 16
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong: where, what, and the files of which trees it hurts as (tree id, path).
+    """One problem: where, what, and the files that it affects as (tree id, path).
 
-    `harmless`: nothing that the store still knows lies there.
+    `harmless`: no object that the index names is affected.
     """
 
     where: str
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What a check found. `ok` only if there is no problem but harmless ones."""
+    """The result of a check. `ok` is True if all problems are harmless."""
 
     full: bool
     packs: int
@@ -85,7 +85,7 @@ class _Check:
             try:
                 segment.check()
             except Damaged as error:
-                self.note(f"index/{segment.path.name}", f"{error}; `reindex` makes it anew from the packs")
+                self.note(f"index/{segment.path.name}", f"{error}; `reindex` rebuilds it from the packs")
             for content, place in segment.items():
                 self.places[content] = place
 
@@ -112,14 +112,14 @@ class _Check:
             os.close(fd)
 
     def _block(self, fd: int, name: str, at: int, size: int, wanted: dict[int, list[bytes]]) -> int:
-        """Check the block at an offset and return where the next one is."""
+        """Check the block at an offset and return the offset of the next one."""
         where = f"packs/{name} block at {at}"
         contents = wanted.pop(at, [])
         try:
             head = os.pread(fd, _HEAD_BYTES, at)
             info = blocks.read_header(head, where)
             if at + info.length > size:
-                raise Damaged(f"{where} is longer than its pack")
+                raise Damaged(f"{where} extends beyond the end of its pack")
             need = info.length if self.full or info.kind == blocks.META else info.length - info.stored
             data = head[:need] if need <= len(head) else os.pread(fd, need, at)
             self._block_table(data, info, where, contents, at)
@@ -128,10 +128,10 @@ class _Check:
             self.bytes += need
             return at + info.length
         except Damaged as error:
-            if not contents:  # of a snapshot that went, or let go by a repair
+            if not contents:  # left by a removed snapshot or dropped by a repair
                 self.harmless.add(len(self.problems))
             self.note(where, _without(where, str(error)) + ("" if contents else "; nothing needs it"), contents)
-            # The index still knows where the next block is.
+            # The index still has the block's length, and so the offset of the next one.
             return min(wanted, default=size) if (known := _length(contents, self.places)) is None else at + known
 
     def _block_table(self, data: bytes, info: blocks.BlockInfo, where: str, contents: list[bytes], at: int) -> None:
@@ -141,19 +141,19 @@ class _Check:
         for content in contents:
             place = self.places[content]
             if table.get(content) != (place.offset, place.length) or place.block_length != info.length:
-                raise Damaged(f"{where} is not what the index says of it")
+                raise Damaged(f"{where} does not match the index")
 
     def _block_bytes(self, data: bytes, where: str) -> None:
         info = blocks.check_block(data, where)
         raw = blocks.payload(data, info, where)
         for content, offset, length in blocks.table(data, info):
             if blake3(raw[offset : offset + length]).digest() != content:
-                self.note(where, f"{content.hex()} is not what was written", [content])
+                self.note(where, f"{content.hex()} does not match its content id", [content])
 
     # -- trees -----------------------------------------------------------------------------------------------------
 
     def _trees(self) -> tuple[int, dict[int, set[tuple[str, bytes]]]]:
-        """Follow every tree to its end; return their count and what each problem hurts."""
+        """Walk every tree; return the number of trees, and by problem number the (tree id, path) that it affects."""
         hurts: dict[int, set[tuple[str, bytes]]] = defaultdict(set)
         roots = [content for content in self.meta if self._is_root(content)]
         clean: set[bytes] = set()
@@ -182,11 +182,11 @@ class _Check:
         return len(self.problems) - 1
 
     def _broken(self, root: bytes, path: bytes, folder: bytes, clean: set[bytes]) -> list[tuple[bytes, bytes]]:
-        """Return (path, object) of what is missing or bad in a folder; remember the folders that are whole."""
+        """Return (path, object id) of each missing or damaged object of a folder; add intact folders to `clean`."""
         if folder in clean:
             return []
         self.watch.tick()
-        make_room_at(path)
+        raise_limits_at(path)
         try:
             if folder in self.bad:
                 return [(path, folder)]
@@ -222,5 +222,5 @@ def _without(where: str, message: str) -> str:
 
 
 def check(catalog: Catalog, full: bool, watch: Watch) -> Findings:
-    """Check the structure, or with `full` every byte."""
+    """Check the structure, or every byte if `full`. Damage is returned as problems, not raised."""
     return _Check(catalog, full, watch).run()

@@ -1,4 +1,4 @@
-"""Adding objects: blocks are compressed in threads, appended to the last pack, and committed by one rename."""
+"""Write objects: compress blocks in threads, append them to the last pack, commit by renaming the head."""
 
 import os
 import time
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from . import blocks
-from .catalog import Catalog, Head, pack_path
-from .durable import flush_folder, replace_file
+from .atomic_write import flush_folder, replace_file
+from .index.catalog import Catalog, Head, pack_path
+from .index.segment import Place, encode_segment, merged
 from .objects import Folder, decode_folder
-from .segments import Place, encode_segment, merged
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,24 +24,24 @@ _THREADS = max(2, min(4, os.cpu_count() or 2))
 
 
 class Writer:
-    """One transaction on the store; the caller holds the lock. Nothing counts before `commit`."""
+    """One write transaction on the store; the caller holds the writer lock. Nothing is visible before `commit`."""
 
     def __init__(self, catalog: Catalog):
         self.catalog = catalog
         catalog.refresh()
         self.head = catalog.view.head
-        self.closed: set[int] = set()  # packs that lost bytes: what is left stays readable, nothing more is added
+        self.closed: set[int] = set()  # packs shorter than committed: still readable, but nothing is appended
         self._sweep_leftovers()
         self._open: dict[int, list[tuple[bytes, bytes]]] = {blocks.DATA: [], blocks.META: []}
         self._raw = {blocks.DATA: 0, blocks.META: 0}
-        self._fresh: dict[bytes, bytes | None] = {}  # added here; META stays readable until the commit
+        self._fresh: dict[bytes, bytes | None] = {}  # added here; META blobs stay readable until the commit
         self.places: dict[bytes, Place] = {}
         self._queue: deque[tuple[list[tuple[bytes, int]], Future]] = deque()
         self._threads: ThreadPoolExecutor | None = None
         self.packs = dict(self.head.packs)
         self.next_pack = self.head.next_pack
         self._number, self._fd, self._at = 0, -1, 0
-        self._new_pack = False  # then its name has to be flushed as well
+        self._new_pack = False  # then the packs folder must be synced too
         self.added_bytes = 0
 
     # -- adding ----------------------------------------------------------------------------------------------------
@@ -50,14 +50,14 @@ class Writer:
         return content in self._fresh or self.catalog.holds(content)
 
     def add(self, data: bytes, *, kind: int = blocks.DATA, content: bytes | None = None) -> bytes:
-        """Store bytes once and return their id."""
+        """Store a blob unless the store holds it; return its id."""
         content = content or blake3(data).digest()
         if not self.holds(content):
             self.copy(data, kind, content)
         return content
 
     def copy(self, data: bytes, kind: int, content: bytes) -> None:
-        """Store bytes whether or not the store holds them."""
+        """Store a blob even if the store holds it already."""
         self._fresh[content] = data if kind == blocks.META else None
         self._open[kind].append((content, data))
         self._raw[kind] += len(data)
@@ -65,7 +65,7 @@ class Writer:
             self._close_block(kind)
 
     def folder(self, content: bytes) -> Folder:
-        """Read a folder object, added here or stored before."""
+        """Read a folder object, from this transaction or from the store."""
         fresh = self._fresh.get(content)
         return decode_folder(fresh) if fresh is not None else self.catalog.folder(content)
 
@@ -74,12 +74,12 @@ class Writer:
         if not blobs:
             return
         if self._threads is None:
-            from concurrent.futures import ThreadPoolExecutor  # slow to import; a snapshot without news needs none
+            from concurrent.futures import ThreadPoolExecutor  # slow to import, and often not needed
 
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="store-compress")
         items = [(content, len(data)) for content, data in blobs]
         self._queue.append((items, self._threads.submit(blocks.encode_block, kind, blobs)))
-        # Blocks wait in memory; a bound keeps a fast reader from running ahead of the compressors.
+        # Queued blocks are held in memory; the limit keeps a fast reader from outrunning the compressors.
         while len(self._queue) > 2 * _THREADS or (self._queue and self._queue[0][1].done()):
             self._append(*self._queue.popleft())
 
@@ -115,10 +115,10 @@ class Writer:
             self._fd = -1
             self.packs[self._number] = self._at
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- commit and abort ------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Bring everything that was added into the packs, durably."""
+        """Write all added blobs to the packs and sync them."""
         for kind in (blocks.DATA, blocks.META):
             self._close_block(kind)
         while self._queue:
@@ -128,7 +128,7 @@ class Writer:
             flush_folder(self.catalog.store / "packs")
 
     def commit(self, tree: str | None = None) -> None:
-        """Make it count: packs, then the index, then the head, each flushed before the next."""
+        """Commit: write packs, then the index, then the head, each synced before the next."""
         now = time.time()
         if not self._fresh and (tree is None or tree in self.head.trees):
             self.close()
@@ -158,7 +158,7 @@ class Writer:
         view = self.catalog.view
         places, obsolete = dict(self.places), []
         if len(segments) >= MAX_SEGMENTS:
-            # Fold the small ones together; a large one is written again only once the rest has grown to match it.
+            # Merge the small segments; rewrite one of the two largest only once the rest has at least half its size.
             by_size = sorted(segments, key=lambda name: view.segments[name].count)
             total = len(places)
             for name in by_size:
@@ -180,12 +180,12 @@ class Writer:
         self.catalog.refresh()
 
     def abort(self) -> None:
-        """Forget what was added and take its bytes away."""
+        """Discard the transaction and remove its bytes from the store."""
         while self._queue:
             self._queue.popleft()[1].cancel()
         self.close()
         self.catalog.refresh()
-        if self.catalog.view.head == self.head:  # else the commit came through, and only its flush failed
+        if self.catalog.view.head == self.head:  # else the commit succeeded and only the sync after it failed
             self._sweep_leftovers()
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class Writer:
             self._fd = -1
 
     def _sweep_leftovers(self) -> None:
-        """Remove what a writer that died, or gave up, has left: nothing that the head names."""
+        """Remove the leftovers of a writer that died or aborted: files and pack tails that the head does not name."""
         store = self.catalog.store
         litter = [found.path for found in os.scandir(store) if found.name.endswith(".new")]
         litter += [found.path for found in os.scandir(store / "index") if found.name not in self.head.segments]
@@ -212,7 +212,7 @@ class Writer:
             elif size < committed:
                 self.closed.add(number)
         if litter or tails:
-            flush_folder(store)  # the head that makes them litter may not have been flushed by who wrote it
+            flush_folder(store)  # the writer of the current head may have died before syncing its rename
         for path in litter:
             os.unlink(path)
         for path, committed in tails:

@@ -1,8 +1,9 @@
-"""Words for workspaces and their commands: {% load workspace_words %}."""
+"""Template filters with labels for workspaces, snapshots and commands: {% load workspace_words %}."""
 
 from urllib.parse import quote_from_bytes
 
 from django import template
+from django.urls import reverse
 
 from workspaces.models import Phase, State
 
@@ -11,34 +12,65 @@ register = template.Library()
 
 @register.filter
 def workspace_state(workspace) -> str:
-    """The name of its state as pages say it (see handrail's state_words): what is derived, then what is stored."""
+    """Return the state to display, derived ("deleted", "working") or stored; `state_words` of handrail labels it."""
     if workspace.trashed_at:
         return "deleted"
     return "working" if workspace.state == State.READY and workspace.running else workspace.state
 
 
+# Why a snapshot was taken, by its kind.
+SNAPSHOT_KINDS = {
+    "setup": "after setup",
+    "action": "before an action",
+    "end": "automatic, on pause or stop",
+    "safety": "automatic",
+    "found": "found on resume",
+    "revision": "source update",
+    "fork": "forked",
+}
+
+
+@register.filter
+def snapshot_words(snapshot) -> str:
+    return SNAPSHOT_KINDS.get(snapshot.kind, snapshot.kind)
+
+
 @register.filter
 def command_words(command) -> str:
-    """How a command stands or ended. Comes with its effect and workspace."""
-    phase = command.effect.phase
+    """Return a label for the command's state or end. Load it with its operation and workspace."""
+    phase = command.operation.phase
     if phase == Phase.UNCERTAIN:
-        return "Unclear: nobody knows whether it ran"
+        return "Outcome unknown"
     if phase != Phase.SETTLED:
-        asked = " (asked to end)" if command.cancelled_at else ""
-        goes_on = "Asleep" if phase == Phase.STARTED and command.workspace.state == State.PAUSED else "Running"
-        return {Phase.DUE: "Waiting for the runner"}.get(phase, goes_on) + asked
+        asked = " (stopping)" if command.cancelled_at else ""
+        goes_on = "Paused" if phase == Phase.STARTED and command.workspace.state == State.PAUSED else "Running"
+        return {Phase.DUE: "Queued"}.get(phase, goes_on) + asked
     if command.cancelled_at and command.exit_status != 0:
-        return "Ended by a person"
+        return "Stopped by a person"
     if command.signal:
         return f"Ended by signal {command.signal}"
     if command.exit_status is None:
-        return "Ended in its sleep" if "exit_status" in command.effect.outcome else "Did not run"
+        return "Ended while paused" if "exit_status" in command.operation.outcome else "Did not run"
     return "Done" if command.exit_status == 0 else f"Failed with status {command.exit_status}"
+
+
+@register.simple_tag
+def terminal_url(slug: str, key: str, terminal) -> str:
+    """Return the URL of a terminal, or of its recording once it has ended."""
+    return reverse("terminal-recording" if terminal.ended_at else "terminal", args=(slug, key, terminal.pk))
+
+
+@register.filter
+def restore_tone(outcome: dict) -> str:
+    """Return the tone of a restore's outcome: red where files differ from the snapshot."""
+    if (outcome.get("proof") or {}).get("differ"):
+        return "red"
+    return "amber" if outcome.get("missing_snapshot") else "calm"
 
 
 @register.filter
 def command_tone(command) -> str:
-    phase = command.effect.phase
+    phase = command.operation.phase
     if phase == Phase.UNCERTAIN:
         return "amber"
     if phase != Phase.SETTLED:
@@ -48,5 +80,5 @@ def command_tone(command) -> str:
 
 @register.filter
 def percent(text: str) -> str:
-    """For an address: names that are not UTF-8 keep their bytes."""
+    """Percent-encode a path for a URL; names that are not UTF-8 keep their bytes."""
     return quote_from_bytes(text.encode("utf-8", "surrogateescape"))

@@ -1,10 +1,17 @@
 """`manage.py connect claude-code PATH`: gate Claude Code in an existing folder."""
 
+import sys
+
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import claude_folder
+from approvals.connect import claude_folder, claude_system
 from dashboard.models import Team
 from dashboard.problems import Problem
+
+
+def printable(text: str) -> str:
+    """Escape the non-printable characters in text of a repository: they could move the cursor or hide text."""
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
 class Command(BaseCommand):
@@ -13,22 +20,80 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser):
         parser.add_argument("agent", choices=["claude-code"])
-        parser.add_argument("path")
+        parser.add_argument("path", nargs="?", default="")
+        parser.add_argument(
+            "--system", action="store_true", help="gate every Claude Code on this machine, for all users; needs root"
+        )
         parser.add_argument("--team", default="main")
         parser.add_argument("--key", default="", help="the workspace's name; by default from the folder's")
+        parser.add_argument(
+            "--accept-repository-rules",
+            action="store_true",
+            help="import the allow rules that the repository brings along, without a question for each",
+        )
 
-    def handle(self, agent, path, team, key, **options):
+    def handle(self, agent, path, system, team, key, accept_repository_rules, **options):
+        if not path and not system:
+            raise CommandError("Name a folder, or --system for the whole machine.")
         row = Team.objects.filter(slug=team).first()
         if row is None:
             raise CommandError(f"There is no team {team!r}. `make up` makes the team main at its first start.")
+        if path:
+            self._connect_folder(path, row, key, accept_repository_rules)
+        if system:
+            self._connect_system(row)
+
+    def _connect_system(self, team):
         try:
-            connected = claude_folder.connect(path, team=row, key=key)
+            notes = claude_system.connect(team=team)
         except Problem as problem:
             raise CommandError(problem.detail) from None
-        for note in connected.notes:
+        for note in notes:
             self.stdout.write(note)
+        self.stdout.write(
+            f"{claude_system.MANAGED} gates every Claude Code on this machine, whatever its folder or user sets. "
+            "Without a running Handrail none of them runs a tool. Undo it with `disconnect --system`."
+        )
+
+    def _connect_folder(self, path, team, key, accept_repository_rules):
+        choose = list if accept_repository_rules else self._ask if sys.stdin.isatty() else self._decline
+        try:
+            connected = claude_folder.connect(path, team=team, key=key, choose=choose)
+        except Problem as problem:
+            raise CommandError(problem.detail) from None
+        except KeyboardInterrupt:
+            raise CommandError("Interrupted. Nothing is connected.") from None
+        for note in connected.notes:
+            self.stdout.write(printable(note))
         workspace = connected.workspace
         self.stdout.write(
-            f"{workspace.source['path']} is connected as {workspace.key}. Handrail asks and keeps snapshots (of .env "
-            "files too); it holds nothing back, and an agent that runs as Handrail's own user could sign itself in."
+            f"{workspace.source['path']} is connected as {workspace.key}. Handrail asks for approval and takes "
+            "snapshots (including .env). It is not a sandbox: an agent running as the same user could get around it, "
+            "or sign in to Handrail itself."
         )
+
+    def _ask(self, rules: list[str]) -> list[str]:
+        self._show(rules)
+        answer = self._answer(f"Import them? [y]es, all {len(rules)} / [n]o, none / [e]ach: ", "yne")
+        if answer == "e":
+            return [rule for rule in rules if self._answer(f"Import {printable(rule)}? [y/n]: ", "yn") == "y"]
+        return rules if answer == "y" else []
+
+    def _decline(self, rules: list[str]) -> list[str]:
+        self._show(rules)
+        self.stdout.write("They are not imported. To import them: connect again with --accept-repository-rules.")
+        return []
+
+    def _show(self, rules: list[str]):
+        self.stdout.write("This repository brings rules that would let calls run without asking:")
+        for rule in rules:
+            self.stdout.write(f"  {printable(rule)}")
+
+    def _answer(self, question: str, letters: str) -> str:
+        while True:
+            try:
+                given = input(question).strip().lower()[:1]
+            except EOFError:
+                return "n"
+            if given and given in letters:
+                return given

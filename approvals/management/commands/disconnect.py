@@ -2,7 +2,7 @@
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals import claude_folder
+from approvals.connect import claude_folder, claude_system
 from dashboard.problems import Problem
 
 
@@ -11,10 +11,18 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser):
-        parser.add_argument("path")
+        parser.add_argument("path", nargs="?", default="")
+        parser.add_argument("--system", action="store_true", help="undo `connect --system`; needs root")
 
-    def handle(self, path, **options):
+    def handle(self, path, system, **options):
+        if not path and not system:
+            raise CommandError("Name a folder, or --system.")
         try:
+            if system:
+                claude_system.disconnect()
+                self.stdout.write(f"{claude_system.MANAGED} has no hook of Handrail any more; its token is revoked.")
+            if not path:
+                return
             workspace = claude_folder.disconnect(path)
         except Problem as problem:
             raise CommandError(problem.detail) from None

@@ -1,4 +1,4 @@
-"""What Handrail knows about programs: a line each in `tables.py`, a handler for those that need more."""
+"""What Handrail knows about programs: one line each in `tables.py`, a handler for those that need more."""
 
 from . import files, git, network, projects, queries, shells, text  # noqa: F401  (each registers its handlers)
 from .registry import HANDLERS, program_effects

@@ -1,11 +1,11 @@
-"""find, archives, dd: programs that walk or make many files."""
+"""find, archives, dd: programs that process many files."""
 
 import re
 from dataclasses import replace
 from itertools import pairwise
 
-from .. import effects
-from ..words import Word
+from .. import impacts
+from ..shell_words import Word
 from .registry import handles
 
 FIND_TESTS = {
@@ -32,7 +32,7 @@ def find(name, words, simple, judge):
         starts.append(rest.pop(0))
     found = [e for start in starts or [Word(".")] for e in judge.reads(start, folder=True)]
     if any(start.opaque or start.splits for start in starts):
-        found.append(effects.unknown("searches folders that are not known before it runs"))
+        found.append(impacts.unknown("searches folders that are unknown until it runs"))
     while rest:
         word = rest.pop(0)
         test = word.text
@@ -47,33 +47,35 @@ def find(name, words, simple, judge):
         elif test in FIND_TESTS:
             values, rest = rest[: FIND_TESTS[test]], rest[FIND_TESTS[test] :]
             if any(value.glob or value.splits for value in values):
-                found.append(effects.unknown("has a pattern outside quotes, which may turn into options"))
+                found.append(impacts.unknown("has a pattern outside quotes, which may turn into options"))
         else:
-            found.append(effects.unknown(f"uses {test[:40]}, which is not a known harmless option of find"))
+            found.append(impacts.unknown(f"uses {test[:40]}, which is not a known harmless option of find"))
     return found
 
 
 def _delete(words, starts, judge):
-    """`-delete` behind a name takes some files, which the folder's Edit rule must cover; alone it takes everything."""
+    """Return effects of `-delete`: after a name it needs the folder's Edit rule, alone it deletes everything."""
     named = any(w.text in ("-name", "-iname", "-path") and n.text.strip("*?/.") for w, n in pairwise(words))
     found = [e for start in starts for e in judge.writes(start, "deletes")]
     if not named:
         return found
-    return [replace(e, says=f"deletes files below {e.target}", tier="medium") if e.undo == "yes" else e for e in found]
+    below = {e.target: f"deletes files below {e.target}" for e in found}
+    found = [replace(e, title=f"Delete files below {e.target}") for e in found]
+    return [replace(e, says=below[e.target], tier="medium") if e.undo == "yes" else e for e in found]
 
 
 def _exec(flag, rest, judge):
-    """Take off the command between -exec and `;` or `+`; it is judged like any other, and runs once for each file."""
+    """Split off the command between -exec and `;` or `+`, which runs for each file, and judge it like any other."""
     end = next(
         (i for i, w in enumerate(rest) if w.text == ";" or (w.text == "+" and rest[i - 1].text == "{}")), len(rest)
     )
     inner = [EVERY_FILE if word.text == "{}" else word for word in rest[:end]]
     if not inner:
-        return [], [effects.unknown(f"uses {flag} without a command")]
+        return [], [impacts.unknown(f"uses {flag} without a command")]
     judge.also.append([word.text for word in rest[:end]])
-    through = effects.Effect("start", f"runs {inner[0].text[:40]} for each file", "low", spelled=(flag, inner[0].text))
+    through = impacts.Effect("start", f"runs {inner[0].text[:40]} for each file", "low", spelled=(flag, inner[0].text))
     if any("{}" in word.text for word in inner):
-        through = effects.starts(f"builds a command from file names for {inner[0].text[:40]}")
+        through = impacts.starts(f"builds a command from file names for {inner[0].text[:40]}")
     return rest[end + 1 :], [through, *judge.inner(inner)]
 
 
@@ -85,7 +87,7 @@ TAR_VALUED = {"--file": "f", "--directory": "C", "--exclude": "", "--strip-compo
 
 @handles("tar", "bsdtar")
 def tar(name, words, simple, judge):
-    """Listing reads the archive, making one reads files and writes it, unpacking writes into one folder."""
+    """Judge tar: listing reads the archive, creating reads files and writes it, extracting writes into one folder."""
     letters, archive, folder, operands, found = set(), None, None, [], []
     rest = list(words)
     if rest and re.fullmatch(r"[A-Za-z]+", rest[0].text):
@@ -105,9 +107,9 @@ def tar(name, words, simple, judge):
             letters |= set(word.text[1:])
             if "f" in word.text:
                 archive = rest.pop(0) if rest and word.text.endswith("f") else None
-                found += [] if archive else [effects.unknown("names its archive in a way that is not clear")]
+                found += [] if archive else [impacts.unknown("names its archive in a way that is not clear")]
         elif word.text.startswith("-"):
-            found.append(effects.unknown(f"uses {flag[:40]}, which is not a known harmless option of tar"))
+            found.append(impacts.unknown(f"uses {flag[:40]}, which is not a known harmless option of tar"))
         else:
             operands.append(word)
     return found + _tar_effects(letters, archive, folder, operands, judge)
@@ -115,7 +117,7 @@ def tar(name, words, simple, judge):
 
 def _tar_effects(letters, archive, folder, operands, judge):
     remote = archive is not None and ":" in archive.text
-    found = [effects.unknown("uses an archive on another machine")] if remote else []
+    found = [impacts.unknown("uses an archive on another machine")] if remote else []
     if letters & {"x"}:
         found += judge.reads(archive) if archive else []
         return [*found, *unpacks(folder, judge)]
@@ -125,14 +127,14 @@ def _tar_effects(letters, archive, folder, operands, judge):
         return found + [e for word in operands for e in judge.reads(word, folder=True)]
     if "t" in letters:
         return found + (judge.reads(archive) if archive else [])
-    return [*found, effects.unknown("uses tar in a way that is not known")]
+    return [*found, impacts.unknown("uses tar in a way that is not known")]
 
 
 def unpacks(folder, judge):
-    """Files whose names only the archive knows: one folder of their own may be covered, the workspace's top may not."""
+    """Return effects of extracting unknown names: a rule can cover a separate folder, not the workspace root."""
     found = judge.writes(folder) if folder else []
     if folder is None or any(place.lexical == judge.world.root for place in judge.places(folder)):
-        found.append(effects.Effect("write", "unpacks files whose names are not known", "high", "yes"))
+        found.append(impacts.Effect("write", "unpacks files whose names are not known", "high", "yes"))
     return found
 
 
@@ -141,7 +143,7 @@ def unzip(name, words, simple, judge):
     texts = [word.text for word in words]
     flags = [t for t in texts if t.startswith("-")]
     if any(not re.fullmatch(r"-[lvtZ1oqnjdpc]+", flag) for flag in flags):
-        return [effects.unknown("uses an option of unzip that is not known")]
+        return [impacts.unknown("uses an option of unzip that is not known")]
     operands = [w for w in words if not w.text.startswith("-")]
     found = judge.reads(operands[0]) if operands else []
     if any(set(flag) & set("lvtZpc") for flag in flags):
@@ -155,7 +157,7 @@ def make_zip(name, words, simple, judge):
     flags = [w.text for w in words if w.text.startswith("-")]
     operands = [w for w in words if not w.text.startswith("-")]
     if any(not re.fullmatch(r"-[rq9jyX0-9v]+", flag) for flag in flags) or not operands:
-        return [effects.unknown("uses zip in a way that is not known")]
+        return [impacts.unknown("uses zip in a way that is not known")]
     found = judge.writes(operands[0])
     return found + [e for word in operands[1:] for e in judge.reads(word, folder=True)]
 
@@ -163,8 +165,8 @@ def make_zip(name, words, simple, judge):
 @handles("patch")
 def patch(name, words, simple, judge):
     if any(word.text == "--dry-run" for word in words):
-        return [effects.unknown("reads files that the patch names")]
-    return [effects.Effect("write", "writes the files that the patch names", "high", "yes")]
+        return [impacts.unknown("reads files that the patch names")]
+    return [impacts.Effect("write", "writes the files that the patch names", "high", "yes")]
 
 
 @handles("dd")
@@ -173,10 +175,10 @@ def dd(name, words, simple, judge):
     for word in words:
         key, _, value = word.text.partition("=")
         if key == "of" and value.startswith("/dev/") and not judge.places(Word(value))[0].device:
-            found.append(effects.harmful(f"writes over the device {value}", "forbidden"))
+            found.append(impacts.harmful(f"writes over the device {value}", "forbidden"))
         elif key in ("of", "if"):
             piece = Word(value, opaque=word.opaque)
             found += judge.writes(piece) if key == "of" else judge.reads(piece)
         elif key not in ("bs", "count", "skip", "seek", "status", "conv"):
-            found.append(effects.unknown(f"uses {word.text[:40]}, which is not a known operand of dd"))
+            found.append(impacts.unknown(f"uses {word.text[:40]}, which is not a known operand of dd"))
     return found

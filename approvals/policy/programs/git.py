@@ -1,8 +1,8 @@
-"""git: the forms that only read, by table; all others are in `git_changes.py`."""
+"""git: read-only forms, by table; all others are in `git_changes.py`."""
 
 import re
 
-from .. import effects
+from .. import impacts
 from . import git_changes as changes
 from .grammar import read_arguments
 from .registry import handles, judged_arguments, kind, parse_table
@@ -85,9 +85,9 @@ GLOBAL = {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--n
 
 @kind("rev")
 def revision(word, name, judge):
-    """A revision, a range, a path, or `revision:path`; paths may not lead out or to secrets."""
+    """Judge a revision, a range, a path, or `revision:path`; paths must not lead outside or to secrets."""
     if word.opaque and word.splits:
-        return [effects.unknown("names a revision that is not known before it runs")]
+        return [impacts.unknown("names a revision that is unknown until it runs")]
     if word.opaque:
         return []
     found = []
@@ -103,7 +103,7 @@ def revision(word, name, judge):
 @kind("message")
 def message(word, name, judge):
     if word.opaque and word.splits:
-        return [effects.unknown("has a message that may become several words")]
+        return [impacts.unknown("has a message that may become several words")]
     return []
 
 
@@ -112,12 +112,12 @@ def git(name, words, simple, judge):
     found, rest = _global_options(words, simple)
     if not rest:
         plain = not words or words[0].text in ("--version", "--help")
-        return found if plain else [*found, effects.unknown("names no subcommand")]
+        return found if plain else [*found, impacts.unknown("names no subcommand")]
     verb, rest = rest[0], rest[1:]
     if not verb.literal:
-        return [*found, effects.unknown("uses a subcommand of git that is not known before it runs")]
+        return [*found, impacts.unknown("uses a subcommand of git that is unknown until it runs")]
     if simple.moved:
-        found.append(effects.Effect("unclear", "runs git in another folder, whose own settings apply", "medium"))
+        found.append(impacts.Effect("unclear", "runs git in another folder, whose own settings apply", "medium"))
     verb = verb.text
     if verb in READS:
         arguments, problems = read_arguments(READS[verb], rest)
@@ -133,7 +133,7 @@ def _global_options(words, simple):
         rest.pop(0)
     if rest and rest[0].text.startswith("-") and rest[0].text not in ("--version", "--help"):
         flag = rest[0].text.split("=")[0]
-        found = [effects.unknown(f"uses {flag} before the subcommand, which can change what git does")]
+        found = [impacts.unknown(f"uses {flag} before the subcommand, which can change what git does")]
         while rest and rest[0].text.startswith("-"):
             takes_value = rest[0].text in ("-c", "-C", "--git-dir", "--work-tree", "--namespace", "--exec-path")
             rest = rest[2:] if takes_value else rest[1:]
@@ -142,7 +142,7 @@ def _global_options(words, simple):
 
 
 def _reads_only(verb, words):
-    """True for the listing forms of subcommands that can also change something."""
+    """Return True for the listing forms of subcommands that can also change something."""
     arguments, problems = read_arguments(READ_ONLY_FORMS[verb], words)
     operands = [a.word.text for a in arguments if not a.option]
     if problems:

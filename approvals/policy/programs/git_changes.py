@@ -1,12 +1,13 @@
-"""git: changes of the repository and the working tree, and what leaves the machine."""
+"""git: changes of the repository and the working tree, and communication with other machines."""
 
 import re
+from dataclasses import replace
 
-from .. import effects
+from .. import impacts
 from .grammar import read_arguments
 from .registry import judged_arguments, parse_table
 
-# Local changes: a snapshot of the workspace undoes them. Files that they name are judged as edits.
+# Local changes: a snapshot of the workspace undoes them. Files named as operands are judged as edits.
 LOCAL = parse_table(
     """
     add|stage : -A -u -p -v -n -N --all --update --verbose --dry-run --intent-to-add --patch --renormalize
@@ -44,7 +45,7 @@ LOCAL = parse_table(
     "git",
 )
 PUSH = parse_table(
-    "push : -u -q -v -n --set-upstream --quiet --verbose --tags --follow-tags --porcelain --progress --no-progress"
+    "push : -u -q -v -n --setupstream --quiet --verbose --tags --follow-tags --porcelain --progress --no-progress"
     " --dry-run --atomic -f=! --force=! --force-with-lease=! --force-if-includes=! --mirror=! --delete=! -d=! --prune=!"
     " --all=! --no-verify=! -o=text : text*",
     "reads",
@@ -67,7 +68,7 @@ UNNAMED_FILES = {"apply": "the patch", "am": "the patch", "read-tree": "the tree
 
 
 def effects_of_change(verb, words, judge):
-    """Return the effects of a subcommand that is not a reading form."""
+    """Return the effects of a subcommand in a form that does not only read."""
     if verb == "push":
         return _push(words, judge)
     if verb in FETCH:
@@ -75,10 +76,10 @@ def effects_of_change(verb, words, judge):
     if verb in LOCAL:
         return _local(verb, words, judge)
     if verb in UNNAMED_FILES:
-        return [effects.Effect("write", f"writes the files that {UNNAMED_FILES[verb]} names", "high", "yes")]
+        return [impacts.Effect("write", f"writes the files that {UNNAMED_FILES[verb]} names", "high", "yes")]
     if verb == "config":
-        return [effects.Effect("write", "changes git's settings, which can start programs", "high", "yes")]
-    return [effects.unknown(f"uses git {verb[:40]} in a form that Handrail does not know")]
+        return [impacts.Effect("write", "changes git's settings, which can start programs", "high", "partly")]
+    return [impacts.unknown(f"uses git {verb[:40]} in a form that Handrail does not know")]
 
 
 def _local(verb, words, judge):
@@ -89,17 +90,17 @@ def _local(verb, words, judge):
     found += _restored_paths(verb, words, operands, judge)
     first = operands[0].text if operands else ""
     if verb == "bisect" and first not in ("start", "good", "bad", "reset", "skip", "old", "new"):
-        found.append(effects.starts(f"runs git bisect {first[:20]}"))
+        found.append(impacts.starts(f"runs git bisect {first[:20]}"))
     if verb == "stash" and first in ("drop", "clear"):
         loud.append(first)
     if verb == "worktree" and first not in ("add", "list"):
         loud.append(first)
     done = " ".join([f"git {verb}", *loud])
-    return [*found, effects.local(f"changes the repository with {done}", spelled=(verb, *loud))]
+    return [*found, impacts.local(f"changes the repository with {done}", spelled=(verb, *loud))]
 
 
 def _restored_paths(verb, words, operands, judge):
-    """`git checkout -- path` writes the path, and so does `git checkout .`."""
+    """Return writes by `git checkout -- path` and `git checkout .`."""
     if verb != "checkout":
         return []
     cut = next((i for i, word in enumerate(words) if word.text == "--"), None)
@@ -111,7 +112,7 @@ def _push(words, judge):
     arguments, problems = read_arguments(PUSH, words)
     found = judged_arguments(arguments, problems, "git", judge)
     if any(not word.literal for word in words):
-        found.append(effects.unclear("pushes what is not known before it runs"))
+        found.append(impacts.unclear("pushes what is unknown until it runs"))
     operands = [a.word.text for a in arguments if not a.option and a.kind == "text"]
     loud = [a.option for a in arguments if a.kind == "loud"] + [ref for ref in operands[1:] if ref[:1] in ("+", ":")]
     names = [_branch(ref) for ref in operands[1:]]
@@ -119,14 +120,14 @@ def _push(words, judge):
     remote = operands[0] if operands else "its remote"
     found += _address(operands[:1])
     if not loud:
-        return [*found, effects.pushes(f"pushes to {where} on {remote}", ("push",), [*names, *operands[:1]])]
+        return [*found, impacts.pushes(f"pushes to {where} on {remote}", ("push",), [*names, *operands[:1]])]
     deletes = {"-d", "--delete"} & set(loud) or any(ref.startswith(":") for ref in loud)
     main = not names or any(name in MAIN_BRANCHES for name in names)
     says = f"{'deletes' if deletes else 'overwrites'} {where} on {remote}"
     if set(loud) == {"--no-verify"}:
         says, main = f"pushes to {where} on {remote} without the project's checks", False
     tier = "critical" if main else "high"
-    return [*found, effects.pushes(says, ("push", *loud), [*names, *operands[:1]], tier)]
+    return [*found, impacts.pushes(says, ("push", *loud), [*names, *operands[:1]], tier)]
 
 
 def _branch(ref):
@@ -137,29 +138,30 @@ def _fetch(verb, words, judge):
     arguments, problems = read_arguments(FETCH[verb], words)
     found = judged_arguments(arguments, problems, "git", judge)
     if any(not word.literal for word in words):
-        found.append(effects.unclear("names an address that is not known before it runs"))
+        found.append(impacts.unclear("names an address that is unknown until it runs"))
     operands = [a.word.text for a in arguments if not a.option]
     named = _address(operands[:1])
-    found += named
+    found += [replace(e, title=f"Clone from {e.target}") if verb == "clone" and e.target else e for e in named]
     if verb in ("pull", "clone"):
-        found.append(effects.local("brings in commits from elsewhere", spelled=(verb,)))
+        found.append(impacts.local("brings in commits from elsewhere", spelled=(verb,)))
     if not named:
         remote = operands[0] if operands else "its remote"
-        found.append(effects.Effect("network", f"contacts {remote}", "high", "yes", spelled=(verb,)))
+        act = {"pull": "pulls from", "fetch": "fetches from"}.get(verb, "reads from")
+        found.append(impacts.Effect("network", f"{act} {remote}", "high", "yes", spelled=(verb,)))
     return found
 
 
 def _address(operands):
-    """A remote by name stays as it is set up; an address names its host; other transports start programs."""
+    """Return effects of a remote: none for a configured name, the host of a URL; other transports start programs."""
     for text in operands:
         if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*|\.{1,2}(?:/[\w./-]*)?", text):
             return []
         if text.startswith(("https://", "http://")):
-            return [effects.contacts(text)]
+            return [impacts.contacts(text)]
         match = re.fullmatch(
             r"(?:ssh://)?(?:[\w][\w.-]*@)?([A-Za-z0-9][A-Za-z0-9.-]*)(?::\d+/|[:/](?![:/]))[^:]*", text
         )
         if match and "://" not in text.removeprefix("ssh://"):
-            return [effects.Effect("network", f"contacts {match[1]}", "high", "no", target=match[1].lower())]
-        return [effects.starts(f"uses the address {text[:60]}, which can start a program")]
+            return [impacts.Effect("network", f"contacts {match[1]}", "high", "no", target=match[1].lower())]
+        return [impacts.starts(f"uses the address {text[:60]}, which can start a program")]
     return []

@@ -1,37 +1,37 @@
-"""A small language for what a program's arguments mean, so that most programs are one line of `tables.py`.
+"""A small language that describes a program's arguments, so that most programs are one line of `tables.py`.
 
-A line is `name : options : operands`. An option alone takes no value, `-n=text` takes one of that kind; letters may be
+A line is `name : options : operands`. A plain option takes no value, `-n=text` takes one of that kind; letters may be
 bundled. Kinds: text (just text), num, in (a file that is read), out (a file that is written), dir (a folder that is
 read), gone (a file that is deleted), host, code (runs what it is given). Operands are kinds in order, `*` for any
-number, `?` for one that may be missing. `-D=!` is a loud option: a rule covers it only where it spells it out.
-A flag that is not on the list is not understood, so it waits.
+number, `?` for an optional one. `-D=!` is a loud option: a rule covers it only by spelling it out. An unlisted option
+is not understood, so the command asks.
 """
 
 import re
 import textwrap
 from dataclasses import dataclass, field, replace
 
-from ..words import OPAQUE
+from ..shell_words import OPAQUE
 
 NUMBER = re.compile(r"[+-]?\d+[A-Za-z%]*")
 
 
 @dataclass
 class Grammar:
-    """The arguments that a program is known to take, and what running it amounts to (`nature`)."""
+    """The arguments a program is known to take, and what running it amounts to (`nature`)."""
 
     name: str
     options: dict = field(default_factory=dict)
     operands: list = field(default_factory=list)
     nature: str = "reads"
-    numeric: bool = False  # takes -5 as an option
-    any_flag: bool = False  # what looks like an option is text
-    single_dash: bool = False  # options are words behind one dash, never bundled
+    numeric: bool = False  # accepts -5 as an option
+    any_flag: bool = False  # words that look like options are text
+    single_dash: bool = False  # options are words after one dash, never bundled
 
 
 @dataclass
 class Argument:
-    """One argument in its role: the kind, the word, and the option it belongs to."""
+    """One argument in its role: its kind, the word, and the option it belongs to, if any."""
 
     kind: str
     word: object
@@ -39,9 +39,9 @@ class Argument:
 
 
 def parse_table(text, nature, program=""):
-    """Read lines of the table into {name: Grammar}; for subcommands `program` is what they belong to."""
+    """Parse lines into {name: Grammar}; for subcommands, `program` is the program they belong to."""
     table = {}
-    # A deeper line goes on with the one above it.
+    # An indented line continues the one above.
     for line in re.sub(r"\n\s+", " ", textwrap.dedent(text).strip()).splitlines():
         name, options, operands = (part.strip() for part in [*re.split(r"\s:(?=\s|$)", line), "", ""][:3])
         grammar = Grammar(name, nature=nature, operands=operands.split())
@@ -54,7 +54,7 @@ def parse_table(text, nature, program=""):
             if flag == "*":
                 grammar.any_flag = True
                 continue
-            # A group such as -alh stands for three options.
+            # A group such as -alh declares three options.
             if re.fullmatch(r"-[A-Za-z0-9]{2,}", flag) and not kind and not grammar.single_dash:
                 for letter in flag[1:]:
                     grammar.options["-" + letter] = ""
@@ -66,7 +66,7 @@ def parse_table(text, nature, program=""):
 
 
 def read_arguments(grammar, words):
-    """Sort words into arguments. Returns (arguments, problems); a problem is (sentence, word that caused it)."""
+    """Sort words into arguments. Return (arguments, problems); a problem is (sentence, word that caused it)."""
     arguments, problems, operands = [], [], []
     queue = list(words)
     while queue:
@@ -118,7 +118,7 @@ def _long(grammar, word, queue, arguments):
 
 
 def _bundle(grammar, word, queue, arguments):
-    """Read `-abc` or `-n5` letter by letter."""
+    """Parse `-abc` or `-n5` letter by letter."""
     text = word.text
     if text.startswith("--") or grammar.single_dash:
         return False
@@ -151,7 +151,7 @@ def _assign_operands(grammar, operands, arguments, problems):
     kinds = list(grammar.operands)
     given = {argument.option for argument in arguments}
     if kinds and kinds[0].startswith("pattern"):
-        # grep's first operand is the pattern unless -e or -f gave one.
+        # grep's first operand is the pattern unless -e or -f gives one.
         kinds[0:1] = [] if given & {"-e", "-f", "--regexp", "--file"} else ["text"]
     for position, word in enumerate(operands):
         if not kinds:

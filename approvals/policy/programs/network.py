@@ -1,12 +1,14 @@
-"""Programs that talk to other machines: curl and wget name their host, the rest name a service."""
+"""Programs that contact other machines: curl and wget name their host, the others name a service."""
 
 import re
 
-from .. import effects
+from .. import impacts
+from ..shell_words import names
 from ..web import BadAddress, parts_of
-from ..words import names
+from . import services
 from .grammar import parse_table, read_arguments
 from .registry import argument_effects, handles, kind
+from .verbs import operands_of
 
 OPTIONS = parse_table(
     """
@@ -88,33 +90,41 @@ DESTROYS = {("terraform", "destroy"), ("tofu", "destroy"), ("helm", "uninstall")
 def fetch(name, words, simple, judge):
     grammar = OPTIONS[name]
     arguments, problems = read_arguments(grammar, words)
-    found = [effects.unknown(says) for says, word in problems]
+    found = [impacts.unknown(says) for says, word in problems]
     sends = [a.option for a in arguments if a.option in BODIES]
     flags = {word.text for word in words}
     for argument in arguments:
         found += argument_effects(argument, name, judge)
+    found = [_sends(e.says, found, e.spelled) if e.kind == "remote" else e for e in found]
     if sends and not flags & {"-G", "--get"}:
-        found.append(effects.remote("sends data", tuple(sends)))
+        found.append(_sends("sends data", found, tuple(sends)))
     if flags & {"-L", "--location"} or any(re.fullmatch(r"-[a-zA-Z]*L[a-zA-Z]*", flag) for flag in flags):
-        found.append(effects.unknown("follows redirects to hosts that are not known before it runs"))
+        found.append(impacts.unknown("follows redirects to hosts that are unknown until it runs"))
     if any(re.fullmatch(r"-[a-zA-Z]*k[a-zA-Z]*|--insecure", flag) for flag in flags):
-        found.append(effects.unknown("does not check who answers (no certificate check)"))
+        found.append(impacts.unknown("does not check who answers (no certificate check)"))
     if name == "wget" and not any(a.kind == "out" for a in arguments) and "--spider" not in flags:
-        found.append(effects.Effect("write", "writes a file named by the address", "high", "yes"))
+        found.append(impacts.Effect("write", "writes a file named by the address", "high", "yes"))
     if not any(a.kind == "url" for a in arguments):
-        found.append(effects.unknown("names no address"))
+        found.append(impacts.unknown("names no address"))
     return found
+
+
+def _sends(says, found, spelled):
+    """Return the effect of sending data, to the host that the command contacts if there is exactly one."""
+    hosts = {e.target for e in found if e.kind == "network"}
+    host = hosts.pop() if len(hosts) == 1 else ""
+    return impacts.remote(f"{says} to {host}" if host else says, spelled, host=host)
 
 
 @kind("url")
 def url(word, name, judge):
     if word.opaque or word.splits:
-        return [effects.Effect("network", "contacts an address that is not known before it runs", "high", "no")]
+        return [impacts.Effect("network", "contacts an address that is unknown until it runs", "high", "no")]
     try:
         parts_of(word.text if "://" in word.text else f"http://{word.text}")
     except BadAddress:
         pass
-    return [effects.contacts(word.text)]
+    return [impacts.contacts(word.text)]
 
 
 @kind("header")
@@ -124,22 +134,22 @@ def header(word, name, judge):
 
 @kind("body")
 def body(word, name, judge):
-    """`@name` and `field=@name` send a file."""
+    """Return effects of a request body; `@name` and `field=@name` send a file."""
     file = re.match(r"(?:[^=@]*=)?[@<](.+)", word.text)
     if word.opaque:
-        return [effects.unknown("sends text that is not known before it runs")]
-    return [effects.unknown(f"sends the file {file[1][:60]}"), *judge.reads(type(word)(file[1]))] if file else []
+        return [impacts.unknown("sends text that is unknown until it runs")]
+    return [impacts.unknown(f"sends the file {file[1][:60]}"), *judge.reads(type(word)(file[1]))] if file else []
 
 
 @kind("upload")
 def upload(word, name, judge):
-    return [effects.unknown(f"sends the file {word.text[:60]}"), *judge.reads(word)]
+    return [impacts.unknown(f"sends the file {word.text[:60]}"), *judge.reads(word)]
 
 
 @kind("report")
 def report(word, name, judge):
     if re.search(r"%output\{|^@", word.text):
-        return [effects.unknown("writes or reads a file through its report format")]
+        return [impacts.unknown("writes or reads a file through its report format")]
     return []
 
 
@@ -147,48 +157,48 @@ def report(word, name, judge):
 def method(word, name, judge):
     if word.text.upper() in ("GET", "HEAD", "OPTIONS"):
         return []
-    return [effects.remote(f"sends a {word.text[:20]} request", (word.text,))]
+    return [impacts.remote(f"sends a {word.text[:20]} request", (word.text,))]
 
 
 @kind("shape")
 def shape(word, name, judge):
     plain = r"json|yaml|wide|name|jsonpath=.*|custom-columns=.*|go-template=.*|table"
-    return [] if re.fullmatch(plain, word.text, re.DOTALL) else [effects.unknown("reads its output format from a file")]
+    return [] if re.fullmatch(plain, word.text, re.DOTALL) else [impacts.unknown("reads its output format from a file")]
 
 
 @kind("resource")
 def resource(word, name, judge):
     if re.search(r"(?:^|[,/.])secrets?(?:[,/.]|$)", word.text, re.IGNORECASE) or word.glob or word.opaque:
-        return [effects.unknown(f"shows {word.text[:40]} of the cluster, where secrets are kept")]
+        return [impacts.unknown(f"shows {word.text[:40]} of the cluster, where secrets are kept")]
     return []
 
 
 @kind("repo")
 def repo(word, name, judge):
     plain = re.fullmatch(r"(?:github\.com/)?[\w.-]+/[\w.-]+", word.text)
-    return [] if plain else [effects.unknown("names another host")]
+    return [] if plain else [impacts.unknown("names another host")]
 
 
 @kind("reference")
 def reference(word, name, judge):
-    """A number, a branch or owner/name; an address is a host of its own."""
+    """Judge a reference: a number, a branch or owner/name is on the service itself, an address is another host."""
     if "://" in word.text or word.opaque:
-        return [effects.contacts(word.text)]
+        return [impacts.contacts(word.text)]
     return (
-        [effects.unknown("names another host")] if word.text.count("/") > 1 and "." in word.text.split("/")[0] else []
+        [impacts.unknown("names another host")] if word.text.count("/") > 1 and "." in word.text.split("/")[0] else []
     )
 
 
 @kind("endpoint")
 def endpoint(word, name, judge):
     if "://" in word.text or word.opaque or word.text.startswith("//"):
-        return [effects.contacts(word.text)]
-    return [effects.remote("sends a query that can change things", (word.text,))] if word.text == "graphql" else []
+        return [impacts.contacts(word.text)]
+    return [impacts.remote("sends a query that can change things", (word.text,))] if word.text == "graphql" else []
 
 
 @handles("kubectl", "docker", "gh", "podman")
 def service(name, words, simple, judge):
-    """Reading forms are known by table; all others change something that no snapshot brings back."""
+    """Judge a service's client: read-only forms are known by table, all others change what no snapshot restores."""
     texts = [name.replace("podman", "docker"), *(word.text for word in words)]
     if texts[:2] == ["gh", "api"]:
         return _gh_api(words[1:], judge)
@@ -196,37 +206,59 @@ def service(name, words, simple, judge):
         grammar = SERVICES.get(" ".join(texts[:length]))
         if grammar:
             arguments, problems = read_arguments(grammar, words[length - 1 :])
-            found = [effects.unknown(says) for says, word in problems]
+            found = [impacts.unknown(says) for says, word in problems]
             for argument in arguments:
                 found += argument_effects(argument, name, judge)
-            says = f"asks {name} ({' '.join(texts[1:length])})"
+            says = _reads_from(texts[:length])
             if name in ("docker", "podman"):
-                return [*found, effects.Effect("run", f"{says}, a service of this machine", "medium")]
-            return [*found, effects.Effect("network", says, "high", "yes", spelled=tuple(texts[1:length]))]
+                return [*found, impacts.Effect("run", says, "medium")]
+            return [*found, impacts.Effect("network", says, "high", "yes", spelled=tuple(texts[1:length]))]
     return [_service_change(name, words)]
 
 
+def _reads_from(texts):
+    places = {"gh": "GitHub", "kubectl": "the cluster", "docker": "Docker"}
+    return f"reads from {places[texts[0]]} ({' '.join(texts)})"
+
+
 def _service_change(name, words):
-    verbs = [word.text for word in words if re.fullmatch(r"[a-z][a-z-]*", word.text)][:2]
-    if any(word.text.startswith("-") for word in words[:1]) or not verbs:
-        return effects.unknown(f"uses {name} with options before its verb")
-    destroys = (name, verbs[0]) in DESTROYS and (name != "gh" or verbs[-1] == "delete")
-    says = f"changes something with {name} {' '.join(verbs)}"
-    return effects.remote(says, tuple(word.text for word in words), "critical" if destroys else "high")
+    """Return the effect of a command in no table; a rule covers it only by spelling out every word."""
+    program, spelled = name.replace("podman", "docker"), tuple(word.text for word in words)
+    operands = operands_of(name, spelled)
+    if not operands or any("\ufffc" in text for text in operands[:1]):
+        return impacts.unknown(f"couldn't tell which {name} command this is")
+    for length in (2, 1):
+        if " ".join([program, *operands[:length]]) in SERVICES:
+            says = _reads_from([program, *operands[:length]])
+            return impacts.Effect("network", says, "high", "unknown", spelled=spelled)
+    verbs = [text for text in operands if re.fullmatch(r"[a-z][a-z-]*", text)][:2]
+    destroys = (name, verbs[0] if verbs else "") in DESTROYS and (name != "gh" or verbs[-1] == "delete")
+    tier = "critical" if destroys else "high"
+    shown = " ".join([name, *operands[: 2 if program == "docker" and operands[0] == "compose" else 1]])
+    if operands[:2] == ["pr", "checkout"]:
+        says, title = "fetches the branch of a pull request", services.gh_title(operands)
+        return impacts.Effect("network", says, tier, "yes", spelled=spelled, title=title)
+    if name == "gh":
+        return impacts.remote(f"runs gh {' '.join(verbs)}", spelled, tier, title=services.gh_title(operands))
+    if program == "docker" and operands[0] not in ("push", "pull", "login", "logout"):
+        return impacts.Effect("harmful", f"runs {shown}, which can change this machine", tier, "unknown",
+                              spelled=spelled, title=f"Run {shown}")  # fmt: skip
+    return impacts.remote(f"runs {shown}", spelled, tier, title=f"Run {shown} (remote)")
 
 
 def _gh_api(words, judge):
     arguments, problems = read_arguments(GH_API, words)
-    found = [effects.unknown(says) for says, word in problems]
+    found = [impacts.unknown(says) for says, word in problems]
     for argument in arguments:
         found += argument_effects(argument, "gh", judge)
-    return [*found, effects.Effect("network", "asks GitHub's API", "high", "yes", spelled=("api",))]
+    return [*found, impacts.Effect("network", "reads from GitHub (gh api)", "high", "yes", spelled=("api",))]
 
 
 @handles(*RAW)
 def raw(name, words, simple, judge):
-    verb = next((word.text for word in words if not word.text.startswith("-")), "")
+    texts = [word.text for word in words]
+    verb = (operands_of(name, texts) or [t for t in texts if not t.startswith("-")] or [""])[0]
     if [word.text for word in words] in (["--version"], ["-V"], ["version"]):
         return []
     tier = "critical" if (name, verb) in DESTROYS else "high"
-    return [effects.Effect("remote", f"talks to other machines with {name}", tier, "no", target=verb[:80])]
+    return [services.connects(name, texts, tier)]

@@ -2,13 +2,15 @@
 
 import re
 
-from .. import effects
-from ..words import Word, names
+from .. import impacts
+from ..shell_words import Word, names
+from . import packages
+from . import verbs as verbs_mod
 from .grammar import parse_table, read_arguments
 from .registry import HANDLERS, argument_effects, by_grammar, handles, kind
 from .tables import BUILDS
 
-# Scripts by such names build or check; others may publish or deploy, so a rule has to name them.
+# Scripts with such names build or check; others may publish or deploy, so a rule has to name them.
 CALM_SCRIPT = re.compile(
     r"(?:tests?|check|lint|format|fmt|build|compile|typecheck|types|tsc|coverage|unit|e2e|integration|spec|verify|validate"
     r"|clean|docs?|dev|bench|storybook|prettier|eslint|style|ci|all|watch|dist|help|mypy|ruff)(?:[:_.-][\w:.-]+)?"
@@ -18,7 +20,12 @@ NPM_READS = {"ls", "list", "ll", "la", "root", "prefix", "bin", "explain", "why"
 NPM_ASKS = {"view", "info", "show", "outdated", "audit", "search", "ping", "whoami", "doctor"}
 NPM_INSTALLS = names("install i add ci update upgrade up rebuild dedupe prune uninstall remove rm link")
 NPM_REMOTE = names("publish unpublish deprecate dist-tag owner access token login logout adduser team star")
-NPM_FLAGS = names("--silent -s --if-present --workspaces -ws --quiet -q -r --recursive --json -l --long --all -a")
+NPM_FLAGS = names(
+    """
+    --silent -s --if-present --workspaces -ws --quiet -q -r --recursive --json -l --long --all -a --save-dev -D --save
+    -S --save-exact -E --save-optional -O --save-prod --no-audit --no-fund --ignore-scripts --legacy-peer-deps --dev
+    """
+)
 INSTALLER_READS = ("list", "freeze", "show", "check", "--version", "-V", "help", "tree", "--help", "env")
 MODULES = {
     "pytest": "pytest", "unittest": "unittest", "mypy": "mypy", "ruff": "ruff", "black": "black", "isort": "isort",
@@ -54,7 +61,7 @@ GRADLE = re.compile(
 def tests(word, name, judge):
     path = word.text.split("::")[0]
     if word.opaque:
-        return [effects.unknown("runs tests that are not known before it runs")]
+        return [impacts.unknown("runs tests that are unknown until it runs")]
     return [e for e in judge.reads(Word(path, glob=word.glob)) if e.tier != "low"] if path else []
 
 
@@ -65,22 +72,23 @@ def package(word, name, judge):
 
 @kind("target")
 def target(word, name, judge):
-    """A make target; a variable set on the command line can become a command in the makefile."""
+    """Judge a make target; a variable set on the command line can become a command in the makefile."""
     if "=" in word.text or word.opaque or not re.fullmatch(r"[\w./:@%+-]+", word.text):
-        return [effects.unknown("sets a variable of the makefile")]
+        return [impacts.unknown("sets a variable of the makefile")]
     return script_effects(word.text, name)
 
 
 @kind("coverage")
 def coverage_report(word, name, judge):
     plain = re.fullmatch(r"term(?:-missing)?(?::skip-covered)?|xml|html|json|lcov|annotate|", word.text)
-    return [] if plain else [effects.unknown("writes its report elsewhere")]
+    return [] if plain else [impacts.unknown("writes its report elsewhere")]
 
 
 def script_effects(script, name):
+    """Return the effects of a project's script, judged by its name."""
     if CALM_SCRIPT.fullmatch(script) and not LOUD_PART.search(script):
-        return [effects.builds(f"runs {name} {script}, which runs the project's own code")]
-    return [effects.starts(f"runs {name} {script[:60]}, which can do anything the project says", script)]
+        return [impacts.builds(f"runs {name} {script}, which runs the project's own code")]
+    return [impacts.starts(f"runs {name} {script[:60]}, which can do anything the project says", script)]
 
 
 @handles("npm", "pnpm", "yarn", "bun")
@@ -88,12 +96,19 @@ def npm(name, words, simple, judge):
     own, passed = _at_dashes(words)
     flags = [w for w in own if w.text.startswith("-") and w.text not in NPM_READS]
     verbs = [w.text for w in own if not w.text.startswith("-") or w.text in NPM_READS]
-    found = [
-        effects.unknown(f"uses {w.text[:40]}, which can run another package") for w in flags if w.text not in NPM_FLAGS
-    ]
+    operands = verbs_mod.operands_of(name, [w.text for w in own])
+    if operands and not any(verb.startswith("-") for verb in verbs):
+        verbs = operands  # without values of options such as --prefix
+    found = [impacts.unknown(_odd_flag(name, w.text)) for w in flags if w.text not in NPM_FLAGS]
     found += [e for word in passed for e in _passed(word, judge)]
     verb = verbs[0] if verbs else ("install" if name == "yarn" else "help")
-    return found + _npm_verb(name, verb, verbs[1:])
+    return found + _npm_verb(name, verb, verbs[1:], [word.text for word in words])
+
+
+def _odd_flag(name, flag):
+    if flag.split("=")[0] in ("-c", "--call", "-p", "--package", "--script-shell"):
+        return f"uses {flag[:40]}, which can run another program"
+    return f"uses {flag[:40]}, which is not a known harmless option of {name}"
 
 
 def _at_dashes(words):
@@ -102,30 +117,40 @@ def _at_dashes(words):
 
 
 def _passed(word, judge):
-    """What goes on to the script: text, but no path that leads out."""
+    """Return effects of a word passed on to a script: only of paths that lead outside, or unknown text."""
     text = word.text.split("=", 1)[-1]
     if word.opaque:
-        return [effects.unknown("passes on what is not known before it runs")]
+        return [impacts.unknown("passes on what is unknown until it runs")]
     return [e for e in judge.reads(Word(text)) if e.tier != "low"] if text.startswith(("/", "~", "..")) else []
 
 
-def _npm_verb(name, verb, rest):
+def _npm_verb(name, verb, rest, texts):
     if verb in ("run", "run-script", "rum"):
         return script_effects(rest[0], f"{name} run") if rest else []
     if verb in ("test", "t", "tst", "build", "lint", "start"):
-        return [effects.builds(f"runs {name} {verb}, which runs the project's own code")]
+        return [impacts.builds(f"runs {name} {verb}, which runs the project's own code")]
     if verb in NPM_READS or (verb in ("config", "pkg") and rest[:1] in (["get"], ["list"], ["ls"])):
         return []
     if verb in NPM_ASKS:
-        return [effects.Effect("network", f"asks the package registry ({name} {verb})", "high", "yes", spelled=(verb,))]
+        return [impacts.Effect("network", f"asks the package registry ({name} {verb})", "high", "yes", spelled=(verb,))]
     if verb in NPM_INSTALLS:
-        return [effects.installs(f"installs packages with {name} {verb}", (verb,), rest)]
+        return [_installs(f"installs packages with {name} {verb}", (verb,), name, texts)]
     if verb in NPM_REMOTE:
         says = "publishes a package" if verb == "publish" else "changes the package registry"
-        return [effects.remote(f"{says} with {name} {verb}", (verb,))]
+        title = f"Publish this package ({name})" if verb == "publish" else f"Run {name} {verb} (remote)"
+        return [impacts.remote(f"{says} with {name} {verb}", (verb,), title=title)]
     if name == "yarn" and CALM_SCRIPT.fullmatch(verb):
         return script_effects(verb, name)
-    return [effects.starts(f"starts a program through {name} {verb[:40]}", verb)]
+    if packages.wanted(name, texts):
+        return [_installs(f"fetches and runs a package with {name} {verb}", (verb,), name, texts)]
+    return [impacts.starts(f"starts a program through {name} {verb[:40]}", verb)]
+
+
+def _installs(says, spelled, name, texts):
+    """Return the effect of an install; its packages are the words that the program itself takes for packages."""
+    found = packages.wanted(name, texts)
+    named = [*found.packages, *found.files] if found else ()
+    return impacts.installs(says, spelled, named, title=packages.title(found) if found else "")
 
 
 @handles(
@@ -152,20 +177,22 @@ def installer(name, words, simple, judge):
     if name == "uv" and texts[:1] == ["pip"]:
         texts = texts[1:]
     verb = next((text for text in texts if not text.startswith("-")), texts[0] if texts else "help")
+    operands = verbs_mod.operands_of(name, texts) if name in verbs_mod.GLOBAL_VALUES else None
+    verb = operands[0] if operands else verb
     if verb in INSTALLER_READS and not _odd_flags(texts):
         return []
     if verb in ("run", "exec") and name in ("uv", "poetry", "pipenv", "bundle") and len(texts) > 1 and texts[0] == verb:
         if texts[1].startswith("-"):
-            return [effects.starts(f"runs a program through {name}")]
+            return [impacts.starts(f"runs a program through {name}")]
         judge.also.append(texts[1:])
-        through = effects.Effect("start", f"runs {texts[1][:40]} through {name}", "low", spelled=(verb, texts[1]))
+        through = impacts.Effect("start", f"runs {texts[1][:40]} through {name}", "low", spelled=(verb, texts[1]))
         return [through, *judge.inner(words[1:])]
     if verb in ("publish", "upload", "push", "login", "config"):
-        return [effects.remote(f"changes something with {name} {verb}", (verb,))]
+        return [impacts.remote(f"runs {name} {verb}", (verb,), title=f"Run {name} {verb} (remote)")]
     flags = [text for text in texts if text.startswith("-")]
-    packages = [text for text in texts if text not in flags and text != verb]
     says = f"installs packages with {name} {verb}" if verb in ("install", "add", "sync") else ""
-    return [effects.installs(says or f"changes packages with {name} {verb[:40]}", (verb, *flags), packages)]
+    says = says or f"changes packages with {name} {verb[:40]}"
+    return [_installs(says, (verb, *flags), name, [word.text for word in words])]
 
 
 def _odd_flags(texts):
@@ -205,19 +232,20 @@ def _compiler(name, words, judge, building, reading):
     verb = words[0].text if words else "help"
     own = words[1:] if name == "go" else [word for word in words[1:] if word.text != "--"]
     arguments, problems = read_arguments(TABLE[name], own)
-    found = [effects.unknown(says) for says, word in problems]
+    found = [impacts.unknown(says) for says, word in problems]
     for argument in arguments:
         found += argument_effects(argument, name, judge)
     if verb in building:
-        return [*found, effects.builds(f"runs {name} {verb}, which runs the project's own code")]
+        return [*found, impacts.builds(f"runs {name} {verb}, which runs the project's own code")]
     if verb in reading or verb == "help":
         sets = verb == "env" and any(word.text.startswith("-") or "=" in word.text for word in own)
-        return [*found, effects.unknown("changes the settings of go")] if sets else found
+        return [*found, impacts.unknown("changes the settings of go")] if sets else found
     if verb in ("install", "add", "get", "update", "mod", "fetch", "remove", "uninstall"):
-        return [*found, effects.installs(f"changes packages with {name} {verb}", (verb,))]
+        return [*found, _installs(f"changes packages with {name} {verb}", (verb,), name, [w.text for w in words])]
     if verb in ("publish", "login", "yank", "owner"):
-        return [*found, effects.remote(f"changes the package registry with {name} {verb}", (verb,))]
-    return [*found, effects.starts(f"starts a program through {name} {verb[:40]}", verb)]
+        title = f"Publish this package ({name})" if verb == "publish" else f"Run {name} {verb} (remote)"
+        return [*found, impacts.remote(f"changes the package registry with {name} {verb}", (verb,), title=title)]
+    return [*found, impacts.starts(f"starts a program through {name} {verb[:40]}", verb)]
 
 
 @handles(
@@ -243,8 +271,8 @@ def gradle(name, words, simple, judge):
         GRADLE.fullmatch(text) or text in ("-q", "--info", "--quiet", "--version", "-v", "--no-daemon", "--offline")
         for text in texts
     ):
-        return [effects.builds(f"runs {name} {texts[0]}, which runs the project's own code")]
-    return [effects.starts(f"runs {name} with words that are not known to be harmless", texts[0] if texts else "")]
+        return [impacts.builds(f"runs {name} {texts[0]}, which runs the project's own code")]
+    return [impacts.starts(f"runs {name} with words that are not known to be harmless", texts[0] if texts else "")]
 
 
 @handles("python", "python2", "python3")
@@ -258,13 +286,13 @@ def python(name, words, simple, judge):
         return _module(name, texts[1], words[2:], simple, judge)
     if texts[:1] in (["manage.py"], ["./manage.py"]) and len(texts) > 1 and texts[1] in MANAGE:
         return [
-            effects.builds(f"runs manage.py {texts[1]}, which runs the project's own code", texts[1]),
+            impacts.builds(f"runs manage.py {texts[1]}, which runs the project's own code", texts[1]),
             *_paths_inside(words[2:], judge),
         ]
     script = next((text for text in texts if not text.startswith("-")), None)
     if texts[:1] == ["-c"] or script is None:
-        return [effects.starts(f"runs program text through {name}")]
-    return [effects.starts(f"runs {script[:80]}, which can do anything", script)]
+        return [impacts.starts(f"runs program text through {name}")]
+    return [impacts.starts(f"runs {script[:80]}, which can do anything", script)]
 
 
 def _module(name, module, words, simple, judge):
@@ -279,7 +307,7 @@ def _module(name, module, words, simple, judge):
         return by_grammar(BUILDS[MODULES[module]], MODULES[module], words, simple, judge)
     if module == "venv":
         return [e for word in words if not word.text.startswith("-") for e in judge.writes(word)]
-    return [effects.starts(f"runs the module {module[:60]}", module)]
+    return [impacts.starts(f"runs the module {module[:60]}", module)]
 
 
 def _paths_inside(words, judge):
@@ -294,7 +322,9 @@ def node(name, words, simple, judge):
     if name == "node" and texts[:1] in (["--check"], ["-c"]) and len(texts) == 2:
         return judge.reads(words[1])
     if name == "node" and texts[:1] == ["--test"]:
-        return [effects.builds("runs node --test, which runs the project's own code"), *_paths_inside(words[1:], judge)]
+        return [impacts.builds("runs node --test, which runs the project's own code"), *_paths_inside(words[1:], judge)]
+    if texts[:1] and texts[0] in ("-e", "--eval", "-p", "--print"):
+        return [impacts.starts(f"runs program text through {name}")]
     script = next((text for text in texts if not text.startswith("-")), None)
     plain = script is not None and texts[0] == script
-    return [effects.starts(f"runs {(script or 'program text')[:80]}, which can do anything", script if plain else "")]
+    return [impacts.starts(f"runs {(script or 'program text')[:80]}, which can do anything", script if plain else "")]

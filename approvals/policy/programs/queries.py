@@ -1,13 +1,16 @@
-"""SQL as text: a single statement that only reads, or not; and the database shells that take it."""
+"""SQL text: whether it is a single read-only statement; and the database shells that take SQL."""
 
 import re
 
-from .. import effects
-from ..words import names
+from .. import impacts
+from ..shell_words import names
+from ..step_budget import spend
 from .grammar import parse_table, read_arguments
 from .registry import argument_effects, handles
 
-TOKEN = re.compile(r"\s+|'(?:''|[^'])*'|\"(?:\"\"|[^\"])*\"|`[^`]*`|\[[^\]]*\]|[A-Za-z_][\w$]*|\d[\w.]*|.", re.DOTALL)
+PLAIN = re.compile(r"\s+|[A-Za-z_][\w$]*|\d[\w.]*|.", re.DOTALL)
+CLOSING = {"'": "'", '"': '"', "`": "`", "[": "]"}
+DOLLARS = re.compile(r"\$\w*\$")
 READING = {"select", "explain", "show", "describe", "pragma", "values", "with", "table"}
 CHANGING = names(
     """
@@ -29,10 +32,12 @@ FUNCTIONS = names(
 
 
 def sql_problem(text):
-    """Return what keeps a text from being one reading statement, or None."""
-    if "\\" in text or "/*" in text or "--" in text or "#" in text or "$$" in text or re.search(r"\$\w*\$", text):
+    """Return why a text is not one read-only statement, or None."""
+    if "\\" in text or "/*" in text or "--" in text or "#" in text or "$$" in text or DOLLARS.search(text):
         return "holds comments or quoting that databases read differently"
-    tokens = [t for t in TOKEN.findall(text) if not t.isspace()]
+    tokens = _tokens(text)
+    if tokens is None:
+        return "holds a quote or a bracket that is not closed"
     while tokens and tokens[-1] == ";":
         tokens.pop()
     words = [token.lower() for token in tokens]
@@ -40,8 +45,6 @@ def sql_problem(text):
         return "does not begin as a reading statement"
     if ";" in words:
         return "holds more than one statement"
-    if "'" in words or '"' in words or "`" in words:
-        return "holds a quote that is not closed"
     changing = next((word for word in words if word in CHANGING), None)
     if changing:
         return f"holds {changing.upper()}"
@@ -55,6 +58,31 @@ def sql_problem(text):
     return None
 
 
+def _tokens(text):
+    """Return the words, quoted names and signs of a statement; None if a quote is not closed."""
+    tokens, at = [], 0
+    while at < len(text):
+        spend(6)
+        end = _quote_end(text, at) if text[at] in CLOSING else PLAIN.match(text, at).end()
+        if not end:
+            return None
+        if not text[at].isspace():
+            tokens.append(text[at:end])
+        at = end
+    return tokens
+
+
+def _quote_end(text, at):
+    """Return the index after a quoted part, in which a doubled quote is a literal one; 0 if it is not closed."""
+    quote, at = CLOSING[text[at]], at + 1
+    while at := text.find(quote, at) + 1:
+        if quote not in "'\"" or text[at : at + 1] != quote:
+            return at
+        spend(1)
+        at += 1
+    return 0
+
+
 OPTIONS = parse_table(
     "sqlite3 : -readonly -json -csv -header -noheader -column -line -list -markdown -table -batch -bail -box : in sql*",
     "single-dash",
@@ -65,17 +93,17 @@ DOTS = re.compile(r"\.(?:tables|schema|indexes|databases|mode|headers|help|dbinf
 @handles("sqlite3")
 def sqlite3(name, words, simple, judge):
     arguments, problems = read_arguments(OPTIONS["sqlite3"], words)
-    found = [effects.unknown(says) for says, word in problems]
+    found = [impacts.unknown(says) for says, word in problems]
     texts = [a.word for a in arguments if a.kind == "sql"]
     for argument in arguments:
         if argument.kind != "sql":
             found += argument_effects(argument, name, judge)
     if not texts:
-        found.append(effects.unknown("reads its statements from elsewhere"))
+        found.append(impacts.unknown("reads its statements from elsewhere"))
     for word in texts:
         if word.literal and DOTS.fullmatch(word.text):
             continue
-        problem = "is not known before it runs" if word.opaque else sql_problem(word.text)
+        problem = "is unknown until it runs" if word.opaque else sql_problem(word.text)
         if problem:
-            found.append(effects.unknown(f"runs a statement that {problem}"))
+            found.append(impacts.unknown(f"runs a statement that {problem}"))
     return found

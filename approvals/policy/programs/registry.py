@@ -1,16 +1,16 @@
-"""Finds what is known of a program and turns its words into effects."""
+"""Look up what is known about a program and turn its words into effects."""
 
 import re
 
-from .. import effects
-from ..places import glob_may_hit_secret
+from .. import impacts
+from ..paths import glob_may_hit_secret
 from .grammar import Grammar, parse_table, read_arguments
 from .tables import BUILDS, READS, WRITES
 
 HANDLERS = {}
 KINDS = {}
 TEXT_ONLY = {"echo", ":", "true", "false", "printf", "test", "[", "[["}
-# Programs without any option that writes or starts something: a stray flag from a wildcard does no harm there.
+# Programs without any option that writes or starts something: an option from a wildcard does no harm there.
 HARMLESS_FLAGS = TEXT_ONLY | {
     "ls", "cat", "grep", "egrep", "fgrep", "wc", "head", "tail", "stat", "du", "basename", "dirname", "cut", "md5sum",
     "sha256sum", "realpath", "readlink", "nl", "tac", "rev", "cksum", "file",
@@ -41,7 +41,7 @@ def handles(*names):
 
 
 def kind(name):
-    """Register what an argument of this kind means: (word, program name, Judge) → effects."""
+    """Register the judgement of a kind of argument: (word, program name, Judge) → effects."""
 
     def register(function):
         KINDS[name] = function
@@ -51,13 +51,13 @@ def kind(name):
 
 
 def program_effects(words, simple, judge):
-    """Return what a program does with these words; the first one names it."""
+    """Return what a program does with these words; the first one is its name."""
     first = words[0]
     if not first.literal or not first.plain or first.splits:
-        return [effects.starts("starts a program whose name is not known before it runs")]
+        return [impacts.starts("starts a program whose name is unknown until it runs")]
     name = first.text
     if not PLAIN_NAME.fullmatch(name):
-        return [effects.unknown(f"starts {name[:40]!r}, which is not a plain program name")]
+        return [impacts.unknown(f"starts {name[:40]!r}, which is not a plain program name")]
     if "/" in name:
         if not name.startswith(PROGRAM_FOLDERS) or ".." in name:
             return [*_foreign(words[1:]), *_own_program(name, words, simple, judge)]
@@ -69,65 +69,65 @@ def program_effects(words, simple, judge):
         return found + HANDLERS[name](name, words[1:], simple, judge)
     grammar = READS.get(name) or BUILDS.get(name) or WRITES.get(name)
     if grammar is None:
-        return [*found, effects.unknown(f"runs {name}, which Handrail does not know")]
+        return [*found, impacts.unknown(f"runs {name}, which Handrail doesn't know")]
     return found + by_grammar(grammar, name, words[1:], simple, judge)
 
 
 def _own_program(name, words, simple, judge):
-    """A program file of the workspace, or of somewhere else."""
+    """Return the effects of running a program by a path outside the system's folders."""
     place = judge.places(words[0])[0]
     own = OWN_TOOLS.fullmatch(name)
     if own and not simple.moved and (own[1] in BUILDS or own[1] in ("python", "python3", "pip")):
         inner = program_effects([type(words[0])(own[1]), *words[1:]], simple, judge)
-        return [*inner, effects.builds(f"runs {name}, which the project installed")]
+        return [*inner, impacts.builds(f"runs {name}, which the project installed")]
     if name in ("./gradlew", "./mvnw", "./node_modules/.bin/jest", "./node_modules/.bin/tsc") and not simple.moved:
         return HANDLERS["gradle"](name, words[1:], simple, judge)
-    found = [effects.starts(f"runs {place.label(judge.world.root)}, which can do anything", name)]
+    found = [impacts.starts(f"runs {place.label(judge.world.root)}, which can do anything", name)]
     if simple.moved and not name.startswith("/"):
-        found.append(effects.unclear(f"runs {name} of another folder"))
+        found.append(impacts.unclear(f"runs {name} of another folder"))
     return found
 
 
 def _wildcard_flags(name, words):
-    """A wildcard, or text not known yet, may turn into an option."""
+    """Return an effect if a wildcard or unknown text could become an option."""
     if name in HARMLESS_FLAGS:
         return []
     for before, word in zip([None, *words], words, strict=False):
         if word.text == "--" and word.literal:
             return []
-        # Behind an option it may be that option's value; the table knows, and asks where it is not.
+        # After an option it may be that option's value; the table knows, and asks otherwise.
         value = before is not None and before.text.startswith("-") and not word.splits
         loose = (word.glob and word.text[:1] in "*?[") or (word.splits and word.opaque)
         loose = loose or (word.text[:1] == "\ufffc" and not value)
         if loose and not word.pipe:
-            return [effects.unknown(f"passes {name} names that may turn into options")]
+            return [impacts.unknown(f"has an argument that could expand to options, so {name} can't be checked")]
     return []
 
 
 def _own_settings(name, judge):
-    """Settings that a program finds in the workspace can make it run something; a fresh one is not to be trusted."""
+    """Return an effect if the program's settings in the workspace are new: they can make it run something."""
     fresh = judge.world.fresh(SETTINGS.get(name, ()))
-    return [effects.unclear(f"runs {name} under {fresh}, which can change what it does")] if fresh else []
+    return [impacts.unclear(f"runs {name} under {fresh}, which can change what it does")] if fresh else []
 
 
 def _foreign(words):
     if any(word.foreign for word in words):
-        return [effects.unclear("uses a variable whose value is not known before it runs")]
+        return [impacts.unclear("uses a variable whose value is unknown until it runs")]
     return []
 
 
 def by_grammar(grammar, name, words, simple, judge):
-    """Return the effects of words that follow a table's line."""
+    """Return the effects of words by a program's grammar."""
     arguments, problems = read_arguments(grammar, words)
     judge.rewrites = rewrites(name, {word.text for word in words})
     found = judged_arguments(arguments, problems, name, judge)
     if grammar.nature == "builds":
-        found.append(effects.builds(f"runs {name}, which runs the project's own code"))
+        found.append(impacts.builds(f"runs {name}, which runs the project's own code"))
     return found
 
 
 def rewrites(name, texts):
-    """True where a formatter changes the files that it is given."""
+    """Return True if a formatter changes the files that it is given."""
     if texts & {"--fix", "--write", "-w", "-i", "--in-place"}:
         return True
     formats = name in ("black", "isort", "rustfmt") or (name == "ruff" and "format" in texts)
@@ -135,8 +135,8 @@ def rewrites(name, texts):
 
 
 def judged_arguments(arguments, problems, name, judge):
-    """Return the effects of arguments in their roles, and one for each that is not understood."""
-    found = [effects.unknown(sentence) for sentence, _ in problems]
+    """Return the effects of arguments in their roles, and one for each problem."""
+    found = [impacts.unknown(sentence) for sentence, _ in problems]
     for argument in arguments:
         found += argument_effects(argument, name, judge)
     return found
@@ -153,7 +153,7 @@ def argument_effects(argument, name, judge):
     if role in KINDS:
         return KINDS[role](word, name, judge)
     if word.opaque and word.splits and name not in TEXT_ONLY:
-        return [effects.unknown("has an argument that is not known before it runs")]
+        return [impacts.unknown("has an argument that is unknown until it runs")]
     return []
 
 
@@ -161,47 +161,47 @@ def argument_effects(argument, name, judge):
 def number(word, name, judge):
     if re.fullmatch(r"[+-]?[\d.]*[A-Za-z%]*", word.text):
         return []
-    return [effects.unknown(f"has {word.text[:40]} where {name} takes a number")]
+    return [impacts.unknown(f"has {word.text[:40]} where {name} takes a number")]
 
 
 @kind("glob")
 def glob(word, name, judge):
     if glob_may_hit_secret(word.text.lstrip("!")) and not word.text.startswith("!"):
-        return [effects.unknown(f"searches {word.text[:40]}, where secrets are kept")]
+        return [impacts.unknown(f"searches {word.text[:40]}, where secrets are kept")]
     return []
 
 
 @kind("format")
 def date_format(word, name, judge):
-    return [] if word.text.startswith("+") else [effects.harmful("sets the clock", spelled=word.text)]
+    return [] if word.text.startswith("+") else [impacts.harmful("sets the clock", spelled=word.text)]
 
 
 @kind("mode")
 def mode(word, name, judge):
     if re.search(r"[st]|^[0-7]?[2-7][0-7]{3}$", word.text):
-        return [effects.harmful("gives a file the rights of its owner (setuid)", spelled=word.text)]
+        return [impacts.harmful("gives a file the rights of its owner (setuid)", spelled=word.text)]
     return []
 
 
 @kind("edit")
 def edited(word, name, judge):
-    """A file or folder that a formatter or linter reads, and rewrites where it is told to (see `builds_by_table`)."""
+    """Judge a file or folder that a formatter reads, or rewrites if `judge.rewrites` (see `by_grammar`)."""
     return judge.writes(word) if judge.rewrites else judge.reads(word)
 
 
 @kind("ruff")
 def ruff_verb(word, name, judge):
-    return [] if word.text in ("check", "format", "rule", "version") else [effects.unknown("uses ruff in another way")]
+    return [] if word.text in ("check", "format", "rule", "version") else [impacts.unknown("uses ruff in another way")]
 
 
 @kind("link")
 def link(word, name, judge):
-    """What a link points to can be written through it, so both of its ends are judged as edits."""
+    """Judge both ends of a link as edits, since its target can be written through it."""
     return judge.writes(word, "links")
 
 
 def sub_table(text):
-    """Parse lines such as `git log : … : …`; keys are the words after the program's name."""
+    """Parse lines such as `git log : … : …` into {whole name, such as "git log": Grammar}."""
     table = {}
     for line_name, grammar in parse_table(text, "reads").items():
         table[line_name] = grammar

@@ -1,10 +1,12 @@
-"""The shell's own commands, and programs that start others."""
+"""Shell builtins, and programs that start others."""
 
 import re
 
-from .. import effects
+from .. import impacts
 from ..rules import INTERPRETERS, SHELLS, WRAPPERS
 from ..verdict import TIERS
+from ..web import host_of
+from . import packages, services
 from .registry import HANDLERS, handles
 from .tables import BUILDS
 
@@ -23,7 +25,7 @@ def text_only(name, words, simple, judge):
 @handles("printf")
 def printf(name, words, simple, judge):
     if words and words[0].text != "--" and (words[0].text.startswith("-") or words[0].text[:1] == "\ufffc"):
-        return [effects.unknown("uses an option of printf, which can evaluate text")]
+        return [impacts.unknown("uses an option of printf, which can evaluate text")]
     return []
 
 
@@ -31,33 +33,33 @@ def printf(name, words, simple, judge):
 def test(name, words, simple, judge):
     for index, word in enumerate(words):
         if word.text in ("-v", "-R"):
-            return [effects.unknown(f"tests with {word.text}, which evaluates what it is given")]
+            return [impacts.unknown(f"tests with {word.text}, which evaluates what it is given")]
         if word.splits and word.opaque:
-            return [effects.unknown("tests words that are not known before it runs")]
+            return [impacts.unknown("tests words that are unknown until it runs")]
         if word.text in ARITHMETIC:
             sides = [w.text for w in words[max(index - 1, 0) : index + 2 : 2]]
             if not all(side.lstrip("-").isdecimal() or side == "\ufffc" for side in sides):
-                return [effects.unknown("compares what is not a number")]
+                return [impacts.unknown("compares what is not a number")]
     return []
 
 
 @handles("read")
 def read(name, words, simple, judge):
-    """Takes lines from input that is judged where it comes from."""
+    """Judge only the words; the input is judged where it comes from."""
     plain = all(word.literal and (word.text in ("-r", "-s") or word.text.isidentifier()) for word in words)
-    return [] if plain else [effects.unknown("uses an option of read that is not known")]
+    return [] if plain else [impacts.unknown("uses an option of read that is not known")]
 
 
 @handles("printenv")
 def environment(name, words, simple, judge):
-    return [effects.Effect("read", "prints the environment, where secrets may be", "high", "no", "the environment")]
+    return [impacts.Effect("read", "prints the environment, where secrets may be", "high", "no", "the environment")]
 
 
 @handles("cd")
 def change_folder(name, words, simple, judge):
     places = [place for word in words if word.text not in ("-L", "-P", "--") for place in judge.places(word)]
     outside = [place.shown for place in places if not place.inside]
-    return [effects.unknown(f"goes to {outside[0]}, outside the workspace")] if outside else []
+    return [impacts.unknown(f"goes to {outside[0]}, {judge.world.outside}")] if outside else []
 
 
 @handles("set")
@@ -67,18 +69,18 @@ def set_options(name, words, simple, judge):
         return environment(name, words, simple, judge)
     if all(re.fullmatch(r"[-+][euxo]+|pipefail|--", text) for text in texts):
         return []
-    return [effects.unknown("changes how the shell reads what follows")]
+    return [impacts.unknown("changes how the shell reads what follows")]
 
 
 @handles("exit", "return", "break", "continue", "wait", "shift", "jobs", "times", "umask")
 def flow(name, words, simple, judge):
     plain = all(re.fullmatch(r"\d+|%\d+", word.text) or word.opaque for word in words)
-    return [] if plain else [effects.unknown(f"uses {name} with words that are not numbers")]
+    return [] if plain else [impacts.unknown(f"uses {name} with words that are not numbers")]
 
 
 @handles("command", "builtin", "time", "nice", "nohup", "stdbuf", "timeout", "xargs")
 def stripped_wrapper(name, words, simple, judge):
-    """Reached only where the wrapper was not taken off, since its options were not plain."""
+    """Judge a wrapper that was not stripped, because its options were not plain."""
     if name == "command" and words and words[0].text in ("-v", "-V"):
         return []
     return starter(name, words, simple, judge)
@@ -86,15 +88,17 @@ def stripped_wrapper(name, words, simple, judge):
 
 @handles(*(WRAPPERS - {"command", "builtin", "time", "nice", "nohup", "stdbuf", "timeout", "xargs", "npx", "bunx"}))
 def starter(name, words, simple, judge):
-    """A program that starts another: what follows is judged too, so that a ban still finds it."""
+    """Judge a program that starts another, and the command after it, so that a restricting rule still matches that."""
     if name == "env" and not words:
         return environment(name, words, simple, judge)
     if name in ("source", ".") and words and VENV.fullmatch(words[0].text) and len(words) == 1:
-        return [effects.builds("turns on the project's Python environment")]
+        return [impacts.builds("turns on the project's Python environment")]
     says = f"starts another program through {name}"
     if name in ("sudo", "doas", "su", "runuser"):
         says = "takes the rights of another user"
-    found = [effects.starts(says)]
+    found = [impacts.starts(says)]
+    if name == "ssh":
+        found.append(services.connects(name, [word.text for word in words]))
     if name in ("eval",) and all(word.literal for word in words):
         return found + _worst_only(judge.nested(" ".join(word.text for word in words)))
     for index, word in enumerate(words):
@@ -106,30 +110,34 @@ def starter(name, words, simple, judge):
 
 
 def _worst_only(inner):
-    """Keep what is worse than waiting; the rest waits for the wrapper's sake anyway."""
+    """Keep effects above high; the others add nothing, since the wrapper asks anyway."""
     return [effect for effect in inner if TIERS.index(effect.tier) > TIERS.index("high")]
 
 
 @handles(*SHELLS)
 def shell(name, words, simple, judge):
-    """`sh -c text` is read like any other command; a script or a pipe is not."""
+    """Judge `sh -c text` like any other command; a script or a pipe cannot be read."""
     texts = [word.text for word in words]
     if len(words) >= 2 and re.fullmatch(r"-[elxu]*c", texts[0]) and words[1].literal and words[1].plain:
-        through = effects.Effect("start", f"runs text through {name}", "low")
+        through = impacts.Effect("start", f"runs text through {name}", "low")
         return [through, *judge.nested(texts[1])]
     if texts[:1] in (["--version"], ["-n"]) and len(texts) <= 2:
         return [] if len(texts) == 1 else judge.reads(words[1])
     script = next((text for text in texts if not text.startswith("-")), None)
     if script:
-        return [effects.starts(f"runs {script[:80]}, which can do anything", script)]
+        return [impacts.starts(f"runs {script[:80]}, which can do anything", script)]
     return [_piped_in(name, simple)]
 
 
 def _piped_in(name, simple):
     source = simple.fed_by.words[0].text if simple.fed_by and simple.fed_by.words else ""
     if source.rsplit("/", 1)[-1] in ("curl", "wget", "fetch", "http"):
-        return effects.harmful(f"runs with {name} whatever the network answers", "critical")
-    return effects.starts(f"runs with {name} whatever it is given")
+        hosts = [host for word in simple.fed_by.words[1:] if "://" in word.text and (host := host_of(word.text))]
+        where = hosts[0] if hosts else "the network"
+        title = f"Download a script from {where} and run it"
+        source = hosts[0] if hosts else ""
+        return impacts.harmful(f"downloads a script from {where} and runs it", "critical", title=title, source=source)
+    return impacts.starts(f"runs with {name} whatever it is given")
 
 
 @handles(*(INTERPRETERS - {"python", "python2", "python3", "node", "deno", "bun"}))
@@ -138,18 +146,18 @@ def interpreter(name, words, simple, judge):
     if texts in (["--version"], ["-v"], ["-V"]):
         return []
     script = next((text for text in texts if not text.startswith("-")), "what it is given")
-    return [effects.starts(f"runs program text through {name}", script)]
+    return [impacts.starts(f"runs program text through {name}", script)]
 
 
 @handles(*CATASTROPHIC)
 def catastrophe(name, words, simple, judge):
-    return [effects.harmful(f"runs {name}, which destroys or stops the machine", "forbidden")]
+    return [impacts.harmful(f"runs {name}, which destroys or stops the machine", "forbidden")]
 
 
 @handles(*MACHINE)
 def machine(name, words, simple, judge):
     says = "ends processes" if "kill" in name else f"changes the machine with {name}"
-    return [effects.harmful(says, spelled=words[0].text if words else name)]
+    return [impacts.harmful(says, spelled=words[0].text if words else name)]
 
 
 @handles("npx", "bunx")
@@ -157,8 +165,10 @@ def package_runner(name, words, simple, judge):
     rest = [word for word in words if word.text not in ("--no-install", "--no")]
     if rest and rest[0].text in BUILDS:
         return judge.inner(rest)
-    target = rest[0].text if rest else name
-    return [effects.installs(f"fetches and runs the package {target[:60]}", target)]
+    found = packages.wanted(name, [word.text for word in rest])
+    named = [*found.packages, *found.files][:1]
+    says = f"fetches and runs the package {named[0][:60]}" if named else f"fetches and runs a package with {name}"
+    return [impacts.installs(says, rest[0].text if rest else name, named, title=packages.title(found))]
 
 
 def register_mkfs():

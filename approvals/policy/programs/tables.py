@@ -2,7 +2,7 @@
 
 from .grammar import parse_table
 
-# Programs that only read and print. Nothing here may write, delete, start a program or use the network.
+# Programs that only read and print. No option listed here may write, delete, start a program or use the network.
 READS = parse_table(
     """
     expr : * : text*
@@ -100,7 +100,7 @@ READS = parse_table(
     "reads",
 )
 
-# Build and test tools: they run the project's own code, which the workspace's snapshot can undo.
+# Build and test tools: they run the project's own code, whose changes a snapshot of the workspace can undo.
 BUILDS = parse_table(
     """
     pytest|py.test : -qvxsl -k=text -m=text -n=text -r=text -W=text --maxfail=num --lf --ff --last-failed
@@ -138,7 +138,7 @@ BUILDS = parse_table(
     "builds",
 )
 
-# Programs whose whole point is to change files; each target is judged as an edit.
+# Programs whose purpose is to change files; each target is judged as an edit.
 WRITES = parse_table(
     """
     touch : -acmh -d=text -t=text -r=in --date=text --no-create : out*

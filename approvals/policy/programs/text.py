@@ -1,8 +1,10 @@
-"""sed, awk and jq: programs with a language of their own, of which the harmless part is known."""
+"""sed, awk and jq: programs with a language of their own, whose harmless part is known."""
 
 import re
+import string
 
-from .. import effects
+from .. import impacts
+from ..step_budget import spend
 from .grammar import parse_table, read_arguments
 from .registry import by_grammar, handles, kind
 
@@ -17,8 +19,9 @@ OPTIONS = parse_table(
     """,
     "reads",
 )
-SED_ADDRESS = re.compile(r"\d+(?:~\d+)?|\$|/(?:\\.|[^/\\\n])*/[IM]*")
 SED_PLAIN = "pPdDqQ=nNgGhHxzlF"
+WHITE, DIGITS = " \t\n\r\f\v", string.digits
+NAME = string.ascii_letters + string.digits + "_"
 
 
 @handles("sed")
@@ -27,22 +30,20 @@ def sed(name, words, simple, judge):
     scripted = any(re.match(r"-[nErsuz]*e|--expression", w.text) for w in words)
     arguments, problems = read_arguments(grammar, words)
     edits = [a for a in arguments if a.option in ("-i", "--in-place")] or any(_in_place(w.text) for w in words)
-    found = [effects.unknown(says) for says, word in problems]
+    found = [impacts.unknown(says) for says, word in problems]
     operands = [a.word for a in arguments if not a.option]
     scripts = [a.word for a in arguments if a.kind == "sed" and a.option]
     if not scripted and operands:
         scripts, operands = [operands[0]], operands[1:]
     for script in scripts:
         problem = (
-            "is not known before it runs"
-            if not script.literal and not _quoted_glob(script)
-            else sed_problem(script.text)
+            "is unknown until it runs" if not script.literal and not _quoted_glob(script) else sed_problem(script.text)
         )
         if problem:
-            found.append(effects.unknown(f"has a script that {problem}"))
+            found.append(impacts.unknown(f"has a script that {problem}"))
     for argument in arguments:
         if argument.option in ("-i", "--in-place") and re.search(r"[/*]", argument.word.text):
-            found.append(effects.unknown("keeps copies under a path of its own"))
+            found.append(impacts.unknown("keeps copies under a path of its own"))
     for operand in operands:
         found += judge.writes(operand) if edits else judge.reads(operand)
     return found
@@ -57,51 +58,126 @@ def _quoted_glob(word):
 
 
 def sed_problem(script):
-    """Return what is not harmless in a sed script, or None; only forms that are fully understood pass."""
-    rest = script
+    """Return why a sed script is not harmless, or None; only forms that are fully understood pass."""
+    at = 0
     for _ in range(500):
-        rest = rest.lstrip(" \t\n;")
-        if not rest:
+        at = _past(script, at, " \t\n;")
+        if at == len(script):
             return None
-        for _ in range(2):
-            match = SED_ADDRESS.match(rest)
-            if match:
-                rest = rest[match.end() :].lstrip(" ")
-            rest = re.sub(r"^,\s*[+~]?", "", rest, count=1) if match else rest
-        rest = re.sub(r"^[+~]?\d+", "", rest).lstrip(" !")
-        if not rest:
+        at = _past(script, _addresses(script, at), " !")
+        if at == len(script):
             return "cannot be read"
-        command, rest = rest[0], rest[1:]
+        command, at = script[at], at + 1
         if command in "{}":
             continue
-        if command in SED_PLAIN:
-            match = re.match(r"\s*\d*\s*(?=$|[;}\n])", rest)
-        elif command in "sy":
-            match = _substitution(rest)
-        elif command in "bt:T":
-            match = re.match(r"\s*[A-Za-z0-9_]*\s*(?=$|[;}\n])", rest)
-        elif command in "aic":
-            match = re.match(r"\\?[^\n]*(?:(?<=\\)\n[^\n]*)*(?=$|\n)", rest)
-        else:
+        if command not in SED_PLAIN + "sybt:Taic":
             return f"uses the command {command}, which can run or write something"
-        if not match:
+        end = _sed_arguments(command, script, at)
+        if end is None:
             return f"uses {command} in a way that is not known to be harmless"
-        rest = rest[match.end() :]
+        at = end
     return "is too long"
 
 
-def _substitution(rest):
-    if not rest or rest[0] in "\\\n" or rest[0].isalnum():
+def _past(text, at, letters):
+    """Return the first index from `at` on with none of these characters."""
+    while at < len(text) and text[at] in letters:
+        at += 1
+    return at
+
+
+def _addresses(script, at):
+    """Return the index after the addresses `1`, `$`, `/x/I`, `1,5`, `1~2` or `1,+3`."""
+    for _ in range(2):
+        end = _address(script, at)
+        if end == at:
+            break
+        at = _past(script, end, " ")
+        if script[at : at + 1] != ",":
+            break
+        at = _past(script, at + 1, WHITE)
+        at += script[at : at + 1] in ("+", "~")
+    return at
+
+
+def _address(script, at):
+    if script[at : at + 1] == "$":
+        return at + 1
+    if script[at : at + 1] == "/":
+        end = _delimited(script, at + 1, "/", brackets=False)
+        return at if end is None else _past(script, end, "IM")
+    end = _past(script, at, DIGITS)
+    if end > at and script[end : end + 1] == "~" and script[end + 1 : end + 2].isdecimal():
+        end = _past(script, end + 1, DIGITS)
+    return end
+
+
+def _sed_arguments(command, script, at):
+    """Return the index after a command's arguments, or None if it is not certain."""
+    if command in "sy":
+        return _substitution(script, at)
+    if command in "aic":
+        return _text_lines(script, at)
+    letters = DIGITS if command in SED_PLAIN else NAME
+    return _command_end(script, _past(script, _past(script, at, WHITE), letters))
+
+
+def _command_end(script, at):
+    at = _past(script, at, " \t\r\f\v")
+    return at if at == len(script) or script[at] in ";}\n" else None
+
+
+def _text_lines(script, at):
+    """Return the end of a text argument, which ends with its line unless a backslash continues it."""
+    while True:
+        end = script.find("\n", at)
+        if end < 0:
+            return len(script)
+        escapes = end - len(script[at:end].rstrip("\\")) - at
+        if escapes % 2 == 0:  # each pair is a literal backslash
+            return end
+        at = end + 1
+
+
+def _substitution(script, at):
+    """Return the index after `/a/b/g`, or None.
+
+    A bracket expression may contain the delimiter: if the two ways to read it differ, the script asks.
+    """
+    mark = script[at : at + 1]
+    if not mark or mark in "\\\n" or mark.isalnum():
         return None
-    mark = re.escape(rest[0])
-    part = (
-        rf"(?:\\.|\[(?:\^?\]?)[^\]\n]*\]|[^\\{mark}\n]|\\\n)*?" if rest[0] not in "[]" else rf"(?:\\.|[^\\{mark}\n])*?"
-    )
-    plain = rf"(?:\\.|\\\n|[^\\{mark}\n])*"
-    # A bracket may hold the mark; where the two readings differ, the match below fails and the script waits.
-    first = re.match(rf"{mark}{plain}{mark}{plain}{mark}([gpiIm0-9]*)\s*(?=$|[;}}\n])", rest)
-    second = re.match(rf"{mark}{part}{mark}{plain}{mark}([gpiIm0-9]*)\s*(?=$|[;}}\n])", rest)
-    return first if first and second and first.end() == second.end() else None
+    end = _delimited(script, at + 1, mark, brackets=False)
+    if end is None or (mark not in "[]" and _delimited(script, at + 1, mark, brackets=True) != end):
+        return None
+    end = _delimited(script, end, mark, brackets=False)
+    return None if end is None else _command_end(script, _past(script, end, "gpiIm" + DIGITS))
+
+
+def _delimited(script, at, mark, *, brackets):
+    """Return the index after the next unescaped delimiter on this line, or None."""
+    unclosed = -1  # no bracket that opens before this index is closed
+    while at < len(script) and script[at] != "\n":
+        spend(1)
+        char = script[at]
+        if char == mark:
+            return at + 1
+        if char == "\\":
+            at += 2
+            continue
+        if brackets and char == "[" and at > unclosed:
+            line = script.find("\n", at)
+            line = len(script) if line < 0 else line
+            close = script.find("]", _bracket_text(script, at), line)
+            unclosed, at = (line, at) if close < 0 else (unclosed, close)
+        at += 1
+    return None
+
+
+def _bracket_text(script, at):
+    """Return the index from which `]` closes the bracket at `at`: directly after `[` or `[^` it is a literal."""
+    at += 2 if script[at + 1 : at + 2] == "^" else 1
+    return at + (script[at : at + 1] == "]")
 
 
 @handles("awk", "gawk", "mawk")
@@ -111,37 +187,36 @@ def awk(name, words, simple, judge):
 
 @kind("assign")
 def assign(word, name, judge):
-    return [] if re.match(r"[A-Za-z_]\w*=", word.text) else [effects.unknown("assigns what is not a variable")]
+    return [] if re.match(r"[A-Za-z_]\w*=", word.text) else [impacts.unknown("assigns what is not a variable")]
 
 
 @kind("awk")
 def awk_program(word, name, judge):
     if word.opaque or word.splits:
-        return [effects.unknown("has a program that is not known before it runs")]
+        return [impacts.unknown("has a program that is unknown until it runs")]
     problem = awk_problem(word.text)
-    return [effects.unknown(f"has a program that {problem}")] if problem else []
+    return [impacts.unknown(f"has a program that {problem}")] if problem else []
 
 
 AWK_TOKEN = re.compile(
     r'\s+|#[^\n]*|"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\d+\.?\d*|\+\+|--|\|\||&&|>>|[<>=!]=|.|\n', re.DOTALL
 )
 AWK_BANNED = {"system", "getline", "close", "fflush", "ENVIRON", "PROCINFO", "ARGV", "ARGC", "SYMTAB", "FUNCTAB"}
-# A slash inside brackets ends the pattern in some awks and not in others, so it does not fit here.
-AWK_REGEX = re.compile(r"/(?:\\.|\[(?:\^?\]?)(?:\\.|[^\]\\\n/])*\]|[^/\\\n\[])+/")
 
 
 def awk_problem(program):
-    """Return what in an awk program writes, runs or leaks, or None."""
+    """Return what in an awk program writes, runs or leaks something, or None."""
     position, before, printing, depth = 0, "", False, 0
     while position < len(program):
         if program[position] == "/" and not _operand(before):
             if before in ("++", "--"):
                 return "cannot be read with certainty"
-            match = AWK_REGEX.match(program, position)
-            if not match:
+            end = _awk_pattern(program, position + 1)
+            if end is None:
                 return "holds a pattern that cannot be read"
-            position, before = match.end(), "0"
+            position, before = end, "0"
             continue
+        spend(2)
         match = AWK_TOKEN.match(program, position)
         token, position = match.group(), match.end()
         if (token.isspace() and "\n" not in token) or token.startswith("#"):
@@ -159,6 +234,31 @@ def awk_problem(program):
     return None
 
 
+def _awk_pattern(program, at):
+    """Return the index after `/…/`, or None; a slash inside brackets ends it only in some awks, so it is None too."""
+    start = at
+    while at < len(program) and program[at] != "\n":
+        spend(1)
+        if program[at] == "/":
+            return at + 1 if at > start else None
+        if program[at] == "[":
+            at = _awk_bracket(program, _bracket_text(program, at))
+            if at is None:
+                return None
+        else:
+            at += 2 if program[at] == "\\" else 1
+    return None
+
+
+def _awk_bracket(program, at):
+    while at < len(program) and program[at] not in "/\n":
+        spend(1)
+        if program[at] == "]":
+            return at + 1
+        at += 2 if program[at] == "\\" else 1
+    return None
+
+
 def _operand(token):
     if token in ("print", "printf", "return", "in", "case", "if", "while", "else", "do"):
         return False
@@ -173,9 +273,9 @@ def jq(name, words, simple, judge):
 @kind("jq")
 def jq_filter(word, name, judge):
     if word.opaque or word.splits:
-        return [effects.unknown("has a filter that is not known before it runs")]
+        return [impacts.unknown("has a filter that is unknown until it runs")]
     if re.search(
         r"(?<![.\w\"])env\b|\$ENV|\b(?:import|include|input_filename|modulemeta|get_search_list)\b", word.text
     ):
-        return [effects.unknown("has a filter that reads the environment or other files")]
+        return [impacts.unknown("has a filter that reads the environment or other files")]
     return []

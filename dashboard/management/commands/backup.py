@@ -2,11 +2,11 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard import backup
+from dashboard.ops import backup
 
 
 class Command(BaseCommand):
-    help = "Back up everything into a new folder, while Handrail runs or not. It holds all keys: keep it safe."
+    help = "Back up the installation into a new folder, also while Handrail runs. The backup contains all keys."
     requires_system_checks = []
 
     def add_arguments(self, parser):

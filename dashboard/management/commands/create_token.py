@@ -4,8 +4,8 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, transaction
 
-from dashboard.invite import agent_of, person_in, team_by_slug, token_for
 from dashboard.models import Role
+from dashboard.people.provisioning import agent_of, person_in, team_by_slug, token_for
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
 
     def handle(self, *, team, agent, user, role, **options):
         if agent is not None and role:
-            raise CommandError("--role is for people; an agent may do what agents may do.")
+            raise CommandError("--role is for people; agents have no role.")
         try:
             with transaction.atomic():
                 in_team = team_by_slug(team)

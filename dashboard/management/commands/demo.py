@@ -1,14 +1,22 @@
-"""`manage.py demo`: the demonstration against the Handrail that runs here (deploy/demo/agent.py does it)."""
+"""`manage.py demo`: run the demonstration (deploy/demo/agent.py) against the Handrail on this machine."""
 
+import os
 import subprocess
 import sys
+from contextlib import suppress
+from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.models import Agent, Membership, Role, Team
-from dashboard.tokens import make_token
+from dashboard import clock
+from dashboard.models import Actor, Agent, Membership, Role, Team, Token
+from dashboard.people.provisioning import revoke, token_for
+from dashboard.tokens import sha256
+
+BY = "manage.py demo"
+TOKEN_LIFETIME = timedelta(hours=8)  # in case the demonstration is killed
 
 
 class Command(BaseCommand):
@@ -21,13 +29,28 @@ class Command(BaseCommand):
     def handle(self, unattended, **options):
         team = Team.objects.order_by("created_at").first()
         if team is None:
-            raise CommandError("There is no team yet. Start Handrail with `make up`, then run this beside it.")
+            raise CommandError("No team exists yet. Start Handrail with `make up`, then run this beside it.")
         agent = Agent.objects.get_or_create(team=team, name="demo agent")[0]
-        words = [settings.HANDRAIL_PUBLIC_URL, make_token(team, agent=agent), str(settings.BASE_DIR)]
+        tokens = {"HANDRAIL_TOKEN": self._token(team, agent=agent)}
         if unattended:
             reviewer = get_user_model().objects.get_or_create(username="demo-reviewer")[0]
             Membership.objects.get_or_create(team=team, user=reviewer, defaults={"role": Role.REVIEWER})
-            words += ["--decide", make_token(team, user=reviewer)]
-        done = subprocess.run([sys.executable, "deploy/demo/agent.py", *words], cwd=settings.BASE_DIR, check=False)
-        if done.returncode:
-            raise CommandError("The demonstration did not go through.")
+            tokens["HANDRAIL_REVIEWER_TOKEN"] = self._token(team, user=reviewer)
+        try:
+            status = self._run(tokens)
+        finally:
+            mine = Token.objects.filter(sha256__in=[sha256(plain) for plain in tokens.values()])
+            revoke(mine, by=Actor.system(BY))
+        if status:
+            raise CommandError("The demo failed.")
+
+    def _token(self, team, **of) -> str:
+        return token_for(team, by=BY, expires_at=clock.now() + TOKEN_LIFETIME, **of)
+
+    def _run(self, tokens: dict) -> int:
+        words = [sys.executable, "deploy/demo/agent.py", settings.HANDRAIL_PUBLIC_URL, str(settings.BASE_DIR)]
+        # Pass the tokens in the environment: everybody on the machine can read a command line.
+        process = subprocess.Popen(words, cwd=settings.BASE_DIR, env=os.environ | tokens)
+        while True:
+            with suppress(KeyboardInterrupt):  # Ctrl-C reaches the agent too, which stops what it started
+                return process.wait()

@@ -3,11 +3,11 @@ from pathlib import Path
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard import backup, database, restored
+from dashboard.ops import after_restore, backup, database
 
 
 class Command(BaseCommand):
-    help = "Put a backup back into an empty HANDRAIL_HOME (and an empty database). Nothing in it runs again by itself."
+    help = "Restore a backup into an empty HANDRAIL_HOME (and an empty database). Nothing in it runs again by itself."
     requires_system_checks = []
 
     def add_arguments(self, parser):
@@ -19,12 +19,12 @@ class Command(BaseCommand):
         except (backup.BackupError, database.DatabaseRefused) as error:
             raise CommandError(str(error)) from None
         self.stdout.write(
-            f"Put back as of {manifest['made_at']}. What was under way then is marked unclear, approvals that were not "
-            "collected are withdrawn, everybody is signed out, and tokens revoked since then are valid again: look at "
-            "them. Start with `make up`."
+            f"Restored the backup of {manifest['made_at']}. Operations that were in progress have an unknown outcome, "
+            "uncollected approvals are cancelled, and everybody is signed out. Tokens revoked since then are valid "
+            "again: review them. Start with `make up`."
         )
 
     def _settle(self, manifest):
         database.refuse_unfit()
         call_command("migrate", interactive=False, verbosity=0)
-        restored.settle(manifest)
+        after_restore.settle(manifest)

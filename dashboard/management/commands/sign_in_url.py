@@ -21,7 +21,7 @@ class Command(BaseCommand):
             user = get_user_model().objects.filter(username=name).first()
             if user is None:
                 raise CommandError(
-                    f"There is nobody called {name}. `create_token --team T --user {name} --role ROLE` makes one."
+                    f"No user is named {name}. `create_token --team T --user {name} --role ROLE` creates one."
                 )
             if not user.is_active:
                 raise CommandError(f"The account of {name} is closed.")

@@ -1,20 +1,20 @@
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
-from dashboard import supervisor
-from dashboard.checks import OPERATOR
-from dashboard.prepare import Refused
+from dashboard.ops import supervisor
+from dashboard.ops.bootstrap import StartRefused
+from dashboard.ops.checks import OPERATOR
 
 
 class Command(BaseCommand):
     help = "Run Handrail in the foreground: web, runner and queue, until SIGINT or SIGTERM."
-    requires_system_checks = []  # a check that is run below may be refused in words
+    requires_system_checks = []  # `handle` runs them, so that a refusal is printed as a message
 
     def handle(self, **options):
         try:
-            self.check(tags=[OPERATOR])  # all of them would load every page first
+            self.check(tags=[OPERATOR])  # the other checks would first load every page
             supervisor.up()
-        except Refused as refused:
+        except StartRefused as refused:
             raise CommandError(str(refused)) from None
         except OperationalError as error:
             raise CommandError(f"The database does not answer: {error}") from None

@@ -1,12 +1,13 @@
-"""The host's own Python as a folder that can be shown in any container, whatever its image brings.
+"""The host's own Python as a folder that can be mounted into any container, independent of its image.
 
-    BUNDLE/bin/python3, lib/pythonX.Y/…   the interpreter and the modules that init.py needs, at their usual places
-    BUNDLE/native/…                       the loader and the shared libraries, of the host's own C library
-    BUNDLE/init.py                        our init
-    BUNDLE/run/                           where the folder of one Run is shown
+    BUNDLE/bin/python3, lib/pythonX.Y/…   the interpreter and the modules that the init needs, at their usual places
+    BUNDLE/native/…                       the dynamic loader and the shared libraries, with the host's C library
+    BUNDLE/init.pyz                       our init
+    BUNDLE/run/                           mount point for the folder of one Run
 
-It is started by its own loader, so that not one byte of it comes from the image. Made once for each interpreter and
-init, beside its place, and renamed into it.
+It is started by its own loader, without the image's ld.so.cache and ld.so.preload (`container.PRELOAD`), so that
+nothing is loaded from the image. It is made once for each interpreter and init, in a temporary folder that is then
+renamed.
 """
 
 import hashlib
@@ -21,9 +22,9 @@ import tempfile
 from pathlib import Path
 
 from ..base import DriverError
-from ..local import HERE
+from ..program_archive import INIT, init_archive, init_modules, write_program
 
-# Everything that init.py loads, also what it loads late: a traceback that it may have to print.
+# Finds everything that the init loads, including the modules it loads only to print a traceback.
 GATHER = """
 import io, json, os, runpy, sys, traceback
 runpy.run_path(sys.argv[1], run_name="bundled")
@@ -38,7 +39,7 @@ with open("/proc/self/maps") as maps:
 print(json.dumps({
     "program": os.readlink("/proc/self/exe"),
     "prefix": sys.base_prefix,
-    "modules": sorted(name for name in found if name and name != sys.argv[1]),
+    "modules": sorted(name for name in found if name and not name.startswith(sys.argv[1])),
     "loader": [path for path in mapped if os.path.basename(path).startswith(("ld-", "ld.so", "ld64."))],
     "dynload": os.path.join(sys.base_prefix, sys.platlibdir, "python%d.%d" % sys.version_info[:2], "lib-dynload"),
 }))
@@ -46,7 +47,7 @@ print(json.dumps({
 
 
 def find_or_make(cache: Path) -> Path:
-    """The bundle's folder below `cache`; DriverError when this host's Python cannot be bundled."""
+    """Return the bundle's folder below `cache`, made if needed; DriverError if this host's Python cannot be bundled."""
     program = Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
     place = cache / f"init-{_key(program)}"
     if not place.is_dir():
@@ -57,28 +58,32 @@ def find_or_make(cache: Path) -> Path:
                 _make(program, made)
                 os.rename(made, place)
             except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-                if not place.is_dir():  # else somebody else was first
+                if not place.is_dir():  # else another process made it first
                     raise DriverError(f"This host's Python cannot be shown in a container: {error}") from error
     return place
 
 
 def command(place: Path, at: str) -> list[str]:
-    """How the init of the bundle is started where `place` is seen as `at`; its arguments follow."""
+    """Return the command that starts the bundle's init where `place` is mounted at `at`; append its arguments."""
     loader = next(path.name for path in (place / "native").iterdir() if path.name.startswith("ld"))
-    python = [f"{at}/bin/python3", "-I", "-S", "-B", "-X", "utf8", f"{at}/init.py"]
-    return [f"{at}/native/{loader}", "--library-path", f"{at}/native", *python]
+    python = [f"{at}/bin/python3", "-I", "-S", "-B", "-X", "utf8", f"{at}/init.pyz"]
+    return [f"{at}/native/{loader}", "--inhibit-cache", "--library-path", f"{at}/native", *python]
 
 
 def _key(program: Path) -> str:
+    """Return a hash of the interpreter, the init and this module, which names the bundle."""
     state = program.stat()
     parts = (sys.version, str(program), state.st_size, state.st_mtime_ns)
-    said = "\n".join(map(str, parts)).encode() + (HERE / "init.py").read_bytes() + Path(__file__).read_bytes()
-    return hashlib.sha256(said).hexdigest()[:16]
+    sources = [*init_modules().values(), INIT / "__main__.py", Path(__file__)]
+    content = "\n".join(map(str, parts)).encode() + b"".join(path.read_bytes() for path in sources)
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _make(program: Path, place: Path) -> None:
+    place.mkdir()
+    write_program(place / "init.pyz", init_archive())
     gathered = subprocess.run(
-        [program, "-I", "-S", "-c", GATHER, HERE / "init.py"], capture_output=True, text=True, timeout=60, env={}
+        [program, "-I", "-S", "-c", GATHER, place / "init.pyz"], capture_output=True, text=True, timeout=60, env={}
     )
     if gathered.returncode != 0:
         raise ValueError(gathered.stderr.strip()[-300:])
@@ -88,14 +93,13 @@ def _make(program: Path, place: Path) -> None:
         (place / folder).mkdir(parents=True, exist_ok=True)
     _copy(found["program"], place / "bin" / "python3", 0o755)
     _copy(loader, place / "native" / os.path.basename(loader), 0o755)
-    _copy(HERE / "init.py", place / "init.py")
     objects = [found["program"]]
     for module in map(Path, found["modules"]):
         target = place / module.relative_to(prefix)
         target.parent.mkdir(parents=True, exist_ok=True)
         _copy(module, target)
         if module.suffix == ".py":
-            # Unchecked: nobody can change the source under it, and no time stamp has to survive a copy.
+            # Unchecked: the source cannot change, and a copy need not preserve the timestamp.
             mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
             py_compile.compile(str(target), doraise=True, invalidation_mode=mode)
         else:
@@ -112,7 +116,7 @@ def _copy(source, target: Path, mode: int = 0o644) -> None:
 
 
 def _libraries(loader: str, objects: list) -> dict[str, str]:
-    """{the name by which it is asked for: the file} of all shared libraries that these objects need."""
+    """Return {soname: file} of all shared libraries that these objects need."""
     found = {}
     for path in objects:
         listed = subprocess.run([loader, "--list", path], capture_output=True, text=True, timeout=20, check=True)

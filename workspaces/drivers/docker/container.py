@@ -1,42 +1,49 @@
-"""What a container of ours is: who runs in it, what it sees, what it may and how much."""
+"""The settings of a Run's container: user, environment, mounts, capabilities and limits."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from ..base import RunSpec
-from ..sandbox import AGENT_ENV, ETC, hostname_of, write_etc
+from ..sandbox import AGENT_ENV, ETC, hostname_of, system_folders, write_etc, write_system_files
 from . import bundle
 
-AT = "/.handrail"  # where it sees our bundle
-# What apt-get and dpkg need to install packages, as root of the container alone.
+AT = "/.handrail"  # mount point of our bundle
+# What apt-get and dpkg need to install packages as the container's root.
 SETUP_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP", "SETGID", "SETUID"]
 SHARED_MEMORY = 512 << 20
+# Every dynamic loader reads it, the bundle's too. An empty one is mounted: the image's could load a library into our
+# init.
+PRELOAD = "ld.so.preload"
 SUPPORTED = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}  # limit → its field in `docker info`
 
 
 def settings(spec: RunSpec, image: dict, place: Path) -> dict:
-    """What is said to the engine about the first process; `place` is the bundle."""
+    """Return the create_container() arguments for the first process; `place` is the bundle."""
     init = [*bundle.command(place, AT), "--door", f"{AT}/run/door"]
     if spec.phase == "setup":
         init += ["--give-back", str(spec.uid), str(spec.uid)]
+    elif spec.system_files:
+        # If the image had a symlink at the mount point, the mount would land behind it, perhaps in a folder that the
+        # agent can move away.
+        init += ["--no-links", *(f"/etc/{name}" for name in system_folders(spec))]
     brought = {entry.partition("=")[0] for entry in image["Config"].get("Env") or ()}
     return {
         "image": image["Id"],
         "entrypoint": init,
         "command": [],
-        # A name alone takes a variable away: the init gets nothing that the image sets (LD_PRELOAD), and with this
-        # locale it loads none of the image's.
+        # A name without a value unsets a variable, so that the init gets nothing the image sets (LD_PRELOAD). With
+        # LC_ALL=C it loads no locale of the image.
         "environment": [*sorted(brought - {"LC_ALL"}), "LC_ALL=C"],
         "user": "0:0" if spec.phase == "setup" else f"{spec.uid}:{spec.uid}",
         "hostname": hostname_of(spec.key),
         "working_dir": "/workspace",
-        "stop_timeout": 1,  # when the engine ends it, its init heeds no signal but SIGKILL
-        "healthcheck": {"test": ["NONE"]},  # it would start programs behind our init's back
+        "stop_timeout": 1,  # if the engine stops it: the init ignores every signal but SIGKILL
+        "healthcheck": {"test": ["NONE"]},  # the engine would start processes without our init
     }
 
 
 def host_settings(spec: RunSpec, place: Path, shown: Path, info: dict) -> dict:
-    """What holds it: mounts, rights, limits. `info` is what the engine says of itself."""
+    """Return the create_host_config() arguments: mounts, capabilities, limits. `info` is the engine's `docker info`."""
     limits, setup = spec.limits, spec.phase == "setup"
     return {
         "mounts": [*_mounts(spec, place, shown)],
@@ -51,10 +58,10 @@ def host_settings(spec: RunSpec, place: Path, shown: Path, info: dict) -> dict:
         "ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
         "log_config": {"type": "json-file", "config": {"max-size": "1m", "max-file": "1"}},
         "restart_policy": {"Name": "no"},
-        # Files on the host belong to the workspace's uid, so that uid must mean the same in the container.
+        # No user namespace remapping: files on the host belong to the workspace's uid, which must be the same inside.
         "userns_mode": "host" if has(info, "userns") else None,
         "mem_limit": limits.memory,
-        # No swap on top: a program that fills its memory would go on in it, slowly, and take the host with it.
+        # No swap: a program that fills its memory would continue in swap and slow the whole host down.
         "memswap_limit": limits.memory if info.get("SwapLimit") else None,
         "nano_cpus": int(limits.cpus * 1e9) if limits.cpus else None,
         "pids_limit": limits.pids,
@@ -62,7 +69,7 @@ def host_settings(spec: RunSpec, place: Path, shown: Path, info: dict) -> dict:
 
 
 def environment(spec: RunSpec, image: dict) -> dict[str, str]:
-    """What every program has: the image's own, then the agent's; the way to the image's tools stays."""
+    """Return the environment of every program: the image's, overridden by the agent's, but with the image's PATH."""
     brought = dict(entry.split("=", 1) for entry in image["Config"].get("Env") or () if "=" in entry)
     path = brought.get("PATH") or AGENT_ENV["PATH"]
     local = "/home/agent/.local/bin"
@@ -71,21 +78,24 @@ def environment(spec: RunSpec, image: dict) -> dict[str, str]:
 
 
 def write_files(folder: Path, spec: RunSpec) -> None:
-    """The files of /etc that are shown in it."""
+    """Write the files that are mounted into the container's /etc."""
     agent = f"agent:x:{spec.uid}:{spec.uid}:agent:/home/agent:/bin/sh"
     passwd = "".join(
         f"{agent}\n" if line.startswith("agent:") else line for line in ETC["passwd"].splitlines(keepends=True)
     )
     group = ETC["group"].replace("agent:x:1000:", f"agent:x:{spec.uid}:")
-    write_etc(folder, hostname_of(spec.key), {"passwd": passwd, "group": group, "resolv.conf": ETC["resolv.conf"]})
+    shown = {"passwd": passwd, "group": group, "resolv.conf": ETC["resolv.conf"], PRELOAD: ""}
+    write_etc(folder, hostname_of(spec.key), shown)
+    write_system_files(folder, spec)
 
 
 def has(info: dict, option: str) -> bool:
-    """Does the engine name this security option?"""
+    """Return whether the engine reports this security option."""
     return any(entry.startswith(f"name={option}") for entry in info.get("SecurityOptions") or ())
 
 
 def limits_in_force(info: dict, spec: RunSpec) -> frozenset[str]:
+    """Return the requested limits that the engine supports."""
     asked = {name for name in SUPPORTED if getattr(spec.limits, name) is not None}
     return frozenset(name for name in asked if info.get(SUPPORTED[name]))
 
@@ -95,9 +105,9 @@ def _mounts(spec: RunSpec, place: Path, shown: Path) -> Iterator[dict]:
     yield _bind(spec.home, "/home/agent")
     yield _bind(place, AT, read_only=True)
     yield _bind(shown, f"{AT}/run", read_only=True)
-    # A set-up that installs packages makes users, so it keeps the image's own lists of them.
+    # Packages that setup installs may add users, so it keeps the image's own passwd and group.
     names = ("hosts", "resolv.conf") if spec.phase == "setup" else ("hosts", "resolv.conf", "passwd", "group")
-    for name in names:
+    for name in (PRELOAD, *names, *system_folders(spec)):
         yield _bind(shown / name, f"/etc/{name}", read_only=True)
 
 

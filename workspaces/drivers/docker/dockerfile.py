@@ -1,4 +1,4 @@
-"""What a Dockerfile is built from, so that a build fetches nothing: the classic builder pulls what is missing."""
+"""Find the images a Dockerfile needs, so that a build never pulls: the classic builder pulls missing ones itself."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ REMOTE = re.compile(r"^[a-z][a-z0-9+.-]*://|^git@", re.IGNORECASE)
 
 
 def bases(context: Path) -> list[str]:
-    """The images that must be there already; DriverError for what would need the network or cannot be told."""
+    """Return the images that must exist locally; DriverError if the build needs the network or a name is a variable."""
     path = context / NAME
     if path.is_symlink() or not path.is_file():
         raise DriverError(f"There is no file {NAME} in {context}.")
@@ -35,7 +35,7 @@ def bases(context: Path) -> list[str]:
 
 
 def _instructions(text: str):
-    """(line number, words) of each instruction, continued lines joined."""
+    """Yield (line number, words) of each instruction, with continuation lines joined."""
     escape = "`" if re.match(r"\A(?:#.*\n)*#\s*escape\s*=\s*`", text) else "\\"
     joined, began = "", 0
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,7 +1,7 @@
 """Workspaces in containers of a Docker engine on this host: one container for each Run, under our own init.
 
-The engine is asked to create, start, kill, remove and commit; commands and terminals go straight to the init over its
-socket, so that they neither wait for the engine nor end with it. Nothing here ever fetches an image.
+The engine creates, starts, kills, removes and commits containers. Commands and terminals go directly to the init over
+its socket, so that they neither wait for the engine nor end with it. Images are never pulled.
 """
 
 import asyncio
@@ -18,28 +18,31 @@ from pathlib import Path
 from docker import APIClient
 from docker.errors import APIError, NotFound
 
+from dashboard.files.locks import is_locked
+
 from .. import cgroups
 from ..base import (
     Address,
     Capabilities,
     DriverError,
+    EndReason,
+    InspectFile,
     Layer,
-    Look,
-    Owner,
     Probe,
+    RunRecord,
     RunSpec,
     boot_id,
     start_time,
     this_host,
 )
-from ..local import START_S, LocalDriver, held, listen
+from ..local import START_S, LocalDriver, listen
 from ..sandbox import own
 from . import bundle, container
 from .engine import INSTALLATION, RUN, WORKSPACE, Engine, EngineLost, runs
 from .images import Images
 
 GIVE_BACK_S = 300.0
-OWN_KERNEL = {"runsc": "runsc (gVisor)", "kata": "Kata Containers"}  # what is part of a runtime's program: its name
+OWN_KERNEL = {"runsc": "runsc (gVisor)", "kata": "Kata Containers"}  # {part of a runtime's program: display name}
 
 
 class DockerDriver(LocalDriver):
@@ -75,13 +78,13 @@ class DockerDriver(LocalDriver):
     async def collect(self, in_use: Set[str], *, older_than_s: float) -> list[str]:
         return await asyncio.to_thread(self.images.collect, in_use, older_than_s)
 
-    async def keep_layer(self, owner: Owner, layer: Layer, *, look: Look | None = None) -> Layer:
-        return await asyncio.to_thread(self._keep_layer, owner, layer, look)
+    async def keep_layer(self, record: RunRecord, layer: Layer, *, inspect: InspectFile | None = None) -> Layer:
+        return await asyncio.to_thread(self._keep_layer, record, layer, inspect)
 
-    def _keep_layer(self, owner: Owner, layer: Layer, look: Look | None) -> Layer:
-        if self._alive(owner):
-            raise DriverError("The set-up still runs; stop it first.")
-        return self.images.keep_layer(owner.run_id, layer, look)
+    def _keep_layer(self, record: RunRecord, layer: Layer, inspect: InspectFile | None) -> Layer:
+        if self._alive(record):
+            raise DriverError("The setup still runs; stop it first.")
+        return self.images.keep_layer(record.run_id, layer, inspect)
 
     # Start
 
@@ -95,9 +98,10 @@ class DockerDriver(LocalDriver):
         if spec.home is None or not spec.home.is_dir():
             raise DriverError("A container needs a folder for the agent's home.")
 
-    def _launch(self, spec: RunSpec, folder: Path, lock: int) -> Owner:
+    def _launch(self, spec: RunSpec, folder: Path, lock: int) -> RunRecord:
+        """Write the record, bring the container up and return the completed record; forget both on an error."""
         image = self.images.find(spec.image)
-        owner = Owner(
+        record = RunRecord(
             driver=self.name,
             run_id=spec.run_id,
             workspace_id=spec.workspace_id,
@@ -108,26 +112,28 @@ class DockerDriver(LocalDriver):
             tree=str(spec.workspace),
             phase=spec.phase,
             image=image["Id"],
+            home=str(self.home),
         )
-        self._write(owner)
+        self._write(record)
         try:
-            return self._bring_up(spec, owner, image, folder, lock)
+            return self._bring_up(spec, record, image, folder, lock)
         except EngineLost:
-            raise  # nobody can tell what there is now; the record stays for whoever asks again
+            raise  # the container's state is unknown; keep the record, so that a later call can find out
         except DriverError:
-            self._forget(owner)
+            self._forget(record)
             raise
 
-    def _bring_up(self, spec: RunSpec, owner: Owner, image: dict, folder: Path, lock: int) -> Owner:
+    def _bring_up(self, spec: RunSpec, record: RunRecord, image: dict, folder: Path, lock: int) -> RunRecord:
+        """Create and start the container, hand the socket and the lock to its init, and wait for the hello."""
         shown = folder / "etc"
         container.write_files(shown, spec)
-        # The init of a container cannot inherit descriptors. It fetches them at this door, which is gone before
-        # anything of the workspace can run.
+        # A container's init cannot inherit descriptors. It receives them over this socket ("door"), which is removed
+        # before any program of the workspace can run.
         door = shown / "door"
-        with listen(Path(owner.address.socket)) as listener, listen(door) as waiting, self.engine.talk() as client:
+        with listen(Path(record.address.socket)) as listener, listen(door) as waiting, self.engine.talk() as client:
             if os.getuid() == 0:
                 os.chown(door, 0 if spec.phase == "setup" else spec.uid, -1)
-            self.engine.remove(client, spec.run_id)  # what a start has left that was interrupted
+            self.engine.remove(client, spec.run_id)  # left by an interrupted start
             limits = client.info()
             made = client.create_container(**self._description(client, spec, image, shown, limits))["Id"]
             try:
@@ -135,24 +141,25 @@ class DockerDriver(LocalDriver):
                 caller = self._answer_door(client, made, waiting)
                 door.unlink()
                 with caller:
-                    owner = replace(owner, **_peer(caller), limits=container.limits_in_force(limits, spec))
-                    owner = replace(owner, address=replace(owner.address, oom_file=_oom_file(owner.pid)))
-                    self._write(owner)
+                    record = replace(record, **_peer(caller), limits=container.limits_in_force(limits, spec))
+                    record = replace(record, address=replace(record.address, oom_file=_oom_file(record.pid)))
+                    self._write(record)
                     socket.send_fds(caller, [b"."], [listener.fileno(), lock])
                 listener.close()
-                hello = self._hello(owner, lambda: runs(client.inspect_container(made)))
+                hello = self._hello(record, lambda: runs(client.inspect_container(made)))
                 if hello is None:
                     raise DriverError(_said(client, made))
             except APIError as error:
                 raise DriverError(self._explain_start(error)) from error
             finally:
                 door.unlink(missing_ok=True)
-        env = {**owner.address.env, "SHELL": hello["shell"]}
-        owner = replace(owner, address=replace(owner.address, shell=hello["shell"], env=env))
-        self._write(owner)
-        return owner
+        env = {**record.address.env, "SHELL": hello["shell"]}
+        record = replace(record, address=replace(record.address, shell=hello["shell"], env=env))
+        self._write(record)
+        return record
 
     def _answer_door(self, client: APIClient, container: str, door: socket.socket) -> socket.socket:
+        """Wait for the init's connection to the door; raise DriverError if the container ends before."""
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             if select.select([door], [], [], 0.25)[0]:
@@ -162,6 +169,7 @@ class DockerDriver(LocalDriver):
         raise DriverError(_said(client, container))
 
     def _description(self, client: APIClient, spec: RunSpec, image: dict, shown: Path, info: dict) -> dict:
+        """Return the arguments of create_container()."""
         place = bundle.find_or_make(self.home / "docker")
         host = container.host_settings(spec, place, shown, info)
         return container.settings(spec, image, place) | {
@@ -172,6 +180,7 @@ class DockerDriver(LocalDriver):
         }
 
     def _explain_start(self, error: APIError) -> str:
+        """Return a sentence for an error of the engine, with a hint at its likely cause."""
         said = str(error.explanation or error)
         if "bind source path does not exist" in said:
             said += ". The engine must run on this host and see the same folders as Handrail"
@@ -181,71 +190,71 @@ class DockerDriver(LocalDriver):
 
     # Life and end
 
-    def _alive(self, owner: Owner) -> bool:
-        if owner.host != this_host():
-            raise DriverError(f"This Run belongs to the host {owner.host}; only that host can tell.")
-        if owner.boot_id != boot_id():
+    def _alive(self, record: RunRecord) -> bool:
+        if record.host != this_host():
+            raise DriverError(f"This Run belongs to the host {record.host}; only that host can tell.")
+        if record.boot_id != boot_id():
             return False
-        if held(self._folder(owner.run_id) / "lock"):
+        if is_locked(self._folder(record.run_id) / "lock"):
             return True
-        # Its init holds no lock. Only the engine knows whether one is about to start.
+        # No init holds the lock. Only the engine knows whether one is about to start.
         with self.engine.talk() as client:
-            found = self.engine.find(client, owner.run_id)
-        known = self._read(owner.run_id) or owner
+            found = self.engine.find(client, record.run_id)
+        known = self._read(record.run_id) or record
         return known.pid is None and found is not None and runs(found)
 
-    def _why(self, owner: Owner) -> str:
+    def _why(self, record: RunRecord) -> EndReason:
         with self.engine.talk() as client:
-            self.engine.wait_for_end(client, owner.run_id)
-            found = self.engine.find(client, owner.run_id)
+            self.engine.wait_for_end(client, record.run_id)
+            found = self.engine.find(client, record.run_id)
         if found is None:
-            return "its container was removed by somebody else"
+            return EndReason.REMOVED
         state = found["State"]
-        if state.get("OOMKilled") or cgroups.oom_kills(owner.address.oom_file):
-            return "out of memory"
+        if state.get("OOMKilled") or cgroups.oom_kills(record.address.oom_file):
+            return EndReason.OUT_OF_MEMORY
         if state.get("Error"):
-            return f"its container ended: {state['Error']}"
-        return "its first process was killed or crashed"
+            raise DriverError(f"its container ended: {state['Error']}")
+        return EndReason.CRASHED
 
-    def _patience(self, owner: Owner) -> float:
-        # The init of a set-up gives every file to the workspace's user before it ends.
-        return GIVE_BACK_S if owner.phase == "setup" else super()._patience(owner)
+    def _patience(self, record: RunRecord) -> float:
+        # The init of a setup Run chowns every file to the workspace's user before it exits.
+        return GIVE_BACK_S if record.phase == "setup" else super()._patience(record)
 
-    def _stop(self, owner: Owner, grace_s: float) -> None:
-        super()._stop(owner, grace_s)
+    def _stop(self, record: RunRecord, grace_s: float) -> None:
+        super()._stop(record, grace_s)
         with contextlib.suppress(EngineLost), self.engine.talk() as client:
-            self.engine.wait_for_end(client, owner.run_id)
+            self.engine.wait_for_end(client, record.run_id)
 
-    def _kill(self, owner: Owner) -> None:
+    def _kill(self, record: RunRecord) -> None:
         try:
             with self.engine.talk() as client:
-                found = self.engine.find(client, owner.run_id)
+                found = self.engine.find(client, record.run_id)
                 if found is None or not runs(found):
                     return
                 if found["State"].get("Paused"):
-                    client.unpause(found["Id"])  # a paused one cannot be killed
+                    client.unpause(found["Id"])  # a paused container cannot be killed
                 with contextlib.suppress(NotFound):
                     client.kill(found["Id"])
         except EngineLost:
-            # The init is the first process of a pid namespace: everything goes with it.
-            known = owner.pid and owner.start_time
-            if not known or os.getuid() != 0 or start_time(owner.pid) != owner.start_time:
+            # Kill the init directly. It is pid 1 of a pid namespace, so the kernel kills everything in it.
+            known = record.pid and record.start_time
+            if not known or os.getuid() != 0 or start_time(record.pid) != record.start_time:
                 raise
-            os.kill(owner.pid, 9)
+            os.kill(record.pid, 9)
 
-    def _forget(self, owner: Owner) -> None:
+    def _forget(self, record: RunRecord) -> None:
         with self.engine.talk() as client:
-            self.engine.remove(client, owner.run_id)
-        super()._forget(owner)
+            self.engine.remove(client, record.run_id)
+        super()._forget(record)
 
     def sweep(self) -> list[str]:
-        """Remove containers of ours that no record knows any more; their names."""
+        """Remove containers of ours that have no record; return their names."""
         removed = []
         with self.engine.talk() as client:
             labels = {"label": f"{INSTALLATION}={self.engine.installation}"}
             for found in client.containers(all=True, filters=labels):
                 run_id = found["Labels"].get(RUN)
-                # One that is just being made has its record first, so whatever has none is left over.
+                # The record is written before the container is created, so one without a record is left over.
                 if run_id and self._read(run_id) is None and f"/{self.engine.name_of(run_id)}" in found["Names"]:
                     self.engine.remove(client, run_id)
                     removed.append(found["Names"][0].lstrip("/"))
@@ -277,11 +286,11 @@ class DockerDriver(LocalDriver):
         if missing := [name for name in ("memory", "cpus", "pids") if name not in limits]:
             notes.append(f"Limits for {', '.join(missing)} cannot be enforced by this engine.")
         if not has_base:
-            notes.append("There is no handrail/base image yet; `make images` makes it.")
+            notes.append("There is no handrail/base image yet; `make images` builds it.")
         return Probe(True, notes=tuple(notes), limits=limits)
 
     def _unfit(self, info: dict) -> tuple[str, str]:
-        """What this engine lacks for what this driver promises, and the way out."""
+        """Return (reason, what to do) if this engine cannot provide what the driver promises, else ("", "")."""
         if info.get("OSType") != "linux":
             return "This engine runs no Linux containers.", "Use a Docker engine on Linux."
         if container.has(info, "rootless"):
@@ -304,7 +313,10 @@ class DockerDriver(LocalDriver):
 
 
 def _own_kernel(runtime: dict) -> tuple[str, str]:
-    """Why a runtime of the engine cannot be used, and the way out: known by its program, whatever it was named."""
+    """Return (reason, what to do) if the runtime has a kernel of its own, else ("", "").
+
+    It is recognized by its program, since the engine's configuration can give it any name.
+    """
     program = f"{Path(runtime.get('path', '')).name} {runtime.get('runtimeType', '')}"
     name = next((words for part, words in OWN_KERNEL.items() if part in program), "")
     if not name:
@@ -318,16 +330,17 @@ def _own_kernel(runtime: dict) -> tuple[str, str]:
 
 
 def _said(client: APIClient, container: str) -> str:
-    """A sentence for a container whose init did not come up."""
+    """Return a sentence on why the container's init did not come up."""
     log = client.logs(container, tail=20).decode(errors="replace").strip()
     state = client.inspect_container(container)["State"]
     said = state.get("Error") or (log.splitlines() or [f"exit {state.get('ExitCode')}, and it said nothing"])[-1]
-    return f"The container's first process did not come up: {said[:300]}"
+    return f"The container's init process did not start: {said[:300]}"
 
 
 def _peer(caller: socket.socket) -> dict:
+    """Return {pid, start_time} of the process at the other end of a connection, from SO_PEERCRED."""
     pid, _uid, _gid = struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    if pid == 0:  # we are in a container ourselves, and it is not in our pid namespace
+    if pid == 0:  # we run in a container ourselves, and the init is outside our pid namespace
         return {"pid": None, "start_time": None}
     return {"pid": pid, "start_time": start_time(pid)}
 

@@ -1,6 +1,7 @@
-"""A Docker engine of this host: conversations with it, its errors in words, and the containers on it that are ours."""
+"""A Docker engine of this host: API sessions, its errors as DriverError, and the containers that are ours."""
 
 import contextlib
+import hashlib
 import os
 import socket
 import uuid
@@ -20,11 +21,11 @@ LOST = "The Docker engine at {} does not answer ({})."
 
 
 class EngineLost(DriverError):
-    """The engine does not answer, so nobody can tell."""
+    """The engine does not answer, so the state of its containers is unknown."""
 
 
 class Engine:
-    """`folder` holds what this installation knows of it: its own name, by which what is ours carries labels."""
+    """An engine at `address`. `folder` stores the id of this installation, which labels its containers and images."""
 
     def __init__(self, address: str, folder: Path):
         self.address = address
@@ -33,7 +34,7 @@ class Engine:
 
     @contextlib.contextmanager
     def talk(self, timeout: float = ENGINE_S) -> Iterator[APIClient]:
-        """A conversation with the engine; what goes wrong in it is a DriverError with words."""
+        """Yield an API client; errors of the engine and the connection are raised as DriverError."""
         client = None
         try:
             self._knock()
@@ -42,7 +43,7 @@ class Engine:
             client = APIClient(base_url=self.address, version=self._api_version, timeout=timeout)
             yield client
         except (requests.exceptions.RequestException, ConnectionError) as error:
-            self._api_version = None  # the one that comes back may be another
+            self._api_version = None  # the engine may come back with another version
             raise EngineLost(LOST.format(self.address, _cause(error))) from error
         except APIError as error:
             raise DriverError(f"The Docker engine refused: {error.explanation or error}") from error
@@ -53,7 +54,7 @@ class Engine:
                 client.close()
 
     def _knock(self) -> None:
-        """Find out by ourselves whether anybody listens: the SDK leaves its socket open when nobody does."""
+        """Raise EngineLost if nothing listens; checked here, because the SDK then leaves a socket open."""
         with socket.socket(socket.AF_UNIX) as trial:
             trial.settimeout(5)
             try:
@@ -62,6 +63,7 @@ class Engine:
                 raise EngineLost(LOST.format(self.address, error.strerror or error)) from error
 
     def _ask_version(self) -> str:
+        """Return the API version to use: the lower one of the engine's and the SDK's."""
         with contextlib.closing(
             APIClient(base_url=self.address, version=DEFAULT_DOCKER_API_VERSION, timeout=5)
         ) as client:
@@ -70,24 +72,31 @@ class Engine:
 
     @property
     def installation(self) -> str:
-        """A name of this HANDRAIL_HOME, by which containers and layers are known to be its own."""
+        """Return the id of this HANDRAIL_HOME, which labels its containers and images.
+
+        It includes the path: a copy of the folder must not treat the original's containers as leftovers.
+        """
         path = self.folder / "installation"
         if not path.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
             fresh = path.with_name(f"installation.{uuid.uuid4().hex}")
             fresh.write_text(uuid.uuid4().hex)
             with contextlib.suppress(FileExistsError):
-                os.link(fresh, path)  # whoever is first
+                os.link(fresh, path)  # the first writer wins
             fresh.unlink()
-        return path.read_text()
+        return hashlib.sha256(f"{path.read_text()} {self.folder.resolve()}".encode()).hexdigest()[:32]
 
-    # Containers of ours
+    def tag_of(self, name: str) -> str:
+        """Return the tag of an image we make, unique to this installation."""
+        return f"{self.installation[:12]}-{name}"
+
+    # Containers
 
     def name_of(self, run_id: str) -> str:
         return f"handrail-{self.installation[:12]}-{run_id}"
 
     def find(self, client: APIClient, run_id: str) -> dict | None:
-        """The container of a Run, as the engine describes it; None only when the engine says that there is none."""
+        """Return the engine's description of a Run's container; None only if the engine reports that there is none."""
         try:
             found = client.inspect_container(self.name_of(run_id))
         except NotFound:
@@ -98,13 +107,14 @@ class Engine:
         return found
 
     def remove(self, client: APIClient, run_id: str) -> None:
+        """Remove a Run's container with its volumes, running or not; do nothing if there is none."""
         found = self.find(client, run_id)
         if found is not None:
             with contextlib.suppress(NotFound):
                 client.remove_container(found["Id"], force=True, v=True)
 
     def wait_for_end(self, client: APIClient, run_id: str) -> None:
-        """The engine notes a moment later than we that a first process has ended."""
+        """Wait until the engine has noticed the end of a container's first process, which we may see earlier."""
         found = self.find(client, run_id)
         if found is not None and runs(found):
             with contextlib.suppress(NotFound, requests.exceptions.ReadTimeout, requests.exceptions.ConnectionError):
@@ -112,11 +122,12 @@ class Engine:
 
 
 def runs(container: dict) -> bool:
+    """Return whether a container has a live process, running or paused."""
     return container["State"]["Status"] in ("running", "paused", "restarting")
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason, without the object that it happened to."""
+    """Return the innermost cause as text, without the reprs of the wrapping exceptions."""
     while (deeper := error.__cause__ or error.__context__) is not None:
         error = deeper
     return getattr(error, "strerror", None) or str(error)[:200]

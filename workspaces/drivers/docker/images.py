@@ -1,4 +1,4 @@
-"""Images on a Docker engine: those that environments name, those that are built, and the layers that set-ups leave."""
+"""Images on a Docker engine: those named by environments, those we build, and the layers that setup leaves."""
 
 import contextlib
 import tarfile
@@ -10,38 +10,41 @@ from pathlib import Path
 from docker import APIClient
 from docker.errors import APIError, NotFound
 
-from ..base import DriverError, ImageMissing, Layer, Look
+from ..base import DriverError, ImageMissing, InspectFile, Layer
 from . import dockerfile
 from .engine import INSTALLATION, RUN, WORKSPACE, Engine
 
 LAYER, TOUCHES = "handrail.layer", "handrail.touches-workspace"  # labels
-LAYERS, BUILDS = "handrail/setup", "handrail/build"  # names of images that we make
+LAYERS, BUILDS = "handrail/setup", "handrail/build"  # repositories of the images we make
 BUILD_S = 3600.0
 NOT_THERE = (
-    "There is no image {0!r} on this Docker engine, and Handrail fetches none by itself. `docker pull` or `docker "
+    "There is no image {0!r} on this Docker engine, and Handrail pulls none automatically. `docker pull` or `docker "
     "load` it there; `make images` makes handrail/base:bookworm."
 )
 
 
 class Images:
+    """Find, build, commit and remove images of an engine."""
+
     def __init__(self, engine: Engine):
         self.engine = engine
 
     def find(self, reference: str | None) -> dict:
-        """The image, as the engine describes it; ImageMissing when it is not there."""
+        """Return the engine's description of the image; raise ImageMissing if it is not there."""
         if not reference:
             raise DriverError("This environment names no image.")
         with self.engine.talk() as client:
             return _inspect(client, reference)
 
     def build(self, context: Path, name: str) -> str:
+        """Build the Dockerfile in `context` without network or pulls; return the image's id."""
         bases = dockerfile.bases(context)
-        tag = f"{BUILDS}:{name}"
+        tag = f"{BUILDS}:{self.engine.tag_of(name)}"
         with self.engine.talk(BUILD_S) as client:
             for base in bases:
                 _inspect(client, base)
             said, wrong = [], None
-            # No network: what a build needs lies in its folder.
+            # No network: a build may use only its context.
             steps = client.build(
                 path=str(context),
                 tag=tag,
@@ -53,7 +56,7 @@ class Images:
                 decode=True,
                 use_config_proxy=False,
             )
-            for step in steps:  # to the end, also after an error: what is not read keeps its connection
+            for step in steps:  # read to the end, even after an error: unread output blocks the connection
                 said.append(step.get("stream", ""))
                 wrong = wrong or step.get("error")
             if wrong:
@@ -61,9 +64,10 @@ class Images:
             return client.inspect_image(tag)["Id"]
 
     def find_layer(self, name: str) -> Layer | None:
+        """Return the layer of this name made by this installation, or None."""
         with self.engine.talk() as client:
             try:
-                found = client.inspect_image(f"{LAYERS}:{name}")
+                found = client.inspect_image(f"{LAYERS}:{self.engine.tag_of(name)}")
             except NotFound:
                 return None
         labels = found["Config"].get("Labels") or {}
@@ -71,14 +75,14 @@ class Images:
             return None
         return Layer(name, found["Id"], labels.get(TOUCHES) != "no")
 
-    def keep_layer(self, run_id: str, layer: Layer, look: Look | None) -> Layer:
-        """What the set-up in this Run's container, which has ended, has installed."""
+    def keep_layer(self, run_id: str, layer: Layer, inspect: InspectFile | None) -> Layer:
+        """Commit the stopped container of a setup Run as a layer; call `inspect` for each file it changed."""
         with self.engine.talk(BUILD_S) as client:
             found = self.engine.find(client, run_id)
             if found is None:
-                raise DriverError("The container of the set-up is gone, and what it installed with it.")
-            if look is not None:
-                _show_changes(client, found["Id"], look)
+                raise DriverError("Setup's container is gone, with everything it installed.")
+            if inspect is not None:
+                _show_changes(client, found["Id"], inspect)
             base = client.inspect_image(found["Image"])["Config"]
             labels = (base.get("Labels") or {}) | {
                 INSTALLATION: self.engine.installation,
@@ -87,15 +91,15 @@ class Images:
                 RUN: "",
                 WORKSPACE: "",
             }
-            # The image's own settings again: those of the container are how our init was started in it.
+            # Restore the image's configuration: the container's holds the command and environment of our init.
             conf = {key: base.get(key) for key in ("Env", "Cmd", "Entrypoint", "WorkingDir", "User")}
             if not any(entry.startswith("LC_ALL") for entry in conf["Env"] or ()):
-                conf["Env"] = [*(conf["Env"] or ()), "LC_ALL"]  # a name alone: not that of the init
-            made = client.commit(found["Id"], LAYERS, layer.name, conf=conf | {"Labels": labels})
+                conf["Env"] = [*(conf["Env"] or ()), "LC_ALL"]  # a name without a value unsets the init's LC_ALL=C
+            made = client.commit(found["Id"], LAYERS, self.engine.tag_of(layer.name), conf=conf | {"Labels": labels})
         return replace(layer, digest=made["Id"])
 
     def collect(self, in_use: Set[str], older_than_s: float) -> list[str]:
-        """Remove what set-ups and builds left, once it is old and nobody names it; one that is in use stays."""
+        """Remove old layers and built images that are not `in_use`; return their tags. The engine refuses used ones."""
         removed = []
         with self.engine.talk() as client:
             for found in client.images(filters={"label": f"{INSTALLATION}={self.engine.installation}"}):
@@ -104,7 +108,7 @@ class Images:
                 named = {found["Id"], (found["Labels"] or {}).get(LAYER)} & in_use
                 if named or not ours or found["Created"] > time.time() - older_than_s:
                     continue
-                with contextlib.suppress(APIError):  # a container or another image needs it
+                with contextlib.suppress(APIError):  # a container or another image uses it
                     client.remove_image(found["Id"])
                     removed += tags or [found["Id"]]
         return removed
@@ -117,17 +121,17 @@ def _inspect(client: APIClient, reference: str) -> dict:
         raise ImageMissing(NOT_THERE.format(reference)) from error
 
 
-def _show_changes(client: APIClient, container: str, look: Look) -> None:
-    """Show `look` every file that the container has beside its image's."""
+def _show_changes(client: APIClient, container: str, inspect: InspectFile) -> None:
+    """Call `inspect` for every file that the container added or changed."""
     changed = {entry["Path"].lstrip("/") for entry in client.diff(container) or () if entry["Kind"] in (0, 1)}
     with _Stream(client.export(container)) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             if member.isfile() and member.name.lstrip("./") in changed:
-                look("/" + member.name.lstrip("./"), archive.extractfile(member))
+                inspect("/" + member.name.lstrip("./"), archive.extractfile(member))
 
 
 class _Stream:
-    """Chunks as a file that can be read."""
+    """A readable file object over an iterator of chunks."""
 
     def __init__(self, chunks):
         self.chunks = chunks
@@ -137,7 +141,7 @@ class _Stream:
         return self
 
     def __exit__(self, *_) -> None:
-        for _ in self.chunks:  # to the end, so that the connection is free
+        for _ in self.chunks:  # read to the end, to free the connection
             pass
 
     def read(self, size: int) -> bytes:

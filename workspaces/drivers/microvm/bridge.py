@@ -1,18 +1,19 @@
-"""Stands on the host for a guest: starts QEMU, and is to everybody what the init is in other Runs.
+"""The bridge: serves the init's protocol on the host for a guest, as the init itself does in other drivers.
 
-A program of its own, standard library only, run as the workspace's user and begun by `first.py`, which has started
-QEMU. It listens on the Run's socket and speaks the protocol of `init.py`; each request goes into the guest, and for
-each descriptor that would come back a pty or a pipe is made here. QEMU dies with us and we end with QEMU: together they
-are the Run's first process.
+A standalone program, standard library only, run as the workspace's user by `bootstrap.py`, which has started QEMU. It
+listens on the Run's socket and speaks the protocol of the init (`init/protocol.py`): it forwards each request into the
+guest, and makes a pty or a pipe here for each descriptor in an answer. QEMU dies with the bridge, and the bridge ends
+with QEMU; together they are the Run's first process.
 
-Besides the operations of `init.py`, for the runner alone:
+Operations beside those of the init, for the runner only:
 
-  hold, go     the guest has written everything to its disk and keeps silent; it may talk again
-  sync         everything is on the disk
+  hold         make the guest write everything to its disk and send nothing more
+  go           let it send again
+  sync         make the guest write everything to its disk
   dial  port   → one descriptor: a connection to 127.0.0.1 of the guest
-  serve        the guest serves its tree on the second port
+  serve        make the guest serve its tree on the second port
 
-QEMU's console is read here and its last words kept, so that a guest cannot fill this host's disk by printing.
+The bridge reads QEMU's console and logs a limited part of it, so that a guest cannot fill this host's disk by printing.
 """
 
 import binascii
@@ -28,26 +29,32 @@ import termios
 import time
 import tty
 
-import init
-from streams import RESET, Line, LineLost, Stream
+from init.protocol import PROTOCOL, Client
+from init.terminals import resize
+from mux import MAX_STREAMS, RESET, Line, LineLost, Nonsense, Stream
 
 LOOK_AT_SIZES_S = 0.1
 CONSOLE_BYTES = 64 << 10
 HAND_OUT_S = 5.0
+STREAMS_AT_ONCE = 16
+COMPLAINTS = 100  # errors that a guest may cause before it is ended; each is printed
 HERE_ONLY = ("hold", "go", "sync", "dial", "serve")
 
 
 class Bridge:
+    """The event loop between clients on the host, the guest's agent and QEMU's console."""
+
     def __init__(self, listener, config, qemu, agent, console):
         self.listener, self.config, self.qemu, self.console = listener, config, qemu, console
         self.selector = selectors.DefaultSelector()
-        self.clients = {}  # number → init.Client
+        self.clients = {}  # number → Client
         self.numbers = iter(range(1, 1 << 60))
-        self.asked = {}  # message number → what to do with its answer
-        self.terminals = {}  # stream → size as the guest knows it
+        self.asked = {}  # message number → callback for its answer
+        self.terminals = {}  # stream number → (cols, rows) last sent to the guest
         self.ready = False
-        self.waiting = []  # clients that came before the guest was up
-        self.printed = 0
+        self.waiting = []  # numbers of clients that connected before the guest was up
+        self.printed = self.complaints = 0
+        self.lost = False
         self.line = Line(agent.detach(), self.selector, self.heard, first=1)
 
     def run(self):
@@ -62,6 +69,8 @@ class Bridge:
         while not self.qemu.ended():
             for key, mask in self.selector.select(LOOK_AT_SIZES_S if self.terminals else None):
                 self.guarded(key.data, mask)
+            if self.lost:
+                break
             self.look_at_sizes()
             if not self.line.quiet:
                 for stream in [s for s in self.line.streams.values() if s.always_ready and s.reads and s.credit]:
@@ -77,7 +86,7 @@ class Bridge:
         self.hand_out()
 
     def hand_out(self):
-        """What the guest has said goes to whom it is for, before we end: of a paused one it is not said again."""
+        """Deliver the data received from the guest before exiting: a paused guest does not send it again."""
         until = time.monotonic() + HAND_OUT_S
         for stream in list(self.line.streams.values()):
             while stream.fd is not None and stream.inbox and (left := until - time.monotonic()) > 0:
@@ -87,14 +96,29 @@ class Bridge:
     def guarded(self, step, *args):
         try:
             step(*args)
+        except Nonsense as error:
+            self.give_up(error)
         except LineLost:
             pass  # QEMU is about to end
         except Exception:
-            import traceback  # nothing that a start should wait for
+            self.complaints += 1
+            if self.complaints > COMPLAINTS:
+                self.give_up("too much of what it says cannot be carried out")
+                return
+            import traceback  # deferred to keep the start fast
 
             traceback.print_exc()
 
+    def give_up(self, why):
+        """Kill a guest that violates the protocol: it could make us use unbounded memory, or print for ever."""
+        if not self.lost:
+            self.lost = True
+            self.selector.unregister(self.line.fd)
+            print(f"the guest is ended: it sends {why}", file=sys.stderr, flush=True)
+            self.qemu.kill()
+
     def show(self, _mask):
+        """Copy console output to stderr, up to CONSOLE_BYTES."""
         data = self.console.recv(1 << 16)
         if not data:
             self.selector.unregister(self.console)
@@ -106,20 +130,22 @@ class Bridge:
     # The guest
 
     def ask(self, message, then):
-        """Send a message; `then(answer)` when its answer is there."""
+        """Send a message to the guest; call `then(answer)` when its answer arrives."""
         number = next(self.numbers)
         self.asked[number] = then
         self.line.message(message | {"n": number})
 
     def greeted(self, answer):
+        """After the guest's `hello`, configure or wake the guest, and greet the waiting clients."""
         guest = self.config["guest"]
         if guest is not None or answer["configured"]:
             what = {"op": "wake"} if answer["configured"] else guest
             self.ask(what | {"time_ns": time.time_ns(), "entropy": fresh_entropy()}, self.awake)
-        # Whoever waits may ask at once: the guest takes one thing after the other. A template belongs to nobody.
+        # Clients need not wait for that answer: the guest handles messages in order. A template is not configured.
         self.up()
 
     def awake(self, answer):
+        """Kill the guest if it could not be configured or woken."""
         if "error" in answer:
             print(f"the guest says: {answer['error']}", file=sys.stderr, flush=True)
             self.qemu.kill()
@@ -132,6 +158,13 @@ class Bridge:
                 self.welcome(number)
 
     def heard(self, message):
+        """Handle a message from the guest; raise Nonsense if it is malformed."""
+        try:
+            self.carry_on(message)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Nonsense(f"a message that cannot be carried out: {error!r}"[:500]) from error
+
+    def carry_on(self, message):
         if "c" in message:
             self.from_init(message)
         elif "accepted" in message:
@@ -142,36 +175,41 @@ class Bridge:
             self.asked.pop(message["n"])(message)
 
     def from_init(self, message):
+        """Forward an answer or event of the guest's init to its client, with a local descriptor for each stream."""
         client = self.clients.get(message["c"])
         if "oom_kills" in message and self.config["oom"] is not None:
             os.pwrite(self.config["oom"], b"oom_kill %d\n" % message["oom_kills"], 0)
+        if len(message["streams"]) > STREAMS_AT_ONCE or len(self.line.streams) > MAX_STREAMS:
+            raise Nonsense("more streams than there can be")
         fds = []
         for number, kind in message["streams"]:
             fd = self.terminal(number, message) if kind == "pty" else self.output(number)
             fds.append(fd)
         if client is None:
             for fd in fds:
-                os.close(fd)  # its twin in the guest hears of it
+                os.close(fd)  # the other end of the stream is reset
             return
         client.send(message["frame"], fds)
 
     def output(self, number):
+        """Make a pipe fed by an output stream of the guest; return its read end."""
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
         Stream(self.line, number, write_end, reads=False, writes=True)
         return read_end
 
     def terminal(self, number, message):
+        """Make a pty connected with a terminal in the guest; return its master."""
         master, slave = os.openpty()
         tty.setraw(slave)
         client = self.clients.get(message["c"])
         cols, rows = client.sizes.pop(message["frame"].get("id"), (80, 24)) if client is not None else (80, 24)
-        init.resize(master, cols, rows)
+        resize(master, cols, rows)
         self.terminals[number] = (cols, rows)
         Stream(self.line, number, slave, reads=True, writes=True, before_data=self.look_at_size)
         return master
 
     def look_at_size(self, stream):
-        """Nobody tells us when a terminal's window changes, so we look."""
+        """Tell the guest if a terminal's window size has changed. There is no notification of that, so it is polled."""
         try:
             rows, cols, _, _ = struct.unpack("HHHH", fcntl.ioctl(stream.fd, termios.TIOCGWINSZ, bytes(8)))
         except OSError:
@@ -198,7 +236,7 @@ class Bridge:
             return
         sock.setblocking(False)
         number = next(self.numbers)
-        client = self.clients[number] = init.Client(sock)
+        client = self.clients[number] = Client(sock)
         client.sizes = {}
         client.alone = False
         self.selector.register(sock, selectors.EVENT_READ, lambda _: self.serve(number))
@@ -208,10 +246,11 @@ class Bridge:
             self.waiting.append(number)
 
     def welcome(self, number):
+        """Open a connection to the guest's init for a client, or greet the client here while that is impossible."""
         if self.config["guest"] is None or self.line.held:
-            # Nobody inside to ask now; whoever comes can still say `go`, or end us.
+            # The guest is held or is a template, so greet the client here; it can still send `go`.
             self.clients[number].alone = True
-            self.clients[number].send({"protocol": init.PROTOCOL, "pid": 0, "frozen": False})
+            self.clients[number].send({"protocol": PROTOCOL, "pid": 0, "frozen": False})
         else:
             self.line.message({"op": "open", "c": number})
 
@@ -238,20 +277,23 @@ class Bridge:
                 self.pass_on(number, client, request)
 
     def pass_on(self, number, client, request):
+        """Forward a client's request to the guest, with a stream for each descriptor that came with it."""
         message = {"op": "request", "c": number, "request": request}
         if request.get("stdio") == "given" and request.get("op") == "start":
             given, client.fds = client.fds[:3], client.fds[3:]
             message["streams"] = [self.lend(fd, position) for position, fd in enumerate(given)]
-        elif request.get("stdio") == "pty":  # of a start, and of an adoption
+        elif request.get("stdio") == "pty":  # ops `start` and `adopt`
             client.sizes[request.get("id")] = (request.get("cols", 80), request.get("rows", 24))
         self.line.message(message)
 
     def lend(self, fd, position):
+        """Connect a client's descriptor with a stream; position 0 is standard input. Return the stream's number."""
         number = next(self.line.numbers)
         Stream(self.line, number, fd, reads=position == 0, writes=position > 0)
         return number
 
     def serve_here(self, number, client, request):
+        """Handle one of the bridge's own operations (HERE_ONLY)."""
         op, asked = request["op"], request.get("id")
 
         def answer(said, fds=()):
@@ -278,7 +320,7 @@ class Bridge:
             self.ask({"op": "dial", "stream": stream, "port": request["port"]}, connected)
         elif op == "hold":
             self.ask({"op": "hold"}, answer)
-            self.line.hold()  # what came behind it would be lost on the way
+            self.line.hold()  # messages sent after it would be lost
         elif op == "go":
             self.line.go_on()
             self.ask({"op": "go"}, answer)
@@ -304,7 +346,10 @@ class Bridge:
             self.line.message({"op": "close", "c": number})
 
     def carry_out(self, number, name):
-        """A program of the guest has connected to a port that leads here: on to the socket that serves it."""
+        """Connect a stream that a program of the guest opened to a forwarded port with the socket that serves it."""
+        if len(self.line.streams) > MAX_STREAMS or not name.isalnum():
+            self.line.send(RESET, number)
+            return
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         sock.settimeout(2)
         try:
@@ -318,4 +363,5 @@ class Bridge:
 
 
 def fresh_entropy():
+    """Return 128 random bytes in base64."""
     return binascii.b2a_base64(os.urandom(128), newline=False).decode()

@@ -1,7 +1,7 @@
-"""The disks of a guest: sparse files with an ext4 each, made without mounting anything on this host.
+"""The disks of a guest: sparse files with an ext4 file system each, made without mounting anything on this host.
 
-A folder that a RunSpec names keeps its disk in `.handrail-microvm/`: what lies beside that is not on the disk yet, and
-moves there before the next start. Whoever removes the folder removes the disk, and the memory that belongs to it.
+Each folder of a RunSpec has its disk in `.handrail-microvm/`. Files beside that are not on the disk yet; they are moved
+onto it before the next start. Removing the folder removes the disk and the memory image that belongs to it.
 """
 
 import json
@@ -11,8 +11,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from dashboard.files.atomic_write import move_into_place, replace_file
+
 from ..base import DriverError
-from ..local import replace_file
 from ..sandbox import own
 
 KEEPS = ".handrail-microvm"
@@ -32,24 +33,24 @@ def memory_of(folder: Path) -> Path:
 
 
 def identity(folder: Path) -> dict:
-    """{id, generation}: which disk it is, and how many times something may have written to it."""
+    """Return {id, generation}: the disk's id, and a counter of the starts that may have written to it."""
     return json.loads((keeps(folder) / "disk.json").read_text())
 
 
 def next_generation(folder: Path) -> None:
-    """From now on the disk may differ from what any memory image knows."""
+    """Advance the disk's generation, which invalidates every memory image saved with it."""
     known = identity(folder)
     replace_file(keeps(folder) / "disk.json", json.dumps(known | {"generation": known["generation"] + 1}).encode())
 
 
 def prepare(folder: Path, size: int, *, inside: int, outside: int) -> None:
-    """Give `folder` a disk that holds what lies in it; `inside` and `outside` are the user's ids."""
+    """Give `folder` a disk of `size` bytes with its files. The user has the id `inside` the guest and `outside` it."""
     place = keeps(folder)
     place.mkdir(mode=0o700, exist_ok=True)
     staged = place / "staged"
     loose = [name for name in os.listdir(os.fsencode(folder)) if name != KEEPS.encode()]
     if loose:
-        # Moved aside in steps that a crash may cut: whatever is staged goes onto the disk, now or at the next start.
+        # A crash may interrupt these moves: everything in `staged` goes onto the disk, now or before the next start.
         (staged / "tree").mkdir(parents=True, exist_ok=True)
         for name in loose:
             _replace(os.path.join(os.fsencode(folder), name), os.path.join(os.fsencode(staged / "tree"), name))
@@ -68,7 +69,7 @@ def prepare(folder: Path, size: int, *, inside: int, outside: int) -> None:
 
 
 def make_empty(folder: Path, size: int, outside: int) -> None:
-    """A disk without even a file system, for a guest that never mounts it."""
+    """Make a disk without a file system, for a guest that never mounts it (a template)."""
     keeps(folder).mkdir(parents=True)
     with open(disk_of(folder), "wb") as file:
         file.truncate(size)
@@ -88,17 +89,15 @@ def _make(place: Path, staged: Path, size: int) -> None:
     fresh.unlink(missing_ok=True)
     format_file(fresh, staged, size)
     replace_file(place / "disk.json", json.dumps({"id": secrets.token_hex(16), "generation": 1}).encode())
-    with open(fresh, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(fresh, place / "disk")
+    move_into_place(fresh, place / "disk")
 
 
 def format_file(fresh: Path, staged: Path, size: int, *options: str) -> None:
-    """Make a file that is a disk with what lies in `staged`."""
+    """Make a disk image of `size` bytes with the files in `staged`; DriverError if they do not fit."""
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.truncate(size)
     argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-I", "256", *options, "-d", str(staged)]
-    # Nothing was ever written to the file: inode tables need no zeros, now or by the guest later.
+    # The sparse file reads as zeros, so neither mke2fs nor the guest must zero the inode tables.
     argv += ["-E", "lazy_itable_init=1,lazy_journal_init=1,assume_storage_prezeroed=1,nodiscard", str(fresh)]
     path = {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
     try:

@@ -1,41 +1,38 @@
-"""Workspaces in microVMs: a kernel of their own under QEMU, and a pause that keeps what runs.
+"""Workspaces in microVMs: a kernel of their own under QEMU, and a pause that saves the memory of programs.
 
-Beside what local.py keeps for a Run:
+Files beside those of local.py:
 
-IMAGES/templates/             guests that have booted and belong to nobody, from which new Runs start
-RUNTIME/RUN_ID.qmp, .tree     QEMU's monitor, and the stream on which the guest serves its tree
-RUNTIME/RUN_ID.ports/         sockets where what the guest's programs reach at 127.0.0.1:3128 and :80 comes out
-FOLDER/.handrail-microvm/     the disk of a folder that a RunSpec names, and the memory of a paused guest
-HOME/runs/RUN_ID/upper        in a set-up: the disk that takes what it installs outside /workspace
-HOME/images/layers/           what set-ups have installed, for the Runs that follow
+IMAGES/templates/             memory images of booted, unconfigured guests, from which new Runs start
+RUNTIME/RUN_ID.qmp, .tree     sockets of QEMU's monitor, and of the stream on which the guest serves its tree
+RUNTIME/RUN_ID.ports/         sockets for the guest programs' connections to 127.0.0.1:3128 and :80
+FOLDER/.handrail-microvm/     the disk of a folder in a RunSpec, and the memory of a paused guest
+HOME/runs/RUN_ID/upper        setup only: the disk for what setup installs outside /workspace
+HOME/images/layers/           layers: what setup has installed, for later Runs
 """
 
 import asyncio
 import contextlib
 import hashlib
-import io
 import marshal
 import os
-import py_compile
 import re
 import shutil
 import socket
-import tempfile
-import zipfile
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from ..base import Address, Capabilities, DriverError, Owner, Probe, RunSpec
-from ..local import HERE as DRIVERS
+from ...store.errors import StoreError
+from ..base import Address, Capabilities, DriverError, Probe, RunRecord, RunSpec
 from ..local import listen
+from ..program_archive import archive, init_modules, write_program
 from ..sandbox import AGENT_ENV, UID, find_python
 from . import disks, machine, memory
-from .guesttree import GuestTree, forget
-from .image import HERE, Image, find_image
+from .guest_tree import GuestTree, forget
+from .image import HERE, Image, current_version, find_image
 from .layers import make_upper
-from .pausing import FILLING, Source, Unfilled, at_work
-from .roots import Roots
+from .rootfs import Roots
+from .suspend import FILLING, Source, Unfilled, at_work
 
 DISK = 8 * disks.GIB
 HOME_DISK = 4 * disks.GIB
@@ -51,7 +48,7 @@ WHAT_TO_DO = (
 class MicroVMDriver(Roots):
     name = "microvm"
     capabilities = Capabilities(
-        isolation="microvm", freeze=True, memory=True, network=True, limits=True, guest_files=True, images=True
+        isolation="microvm", freeze=True, memory=True, network=True, limits=True, files_need_run=True, images=True
     )
     start_s: ClassVar[float] = 180.0
     hello_s: ClassVar[float] = 20.0
@@ -64,13 +61,16 @@ class MicroVMDriver(Roots):
     async def prepare(self, spec: RunSpec) -> None:
         await asyncio.to_thread(self._prepare, spec)
 
-    async def resume(self, spec: RunSpec) -> Owner:
+    async def resume(self, spec: RunSpec) -> RunRecord:
         return await asyncio.to_thread(self._start, spec, True)
 
-    async def quiet(self, owner: Owner, *, grace_s: float = 5.0) -> None:
-        await self._ask(owner, "quiet", timeout_s=grace_s + 15.0, grace_s=grace_s)
+    async def end_programs(self, record: RunRecord, *, grace_s: float = 5.0) -> None:
+        await self._ask(record, "quiet", timeout_s=grace_s + 15.0, grace_s=grace_s)
 
     # Before a start
+
+    def mark_of_host(self) -> str:
+        return current_version(self.images)
 
     def _probe(self) -> Probe:
         try:
@@ -115,20 +115,20 @@ class MicroVMDriver(Roots):
         whole = spec.limits.cpus is not None and float(spec.limits.cpus).is_integer()
         return frozenset(asked | ({"cpus"} if whole or ("cpus" in by_cgroups and spec.limits.cpus) else set()))
 
-    def _start(self, spec: RunSpec, resume: bool = False, template: bool = False) -> Owner:
-        self._layer_disk(spec.image)  # before anything is made for it
+    def _start(self, spec: RunSpec, resume: bool = False, template: bool = False) -> RunRecord:
+        self._layer_disk(spec.image)  # raises ImageMissing before anything is made
         if resume and (why := self._why_no_memory(spec)):
             raise memory.Unfit(why)
         source = Source(self._key, disks.memory_of(spec.workspace)) if resume else None
         if not resume and not template:
             source = self._find_template(spec)
         if (known := self._read(spec.run_id)) is not None:
-            self._alive(known)  # a guest that waits for a runner which is gone would be waited for in vain
+            self._alive(known)  # settles a guest whose runner died during a pause or resume
         at_work.add(spec.run_id)
         try:
             return super()._start(spec, source=source, template=template)
         except Unfilled:
-            # A template that QEMU does not take is worth nothing; the guest boots instead.
+            # QEMU rejected the template: delete it and boot the guest instead.
             shutil.rmtree(source.path.parent, ignore_errors=True)
             return super()._start(spec, source=None, template=False)
         finally:
@@ -158,6 +158,7 @@ class MicroVMDriver(Roots):
                 "ports": PORTS,
                 "layer": "layer" in fds,
                 "setup": "upper" in fds,
+                "system_files": {path: content.decode() for path, content in spec.system_files.items()},
             }
             config = {
                 "qemu": machine.command_line(
@@ -185,7 +186,7 @@ class MicroVMDriver(Roots):
         }
 
     def _open(self, spec: RunSpec, folder: Path, image: Image, undo: contextlib.ExitStack) -> dict[str, int]:
-        """What QEMU and the bridge get as descriptors: the workspace's user could reach none of it by a path."""
+        """Return {name: descriptor} of what QEMU and the bridge need: the workspace's user cannot reach the paths."""
         fds = {}
 
         def take(name: str, fd: int) -> None:
@@ -193,7 +194,7 @@ class MicroVMDriver(Roots):
             undo.callback(os.close, fd)
 
         write_bridge(folder / "bridge")
-        readable(folder / "first", (HERE / "first.py").read_bytes())
+        write_program(folder / "first", (HERE / "bootstrap.py").read_bytes())
         ports = self._ports(spec.run_id)
         ports.mkdir(mode=0o711, exist_ok=True)
         ports.chmod(0o711)
@@ -220,9 +221,9 @@ class MicroVMDriver(Roots):
             take(name, listen(self._socket(spec.run_id, name)).detach())
         return fds
 
-    def _patience(self, owner: Owner) -> float:
-        # An emulated guest shuts down slowly; that of a set-up gives every file to the agent's user before it does.
-        return GIVE_BACK_S if owner.phase == "setup" else 15.0
+    def _patience(self, record: RunRecord) -> float:
+        # An emulated guest shuts down slowly; a setup guest also chowns every file to the agent's user first.
+        return GIVE_BACK_S if record.phase == "setup" else 15.0
 
     def _explain(self, log: str) -> str:
         said = [line for line in log.splitlines() if line.startswith(("the guest says:", "handrail:", "qemu"))]
@@ -230,45 +231,58 @@ class MicroVMDriver(Roots):
 
     # Files
 
-    def tree(self, owner: Owner, *, cache: Path | None = None) -> GuestTree:
-        port = self._socket(owner.run_id, "tree")
-        return GuestTree(port, owner.address.socket, name=owner.workspace_id, cache=cache)
+    def tree(self, record: RunRecord, *, cache: Path | None = None) -> GuestTree:
+        port = self._socket(record.run_id, "tree")
+        return GuestTree(port, record.address.socket, name=record.workspace_id, cache=cache)
+
+    def tree_at_rest(self, folder: Path, *, cache: Path | None = None, home: Path | None = None) -> None:
+        return None
+
+    def file_owner(self, uid: int | None) -> None:
+        return None  # files of a guest belong to users of its own
+
+    def tcp_tables(self, record: RunRecord) -> list[str]:
+        try:
+            with self.tree(record).files() as files:
+                return files.sockets()
+        except (DriverError, StoreError, OSError):
+            return []  # the guest is shutting down or gone
 
     # The network
 
-    async def listeners(self, owner: Owner) -> list[socket.socket]:
-        return await asyncio.to_thread(self._listeners, owner)
+    async def listeners(self, record: RunRecord) -> list[socket.socket]:
+        return await asyncio.to_thread(self._listeners, record)
 
-    def _listeners(self, owner: Owner) -> list[socket.socket]:
-        """The bridge connects to these, for each connection that a program of the guest makes; nobody else may."""
+    def _listeners(self, record: RunRecord) -> list[socket.socket]:
+        """Make the sockets that the bridge connects to for each connection of a guest program; no other user may."""
         made = []
         try:
             for name in PORTS.values():
-                path = self._ports(owner.run_id) / name
+                path = self._ports(record.run_id) / name
                 made.append(listen(path))
                 if os.getuid() == 0:
-                    os.chown(path, owner.uid, owner.uid)
+                    os.chown(path, record.uid, record.uid)
         except OSError as error:
             for listener in made:
                 listener.close()
-            raise DriverError(f"The guest's way out could not be made: {error.strerror}.") from error
+            raise DriverError(f"The guest's network could not be set up: {error.strerror}.") from error
         return made
 
     # The end
 
-    def _forget(self, owner: Owner) -> None:
-        forget(self._socket(owner.run_id, "tree"))
+    def _forget(self, record: RunRecord) -> None:
+        forget(self._socket(record.run_id, "tree"))
         for name in ("qmp", "tree"):
-            self._socket(owner.run_id, name).unlink(missing_ok=True)
-        shutil.rmtree(self._ports(owner.run_id), ignore_errors=True)
-        super()._forget(owner)
+            self._socket(record.run_id, name).unlink(missing_ok=True)
+        shutil.rmtree(self._ports(record.run_id), ignore_errors=True)
+        super()._forget(record)
 
     def _ports(self, run_id: str) -> Path:
         return self.runtime / f"{run_id}.ports"
 
 
 def inside() -> int:
-    """The agent's user id in the guest: files on the disk have it."""
+    """Return the agent's user id in the guest, which owns the files on its disks."""
     return UID if os.getuid() == 0 else os.getuid()
 
 
@@ -277,30 +291,15 @@ def hostname(key: str) -> str:
 
 
 def machine_id(spec: RunSpec) -> str:
-    """Stable for a workspace, and never that of the one it was forked from."""
+    """Return the machine-id: stable for a workspace, and different in its forks."""
     disk = disks.identity(spec.workspace)["id"]
     return hashlib.sha256(f"machine-id {spec.workspace_id} {disk}".encode()).hexdigest()[:32]
 
 
 def write_bridge(path: Path) -> None:
-    """The bridge as one file that any user may read."""
-    readable(path, _bridge())
+    write_program(path, _bridge())
 
 
 @lru_cache(maxsize=1)
 def _bridge() -> bytes:
-    """An archive of its modules, compiled for a Python like ours and as they are for any other."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive, tempfile.TemporaryDirectory() as place:
-        for source in (HERE / "bridge.py", HERE / "streams.py", DRIVERS / "init.py"):
-            compiled = os.path.join(place, source.stem)
-            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-            py_compile.compile(str(source), compiled, source.name, doraise=True, invalidation_mode=mode)
-            archive.write(compiled, f"{source.stem}.pyc")
-            archive.write(source, source.name)
-    return made.getvalue()
-
-
-def readable(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    path.chmod(0o444)
+    return archive({name: HERE / name for name in ("bridge.py", "mux.py")} | init_modules())

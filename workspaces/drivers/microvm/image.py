@@ -1,34 +1,36 @@
-"""The image that guests boot: what `make images` built, and the initramfs that we finish with the agent."""
+"""The image that guests boot: built by `make images`, with the agent appended to its initramfs."""
 
 import hashlib
 import json
 import os
-import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ...store.remote import bundle
+from dashboard.files.atomic_write import replace_file
+from workspaces.store.guest.client import bundle
+
 from ..base import DriverError
+from ..program_archive import init_modules
 
 HERE = Path(__file__).parent
 FORMAT = 1
-GUEST_FILES = (
-    HERE / "guest" / "agent.py",
-    HERE / "guest" / "conversations.py",
-    HERE / "guest" / "root.py",
-    HERE / "streams.py",
-    HERE.parent / "init.py",
-)
+GUEST_FILES = {  # {name below /run/handrail in the guest: source}
+    "agent.py": HERE / "guest" / "agent.py",
+    "conversations.py": HERE / "guest" / "conversations.py",
+    "root.py": HERE / "guest" / "root.py",
+    "mux.py": HERE / "mux.py",
+    **init_modules(),
+}
 
 
 @dataclass(frozen=True)
 class Image:
-    """Kernel, initramfs and root, each with the digest by which a memory image knows it."""
+    """Kernel, initramfs and root, each with the digest that memory images record."""
 
     folder: Path
     version: str
-    kernel: str  # its release, in words
+    kernel: str  # its release, for people
     kernel_digest: str
     root_digest: str
     initrd: Path
@@ -43,8 +45,16 @@ class Image:
         return self.folder / "root.ext4"
 
 
+def current_version(folder: Path) -> str:
+    """Return the version of the current image below `folder`, or "". `make images` switches it as its last step."""
+    try:
+        return os.readlink(folder / "current")
+    except OSError:
+        return ""
+
+
 def find_image(folder: Path) -> Image:
-    """The current image below `folder`, its initramfs finished; DriverError when there is none."""
+    """Return the current image below `folder` with its initramfs completed; DriverError if there is none."""
     current = folder / "current"
     try:
         manifest = json.loads((current / "manifest.json").read_text())
@@ -67,33 +77,27 @@ def find_image(folder: Path) -> Image:
 
 
 def _finish_initrd(where: Path, base_digest: str) -> tuple[Path, str]:
-    """The built part and, behind it, what belongs to this version of Handrail; made once for each content."""
+    """Return the path and digest of the built initramfs with our own files appended; made once for each content."""
     added = _added()
     digest = hashlib.sha256(base_digest.encode() + added).hexdigest()
     path = where / f"initrd-{digest[:16]}"
     if not path.exists():
-        put(path, (where / "base.cpio").read_bytes() + added)
+        replace_file(path, (where / "base.cpio").read_bytes() + added, mode=0o644)
     return path, digest
-
-
-def put(path: Path, content: bytes) -> None:
-    """Put a file there that anybody may read, whole; several processes may do that at once."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
-        os.fchmod(file.fileno(), 0o644)
-    os.replace(file.name, path)
 
 
 @lru_cache(maxsize=1)
 def _added() -> bytes:
-    entries = [(b"init", 0o100755, (HERE / "guest" / "init.sh").read_bytes()), (b"handrail", 0o040755, b"")]
-    entries += [(b"handrail/" + path.name.encode(), 0o100644, path.read_bytes()) for path in GUEST_FILES]
+    """Return a cpio archive of init.sh, the agent and the tree server."""
+    entries = [(b"init", 0o100755, (HERE / "guest" / "init.sh").read_bytes())]
+    entries += [(folder, 0o040755, b"") for folder in (b"handrail", b"handrail/init")]
+    entries += [(f"handrail/{name}".encode(), 0o100644, path.read_bytes()) for name, path in GUEST_FILES.items()]
     entries += [(b"handrail/tree.pyz", 0o100644, bundle())]
     return b"".join(_cpio(number, *entry) for number, entry in enumerate(entries, 1)) + _cpio(0, b"TRAILER!!!", 0, b"")
 
 
 def _cpio(inode: int, name: bytes, mode: int, content: bytes) -> bytes:
-    """One entry of a "newc" archive, as the kernel unpacks it."""
+    """Return one entry of a cpio archive in "newc" format, the initramfs format of the kernel."""
     fields = (inode, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
     head = b"070701" + b"".join(b"%08X" % field for field in fields) + name + b"\0"
     return _padded(head) + _padded(content)

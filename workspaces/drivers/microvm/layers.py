@@ -1,6 +1,6 @@
-"""What set-ups have installed in guests: each a disk in a file, read-only from the day it is kept.
+"""Setup layers of guests: each is a disk image with what setup installed, read-only once it is kept.
 
-FOLDER/NAME/disk        an ext4 whose `tree` lies between the image's root and what a guest writes
+FOLDER/NAME/disk        an ext4 whose `tree` is the overlay's lower directory above the image's root
 FOLDER/NAME/layer.json  {digest, base, touched_workspace}; `base` is the digest of the image that it fits
 """
 
@@ -16,8 +16,9 @@ from collections.abc import Iterator, Set
 from dataclasses import replace
 from pathlib import Path
 
+from dashboard.files.atomic_write import replace_file
+
 from ..base import DriverError, Layer
-from ..local import replace_file
 from . import disks
 from .machine import LAYER_BYTES
 
@@ -26,18 +27,20 @@ SUPERBLOCK, MAGIC, CLEAN = 1024, 0xEF53, 1
 
 
 class Layers:
+    """The setup layers below `folder`."""
+
     def __init__(self, folder: Path):
         self.folder = folder
 
     def find(self, name: str, base: str) -> Layer | None:
-        """The layer of this name, if there is one and it fits the image."""
+        """Return the layer of this name, or None if there is none that fits the image."""
         known = self._read(self.folder / name)
         if known is None or known["base"] != base:
             return None
         return Layer(name, known["digest"], known["touched_workspace"])
 
     def disk_of(self, digest: str, base: str) -> Path | None:
-        """The disk of a layer with this digest that fits the image."""
+        """Return the disk of the layer with this digest, or None if there is none that fits the image."""
         for place in self._places():
             known = self._read(place)
             if known is not None and (known["digest"], known["base"]) == (digest, base):
@@ -45,7 +48,7 @@ class Layers:
         return None
 
     def keep(self, upper: Path, layer: Layer, base: str) -> Layer:
-        """Make the disk of a set-up whose guest has ended a layer."""
+        """Move the upper disk of an ended setup guest to the layers; return the layer with its digest."""
         _must_be_clean(upper)
         made = replace(layer, digest=_digest(upper, base))
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,21 +57,22 @@ class Layers:
             _move(upper, fresh / "disk")
             if os.geteuid() == 0:
                 os.chown(fresh / "disk", 0, 0)
-            # QEMU opens it as the workspace's user, by a descriptor: nobody else can walk into the folder.
+            # QEMU, running as the workspace's user, opens it through a descriptor; the folder is closed to others.
             os.chmod(fresh / "disk", 0o444)
             with open(fresh / "disk", "rb") as file:
                 os.fsync(file.fileno())
             said = {"digest": made.digest, "base": base, "touched_workspace": made.touched_workspace}
             replace_file(fresh / "layer.json", json.dumps(said).encode())
-            shutil.rmtree(self.folder / layer.name, ignore_errors=True)  # it fitted another image
+            shutil.rmtree(self.folder / layer.name, ignore_errors=True)  # made for another image
             os.rename(fresh, self.folder / layer.name)
         except OSError as error:
-            raise DriverError(f"What the set-up installed could not be kept: {error.strerror}.") from error
+            raise DriverError(f"What the setup installed could not be kept: {error.strerror}.") from error
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
         return made
 
     def collect(self, in_use: Set[str], older_than_s: float) -> list[str]:
+        """Delete layers older than `older_than_s` with neither name nor digest `in_use`; return their names."""
         removed = []
         for place in self._places():
             known = self._read(place)
@@ -89,7 +93,7 @@ class Layers:
 
 
 def make_upper(path: Path, uid: int) -> None:
-    """An empty disk for what a set-up installs. Without a journal: one that was not closed in order is not kept."""
+    """Make an empty disk for what setup installs. It has no journal: a disk not cleanly unmounted is not kept."""
     path.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as empty:
         (Path(empty) / "tree").mkdir(mode=0o755)
@@ -99,14 +103,15 @@ def make_upper(path: Path, uid: int) -> None:
 
 
 def _must_be_clean(disk: Path) -> None:
+    """Raise DriverError unless the ext4 superblock says that the disk was unmounted cleanly."""
     with open(disk, "rb") as file:
         magic, state = struct.unpack_from("<HH", os.pread(file.fileno(), 1024, SUPERBLOCK), 56)
     if (magic, state) != (MAGIC, CLEAN):
-        raise DriverError("What the set-up installed is not kept: its disk was not closed in order.")
+        raise DriverError("Setup's installed files were not saved: its disk was not closed in order.")
 
 
 def _digest(disk: Path, base: str) -> str:
-    """Of the image below and of all that the disk holds."""
+    """Return the digest over the base image's digest and the disk's content."""
     hashed = hashlib.sha256(f"layer on {base}\n".encode())
     for at, data in _held(disk):
         hashed.update(struct.pack("<QI", at, len(data)) + data)
@@ -114,7 +119,7 @@ def _digest(disk: Path, base: str) -> str:
 
 
 def _held(disk: Path) -> Iterator[tuple[int, bytes]]:
-    """(place, bytes) of every piece with something in it; where there is a hole, nothing is read."""
+    """Yield (offset, bytes) of every chunk that is not all zeros, without reading holes."""
     empty = bytes(CHUNK)
     with open(disk, "rb") as file:
         at, size = 0, os.fstat(file.fileno()).st_size
@@ -122,7 +127,7 @@ def _held(disk: Path) -> Iterator[tuple[int, bytes]]:
             try:
                 at = os.lseek(file.fileno(), at, os.SEEK_DATA) // CHUNK * CHUNK
             except OSError:
-                return  # nothing but a hole follows
+                return  # only a hole follows
             data = os.pread(file.fileno(), CHUNK, at)
             if data != empty[: len(data)]:
                 yield at, data
@@ -130,12 +135,13 @@ def _held(disk: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _move(disk: Path, target: Path) -> None:
+    """Move a disk; copy it without its holes if the target is on another file system."""
     try:
         os.replace(disk, target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        with open(target, "wb") as file:  # the layers lie on another disk of this host
+        with open(target, "wb") as file:  # the layers are on another file system
             file.truncate(disk.stat().st_size)
             for at, data in _held(disk):
                 file.seek(at)

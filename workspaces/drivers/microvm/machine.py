@@ -1,4 +1,4 @@
-"""QEMU's side of a guest: which QEMU, which acceleration, and the command line."""
+"""QEMU for a guest: its program, its accelerator (KVM or TCG) and its command line."""
 
 import ctypes
 import json
@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from dashboard.files.atomic_write import replace_file
+
 from ..base import DriverError, boot_id
-from .image import Image, put
+from .image import Image
 
 MIB = 1 << 20
 MACHINE = "microvm,x-option-roms=off,pit=on,pic=on,rtc=on,isa-serial=on,auto-kernel-cmdline=off"
@@ -22,12 +24,12 @@ KERNEL_LINE = (
     "console=ttyS0 quiet loglevel=3 panic=-1 reboot=t rdinit=/init random.trust_cpu=on audit=0 nowatchdog "
     "cryptomgr.notests 8250.nr_uarts=1 no_timer_check"
 )
-# Emulated, the time-stamp counter is the host's. The kernel cannot find out how fast that is (it hangs), so it is told.
-# Nothing is speculated about in emulation either.
+# Under emulation, the time-stamp counter is the host's. The guest's kernel hangs when it calibrates it, so the
+# frequency is given. There is no speculative execution to mitigate either.
 EMULATED = " tsc=reliable mitigations=off tsc_early_khz={khz}"
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 PROBE_S = 8.0
-LAYER_BYTES = 8 << 30  # of what a set-up can install, and of the disk of each layer
+LAYER_BYTES = 8 << 30  # size of the disk that setup installs to, and of each layer
 OVERHEAD = 320 * MIB  # what QEMU itself takes besides the guest's memory
 
 
@@ -39,7 +41,7 @@ class Qemu:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a guest is made of; a memory image fits this shape alone."""
+    """The virtual hardware and software of a guest; a memory image fits only the same shape."""
 
     qemu: str
     machine: str
@@ -49,7 +51,7 @@ class Shape:
     kernel: str
     root: str
     initrd: str
-    clock_mhz: int  # of the counter that an emulated guest counts time by; 0 under KVM
+    clock_mhz: int  # frequency of the time-stamp counter, which an emulated guest depends on; 0 under KVM
 
 
 def find_qemu() -> Qemu:
@@ -67,11 +69,12 @@ def _version(path: str, _changed: int) -> str:
         raise DriverError("QEMU does not start.") from error
     found = re.search(r"version ([\d.]+(?: \([^)]*\))?)", said)
     if found is None:
-        raise DriverError("QEMU does not tell its version.")
+        raise DriverError("QEMU does not report its version.")
     return found[1]
 
 
 def shape(qemu: Qemu, image: Image, accel: str, memory: int, cpus: float | None) -> Shape:
+    """Return the shape of a guest with `memory` bytes; a fraction of a CPU is rounded up."""
     return Shape(
         qemu=qemu.version,
         machine=MACHINE,
@@ -86,9 +89,9 @@ def shape(qemu: Qemu, image: Image, accel: str, memory: int, cpus: float | None)
 
 
 def command_line(qemu: Qemu, shape: Shape, fds: dict[str, int], *, incoming: bool, disks: list[str]) -> list[str]:
-    """QEMU's argv. `fds` are inherited descriptors; {agent} and {console} are filled in by the bridge.
+    """Return QEMU's argv. `fds` are inherited descriptors; bootstrap.py fills in {agent} and {console}.
 
-    Each guest has disks `layer` and `upper`, of nothing where there is no descriptor: so all start from one template.
+    Every guest has disks `layer` and `upper`, null devices if there is no descriptor, so that all fit one template.
     """
     cpu = "host" if shape.accel == "kvm" else "max,la57=off"
     accel = "kvm" if shape.accel == "kvm" else "tcg,thread=multi,tb-size=192"
@@ -113,7 +116,7 @@ def command_line(qemu: Qemu, shape: Shape, fds: dict[str, int], *, incoming: boo
 
 
 def _by_fd(fd: int) -> str:
-    # The workspace's user could not walk to the file; an open descriptor needs no way.
+    # The workspace's user may not reach the file's path, but can open an inherited descriptor.
     return f"/proc/self/fd/{fd}"
 
 
@@ -123,7 +126,7 @@ def _disk(name: str, fd: int | None, *, read_only: bool) -> list[str]:
     if fd is None:
         nothing = f"driver=null-co,node-name={name},size={LAYER_BYTES},read-zeroes=on"
         return ["-blockdev", f"{nothing},{kind}", *device]
-    # What the guest flushes is flushed here; what it discards or fills with zeros takes no room here.
+    # Flushes of the guest reach this host's disk; blocks that it discards or zeroes are freed here.
     file = f"file.driver=file,file.filename={_by_fd(fd)},cache.direct=off,cache.no-flush=off"
     file += f",file.locking={'off' if read_only else 'on'}"
     return ["-blockdev", f"driver=raw,node-name={name},{file},{kind}", *device]
@@ -131,7 +134,7 @@ def _disk(name: str, fd: int | None, *, read_only: bool) -> list[str]:
 
 @lru_cache(maxsize=1)
 def counter_khz() -> int:
-    """How fast the time-stamp counter of this host runs."""
+    """Measure the frequency of this host's time-stamp counter in kHz."""
     try:
         with mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC) as code:
             code.write(bytes.fromhex("0f3148c1e2204809d0c3"))  # rdtsc; shl rdx, 32; or rax, rdx; ret
@@ -142,13 +145,13 @@ def counter_khz() -> int:
             after, last = _reading(count)
             del count, place
         return round((last - first) * 1_000_000 / (after - before))
-    except OSError:  # a host that lets nothing be written and executed
+    except OSError:  # the host forbids memory that is writable and executable
         found = re.search(r"cpu MHz\s*: ([\d.]+)", Path("/proc/cpuinfo").read_text())
         return round(float(found[1]) * 1000) if found else 1_000_000
 
 
 def _reading(count) -> tuple[float, int]:
-    """(clock, counter) at one moment: the closest of a few."""
+    """Return (clock in ns, counter) read at the same moment: the tightest of 50 readings."""
     found = []
     for _ in range(50):
         before, value, after = time.monotonic_ns(), count(), time.monotonic_ns()
@@ -157,7 +160,10 @@ def _reading(count) -> tuple[float, int]:
 
 
 def find_accel(qemu: Qemu, image: Image, folder: Path) -> tuple[str, str]:
-    """("kvm" or "tcg", why not kvm): a guest was booted under KVM in this boot of the host, or was not."""
+    """Return ("kvm", "") or ("tcg", why not kvm).
+
+    The answer comes from booting a probe guest under KVM; it is cached per boot of the host, QEMU, initramfs and user.
+    """
     asked = {"boot": boot_id(), "qemu": qemu.version, "initrd": image.initrd_digest, "uid": os.getuid()}
     cache = folder / "accel.json"
     try:
@@ -168,12 +174,12 @@ def find_accel(qemu: Qemu, image: Image, folder: Path) -> tuple[str, str]:
         pass
     why = _try_kvm(qemu, image)
     accel = "tcg" if why else "kvm"
-    put(cache, json.dumps({"asked": asked, "accel": accel, "why": why}).encode())
+    replace_file(cache, json.dumps({"asked": asked, "accel": accel, "why": why}).encode(), mode=0o644)
     return accel, why
 
 
 def kvm_groups() -> list[int]:
-    """The group that may use /dev/kvm, for processes that are nobody in particular."""
+    """Return the group that may use /dev/kvm, as supplementary groups for a process without other rights."""
     try:
         found = os.stat("/dev/kvm")
     except OSError:
@@ -182,7 +188,7 @@ def kvm_groups() -> list[int]:
 
 
 def _try_kvm(qemu: Qemu, image: Image) -> str:
-    """Boot the probe guest under KVM, as a user like a workspace's; what is wrong, or ""."""
+    """Boot the probe guest under KVM, as an unprivileged user like a workspace's; return what failed, or ""."""
     if not os.path.exists("/dev/kvm"):
         return "this host has no /dev/kvm"
     who = {"user": 65534, "group": 65534, "extra_groups": kvm_groups()} if os.getuid() == 0 else {}

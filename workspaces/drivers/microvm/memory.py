@@ -1,8 +1,9 @@
-"""The memory of a paused guest in a file: compressed, encrypted, and bound to everything that it fits.
+"""Memory images: the memory of a paused guest in a file, compressed, encrypted and bound to what it fits.
 
-magic, the length of the head (4 bytes), the head (JSON), then chunks of a 4-byte length and AES-256-GCM over zstd. The
-head says what the memory belongs to; it is part of what every chunk authenticates, as are the chunk's place and whether
-it is the last. A file that was cut, changed or mixed with another is therefore refused before a guest sees a byte.
+Format: magic, the length of the head (4 bytes), the head (JSON), then chunks of a 4-byte length and AES-256-GCM over
+zstd. The head says what the memory fits. It is associated data of every chunk, together with whether the chunk is the
+last; the chunk's number is part of its nonce. A file that was truncated, changed or mixed with another is therefore
+refused before the guest runs.
 """
 
 import json
@@ -21,17 +22,18 @@ import zstandard
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from dashboard.keys import read_or_make
+from dashboard.files.atomic_write import flush_folder
+from dashboard.keys.key_files import read_or_make
 
 from ..base import DriverError
 
 MAGIC = b"HRMEMORY2\n"
 CHUNK = 4 << 20
-PIECE = 16 << 20  # of the guest in one chunk at most: what somebody has filled with one letter is read in pieces, too
-LEVEL = -3  # a pause waits for this; level 1 takes half as long again, and a resume twice, for a fifth less on the disk
+PIECE = 16 << 20  # maximum of raw memory in one chunk, which bounds reads of highly compressible memory
+LEVEL = -3  # level 1 saves a fifth of the disk space, but a pause takes half as long again, and a resume twice as long
 AHEAD = 4
 
-WORDS = {  # field of the head → what differs, as a person would say it
+WORDS = {  # {field of the head: its name for people}
     "qemu": "QEMU's version",
     "machine": "the machine type",
     "accel": "the kind of acceleration",
@@ -39,21 +41,21 @@ WORDS = {  # field of the head → what differs, as a person would say it
     "cpus": "the number of CPUs",
     "kernel": "the kernel",
     "root": "the image",
-    "layer": "what its set-up has installed",
+    "layer": "what its setup has installed",
     "initrd": "the agent in the image",
     "clock_mhz": "the speed of this host's processor",
     "disks": "the state of the disk (something has written to it since)",
-    "generation": "the workspace's files (they were put back to another snapshot since)",
+    "generation": "the workspace's files (another snapshot was restored since)",
 }
 
 
 class Unfit(DriverError):
-    """A memory image that must not be used; the message says why."""
+    """The memory image cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What became of a memory: `raw` bytes of the guest in `bytes` on the disk."""
+    """The sizes of a memory image: `raw` bytes of guest memory in `bytes` on disk."""
 
     raw: int
     bytes: int
@@ -68,10 +70,10 @@ def _nonce(head: dict, number: int) -> bytes:
 
 
 def write(key: Path, path: Path, source: int, belongs: dict, *, run: str) -> Kept:
-    """Write what can be read from `source` until its end beside `path`, durably; `commit` makes it the memory.
+    """Write all of the descriptor `source` to a temporary file beside `path`, durably; `commit` moves it to `path`.
 
-    In two steps, because an end of `source` may also be the guest's own. `key` is a file, made at first use; `run` the
-    Run in which the guest's programs began.
+    Two steps, because `source` also ends if the guest dies. `key` is a file, made at first use; `run` is the Run that
+    started the guest's programs.
     """
     head = {"belongs": belongs, "run": run, "salt": secrets.token_hex(8)}
     body = json.dumps(head, sort_keys=True).encode()
@@ -106,29 +108,30 @@ def write(key: Path, path: Path, source: int, belongs: dict, *, run: str) -> Kep
 
 
 def commit(path: Path) -> None:
-    """What `write` has written is the memory from now on."""
+    """Move what `write` wrote to `path`, durably."""
     os.replace(_fresh(path), path)
-    _flush(path.parent)
+    flush_folder(path.parent)
 
 
 def _fresh(path: Path) -> Path:
+    """Return the path of an uncommitted memory image."""
     return path.with_name(path.name + ".new")
 
 
 def head_of(path: Path) -> dict:
-    """{belongs, run}: what the head says; Unfit when there is none to read."""
+    """Return the head, {belongs, run, salt}; raise Unfit if there is none to read."""
     with _opened(path) as file:
         return _head(file)[0]
 
 
 def why_unfit(found: dict, wanted: dict) -> str:
-    """ "" when a memory that belongs to `found` fits `wanted`, else what differs, in words."""
+    """Return which fields of `found` differ from `wanted`, as a sentence; "" if the memory fits."""
     names = [words for field, words in WORDS.items() if found.get(field) != wanted.get(field)]
-    return f"The memory was kept with something else than what is here now: {', '.join(names)}." if names else ""
+    return f"The memory was saved with different versions: {', '.join(names)}." if names else ""
 
 
 def read(key: Path, path: Path) -> Iterator[bytes]:
-    """The guest's memory, piece by piece; Unfit, at the latest at the end, when it is not what was written."""
+    """Yield the guest's memory piece by piece; raise Unfit, at the latest at the end, if the file is not as written."""
     cipher, expand = _cipher(key), zstandard.ZstdDecompressor().decompressobj()
     with _opened(path) as file:
         head, body = _head(file)
@@ -137,19 +140,19 @@ def read(key: Path, path: Path) -> Iterator[bytes]:
             length = file.read(4)
             sealed = file.read(struct.unpack(">I", length)[0]) if len(length) == 4 else b""
             if not sealed:
-                raise Unfit("The memory that was kept is not whole.")
+                raise Unfit("The saved memory is incomplete.")
             last = file.tell() == os.fstat(file.fileno()).st_size
             try:
                 data = cipher.decrypt(_nonce(head, number), sealed, body + (b"last" if last else b"more"))
             except InvalidTag as error:
-                raise Unfit("The memory that was kept is damaged, or was kept under another key.") from error
+                raise Unfit("The saved memory is damaged, or was saved with another key.") from error
             number += 1
             yield expand.decompress(data)
 
 
 @contextmanager
 def read_ahead(key: Path, path: Path) -> Iterator[Iterator[bytes]]:
-    """The same, begun at once by a thread; what is wrong with the file comes where it would."""
+    """Yield the pieces of `read`, which a thread reads ahead; its exceptions are raised by the iterator."""
     waiting: queue.Queue = queue.Queue(AHEAD)
     left = threading.Event()
 
@@ -183,13 +186,13 @@ def read_ahead(key: Path, path: Path) -> Iterator[Iterator[bytes]]:
 
 
 def discard(path: Path) -> bool:
-    """Remove a memory for good, and what is left of one that never was; False when there was none."""
+    """Delete a memory image durably, and an uncommitted one beside it; return False if there was none."""
     _fresh(path).unlink(missing_ok=True)
     try:
         path.unlink()
     except FileNotFoundError:
         return False
-    _flush(path.parent)
+    flush_folder(path.parent)
     return True
 
 
@@ -197,22 +200,15 @@ def _opened(path: Path):
     try:
         return open(path, "rb")
     except FileNotFoundError as error:
-        raise Unfit("No memory was kept.") from error
+        raise Unfit("No memory was saved.") from error
 
 
 def _head(file) -> tuple[dict, bytes]:
+    """Read the magic and the head; return the head decoded and as bytes."""
     if file.read(len(MAGIC)) != MAGIC:
-        raise Unfit("The memory that was kept is of another version.")
+        raise Unfit("The saved memory has another version.")
     body = file.read(struct.unpack(">I", file.read(4))[0])
     try:
         return json.loads(body), body
     except ValueError as error:
-        raise Unfit("The memory that was kept is damaged.") from error
-
-
-def _flush(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        raise Unfit("The saved memory is damaged.") from error

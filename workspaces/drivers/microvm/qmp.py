@@ -1,4 +1,4 @@
-"""What the runner asks QEMU itself: keep the memory, take it back, go on, end."""
+"""QMP: save a guest's memory into a pipe, and load it from one."""
 
 import asyncio
 import fcntl
@@ -10,7 +10,7 @@ from pathlib import Path
 from qemu.qmp import ExecuteError, QMPClient, QMPError
 
 from ..base import DriverError
-from ..initclient import short_address
+from ..init_client import short_address
 
 F_SETPIPE_SZ = 1031
 PIPE = 1 << 20
@@ -19,7 +19,7 @@ MIGRATE_S = 300.0
 
 @asynccontextmanager
 async def monitor(path: Path):
-    """QEMU's monitor; what it refuses is a DriverError."""
+    """Connect to QEMU's monitor; raise its errors as DriverError."""
     client = QMPClient("handrail")
     try:
         with short_address(path) as address:
@@ -27,16 +27,16 @@ async def monitor(path: Path):
         try:
             yield client
         finally:
-            with suppress(EOFError, QMPError):  # it was told to end, and did
+            with suppress(EOFError, QMPError):  # QEMU has exited after `quit`
                 await client.disconnect()
     except (QMPError, ExecuteError, OSError, TimeoutError, EOFError) as error:
         raise DriverError(f"QEMU does not do what it was asked: {error}") from error
 
 
 async def save(client: QMPClient, write, held: Awaitable) -> object:
-    """Stop the guest and give its memory to `write(fd)`, which runs in a thread until the end; what that returned.
+    """Stop the guest, pass its memory to `write(fd)`, which runs in a thread, and return the result of that.
 
-    All is made ready while the guest still makes itself ready, which is when `held` is done.
+    The migration is set up while the guest prepares for the pause; `held` completes when it is ready.
     """
     await client.execute("migrate-set-parameters", {"max-bandwidth": 1 << 40})
     ours, theirs = _pipe()
@@ -59,7 +59,7 @@ async def save(client: QMPClient, write, held: Awaitable) -> object:
         with suppress(EOFError, QMPError, ExecuteError):
             await client.execute("migrate_cancel")
             await client.execute("closefd", {"fdname": "memory"})
-        await writing  # whatever failed on our side says more than QEMU does
+        await writing  # raises our own error if there is one: it is more specific than QEMU's
         raise
     return await writing
 
@@ -68,11 +68,11 @@ def _until_its_end(write, fd: int) -> object:
     try:
         return write(fd)
     finally:
-        os.close(fd)  # QEMU hears of it, when it was not the end
+        os.close(fd)  # if this is early, QEMU gets EPIPE
 
 
 async def load(client: QMPClient, pieces) -> None:
-    """Fill a guest that was started with -incoming; it stands still afterwards."""
+    """Load memory into a guest that was started with -incoming; it stays stopped until `cont`."""
     theirs, ours = _pipe()
     try:
         client.send_fd_scm(theirs)
@@ -82,7 +82,7 @@ async def load(client: QMPClient, pieces) -> None:
     feeding = asyncio.create_task(asyncio.to_thread(_feed, ours, pieces))
     try:
         await client.execute("migrate-incoming", {"uri": "fd:memory"})
-        await feeding  # first what is wrong with the file, then what QEMU makes of it
+        await feeding  # raise an error in the file before QEMU's own
         await _migrated(client)
     except BaseException:
         await asyncio.gather(feeding, return_exceptions=True)
@@ -98,6 +98,7 @@ def _feed(fd: int, pieces) -> None:
 
 
 async def _migrated(client: QMPClient) -> None:
+    """Wait until QEMU reports the migration as completed; raise DriverError if it failed."""
     pause = 0.002
     async with asyncio.timeout(MIGRATE_S):
         while (status := (await client.execute("query-migrate")).get("status")) != "completed":
@@ -108,9 +109,10 @@ async def _migrated(client: QMPClient) -> None:
 
 
 def _pipe() -> tuple[int, int]:
+    """Return (read end, write end) of a pipe with a large buffer."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
         fcntl.fcntl(write_end, F_SETPIPE_SZ, PIPE)
     except OSError:
-        pass  # an ordinary user may have used up what it may have
+        pass  # an unprivileged user may have reached its limit on pipe buffers
     return read_end, write_end

@@ -1,4 +1,4 @@
-"""`manage.py push PATH KEY`: send a folder or a tar to Handrail as a new workspace, over the API like anybody."""
+"""`manage.py push PATH KEY`: send a folder or a tar to Handrail as a new workspace or its next revision."""
 
 import io
 import json
@@ -14,19 +14,33 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 
+class Refused(CommandError):
+    """The API refused the request; `told` is the problem it returned."""
+
+    def __init__(self, told: dict):
+        super().__init__(told.get("detail", "It was refused."))
+        self.told = told
+
+
 class Command(BaseCommand):
-    help = "Send a folder or a tar archive as a new workspace. Reads the token from HANDRAIL_TOKEN."
+    help = "Send a folder or a tar archive as a new workspace, or as its next revision. The token is in HANDRAIL_TOKEN."
     requires_system_checks = []
 
     def add_arguments(self, parser):
-        parser.add_argument("path")
-        parser.add_argument("key")
+        parser.add_argument("path", help="a folder, or a tar archive")
+        parser.add_argument("key", help="of the workspace")
         parser.add_argument(
             "--ignore", action="append", default=[], help="a pattern in gitignore syntax; may be repeated"
         )
         parser.add_argument("--ignore-file", action="append", default=[], help="a file of such patterns")
+        parser.add_argument(
+            "--replace", action="store_true", help="replace the files of the workspace instead of merging"
+        )
+        parser.add_argument(
+            "--base", type=int, help="the newest snapshot that you have seen; changes after it are conflicts"
+        )
 
-    def handle(self, path, key, ignore, ignore_file, **options):
+    def handle(self, path, key, ignore, ignore_file, replace=False, base=None, **options):
         if not settings.HANDRAIL_TOKEN:
             raise CommandError("Set HANDRAIL_TOKEN to a token (manage.py create_token).")
         source = Path(path)
@@ -41,8 +55,28 @@ class Command(BaseCommand):
             archive.seek(0)
             upload = self._post("/uploads", archive, "application/octet-stream")
         wish = json.dumps({"key": key, "source": {"upload": upload["id"]}}).encode()
-        made = self._post("/workspaces", io.BytesIO(wish), "application/json")
+        try:
+            made = self._post("/workspaces", io.BytesIO(wish), "application/json")
+        except Refused as refused:
+            if list(refused.told.get("differs", {})) != ["source"]:
+                raise
+            self._revise(key, {"upload": upload["id"], "mode": "replace" if replace else "merge", "base": base})
+            return
         self.stdout.write(f"{made['key']} is {made['state']}: {settings.HANDRAIL_PUBLIC_URL}{made['url']}")
+
+    def _revise(self, key, wish):
+        try:
+            taken = self._post(
+                f"/workspaces/{key}/revisions", io.BytesIO(json.dumps(wish).encode()), "application/json"
+            )
+        except Refused as refused:
+            paths = [conflict["path"] for conflict in refused.told.get("conflicts", [])]
+            raise CommandError("\n  ".join([str(refused), *paths])) from None
+        if taken["snapshot"] is None:
+            self.stdout.write(f"The next revision of {key} is queued.")
+            return
+        saved = f"the previous files are in snapshot {taken['safety_snapshot']}"
+        self.stdout.write(f"{key} is at revision {taken['revision']}, snapshot {taken['snapshot']}; {saved}.")
 
     def _post(self, address, body, content_type):
         size = body.seek(0, os.SEEK_END)
@@ -60,13 +94,13 @@ class Command(BaseCommand):
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
-                raise CommandError(json.load(error).get("detail", str(error))) from None
+                raise Refused(json.load(error)) from None
         except OSError as error:
             raise CommandError(f"Handrail does not answer at {settings.HANDRAIL_PUBLIC_URL}: {error}.") from None
 
 
 def pack(source: Path, archive, patterns: list[str]):
-    """Write the folder as a tar; what the patterns (gitignore syntax) match stays behind, with all below it."""
+    """Write the folder as a tar, without what the patterns (gitignore syntax) match and everything below it."""
     spec = pathspec.GitIgnoreSpec.from_lines(patterns)
 
     def keep(member: tarfile.TarInfo):

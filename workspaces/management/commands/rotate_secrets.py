@@ -1,6 +1,6 @@
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.keyring import Unreadable
+from dashboard.keys.keyring import Unreadable
 from workspaces import secrets
 
 
@@ -12,13 +12,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--forget-unreadable",
             action="store_true",
-            help="remove secrets that no key of the ring can read (the ring was lost)",
+            help="delete secrets that no key of the ring can decrypt, for example because the ring was lost",
         )
 
     def handle(self, *, forget_unreadable, **options):
         try:
             if forget_unreadable:
-                self.stdout.write(f"{secrets.forget_unreadable()} values that could not be read are gone.")
+                self.stdout.write(f"Deleted {secrets.forget_unreadable()} values that could not be read.")
             secrets.rotate(say=self.stdout.write)
         except Unreadable as error:
             raise CommandError(str(error)) from None

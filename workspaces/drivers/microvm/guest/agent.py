@@ -1,20 +1,24 @@
-"""The first program of a microVM: mounts, starts the Run's init, and carries what the bridge on the host asks for.
+"""The agent, the first program of a microVM: mounts disks, starts the Run's init, and serves the bridge on the host.
 
-A program of its own: standard library only, any Python from 3.9. `init.py` and its other modules lie beside it. It
-runs as root of the guest; the workspace's programs run under the same `init.py` as in every other driver, as the
-agent's user, in a pid namespace of their own. Until `configure` the guest belongs to nobody, which is what a warm
-template is.
+A standalone program: standard library only, any Python from 3.9, with the package `init` and its other modules beside
+it. It runs as root of the guest. The workspace's programs run under the same init as in every other driver, as the
+agent's user, in a pid namespace of their own. Until `configure` the guest belongs to no workspace; templates are saved
+in this state.
 
-Messages from the host (the answer carries the same `n`):
+Messages from the host (an answer has the same `n`):
 
-  hello      session                → {protocol, configured}; programs of a former session wait, see conversations.py
-  configure  hostname, machine_id, uid, disks, hosts, ports, pids, layer, setup, + what wake has → {init}
-             layer: there is a disk with what a set-up has installed; setup: programs are root, and can install
-  wake       time_ns, entropy       step the clock, renew the pool
-  hold, go                          say `held` as the last thing and keep silent until `go` or another `hello`
-  sync                              → what the tree holds is on the disk
-  open, close, request  c           a conversation with the init, frame by frame; `streams` stand for descriptors
-  resize     stream, cols, rows     dial  stream, port → a connection to 127.0.0.1 of the guest
+  hello      session                → {protocol, configured}; parks the programs of a former session, see
+                                    conversations.py
+  configure  hostname, machine_id, uid, disks, hosts, ports, pids, layer, setup, system_files,
+             + the fields of wake   → {init}
+             layer: there is a disk with a setup layer; setup: programs run as root and can install
+  wake       time_ns, entropy       set the clock, add entropy to the kernel's pool
+  hold                              sync, answer `held`, and send nothing more until `go` or another `hello`
+  go                                send again
+  sync                              write everything to the disks
+  open, close, request  c           a connection to the init, carried frame by frame; `streams` stand for descriptors
+  resize     stream, cols, rows     set the window size of a terminal
+  dial       stream, port           connect a stream to 127.0.0.1:port of the guest
   serve                             start the program that serves the tree on the second port
 """
 
@@ -34,9 +38,11 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-import init  # noqa: E402
 import root  # noqa: E402
 from conversations import Conversations  # noqa: E402
+from init import program  # noqa: E402
+from init.terminals import resize  # noqa: E402
+from mux import Line, LineLost, Stream  # noqa: E402
 from root import (  # noqa: E402
     DISKS,
     MS_NOATIME,
@@ -51,21 +57,21 @@ from root import (  # noqa: E402
     mount,
     write,
 )
-from streams import Line, LineLost, Stream  # noqa: E402
 
 PROTOCOL = 1
 TREE, JOURNAL, HOME = f"{DISKS}/workspace/tree", f"{DISKS}/workspace/journal", f"{DISKS}/home/tree"
-HOST_KEYS = f"{DISKS}/workspace/host-keys"
 TREE_SERVER = [sys.executable, "-I", "-S", os.path.join(HERE, "tree.pyz"), TREE]
 INIT_SOCKET = "/run/handrail/init.sock"
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 RB_AUTOBOOT = 0x01234567
-RESERVE = 80 << 20  # of the guest's memory, for its kernel and for us
+RESERVE = 80 << 20  # bytes of the guest's memory kept for its kernel and the agent
 ERROR_FS = 2  # in s_state of an ext4 superblock
 
 
 class Agent:
+    """The event loop between the bridge, the init, and connections of programs to the forwarded ports."""
+
     def __init__(self, port):
         self.selector = selectors.DefaultSelector()
         self.line = Line(port, self.selector, self.heard, first=2)
@@ -87,7 +93,7 @@ class Agent:
                     key.data(mask)
                 except LineLost:
                     self.lost()
-                except Exception:  # one client's trouble is not the guest's
+                except Exception:  # an error of one client must not end the guest
                     traceback.print_exc()
             self.reap()
             try:
@@ -96,12 +102,13 @@ class Agent:
                 self.lost()
 
     def lost(self):
-        """Nobody is at the other end of the port; the bridge that comes says hello."""
+        """Drop the buffers: the host has closed the port. The next bridge sends `hello`."""
         self.line.received.clear()
         self.line.outgoing.clear()
         time.sleep(0.02)
 
     def reap(self):
+        """Reap children; power off when the init has ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -117,7 +124,7 @@ class Agent:
                     self.server.wait()
                 power_off(f"the init ended with {status}")
 
-    # What the host says
+    # Messages from the host
 
     def heard(self, message):
         op = str(message.get("op"))
@@ -144,10 +151,8 @@ class Agent:
         uid, setup = message["uid"], message["setup"]
         for serial, place in message["disks"].items():
             mount_disk(serial, place, uid)
-        if not setup:
-            root.own_host_keys(HOST_KEYS, message["hostname"])
         if os.path.exists(JOURNAL):
-            # A restore was cut off: the tree becomes the old one or the new one before anything can look.
+            # A restore was interrupted: finish it or roll it back before anything reads the tree.
             subprocess.run([*TREE_SERVER, "--journal", JOURNAL, "--recover"], check=True, stdout=subprocess.DEVNULL)
         for number, name in message["ports"].items():
             self.listen(int(number), name)
@@ -169,14 +174,14 @@ class Agent:
         os.sync()
         self.line.be_quiet(True)
         self.line.message({"n": message["n"], "held": True})
-        # Whatever waits goes out first, whole: the host reads until it sees `held`.
+        # Send all that is queued, blocking: the host reads until it sees `held`.
         os.set_blocking(self.line.fd, True)
         try:
             self.line.flush()
         finally:
             os.set_blocking(self.line.fd, False)
         self.line.held = True
-        message["n"] = None  # it has its answer
+        message["n"] = None  # already answered
 
     def op_go(self, message):
         self.line.go_on()
@@ -195,11 +200,12 @@ class Agent:
     def op_resize(self, message):
         stream = self.line.streams.get(message["stream"])
         if stream is not None and stream.fd is not None:
-            init.resize(stream.fd, message["cols"], message["rows"])
+            resize(stream.fd, message["cols"], message["rows"])
 
-    # The network: what listens inside is carried out, what is dialled from outside is carried in
+    # The network: forward connections from guest ports to the host, and from the host to guest ports
 
     def listen(self, number, name):
+        """Forward connections to 127.0.0.1:`number` to the host's socket `name`."""
         listener = socket.create_server(("127.0.0.1", number), backlog=64)
         listener.setblocking(False)
         self.listeners.append(listener)
@@ -217,7 +223,7 @@ class Agent:
         Stream(self.line, message["stream"], connection.detach(), reads=True, writes=True, half=True)
 
     def op_serve(self, message):
-        """Serve the tree on the second port to whoever has just come there; a former host of it is gone."""
+        """Start a server of the tree for the client now connected to the second port; end the former client's."""
         if self.server is not None and self.server.poll() is None:
             self.server.terminate()
             try:
@@ -229,7 +235,7 @@ class Agent:
             poll = select.poll()
             poll.register(port, 0)
             for _ in range(500):
-                if not poll.poll(0):  # nothing to hear of: somebody is connected
+                if not poll.poll(0):  # no POLLHUP: a client is connected
                     break
                 time.sleep(0.01)
             installed = ["--installed", f"{root.UPPER}/tree"] if self.configured["setup"] else []
@@ -244,7 +250,7 @@ class Agent:
 
 
 def mount_disk(serial, place, uid):
-    """Mount the disk where programs do not look, and show its `tree` folder at `place`."""
+    """Mount a disk below DISKS, out of sight of programs, and bind-mount its `tree` folder at `place`."""
     device = find_disk(serial)
     with open(device, "rb", buffering=0) as disk:
         superblock = os.pread(disk.fileno(), 1024, 1024)
@@ -262,7 +268,7 @@ def mount_disk(serial, place, uid):
 
 
 def start_init(uid, pids, setup):
-    """Start the Run's init as the agent's user, in a set-up as root, in a pid namespace of its own; its pid here."""
+    """Start the Run's init in a pid namespace of its own, as the agent's user or for setup as root; return its pid."""
     with_pid_r, with_pid_w = os.pipe()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(INIT_SOCKET)
@@ -270,7 +276,7 @@ def start_init(uid, pids, setup):
     group = "/sys/fs/cgroup/run"
     os.makedirs(group, exist_ok=True)
     write("/sys/fs/cgroup/cgroup.subtree_control", "+memory +pids")
-    # Programs end before the guest has nothing left to say so with.
+    # Programs hit their memory limit before the guest itself runs out.
     write(f"{group}/memory.max", str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") - RESERVE))
     if pids is not None:
         write(f"{group}/pids.max", str(pids))
@@ -296,6 +302,7 @@ def start_init(uid, pids, setup):
 
 
 def become_init(listener, group, uid, setup):
+    """Enter the programs' root, drop privileges and run the init. Never returns."""
     check(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
     write(f"{group}/cgroup.procs", "0")
     root.enter(setup)
@@ -309,12 +316,13 @@ def become_init(listener, group, uid, setup):
     signal.set_wakeup_fd(-1)
     lock = os.open("/dev/null", os.O_RDONLY)
     give_back = ["--give-back", str(uid), str(uid)] if setup else []
-    sys.argv = ["init.py", str(listener.detach()), str(lock), *give_back]
-    init.main()
+    sys.argv = ["init", str(listener.detach()), str(lock), *give_back]
+    program.main()
     os._exit(0)
 
 
 def find_port(name):
+    """Return the device of the virtio-serial port `name`."""
     folder = "/sys/class/virtio-ports"
     for port in os.listdir(folder):
         with open(f"{folder}/{port}/name") as file:
@@ -324,15 +332,16 @@ def find_port(name):
 
 
 def power_off(why):
+    """Sync, close the file systems and reboot, which makes QEMU exit."""
     print(f"handrail: {why}", file=sys.stderr, flush=True)
     os.sync()
     root.close()
     for serial in os.listdir(DISKS) if os.path.isdir(DISKS) else ():
         libc.umount2(f"{DISKS}/{serial}".encode(), 0)
-        # The bind mounts hold the file system; read-only is as clean as unmounted.
+        # The bind mounts keep the file system busy; remounting read-only leaves it as clean as unmounting.
         libc.mount(None, f"{DISKS}/{serial}".encode(), None, 32 | MS_NOSUID | MS_NODEV | MS_NOATIME, None)
     os.sync()
-    libc.reboot(RB_AUTOBOOT)  # QEMU takes a reboot for the end
+    libc.reboot(RB_AUTOBOOT)  # QEMU exits on a reboot (-no-reboot)
 
 
 def bring_up_loopback():

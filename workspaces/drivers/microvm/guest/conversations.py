@@ -1,12 +1,11 @@
-"""Conversations of clients on the host with the init of this guest, carried frame by frame.
+"""Conversations: connections of clients on the host to the init of this guest, carried frame by frame.
 
-They outlive a pause: the guest goes on from its memory, the clients' connections are gone. What a program prints then
-waits, with its end, until its host process comes over a new connection and adopts it, which is one request more than
-`init.py` has:
+They survive a pause: the guest continues from its memory, but the clients' connections are gone. A program's output and
+exit event then wait until its host process connects again and adopts it, with a request that the init does not have:
 
   adopt  pid, stdio (pty | pipe), cols, rows  → pid, and one fd as for `start`, unless its output has ended
 
-`thaw` says that the programs are to go on: what nobody has adopted until then goes on unheard.
+`thaw` continues the programs; the output of those that no client has adopted by then is discarded.
 """
 
 import json
@@ -16,7 +15,7 @@ import signal
 import socket
 import struct
 
-from streams import Stream
+from mux import Stream
 
 
 class Conversation:
@@ -28,13 +27,15 @@ class Conversation:
         self.sock.connect(address)
         self.received = bytearray()
         self.fds = []
-        self.programs = {}  # pid → its streams, of those that were started here and have not ended
-        self.waiting = False  # for its client to come back
-        self.missed = []  # ends meanwhile
-        self.orphan = False  # it never will
+        self.programs = {}  # pid → streams of each program started over it that has not ended
+        self.waiting = False  # the client is gone and may come back
+        self.missed = []  # exit events not yet delivered
+        self.orphan = False  # the client will not come back
 
 
 class Conversations:
+    """All conversations of this guest: those with a connected client, and those waiting for an adoption."""
+
     def __init__(self, line, selector, address):
         self.line, self.selector, self.address = line, selector, address
         self.known = {}  # number → Conversation
@@ -51,6 +52,7 @@ class Conversations:
             self.drop(conversation)
 
     def request(self, number, request, streams, uid):
+        """Forward a client's request to the init, with a pipe for each of its `streams`; handle `adopt` here."""
         conversation = self.known.get(number)
         if conversation is None:
             return
@@ -69,7 +71,7 @@ class Conversations:
                 os.close(fd)
 
     def given(self, number, position, uid):
-        """A pipe that stands for a descriptor of the host: the program's end."""
+        """Make a pipe connected with a descriptor of the host; return the program's end."""
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
         for fd in (read_end, write_end):
             os.fchown(fd, uid, -1)
@@ -81,7 +83,7 @@ class Conversations:
 
     def from_init(self, conversation):
         if conversation.sock.fileno() < 0:
-            return  # it was closed by what came in the same round
+            return  # closed by another event of the same round
         data, fds, _flags, _address = socket.recv_fds(conversation.sock, 1 << 16, 16)
         conversation.fds += fds
         if not data:
@@ -100,11 +102,12 @@ class Conversations:
             self.pass_on(conversation, frame)
 
     def pass_on(self, conversation, frame):
+        """Handle a frame from the init: register a started program's streams and forward the frame."""
         fds = [conversation.fds.pop(0) for _ in range(frame.get("fds", 0))]
         if "pid" in frame and "id" in frame:
             streams = conversation.programs[frame["pid"]] = [self.stream_of(fd) for fd in fds]
             if conversation.orphan or conversation.waiting:
-                self.unheard(streams)  # its client never got to know of it
+                self.unheard(streams)  # the client never learned the pid, so it cannot adopt the program
             fds = []
         else:
             streams = []
@@ -118,11 +121,13 @@ class Conversations:
             self.say(conversation, frame, streams)
 
     def stream_of(self, fd):
+        """Connect a program's pty or pipe with a new stream."""
         terminal = os.isatty(fd)
         how = {"writes": terminal, "on_reset": "close" if terminal else "discard"}
         return Stream(self.line, next(self.line.numbers), fd, reads=True, **how)
 
     def ended(self, conversation, frame):
+        """Handle an exit event: keep it for a waiting conversation, else forward it."""
         if conversation.waiting:
             conversation.missed.append(frame)
             return
@@ -133,6 +138,7 @@ class Conversations:
         self.say(conversation, frame)
 
     def say(self, conversation, frame, streams=()):
+        """Send a frame of the init to the client, with the OOM kills of this session if a program got SIGKILL."""
         message = {"c": conversation.number, "frame": frame, "streams": [_named(stream) for stream in streams]}
         if frame.get("event") == "exit" and frame["status"] == -signal.SIGKILL:
             message["oom_kills"] = oom_kills() - self.oom_before
@@ -141,8 +147,8 @@ class Conversations:
     # Between two sessions
 
     def part(self):
-        """The host's ends of everything are gone. Programs that have a client may be adopted; the rest is unheard."""
-        self.oom_before = oom_kills()  # each session counts its own
+        """End a session: park the programs of clients for adoption, and discard or close all other streams."""
+        self.oom_before = oom_kills()  # each session counts from 0
         clients = [c for c in self.waiting + list(self.known.values()) if c.programs]
         parked = {s.number for c in clients for of_one in c.programs.values() for s in of_one if s.fd is not None}
         for stream in list(self.line.streams.values()):
@@ -160,6 +166,7 @@ class Conversations:
         self.waiting, self.known = clients, {}
 
     def adopt(self, client, request):
+        """Continue the waiting conversation of a program over a new client's connection."""
         pid = request["pid"]
         found = next((c for c in self.waiting if pid in c.programs), None)
         if found is None:
@@ -178,6 +185,7 @@ class Conversations:
             self.ended(found, frame)
 
     def forsake(self):
+        """Give up the clients that have not come back: discard the output of their programs."""
         for conversation in self.waiting:
             conversation.waiting, conversation.orphan = False, True
             for streams in conversation.programs.values():
@@ -188,16 +196,19 @@ class Conversations:
         self.waiting = []
 
     def unheard(self, streams):
+        """Discard the output of these streams."""
         for stream in streams:
             if stream.fd is not None:
                 stream.discard()
 
     def let_go(self, conversation):
-        # As long as one of its programs runs, the init must not think that nobody wants it any more.
+        """Close an orphaned conversation once all of its programs have ended."""
+        # Keep the connection while one of its programs runs: the init ends a disconnected client's programs.
         if not conversation.programs:
             self.drop(conversation)
 
     def drop(self, conversation):
+        """Close the connection to the init and the descriptors received over it."""
         if conversation.sock.fileno() >= 0:
             self.selector.unregister(conversation.sock)
             conversation.sock.close()
@@ -207,9 +218,11 @@ class Conversations:
 
 
 def _named(stream):
+    """Return [number, kind] of a stream, as the bridge expects it."""
     return [stream.number, "pty" if os.isatty(stream.fd) else "pipe"]
 
 
 def oom_kills():
+    """Return the number of OOM kills in this guest since it booted."""
     with open("/proc/vmstat") as file:
         return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The first program of the initramfs: modules, the read-only root below a fresh layer in memory, then the agent.
+# The init of the initramfs: load modules, mount an overlay of the read-only root and a tmpfs, then exec the agent.
 bb=/bin/busybox
 stop() { echo "handrail: $*"; $bb reboot -f; }
 $bb mkdir -p /proc /sys /dev /lower /fresh /new
@@ -21,6 +21,6 @@ $bb mkdir /fresh/upper /fresh/work
 $bb mount -t overlay -o lowerdir=/lower,upperdir=/fresh/upper,workdir=/fresh/work overlay /new || stop "no overlay"
 $bb mount -t tmpfs -o mode=755,nosuid,nodev run /new/run
 $bb mkdir -p /new/run/handrail /new/workspace /new/home/agent
-$bb cp /handrail/* /new/run/handrail/
+$bb cp -r /handrail/* /new/run/handrail/
 for place in proc sys dev; do $bb mount --move /$place /new/$place; done
 exec $bb switch_root /new /usr/bin/python3 -I -S /run/handrail/agent.py

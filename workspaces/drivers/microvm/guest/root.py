@@ -1,19 +1,17 @@
-"""The root that programs of a guest have: the image, on top what a set-up has installed, and above that a fresh layer.
+"""The overlay root of the programs in a guest: the image, a setup layer above it, and a fresh upper layer on top.
 
-Beside agent.py, which has a root of its own: whatever a set-up does to Python or to /etc, the first program of a guest
-is the image's. The fresh layer lies in memory, or in a set-up on a disk that becomes the next layer; then what belongs
-to the guest alone (its names and users) lies below, so that nothing of it is kept.
+The agent runs in a root of its own: whatever setup does to Python or to /etc, the agent uses the image's. The upper
+layer is in memory, or during setup on a disk that becomes the next setup layer. In that case the files that belong to
+this guest (names and users) are in a layer below it, so that they are not kept.
 """
 
 import ctypes
 import os
-import re
 import shutil
 import stat
-import subprocess
 import time
 
-DISKS = "/run/handrail/disks"  # out of sight of every program
+DISKS = "/run/handrail/disks"  # not visible to programs
 PARTS = f"{DISKS}/root"
 ROOT = f"{PARTS}/whole"
 UPPER = f"{PARTS}/upper"
@@ -23,11 +21,10 @@ MNT_DETACH = 2
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 # What apt-get and dpkg need: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETFCAP.
 SETUP_CAPABILITIES = {0, 1, 3, 4, 5, 6, 7, 31}
-# A disk that was the upper one keeps its meaning below only if nothing of it refers to another.
+# A disk written as the upper layer can serve as a lower one later only if it holds no references to other layers.
 OVERLAY = "redirect_dir=off,metacopy=off,index=off"
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 LINKS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
-HOST_KEY = re.compile(r"ssh_host_([a-z0-9]+)_key")
 UNMOUNT_S = 3.0
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -51,6 +48,7 @@ def write(path, text):
 
 
 def find_disk(serial):
+    """Return the block device with this serial."""
     for name in os.listdir("/sys/block"):
         try:
             with open(f"/sys/block/{name}/serial") as file:
@@ -61,11 +59,11 @@ def find_disk(serial):
     raise ValueError(f"there is no disk {serial}")
 
 
-# Making it
+# Building the root
 
 
 def build(message):
-    """Put the root together as `configure` has said; the agent's disks come to it afterwards (`show`)."""
+    """Build the root according to the `configure` message; the agent mounts its disks afterwards (`show`)."""
     lower = [f"{PARTS}/image"]
     mount(find_disk("root"), lower[0], "ext4", MS_RDONLY)
     if message["layer"]:
@@ -76,13 +74,14 @@ def build(message):
     overlay(lower, fresh)
     name_it(message)
     if message["setup"]:
-        check(libc.umount2(ROOT.encode(), 0), "the root of the set-up")
+        check(libc.umount2(ROOT.encode(), 0), "the root of the setup")
         mount(find_disk("upper"), UPPER, "ext4", MS_NODEV | MS_NOATIME, "discard,errors=remount-ro")
         overlay([f"{fresh}/tree", *lower], UPPER)
     furnish(message["setup"])
 
 
 def overlay(lower, above):
+    """Mount the overlay of these lower directories at ROOT, with the upper directory in the folder `above`."""
     for name in ("tree", "work"):
         os.makedirs(f"{above}/{name}", exist_ok=True)
     parts = f"lowerdir={':'.join(lower)},upperdir={above}/tree,workdir={above}/work"
@@ -90,7 +89,7 @@ def overlay(lower, above):
 
 
 def name_it(message):
-    """What tells this guest from any other, whatever a set-up has left there."""
+    """Write the files that identify this guest, replacing what setup left: hostname, machine-id, hosts and users."""
     must_be_folder("/etc")
     put("/etc/hostname", message["hostname"] + "\n")
     put("/etc/machine-id", message["machine_id"] + "\n")
@@ -103,25 +102,39 @@ def name_it(message):
         with open(ROOT + path) as file:
             kept = [found for found in file if found.split(":")[0] != "agent"]
         put(path, "".join(kept) + line)
+    own_folders(message["system_files"])
+
+
+def own_folders(files):
+    """Make folders of /etc that hold only these files, replacing what setup left there."""
+    for folder in {os.path.dirname(f"/etc/{path}") for path in files}:
+        if os.path.isdir(ROOT + folder) and not os.path.islink(ROOT + folder):
+            shutil.rmtree(ROOT + folder)
+        elif os.path.lexists(ROOT + folder):
+            os.unlink(ROOT + folder)
+        os.mkdir(ROOT + folder, 0o755)
+        os.chmod(ROOT + folder, 0o755)
+    for path, text in files.items():
+        put(f"/etc/{path}", text, 0o444)
 
 
 def must_be_folder(place):
     if not stat.S_ISDIR(os.lstat(ROOT + place).st_mode):
-        raise ValueError(f"the set-up has made something else of {place}")
+        raise ValueError(f"the setup has made something else of {place}")
 
 
-def put(path, text, mode=0o644, owner=(0, 0)):
-    """A file of the new root, anew: what lies there may be a link to anywhere."""
+def put(path, text, mode=0o644):
+    """Write a file of the new root; unlink an existing one first, which may be a symlink to anywhere."""
     if os.path.lexists(ROOT + path):
         os.unlink(ROOT + path)
     with open(os.open(ROOT + path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
         file.write(text)
         os.fchmod(file.fileno(), mode)
-        os.fchown(file.fileno(), *owner)
+        os.fchown(file.fileno(), 0, 0)
 
 
 def furnish(setup):
-    """What is no file of an image: devices, the kernel's own, and room for what is temporary."""
+    """Mount what is not part of an image: devices, the kernel's file systems, and temporary folders."""
     aside = MS_NOSUID | MS_NODEV
     for place in ("/dev", "/proc", "/run", "/sys", "/tmp", "/var", "/home"):
         must_be_folder(place)
@@ -139,7 +152,7 @@ def furnish(setup):
         os.symlink(f"/proc/self/fd{target}", f"{ROOT}/dev/{name}")
     for place in ("/tmp", "/var/tmp"):
         if setup:
-            # Packages are unpacked there: on the disk, since memory would be too small.
+            # Packages are unpacked there, which needs more space than the guest's memory has.
             os.makedirs(f"{UPPER}/temporary{place}")
             os.chmod(f"{UPPER}/temporary{place}", 0o1777)
             mount(f"{UPPER}/temporary{place}", ROOT + place, None, MS_BIND)
@@ -148,7 +161,7 @@ def furnish(setup):
 
 
 def show(folder, place):
-    """Show a folder of a disk at `place`: to programs, and to ours that look at it."""
+    """Bind-mount a folder of a disk at `place`, in the agent's root and in that of the programs."""
     mount(folder, place, None, MS_BIND)
     parent = os.path.dirname(place)
     if parent != "/":
@@ -156,49 +169,11 @@ def show(folder, place):
     mount(folder, ROOT + place, None, MS_BIND)
 
 
-# Keys of an ssh server
-
-
-def own_host_keys(kept, hostname):
-    """Those that came with the image or the layer belong to many: here they are this workspace's, kept in `kept`."""
-    try:
-        must_be_folder("/etc/ssh")
-    except FileNotFoundError:
-        return
-    for name in os.listdir(f"{ROOT}/etc/ssh"):
-        kind = HOST_KEY.fullmatch(name)
-        if kind is None:
-            continue
-        found = os.lstat(f"{ROOT}/etc/ssh/{name}")
-        mine = f"{kept}/{name}"
-        if os.path.exists(mine) or make_key(kind[1], mine, hostname):
-            for end, mode in (("", 0o600), (".pub", 0o644)):
-                with open(mine + end) as file:
-                    put(f"/etc/ssh/{name}{end}", file.read(), mode, (found.st_uid, found.st_gid))
-        else:
-            os.unlink(f"{ROOT}/etc/ssh/{name}")  # none is better than one that others have
-
-
-def make_key(kind, path, hostname):
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    for end in ("", ".pub"):
-        if os.path.exists(f"{path}.new{end}"):
-            os.unlink(f"{path}.new{end}")
-    argv = ["/usr/bin/ssh-keygen", "-q", "-t", kind, "-N", "", "-C", f"root@{hostname}", "-f", f"{path}.new"]
-    try:
-        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    except (OSError, subprocess.SubprocessError):
-        return False
-    os.replace(f"{path}.new.pub", f"{path}.pub")
-    os.replace(f"{path}.new", path)
-    return True
-
-
-# Being in it, and the end
+# Entering and closing the root
 
 
 def enter(setup):
-    """Make it the root of this process, in a mount namespace of its own, for good."""
+    """Make it the root of this process, which is in a mount namespace of its own, irreversibly."""
     os.chdir(ROOT)
     check(libc.mount(b".", b"/", None, MS_MOVE, None), "the new root")
     os.chroot(".")
@@ -213,15 +188,15 @@ def enter(setup):
 
 
 def lose_rights(setup):
-    """From the next program on: nobody gains a right, and root of a set-up has few."""
+    """Set no_new_privs, and for setup limit the capability bounding set of root; effective from the next exec."""
     for capability in range(64) if setup else ():
         if capability not in SETUP_CAPABILITIES:
-            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # the kernel says which it does not know
+            libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # unknown capabilities fail, which is ignored
     check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new rights")
 
 
 def close():
-    """Nothing runs in it any more: what was installed lies on its disk, whole and unmounted."""
+    """Unmount the root, and the upper disk of a setup cleanly. Nothing may run in it any more."""
     libc.umount2(ROOT.encode(), MNT_DETACH)
     if os.path.ismount(UPPER):
         shutil.rmtree(f"{UPPER}/temporary", ignore_errors=True)
@@ -230,8 +205,9 @@ def close():
 
 
 def unmount(place):
+    """Unmount, waiting up to UNMOUNT_S until the file system is free; at least remount it read-only."""
     give_up = time.monotonic() + UNMOUNT_S
     while libc.umount2(place.encode(), 0) != 0 and time.monotonic() < give_up:
         time.sleep(0.02)
-    # If something still holds it, read-only is as clean as unmounted.
+    # If it is still busy, remounting read-only leaves it as clean as unmounting.
     libc.mount(None, place.encode(), None, MS_REMOUNT | MS_RDONLY | MS_NODEV | MS_NOATIME, None)

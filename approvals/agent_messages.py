@@ -1,0 +1,109 @@
+"""Messages for agents about their actions. Each one says what to do next."""
+
+import json
+
+from django.conf import settings
+from django.db.models import Q
+
+from approvals.calls import parsed
+from approvals.evaluation import content, current, was_edited
+from approvals.models import Action, ActionEndCode, Status
+from approvals.transitions import final_decision, policy_label
+from dashboard import clock
+
+MAX_SHOWN = 4000  # characters of a call that a message repeats
+ASKED_AGAIN = "The same call was made again. Its answer goes to the newer request."
+
+
+def refusal(action: Action) -> str:
+    """Return why the call does not run, for an action that is not approved."""
+    match action.status:
+        case Status.PENDING:
+            return (
+                f"Not approved yet ({action}). This is not a denial. Continue with other work, then make exactly the "
+                "same call again; if it's approved it will run at once."
+            )
+        case Status.DENIED:
+            return _denied(action)
+        case Status.EXPIRED if action.decided_at:
+            return "This was approved, but the approval expired before it was used. Ask again if you still need it."
+        case Status.EXPIRED:
+            return (
+                f"Nobody answered by {clock.in_utc(action.expires_at)}, so this did not run. This is not a denial. "
+                "Ask again if you still need it."
+            )
+        case Status.CANCELLED:
+            note = action.result["note"]
+            return note if action.end_code == ActionEndCode.STOPPED else f"{note} It did not run."
+        case _:
+            return f"This approval was already used ({action}). Make the call again if you still need it."
+
+
+def _denied(action: Action) -> str:
+    decision = final_decision(action)
+    if decision is None:
+        return f"The policy forbids this: {_sentence(' '.join(current(action).all_reasons))} Do not work around this."
+    if decision.comment.strip():
+        return f"{decision.user.get_username()} denied this: {_sentence(decision.comment)} Do not work around this."
+    return f"{decision.user.get_username()} denied this. Do not work around this."
+
+
+def permission(action: Action) -> str:
+    """Return who allowed the action."""
+    decision = final_decision(action)
+    if decision:
+        return f"Approved by {decision.user.get_username()} ({action})."
+    return f"Allowed by {policy_label(action)} ({action})."
+
+
+def notes(action: Action) -> str:
+    """Return context for the model when the call is allowed: an edit of the arguments, and people's notes; or ""."""
+    edited = [_edit(action)] if was_edited(action) else []
+    return " ".join([*edited, *_comments(action)])
+
+
+def _edit(action: Action) -> str:
+    editor = next(r for r in sorted(action.revisions.all(), key=lambda r: -r.number) if r.by.get("type") == "person")
+    instead = _in_short(action.tool, content(action)["arguments"])
+    return f"{editor.by.get('label', 'A person')} edited this before it ran. What ran instead: {instead}"
+
+
+def _comments(action: Action) -> list[str]:
+    """Return the notes of people who edited the call or approved the current revision, oldest first."""
+    on = Q(verdict="edit") | Q(verdict="approve", revision__number=action.revision)
+    found = action.decisions.filter(on).exclude(comment="").select_related("user").order_by("at")
+    return [f"Note from {given.user.get_username()}: {_sentence(given.comment)}" for given in found]
+
+
+def _in_short(tool: str, arguments: dict) -> str:
+    """Return the call in a form that its agent can recognise, cut to MAX_SHOWN characters."""
+    text = arguments.get("command")
+    if tool != "Bash" or not isinstance(text, str):
+        text = f"{tool} with {json.dumps(arguments, ensure_ascii=False)}"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"
+
+
+def approved_meanwhile(action: Action) -> str:
+    """Return the reminder for an agent that stops although a call it no longer waits for was approved."""
+    asked = parsed(action.revisions.get(number=1).canonical)
+    return (
+        f"{action} has been approved. Make that call again, exactly as before, and it runs at once. "
+        f"The call: {_in_short(asked['tool'], asked['arguments'])}"
+    )
+
+
+def for_the_terminal(action: Action) -> str:
+    """Return a line with the card's URL for the agent's own terminal; "" if no person is involved."""
+    address = f"{settings.HANDRAIL_PUBLIC_URL}/actions/{action.pk}/"
+    if action.status == Status.PENDING:
+        return f"Handrail: {action} needs approval: {address}"
+    decision = final_decision(action)
+    if decision is None:
+        return ""
+    verdict = "denied" if decision.verdict == "deny" else "approved"
+    return f"Handrail: {decision.user.get_username()} {verdict} {action}: {address}"
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,373 @@
+"""Actions over HTTP: submit, list, wait, decide, consume, report."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from ninja import Header, Query, Router, Schema, Status
+from pydantic import Field, StringConstraints
+
+from approvals import calls, gate, grants, submission
+from approvals.calls import Call
+from approvals.evaluation import content, current, was_edited, with_all
+from approvals.evidence import evidence_of
+from approvals.models import Action, Grant, Tier
+from approvals.models import Status as ActionStatus
+from approvals.transitions import policy_label
+from dashboard import clock
+from dashboard.api_base import PROBLEMS, AsyncBearer
+from dashboard.long_poll import place_for, same_view, wait_for
+from dashboard.lookup import PAGE_SIZE, page_of
+from dashboard.problems import not_found
+from dashboard.strict_json import canonical
+from workspaces.api.schemas import Strict
+
+router = Router(tags=["actions"])
+
+Text = Annotated[str, StringConstraints(max_length=200)]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Wait = Annotated[float, Query(ge=0, le=60, description="seconds to wait until it is decided")]
+
+
+class Ask(Strict):
+    tool: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    arguments: dict[str, Any]
+    workspace: Annotated[str, StringConstraints(max_length=64)] | None = None
+    cwd: Annotated[str, StringConstraints(max_length=4096)] | None = None
+    mode: Literal["gate", "broker"] = "gate"
+    reasoning: Annotated[str, StringConstraints(max_length=20_000)] = ""
+    expires_in_s: Annotated[int, Field(ge=1, le=submission.MAX_EXPIRY_SECONDS)] | None = None
+    call_id: Text = ""
+    session: Text = ""
+
+
+class Answer(Strict):
+    verdict: Literal["approve", "deny", "edit"]
+    digest: Digest
+    arguments: dict[str, Any] | None = None
+    comment: Annotated[str, StringConstraints(max_length=4000)] = ""
+
+
+class Collect(Strict):
+    digest: Digest
+
+
+class Outcome(Strict):
+    status: Literal["succeeded", "failed"]
+    note: Annotated[str, StringConstraints(max_length=gate.MAX_NOTE)] = ""
+
+
+class DecisionOut(Schema):
+    verdict: str = Field(description="approve, deny or edit")
+    by: str
+    comment: str
+    edited: bool = Field(description="whether what is approved differs from what was asked")
+    decided_at: datetime
+
+
+class Row(Schema):
+    """An action without its arguments, as in lists."""
+
+    id: UUID
+    number: int
+    title: str
+    status: str
+    tier: str
+    undo: str = Field(description="yes, partly, unknown, no, or gone: the snapshot for it was deleted")
+    reasons: list[str]
+    rule: str
+    digest: str = Field(description="SHA-256 of the RFC 8785 bytes of {arguments, cwd, files?, tool, workspace}")
+    revision: int
+    mode: str
+    tool: str
+    workspace: str | None
+    agent: str
+    votes: int
+    quorum: int
+    created_at: datetime
+    expires_at: datetime
+    consume_by: datetime | None
+    decision: DecisionOut | None
+    result: dict[str, Any] | None
+    snapshot_before: int | None
+    url: str = Field(description="the card, for people")
+
+
+class Whole(Row):
+    arguments: dict[str, Any] = Field(description="those that count: edited or not")
+    cwd: str | None
+    files: list[dict[str, str]] = Field(description="{kind, path, sha256} of the scripts and commits that it runs")
+    commands: list[dict[str, Any]]
+    reasoning: str
+    session: str
+    call_id: str
+
+
+class Rows(Schema):
+    actions: list[Row]
+    cursor: str | None
+
+
+def row(action: Action) -> dict:
+    revision = current(action)
+    return {
+        "id": action.pk,
+        "number": action.number,
+        "title": action.title,
+        "status": action.status,
+        "tier": action.tier,
+        "undo": action.undo_now,
+        "reasons": revision.all_reasons,
+        "rule": revision.rule,
+        "digest": action.digest,
+        "revision": action.revision,
+        "mode": action.mode,
+        "tool": action.tool,
+        "workspace": action.workspace.key if action.workspace else None,
+        "agent": str(action.agent),
+        "votes": sum(d.verdict == "approve" and d.revision_id == revision.pk for d in action.decisions.all()),
+        "quorum": action.quorum,
+        "created_at": action.created_at,
+        "expires_at": action.expires_at,
+        "consume_by": action.consume_by,
+        "decision": decision_of(action),
+        "result": action.result,
+        "snapshot_before": action.snapshot_before.number if action.snapshot_before else None,
+        "url": f"{settings.HANDRAIL_PUBLIC_URL}/actions/{action.pk}/",
+    }
+
+
+def whole(action: Action) -> dict:
+    call = content(action)
+    return row(action) | {
+        "arguments": call["arguments"],
+        "cwd": call["cwd"],
+        "files": call.get("files", []),
+        "commands": current(action).commands,
+        "reasoning": action.reasoning,
+        "session": action.session,
+        "call_id": action.call_id,
+    }
+
+
+def decision_of(action: Action) -> dict | None:
+    """Return the final decision of a person, a grant or the policy; None while the action is undecided."""
+    if action.decided_at is None:
+        return None
+    final = next((d for d in action.decisions.all() if d.final), None)
+    edited = was_edited(action)
+    if final:
+        by, verdict, comment = final.user.get_username(), final.verdict, final.comment
+    else:
+        by, verdict, comment = policy_label(action), "deny" if action.tier == Tier.FORBIDDEN else "approve", ""
+    return {"verdict": verdict, "by": by, "comment": comment, "edited": edited, "decided_at": action.decided_at}
+
+
+def _answer(action: Action, caller) -> dict:
+    """Return the action as JSON. For its agent, record that it has heard of the end."""
+    if (
+        not caller.is_person
+        and action.ended_at
+        and (not action.agent_seen_at or action.agent_seen_at < action.ended_at)
+    ):
+        gate.mark_heard(action)
+    return whole(action)
+
+
+@router.post("/actions", response={200: Whole, 201: Whole} | PROBLEMS)
+def ask(
+    request,
+    body: Ask,
+    idempotency_key: Annotated[str | None, Header(max_length=200, min_length=1)] = None,
+):
+    """Submit a call. A second request with the same Idempotency-Key returns the action as it is now."""
+    caller = request.auth
+    call = Call(
+        tool=body.tool,
+        arguments=body.arguments,
+        cwd=body.cwd,
+        workspace=calls.find_workspace(body.workspace, caller),
+        mode=body.mode,
+        session=body.session,
+        call_id=body.call_id,
+        reasoning=body.reasoning,
+        expires_in_s=body.expires_in_s,
+        idempotency_key=idempotency_key,
+        body_hash=calls.sha256(canonical(body.dict(exclude_unset=True))),
+    )
+    action, is_new = gate.submit(call, caller=caller)
+    return Status(201 if is_new else 200, _answer(gate.find(action.pk, caller=caller), caller))
+
+
+@router.get("/actions", response={200: Rows} | PROBLEMS)
+def list_actions(
+    request,
+    status: ActionStatus | None = None,
+    tier: Tier | None = None,
+    workspace: Text | None = None,
+    cursor: Text | None = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = PAGE_SIZE,
+):
+    """List the actions that the caller may see, newest first."""
+    gate.sweep(request.auth.team_ids)
+    found = Action.objects.visible_to(request.auth)
+    if status:
+        found = found.filter(status=status)
+    if tier:
+        found = found.filter(tier=tier)
+    if workspace:
+        found = found.filter(workspace__key=workspace)
+    page = page_of(with_all(found, bodies=False), cursor, size=limit)
+    return Status(200, {"actions": [row(action) for action in page.rows], "cursor": page.cursor})
+
+
+@router.get("/actions/{action_id}", response={200: Whole} | PROBLEMS, auth=AsyncBearer())
+async def get_action(request, action_id: UUID, wait: Wait = 0):
+    """Return the action. With `wait`, respond once it is decided (mode gate) or over (mode broker)."""
+    caller = request.auth
+
+    def look(pks):
+        found = gate.find_all(pks, caller=caller)
+        return {pk: (gate.is_answered(action), _answer(action, caller)) for pk, action in found.items()}
+
+    with place_for(caller):
+        found = await wait_for(
+            look,
+            lambda found: found is None or found[0],
+            team_ids=caller.team_ids,
+            subject=str(action_id),
+            timeout=wait,
+            batch=("polls", *same_view(caller)),
+            key=action_id,
+        )
+    if found is None:
+        raise not_found("action")
+    return Status(200, found[1])
+
+
+class FindingOut(Schema):
+    """The evidence for one sub-command."""
+
+    line: int
+    text: str
+    says: list[str]
+    names: list[dict[str, str]] = Field(description="{path}, and {path_b64} where it is not UTF-8")
+    commits: list[dict[str, str]]
+    files: list[dict[str, Any]]
+    more: int
+
+
+class EvidenceOut(Schema):
+    digest: str
+    says: str
+    diff: dict[str, Any] | None
+    diffs: list[dict[str, Any]]
+    findings: list[FindingOut]
+
+
+@router.get("/actions/{action_id}/evidence", response={200: EvidenceOut} | PROBLEMS)
+def get_evidence(request, action_id: UUID):
+    """Return what the action would do, as far as that can be determined; takes up to two seconds."""
+    action = gate.find(action_id, caller=request.auth)
+    return Status(200, evidence_of(action, current(action)).as_json() | {"digest": action.digest})
+
+
+@router.post("/actions/{action_id}/decision", response={200: Whole} | PROBLEMS)
+def decide(request, action_id: UUID, body: Answer):
+    """Approve, deny or edit the revision with this digest. Short of the quorum the action stays `pending`."""
+    caller = request.auth
+    action = gate.find(action_id, caller=caller)
+    gate.decide(
+        action,
+        body.verdict,
+        caller=caller,
+        digest=body.digest,
+        arguments=body.arguments,
+        comment=body.comment,
+    )
+    return Status(200, whole(gate.find(action_id, caller=caller)))
+
+
+class NewGrant(Strict):
+    """A grant to make together with the approval."""
+
+    digest: Digest
+    covers: Literal["exact", "folder"] = "exact"
+    minutes: Annotated[int, Field(ge=1, le=grants.MAX_MINUTES)] = 30
+    uses: Annotated[int, Field(ge=1, le=grants.MAX_USES)] = 20
+
+
+class GrantOut(Schema):
+    id: UUID
+    says: str = Field(description="what it covers")
+    agent: str
+    workspace: str | None
+    by: str
+    created_at: datetime
+    expires_at: datetime
+    uses_left: int
+    revoked_at: datetime | None
+
+
+class GrantsOut(Schema):
+    grants: list[GrantOut]
+
+
+def _grant(grant: Grant) -> dict:
+    names = {"agent": str(grant.agent), "by": grant.by.get_username()}
+    names["workspace"] = grant.workspace.key if grant.workspace else None
+    same = ("id", "says", "created_at", "expires_at", "uses_left", "revoked_at")
+    return names | {name: getattr(grant, name) for name in same}
+
+
+@router.post("/actions/{action_id}/grant", response={201: GrantOut} | PROBLEMS)
+def give_grant(request, action_id: UUID, body: NewGrant):
+    """Approve the revision with this digest, and grant the same call, or edits in its folder, for a while."""
+    action = gate.find(action_id, caller=request.auth)
+    return Status(201, _grant(grants.give(action, caller=request.auth, **body.dict())))
+
+
+@router.get("/grants", response={200: GrantsOut} | PROBLEMS)
+def list_grants(request):
+    """List the active grants that the caller may see."""
+    found = Grant.objects.visible_to(request.auth).active(clock.now()).order_by("expires_at")
+    return Status(200, {"grants": [_grant(g) for g in found.select_related("agent__owner", "workspace", "by")[:500]]})
+
+
+@router.post("/grants/{grant_id}/revoke", response={200: GrantOut} | PROBLEMS)
+def revoke_grant(request, grant_id: UUID):
+    """Revoke a grant and cancel the unused approvals that it gave."""
+    return Status(200, _grant(grants.revoke(grant_id, caller=request.auth)))
+
+
+@router.post("/actions/{action_id}/consume", response={200: Whole} | PROBLEMS, auth=AsyncBearer())
+async def consume(request, action_id: UUID, body: Collect):
+    """Consume the approval, once; then run exactly `arguments`.
+
+    409 codes: already_consumed, not_approved, expired, digest_mismatch, revoked, changed.
+    """
+    caller = request.auth
+    await gate.consume(action_id, digest=body.digest, caller=caller)
+
+    def look():
+        return whole(gate.find(action_id, caller=caller))
+
+    return Status(200, await sync_to_async(look)())
+
+
+@router.post("/actions/{action_id}/outcome", response={200: Whole} | PROBLEMS)
+def report(request, action_id: UUID, body: Outcome):
+    """Report the outcome: its agent does while the action runs, a reviewer when it is uncertain."""
+    caller = request.auth
+    gate.outcome(gate.find(action_id, caller=caller), body.status, caller=caller, note=body.note)
+    return Status(200, whole(gate.find(action_id, caller=caller)))
+
+
+@router.post("/actions/{action_id}/cancel", response={200: Whole} | PROBLEMS)
+def cancel(request, action_id: UUID):
+    """Cancel a pending action or an unused approval."""
+    caller = request.auth
+    gate.cancel(gate.find(action_id, caller=caller), caller=caller)
+    return Status(200, whole(gate.find(action_id, caller=caller)))

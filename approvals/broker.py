@@ -1,0 +1,182 @@
+"""The broker: let the runner carry out an approved action's stored bytes, at most once."""
+
+import base64
+import hashlib
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from approvals import bound_files, gate
+from approvals.calls import beneath, root_of
+from approvals.evaluation import content, with_all
+from approvals.expiry import end_if_due, mark_uncertain, record_carried
+from approvals.models import Action, ActionEndCode, Status
+from approvals.transitions import withdraw
+from dashboard import clock
+from dashboard.problems import Problem, conflict
+from workspaces import lifecycle
+from workspaces.models import Command, Run, State
+from workspaces.runner.job import Kind
+from workspaces.runner.operations.programs import RunCommand
+from workspaces.runner.refusals import unclear
+from workspaces.store import StoreError
+
+DEFAULT_TIMEOUT_S = 3600
+SHOWN_TAIL = 4000
+
+
+class Broker(Kind):
+    """Take a snapshot, consume the approval, then run the command or write the file."""
+
+    async def perform(self, job):
+        workspace = await job.refresh()
+        if workspace.state != State.READY:
+            raise conflict(f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}, so it was not started.")
+        action, call = await job.thread(_ready, job)
+        if action.status == Status.APPROVED:
+            snapshot = await _saved(job, action) if action.tier in gate.SNAPSHOT_TIERS else None
+            await job.thread(bound_files.verify, action)
+            await job.mark_started()
+            await job.thread(_take, job, action, call, snapshot)
+        if action.tool == "Bash":
+            return await self._run(job, call)
+        return await self._write(job, call)
+
+    async def recover(self, job):
+        """Resume after a crash: wait for a program that was started, else `perform` again. Refused if unclear."""
+        await job.refresh()
+        if await job.thread(Command.objects.filter(operation=job.operation.pk).exists):
+            found = await job.find_program()
+            if found is not None:
+                return found
+        return await self.perform(job)
+
+    def finish(self, job, outcome):
+        if Command.objects.filter(operation=job.operation.pk).exists():
+            RunCommand().finish(job, outcome)
+        action = Action.objects.get(pk=job.args["action"])
+        if outcome.get("uncertain"):
+            # APPROVED as well: a database restored from a backup may predate the consumption on this host.
+            either = Q(status__in=[Status.APPROVED, Status.RUNNING])
+            mark_uncertain(action, outcome["reason"], by=job.by, when=either)
+        elif not record_carried(action, told(outcome), by=job.by, when=Q(status=Status.RUNNING)):
+            if action.digest != job.args["digest"]:
+                return  # it needs approval again, for other bytes
+            note = f"It did not run: {outcome.get('reason') or 'the runner could not start it.'}"
+            withdraw(action, job.by, note, code=ActionEndCode.NOT_STARTED)
+
+    async def _run(self, job, call) -> dict:
+        argv, timeout_s = _program(call)
+        return await job.run_program(argv, cwd=call["cwd"], timeout_s=timeout_s)
+
+    async def _write(self, job, call) -> dict:
+        """Write the file's new content; after a crash only if the file is unchanged since before the operation."""
+        path = beneath(call["arguments"]["file_path"], call["cwd"], root_of(job.workspace))
+        now = await _read(job, path)
+        known = job.operation.progress
+        if known.get("after") and known["after"] == _digest(now):
+            return {"ok": True, "reason": "Written.", "path": path}
+        if known.get("after") and known["before"] != _digest(now):
+            reason = "The runner stopped while writing, and the file has neither its old nor its new content."
+            raise unclear(reason)
+        after = next_content(call["arguments"], now)
+        await job.progress(before=_digest(now), after=_digest(after))
+        is_new = await job.write_file(path, after)
+        return {"ok": True, "reason": "Created." if is_new else "Written.", "path": path, "bytes": len(after)}
+
+
+broker = Broker()
+
+
+def _ready(job) -> tuple[Action, dict]:
+    """Return the action and its call if it may be carried out now, else raise Problem 409."""
+    action = with_all(Action.objects.filter(pk=job.args["action"])).get()
+    if action.status == Status.RUNNING and action.digest == job.args["digest"]:
+        return action, content(action)  # a runner that has since stopped consumed the approval
+    action = end_if_due(action)
+    gate.check_consumable(action, job.args["digest"])
+    if action.agent.paused_at:
+        raise conflict(f"{action.agent.name} is paused.")
+    return action, content(action)
+
+
+async def _saved(job, action: Action):
+    try:
+        async with job.lock(), job.open_tree():
+            await job.recover_tree()
+            return await job.snapshot("action", gate.snapshot_label(action))
+    except StoreError as error:
+        raise conflict(f"The snapshot before it failed: {error}") from error
+
+
+@transaction.atomic
+def _take(job, action: Action, call: dict, snapshot):
+    """Consume the approval and, in the same transaction, make a command's row: people can watch and cancel it."""
+    if not gate.mark_running(action, job.args["digest"], by=job.by, snapshot=snapshot):
+        raise conflict("The approval is no longer valid.")
+    if action.tool == "Bash":
+        argv, timeout_s = _program(call)
+        Command.objects.get_or_create(
+            operation=job.operation,
+            defaults={
+                "workspace": job.workspace,
+                "run": Run.objects.filter(workspace=job.workspace, ended_at=None).first(),
+                "argv": argv,
+                "timeout_s": timeout_s,
+                "shown": call["arguments"]["command"],
+                "cwd": call["cwd"],
+                "by": job.operation.by,
+                "started_at": clock.now(),
+            },
+        )
+
+
+def _program(call: dict) -> tuple[list[str], int]:
+    """Return (argv, timeout in seconds)."""
+    arguments = call["arguments"]
+    timeout_s = -(-arguments["timeout"] // 1000) if "timeout" in arguments else DEFAULT_TIMEOUT_S
+    return ["bash", "-c", arguments["command"]], timeout_s
+
+
+async def _read(job, path: str) -> bytes | None:
+    try:
+        return await job.read_file(path)
+    except Problem as problem:
+        if problem.status == 404:
+            return None
+        raise
+
+
+def _digest(data: bytes | None) -> str:
+    return "none" if data is None else hashlib.sha256(data).hexdigest()
+
+
+def next_content(arguments: dict, now: bytes | None) -> bytes:
+    """Return the content after a Write or Edit of a file that holds `now`. Problem 409 when the edit does not fit."""
+    if "content" in arguments:
+        return arguments["content"].encode()
+    old, new = arguments["old_string"].encode(), arguments["new_string"].encode()
+    if not old:
+        if now:
+            raise conflict("The edit creates a file, but this file already exists.")
+        return new
+    found = (now or b"").count(old)
+    if not found:
+        raise conflict("The text to replace is not in the file.")
+    if found > 1 and not arguments.get("replace_all"):
+        raise conflict(f"The text to replace occurs {found} times in the file; add context or set replace_all.")
+    if len(now) + found * (len(new) - len(old)) > settings.HANDRAIL_FILE_BYTES:
+        raise conflict(f"The file would exceed the limit of {settings.HANDRAIL_FILE_BYTES:,} bytes.")
+    return now.replace(old, new)
+
+
+def told(outcome: dict) -> dict:
+    """Convert an operation's outcome to an action's: a program that exited non-zero has failed."""
+    if "exit_status" not in outcome:
+        return outcome
+    kept = {name: outcome[name] for name in ("exit_status", "signal", "output_bytes", "truncated") if name in outcome}
+    tail = base64.b64decode(outcome.get("tail") or "").decode("utf-8", "replace")[-SHOWN_TAIL:]
+    exited = outcome.get("reason") == "exited" and not outcome.get("oom_kills")
+    reason = "" if exited else outcome.get("words") or outcome.get("reason") or ""  # the exit status is enough
+    return {"ok": outcome.get("ok") and outcome["exit_status"] == 0, "reason": reason, "tail": tail} | kept

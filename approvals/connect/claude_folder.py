@@ -1,0 +1,288 @@
+"""`connect` and `disconnect`: gate Claude Code in an existing folder, without touching what its repository commits.
+
+The hook is merged into .claude/settings.local.json. What was there before is kept in the connection file (mode 0600),
+so that `disconnect` can restore it.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+
+from approvals import policies
+from approvals.connect import claude_rules, claude_settings
+from approvals.connect.claude_settings import HOOK_TIMEOUT, LOCAL, hook_command
+from approvals.connect.folder_git import git
+from approvals.models import Action, ActionEndCode, Status
+from approvals.transitions import withdraw
+from dashboard.addresses import in_url, to_call
+from dashboard.files.atomic_write import replace_file
+from dashboard.keys.key_files import make_private
+from dashboard.models import Actor, Agent, Token
+from dashboard.people.provisioning import revoke, token_for
+from dashboard.problems import Problem, conflict, invalid, unavailable
+from workspaces import lifecycle, operations
+from workspaces.models import State, Workspace
+from workspaces.services import folders
+
+OLDEST = (2, 1, 295)  # the first one with `onFailure`
+OPERATOR = Actor.system("operator")
+# Seconds. The gate gives up before Claude Code's own timeout, so that the agent gets a message.
+GATE_TIMEOUT = HOOK_TIMEOUT - 120
+TEST_TIMEOUT = 90
+
+
+@dataclass
+class Connected:
+    """The result of `connect`; `notes` are for the operator."""
+
+    workspace: Workspace
+    notes: list[str] = field(default_factory=list)
+
+
+def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> Connected:
+    """Register the folder, install the hook, import allow rules and make a test call. On any error undo it all.
+
+    `choose(rules)` returns which of the repository's own rules are imported.
+    """
+    notes = [check_claude()]
+    real = folders.check(path)
+    if folders.find(real):
+        raise conflict(f"{real} is connected already; `disconnect {real}` undoes it.")
+    before = claude_settings.read(real / LOCAL)
+    rules = claude_rules.found_in(real)
+    chosen = choose(rules.committed) if rules.committed else []
+    agent = Agent.objects.get_or_create(team=team, name="claude-code")[0]
+    workspace = folders.register(team, real, agent=agent, by=OPERATOR, key=key)
+    try:
+        # An earlier folder of this name may have left imported rules, which must not apply to this one.
+        policies.retire(workspace.environment, actor=OPERATOR)
+        _wait_until_ready(workspace)
+        connection = _write_connection(workspace, agent, real, before)
+        put_hook_in(real, connection)
+        notes.append(_hide_from_git(real, connection))
+        notes += claude_rules.take_over(workspace, rules, chosen, by=OPERATOR)
+        notes.append(try_out(lambda role: hook_command(connection, role), workspace.team, real))
+        _note(connection, connected=True)
+    except BaseException:
+        _undo(workspace, real)
+        raise
+    return Connected(workspace, [note for note in notes if note])
+
+
+def disconnect(path: str) -> Workspace:
+    """Remove the hook and move the workspace to the trash; its snapshots stay until the trash is emptied."""
+    real = Path(path).expanduser().resolve()
+    workspace = folders.find(real)
+    if workspace is None:
+        raise invalid(f"{real} is not connected.")
+    _undo(workspace, real)
+    return workspace
+
+
+def check_claude() -> str:
+    """Check Claude Code's version; Problem 422 if it is too old. Return a note if it is not on the PATH, else ""."""
+    program = shutil.which("claude")
+    if program is None:
+        return "Claude Code is not on this PATH, so its version could not be checked; it must be 2.1.295 or later."
+    try:
+        said = subprocess.run(
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise invalid(f"`claude --version` failed ({error}), so its version cannot be checked.") from None
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", said)
+    if not found or tuple(map(int, found.groups())) < OLDEST:
+        raise invalid(
+            f"Claude Code {said.split(' ')[0].strip() or 'of an unknown version'} is too old: it runs the tool when a "
+            "hook is killed. Update it to 2.1.295 or later."
+        )
+    return ""
+
+
+def _wait_until_ready(workspace):
+    operation = workspace.operations.get(kind="create")
+    operation = operations.wait(operation, 120)
+    if not operations.is_over(operation):
+        raise unavailable("The runner isn't responding. Start Handrail with `make up`, then connect again.")
+    workspace.refresh_from_db()
+    if workspace.state != State.READY:
+        raise unavailable(f"The folder could not be connected: {workspace.reason}")
+
+
+# The connection and the hook -----------------------------------------------------------------------------------------
+
+
+def connection_of(workspace) -> Path:
+    """Return the path of the connection file of a connected folder; it holds the token, so its mode is 0600."""
+    return settings.HANDRAIL_HOME / "connections" / f"{workspace.pk}.json"
+
+
+def local_address() -> str:
+    """Return Handrail's URL for hooks on this machine."""
+    return f"http://{in_url(to_call(settings.HANDRAIL_HOST))}:{settings.HANDRAIL_PORT}"
+
+
+def _write_connection(workspace, agent, real, before) -> Path:
+    path = connection_of(workspace)
+    make_private(path.parent)
+    told = {
+        "address": local_address(),
+        "token": token_for(workspace.team, by="connect", agent=agent, workspace=workspace),
+        "patience_s": GATE_TIMEOUT,
+        "path": str(real),
+        "before": before,
+        "made_folder": not (real / LOCAL.parent).exists(),
+    }
+    replace_file(path, json.dumps(told, indent=1).encode())
+    return path
+
+
+def _note(connection: Path, **more):
+    replace_file(connection, json.dumps(json.loads(connection.read_text()) | more, indent=1).encode())
+
+
+def put_hook_in(real: Path, connection: Path):
+    """Merge the hook into the folder's settings file. Problem 422 when that cannot be read.
+
+    On a machine gated by `connect --system` the hook is removed instead: it would ask a second time.
+    """
+    file = real / LOCAL
+    if claude_settings.is_system_gated():
+        take_hook_out(file, connection, json.loads(connection.read_text()))
+        return
+    text = claude_settings.with_hooks(
+        claude_settings.read(file), claude_settings.entries(connection), ours=str(connection)
+    )
+    claude_settings.write(file, text, real.stat())
+
+
+def take_hook_out(file: Path, connection: Path, told: dict):
+    """Remove the hook from the settings file: byte for byte as before if nothing else in it changed."""
+    owner = file.parent.parent.stat()
+    if not file.is_file() or file.is_symlink():
+        return
+    try:
+        left = claude_settings.without_hooks(claude_settings.read(file), ours=str(connection))
+    except Problem:
+        return  # no longer valid JSON: Claude Code runs no hook of it, and overwriting it would lose the user's work
+    before = told["before"]
+    left |= {name: value for name, value in json.loads(before or "{}").items() if name == claude_settings.SWITCHED_OFF}
+    if before is not None and json.loads(before) == left:
+        claude_settings.write(file, before, owner)
+    elif left or before is not None:
+        claude_settings.write(file, json.dumps(left, indent=2) + "\n", owner)
+    else:
+        file.unlink()
+        if told["made_folder"] and not any(file.parent.iterdir()):
+            file.parent.rmdir()
+
+
+def _hide_from_git(real, connection: Path) -> str:
+    """List the settings file in .git/info/exclude unless it is ignored already; return a note if it is committed."""
+    exclude = _exclude_file(real)
+    if exclude is None or git(real, "check-ignore", "-q", str(LOCAL)).returncode == 0:
+        return ""
+    if git(real, "ls-files", "--error-unmatch", str(LOCAL)).returncode == 0:
+        return f"{LOCAL} is committed in this repository; the hook shows up in `git status` until `disconnect`."
+    exclude.parent.mkdir(exist_ok=True)
+    with open(exclude, "a", encoding="utf-8") as file:
+        file.write(f"/{LOCAL}\n")
+    _note(connection, excluded_in=str(exclude))
+    return ""
+
+
+def _exclude_file(real) -> Path | None:
+    done = git(real, "rev-parse", "--git-path", "info/exclude")
+    top = git(real, "rev-parse", "--show-toplevel")
+    if done.returncode or top.returncode or Path(top.stdout.strip()).resolve() != real:
+        return None
+    return real / done.stdout.strip()
+
+
+# Test call and undo --------------------------------------------------------------------------------------------------
+
+
+def try_out(line, team, cwd: Path) -> str:
+    """Make one harmless call with the commands that Claude Code will run, and report its outcome; return a note.
+
+    `line(role)` is the shell command for "gate" or "report". No action stays open.
+    """
+    session = f"connect-{uuid.uuid4().hex[:12]}"
+    call = {
+        "session_id": session,
+        "cwd": str(cwd),
+        "permission_mode": "default",
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Glob",
+        "tool_input": {"pattern": "*"},
+        "tool_use_id": session,
+    }
+    action = Action.objects.filter(team=team, session=session)
+    answer = _run_hook(line("gate"), call, while_waiting=lambda: _withdraw_waiting(action))
+    decision = json.loads(answer)["hookSpecificOutput"]["permissionDecision"]
+    if decision == "allow":
+        _run_hook(line("report"), call | {"hook_event_name": "PostToolUse", "tool_response": {}})
+        return "A test call went through the hook and came back: allow."
+    if action.filter(status=Status.CANCELLED).exists():
+        return "A test call went through the hook: your policy asks a person first, so it was cancelled."
+    return "A test call went through the hook and came back: deny, as your policy says."
+
+
+def _withdraw_waiting(action):
+    for waiting in action.filter(status=Status.PENDING):
+        withdraw(waiting, OPERATOR, "This was the test call of `connect`.", code=ActionEndCode.WITHDRAWN)
+
+
+def _run_hook(line: str, event: dict, while_waiting=lambda: None) -> str:
+    """Return what the hook prints for the event. Problem 503 with its message when it fails or times out."""
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", line],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline, given = time.monotonic() + TEST_TIMEOUT, json.dumps(event)
+    with process:
+        while True:
+            try:
+                out, err = process.communicate(given, timeout=0.5)
+                break
+            except subprocess.TimeoutExpired:
+                given = None  # already sent
+                if time.monotonic() > deadline:
+                    process.kill()
+                    raise unavailable(f"The test call had no answer for {TEST_TIMEOUT} seconds.") from None
+                while_waiting()
+    if process.returncode:
+        raise unavailable(f"The test call was refused: {err.strip()}")
+    return out
+
+
+def _undo(workspace, real):
+    connection = connection_of(workspace)
+    if connection.exists():
+        told = json.loads(connection.read_text())
+        take_hook_out(real / LOCAL, connection, told)
+        if exclude := told.get("excluded_in"):
+            _drop_line(Path(exclude), f"/{LOCAL}")
+        connection.unlink()
+    with transaction.atomic():
+        revoke(Token.objects.filter(workspace=workspace, agent__isnull=False), by=OPERATOR)
+        workspace.refresh_from_db()
+        if not workspace.trashed_at:
+            lifecycle.trash(workspace, by=OPERATOR)
+
+
+def _drop_line(file: Path, line: str):
+    if file.is_file():
+        kept = [text for text in file.read_text("utf-8").splitlines(keepends=True) if text.strip() != line]
+        file.write_text("".join(kept), "utf-8")

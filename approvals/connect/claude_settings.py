@@ -1,0 +1,173 @@
+"""Merge Handrail's hooks into a settings file of Claude Code, check them, and remove them again."""
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from django.conf import settings
+from django.urls import reverse
+
+from dashboard.files.atomic_write import replace_file
+from dashboard.problems import Problem, invalid
+from workspaces.services import network
+
+LOCAL = Path(".claude/settings.local.json")
+SHARED = Path(".claude/settings.json")
+OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+EVENTS = (*OF_TOOLS, "SessionStart", "Stop", "SessionEnd")
+PROGRAM = Path(__file__).parent.parent / "hooks" / "command_hook.py"
+HOOK_TIMEOUT = 86_400  # seconds that Claude Code waits for the gate
+REPORT_TIMEOUT = 60
+SWITCHED_OFF = "disableAllHooks"
+# Paths of `connect --system`: only root writes there, and every Claude Code on this machine reads the managed settings.
+SYSTEM_FOLDER = Path("/etc/claude-code")
+MANAGED = SYSTEM_FOLDER / "managed-settings.json"
+SYSTEM_CONNECTION = SYSTEM_FOLDER / "handrail/connection.json"
+
+
+def is_system_gated() -> bool:
+    """Return whether this machine's managed settings hold Handrail's hook: a folder's own would ask a second time."""
+    try:
+        groups = json.loads(MANAGED.read_text("utf-8"))["hooks"]["PreToolUse"]
+        commands = [str(hook.get("command")) for group in groups for hook in group["hooks"]]
+        return SYSTEM_CONNECTION.exists() and any(str(SYSTEM_CONNECTION) in command for command in commands)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def hook_command(connection: Path, role: str, *, python: str = sys.executable, program: Path = PROGRAM) -> str:
+    """Return the hook's shell command. As a gate it also exits with 2, a denial, when Python does not start."""
+    line = shlex.join([python, "-I", str(program), str(connection), role])
+    return f"{line} || exit 2" if role == "gate" else line
+
+
+def status_message() -> str:
+    """Return the line that Claude Code's terminal shows while a call waits, with the URL of the pending actions."""
+    return f"Asking Handrail. Approve at {settings.HANDRAIL_PUBLIC_URL}{reverse('waiting')}"
+
+
+def entries(connection: Path, **where) -> dict[str, dict]:
+    """Return {event: the matcher group that Handrail adds}; `where` is passed on to `hook_command`."""
+    gate = {
+        "type": "command",
+        "command": hook_command(connection, "gate", **where),
+        "timeout": HOOK_TIMEOUT,
+        "onFailure": "block",  # also when the shell is killed or times out
+        "statusMessage": status_message(),
+    }
+    report = {"type": "command", "command": hook_command(connection, "report", **where), "timeout": REPORT_TIMEOUT}
+    return {
+        event: ({"matcher": "*"} if event in OF_TOOLS else {}) | {"hooks": [gate if event == "PreToolUse" else report]}
+        for event in EVENTS
+    }
+
+
+def http_settings(address: str, status: str) -> dict:
+    """Return settings with HTTP hooks to `address`, authorized by $HANDRAIL_TOKEN; the gate blocks on failure."""
+    hook = {
+        "type": "http",
+        "url": f"{address}/hooks/claude-code",
+        "headers": {"Authorization": "Bearer $HANDRAIL_TOKEN"},
+        "allowedEnvVars": ["HANDRAIL_TOKEN"],
+        "timeout": HOOK_TIMEOUT,
+        "onFailure": "block",
+    }
+    told = {"hooks": [{**hook, "timeout": 30, "onFailure": "continue"}]}
+    every = {"matcher": "*"}  # newer versions bring new tools; one that no matcher covers would run unasked
+    # No SessionStart: Claude Code (2.1.329 at least) never calls an http hook for it.
+    return {
+        "hooks": {
+            "PreToolUse": [every | {"hooks": [{**hook, "statusMessage": status}]}],
+            "PostToolUse": [every | told],
+            "PostToolUseFailure": [every | told],
+            "Stop": [told],
+            "SessionEnd": [told],
+        }
+    }
+
+
+def system_files(workspace) -> dict[str, bytes]:
+    """Return {path below /etc: content} with the managed settings of Claude Code in a workspace."""
+    hooks = http_settings(network.URL, f"Asking Handrail. Approve at {settings.HANDRAIL_PUBLIC_URL}")
+    managed = {SWITCHED_OFF: False} | hooks
+    return {str(MANAGED.relative_to("/etc")): (json.dumps(managed, indent=2) + "\n").encode()}
+
+
+def read(file: Path) -> str | None:
+    """Return the file's text, None if it does not exist. Problem 422 if it is a symlink or not a JSON object."""
+    if file.is_symlink() or file.parent.is_symlink():
+        raise invalid(f"{file} is a symlink; Handrail does not write through it.")
+    try:
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise invalid(f"{file} cannot be read ({error}).") from None
+    try:
+        if not isinstance(json.loads(text), dict) or not isinstance(json.loads(text).get("hooks", {}), dict):
+            raise ValueError("not an object")
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"{file} is not what Claude Code reads ({error}); mend or remove it first.") from None
+    return text
+
+
+def with_hooks(text: str | None, added: dict[str, dict], ours: str) -> str:
+    """Return the file's text with Handrail's hooks `added` once; earlier ones, which contain `ours`, are replaced."""
+    merged = without_hooks(text, ours) if text else {}
+    merged[SWITCHED_OFF] = False  # this file takes precedence over the repository's and the user's settings
+    hooks = merged.setdefault("hooks", {})
+    for event, group in added.items():
+        hooks.setdefault(event, []).append(group)
+    return json.dumps(merged, indent=2) + "\n"
+
+
+def without_hooks(text: str, ours: str) -> dict:
+    """Return the file's settings without hooks whose command contains `ours`, and without `disableAllHooks: false`."""
+    left = json.loads(text)
+    if left.get(SWITCHED_OFF) is False:
+        del left[SWITCHED_OFF]
+    for event, groups in list(left.get("hooks", {}).items()):
+        left["hooks"][event] = [kept for group in _listed(groups) if (kept := _without(group, ours)) is not None]
+        if not left["hooks"][event]:
+            del left["hooks"][event]
+    if not left.get("hooks"):
+        left.pop("hooks", None)
+    return left
+
+
+def _listed(groups) -> list:
+    return groups if isinstance(groups, list) else []
+
+
+def _without(group, ours: str):
+    """Return the group without our hooks; None when none are left. A malformed group stays as it is."""
+    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
+        return group
+    kept = [hook for hook in group["hooks"] if not (isinstance(hook, dict) and ours in str(hook.get("command", "")))]
+    return group | {"hooks": kept} if kept or not group["hooks"] else None
+
+
+def problem(real: Path, added: dict[str, dict]) -> str:
+    """Return why a new Claude Code session in this folder would not be fully gated; "" if it would be."""
+    try:
+        text = read(real / LOCAL)
+    except Problem as refused:
+        return refused.detail
+    if text is None:
+        return f"{LOCAL} is gone, and Handrail's hook with it."
+    now = json.loads(text)
+    if now.get(SWITCHED_OFF) is not False:
+        return f"{LOCAL} no longer keeps hooks switched on ({SWITCHED_OFF})."
+    if missing := [event for event, group in added.items() if group not in _listed(now.get("hooks", {}).get(event))]:
+        return f"{LOCAL} does not hold Handrail's hook for {', '.join(missing)} as it was set."
+    return ""
+
+
+def write(file: Path, text: str, owner: os.stat_result):
+    """Replace the file atomically. Written by root, it gets the folder's `owner`."""
+    file.parent.mkdir(exist_ok=True)
+    if os.geteuid() == 0:
+        os.chown(file.parent, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    replace_file(file, text.encode(), mode=0o644, owner=(owner.st_uid, owner.st_gid))

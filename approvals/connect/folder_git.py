@@ -1,0 +1,22 @@
+"""Run git in a user's folder, with the configuration overridden that would run a program of the repository."""
+
+import os
+import subprocess
+from pathlib import Path
+
+
+def git(folder: Path, *args) -> subprocess.CompletedProcess:
+    """Run git in the folder; the result has the exit status and output. TimeoutExpired after 30 seconds."""
+    config = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null", "safe.directory": "*"}
+    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": os.environ.get("HOME", "/"), "GIT_CONFIG_COUNT": "3"}
+    for number, (name, value) in enumerate(config.items()):
+        env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return subprocess.run(["git", *args], cwd=folder, env=env, capture_output=True, text=True, timeout=30, check=False)
+
+
+def is_own(folder: Path, name: Path) -> bool:
+    """Return whether the folder is in a git repository that does not track this file, so that it is the user's own."""
+    inside = git(folder, "rev-parse", "--is-inside-work-tree")
+    if inside.returncode or inside.stdout.strip() != "true":
+        return False
+    return git(folder, "ls-files", "--error-unmatch", "--", str(name)).returncode == 1

@@ -1,0 +1,227 @@
+"""Record a person's answer: approve, deny or edit, bound to the digest that the person saw."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from approvals import bound_files, calls, solo
+from approvals.calls import sha256
+from approvals.evaluation import PolicyResult, PolicyUnavailable, content, current, judge
+from approvals.evidence import evidence_of
+from approvals.evidence.keeping import pack
+from approvals.expiry import end_if_due
+from approvals.models import Action, Decision, DecisionEvidence, Revision, Status, Tier
+from approvals.transitions import add_revision, answer_conflict, approve, move, record
+from dashboard import clock
+from dashboard.access import ROLES, Caller
+from dashboard.failpoints import failpoint
+from dashboard.models import Membership
+from dashboard.problems import invalid, not_allowed, unavailable
+
+APPROVE, DENY, EDIT = "approve", "deny", "edit"
+MAX_COMMENT = 4000
+
+
+def decide(
+    action: Action,
+    verdict: str,
+    *,
+    caller,
+    digest: str,
+    arguments: dict | None = None,
+    comment: str = "",
+    alone: solo.SoloRequest | None = None,
+):
+    """Record an answer and return the action, which stays pending while votes are missing for the quorum.
+
+    `alone`: the approval of a critical action by the only person who may approve (solo.py), never from the API.
+
+    The first final verdict wins: later answers raise Problem 409 with the winner, as do answers to another digest.
+    An edit that the policy forbids, or that is invalid, raises Problem 422 and changes nothing. Problem 403.
+    """
+    failpoint("K4")
+    _check(action, verdict, caller, arguments, comment)
+    end_if_due(action)
+    edited = _edited(action, digest, arguments) if verdict == EDIT else None
+    if verdict == EDIT:
+        verdict = verdict if edited else APPROVE  # an edit that changes nothing is an approval
+    # Gathered before the transaction, as it may take two seconds.
+    evidence = _evidence(action) if verdict == APPROVE and action.digest == digest else None
+    with transaction.atomic():
+        still_open = Q(status=Status.PENDING, digest=digest, expires_at__gt=clock.now())
+        # The lock serializes the counting of votes; the winner is decided by the conditional update.
+        answered = Action.objects.select_for_update().filter(still_open, pk=action.pk).exists() and (
+            _deny(action, still_open, caller, comment)
+            if verdict == DENY
+            else _approve(action, still_open, caller, comment, evidence, alone)
+            if verdict == APPROVE
+            else _edit(action, still_open, caller, comment, edited)
+        )
+    if not answered:
+        action.refresh_from_db()
+        raise answer_conflict(end_if_due(action))
+    failpoint("K5")
+    return action
+
+
+def _check(action: Action, verdict: str, caller, arguments: dict | None, comment: str):
+    """Raise Problem 403 unless the caller may give this answer, 422 if it is invalid."""
+    if not caller.is_person or not caller.can("decide", action.team_id):
+        raise not_allowed("Only a reviewer, lead or admin can decide.")
+    if verdict != DENY and not may_approve(action, caller):
+        raise not_allowed(
+            "This changes the environment of every new workspace, so only a lead or admin can approve it."
+        )
+    if verdict not in (APPROVE, DENY, EDIT):
+        raise invalid("A verdict must be approve, deny or edit.")
+    if len(comment) > MAX_COMMENT:
+        raise invalid(f"A comment can have at most {MAX_COMMENT:,} characters.")
+    if (arguments is not None) != (verdict == EDIT):
+        raise invalid("An edit needs all arguments; other verdicts take none.")
+
+
+def _evidence(action: Action) -> bytes | None:
+    return pack(evidence_of(action, current(action))) if action.status == Status.PENDING else None
+
+
+def extend(action: Action, *, caller):
+    """Extend a pending action's expiry to that of a new action; never shorten it. Problem 403, 409.
+
+    A hook's action expires before its hook ends, as nothing would receive a later answer.
+    """
+    if not caller.is_person or not caller.can("decide", action.team_id):
+        raise not_allowed("Only a reviewer, lead or admin can extend the expiry.")
+    now = clock.now()
+    until = now + timedelta(seconds=settings.HANDRAIL_EXPIRY_SECONDS)
+    if action.hold_until:
+        until = min(until, action.hold_until)
+    still_open = Q(status=Status.PENDING, expires_at__gt=now, expires_at__lt=until)
+    data = {"until": until.isoformat()}
+    if not move(
+        action, Status.PENDING, verb="action.extended", by=caller.actor, when=still_open, data=data, expires_at=until
+    ):
+        action.refresh_from_db()
+        if end_if_due(action).status != Status.PENDING:
+            raise answer_conflict(action)
+
+
+def may_approve(action: Action, caller) -> bool:
+    """Return whether the caller may approve this action: one that changes an environment takes that permission too."""
+    if action.tool != "Handrail.Allow" or content(action)["arguments"].get("scope") != "environment":
+        return True
+    return caller.can("manage_environments", action.team_id)
+
+
+def votes(action: Action) -> list[Decision]:
+    """Return the approvals of the current revision by people who may still decide, oldest first."""
+    deciders = [role for role in ROLES if Caller(roles={action.team_id: role}).can("decide", action.team_id)]
+    people = Membership.objects.filter(team=action.team_id, role__in=deciders, user__is_active=True).values("user")
+    given = action.decisions.filter(verdict=APPROVE, revision__number=action.revision, user__in=people)
+    return list(given.select_related("user").order_by("at"))
+
+
+def _record_answer(
+    action: Action, caller, verdict: str, comment: str, *, revision, final: bool, evidence: bytes | None = None
+):
+    """Store one answer for each person and revision; a new one replaces the person's earlier answer."""
+    decision, _ = Decision.objects.update_or_create(
+        revision=revision,
+        user=caller.user,
+        defaults={"action": action, "verdict": verdict, "comment": comment, "at": clock.now(), "final": final},
+    )
+    if evidence is not None:
+        DecisionEvidence.objects.update_or_create(decision=decision, defaults={"body": evidence})
+
+
+def _deny(action: Action, still_open: Q, caller, comment: str) -> bool:
+    now = clock.now()
+    ends = {"decided_at": now, "ended_at": now}
+    if not move(action, Status.DENIED, verb="action.denied", by=caller.actor, when=still_open, **ends):
+        return False
+    _record_answer(action, caller, DENY, comment, revision=current(action), final=True)
+    return True
+
+
+def _approve(
+    action: Action, still_open: Q, caller, comment: str, evidence: bytes | None, alone: solo.SoloRequest | None
+) -> bool:
+    action.refresh_from_db()
+    if alone:
+        solo.check(action, caller, alone)
+    revision = current(action)
+    _record_answer(action, caller, APPROVE, comment, revision=revision, final=False, evidence=evidence)
+    given = len(votes(action))
+    data = {"votes": given, "quorum": action.quorum} | ({"solo": True} if alone else {})
+    if given < action.quorum and not alone:
+        record(action, "action.vote", caller.actor, data)
+        return True
+    if not approve(action, verb="action.approved", by=caller.actor, when=still_open, data=data):
+        return False
+    assertion = {"solo": True, "signed_in_at": alone.at.isoformat(), "how": alone.how} if alone else None
+    Decision.objects.filter(revision=revision, user=caller.user).update(final=True, assertion=assertion)
+    return True
+
+
+@dataclass(frozen=True)
+class Edited:
+    """An edit: its bytes, the verdict on them, the files they bind, whether those were shown, and the evidence."""
+
+    canonical: bytes
+    found: PolicyResult
+    files: list
+    was_shown: bool
+    evidence: bytes
+
+
+def _edited(action: Action, digest: str, arguments: dict) -> Edited | None:
+    """Evaluate an edit; None when it equals what was shown. Problem 422, 503."""
+    was = content(action)
+    calls.check(was["tool"], arguments, was["cwd"], action.workspace, action.mode)
+    call = was["tool"], arguments, was["cwd"], action.workspace
+    shown = was.get("files", [])
+    if sha256(calls.canonical(*call, shown)) == digest:
+        return None
+    try:
+        found = judge(*call, action.team_id)
+    except PolicyUnavailable as error:
+        raise unavailable(f"The policy could not be evaluated ({error}), so the edit was not saved.") from None
+    if found.tier == Tier.FORBIDDEN:
+        raise invalid("The policy forbids this version. Nothing was changed.", code="forbidden", reasons=found.reasons)
+    bound = bound_files.bind(*call, found)
+    canonical = calls.canonical(*call, bound.canonical)
+    evidence = pack(evidence_of(action, Revision(canonical=canonical, commands=found.commands)))
+    was_shown = not bound_files.differing(shown, bound)
+    return Edited(canonical, found, bound.files, was_shown, evidence)
+
+
+def _edit(action: Action, still_open: Q, caller, comment: str, edited: Edited) -> bool:
+    """Make the next revision: approved at once if one person may decide its tier, else pending without votes.
+
+    So a person whose edit makes an action critical is never its only approver. It also stays pending if a script
+    changed since the card was shown.
+    """
+    action.refresh_from_db()
+    was, found = current(action), edited.found
+    fields = {
+        "revision": action.revision + 1,
+        "digest": sha256(edited.canonical),
+        "tier": found.tier,
+        "undo": found.undo,
+        "title": found.title,
+        "policy": found.policy,
+        "quorum": found.quorum,
+    }
+    data = {"was": was.digest, "revision": was.number + 1}
+    if not move(action, Status.PENDING, verb="action.edited", by=caller.actor, when=still_open, data=data, **fields):
+        return False
+    revision = add_revision(action, action.revision, edited.canonical, found, caller.actor, files=edited.files)
+    alone = found.quorum <= 1 and edited.was_shown
+    _record_answer(action, caller, EDIT, comment, revision=was, final=alone, evidence=edited.evidence)
+    if not alone:
+        record(action, "action.waiting", caller.actor, {"undo": action.undo, "quorum": action.quorum})
+        return True
+    mine = Q(status=Status.PENDING, digest=revision.digest)
+    return approve(action, verb="action.approved", by=caller.actor, when=mine, data={"edited": True})

@@ -1,0 +1,218 @@
+"""Evaluate a call against the active policy. Any error here leads to a question for a person."""
+
+import logging
+import re
+import shlex
+from dataclasses import dataclass, field, replace
+
+from django.db.models import Prefetch
+
+from approvals import judges, policies
+from approvals.calls import parsed, root_of
+from approvals.models import Action, Decision, Policy, Revision, Tier
+from approvals.policy.verdict import reason
+from approvals.symlink_context import AWAY, changes_files, context_for, home_of
+
+logger = logging.getLogger("handrail.gate")
+
+ALLOWED = (Tier.LOW, Tier.MEDIUM)
+QUORUM = {Tier.CRITICAL: 2}  # how many different people must approve; other tiers that need approval take one
+MAX_TITLE = 300
+# A name and password in a URL. Titles go to the event log, from which nothing can be removed.
+CREDENTIALS = re.compile(r"//[^/\s@]+@")
+# Handrail's own verbs (approvals.workspace_actions), which no rule can allow: {tool: title}.
+OWN_VERBS = {
+    "Handrail.Delete": "Move {key} to the trash",
+    "Handrail.Reset": "Reset {key} to the snapshot after setup",
+    "Handrail.Restore": "Restore {key} to snapshot {snapshot}",
+    "Handrail.Push": "Push {key} to branch {branch} of {remote}",
+    "Handrail.Allow": "Allow {host} for {key}{how_long}",
+    "Handrail.Remove": "Delete {path} in {key}",
+    "Handrail.Terminal": "Open a terminal in {key}: {argv}",
+    "Handrail.Type": "Type {text!r} into the terminal {name} of {key}",
+    "Handrail.Pause": "Pause {key}",
+    "Handrail.Resume": "Resume {key}",
+    "Handrail.Stop": "Stop {key}",
+    "Handrail.Retry": "Retry creating {key}",
+    "Handrail.Unpin": "Unpin snapshot {snapshot} of {key}",
+    "Handrail.Cancel": "Cancel {command} in {key}",
+    "Handrail.StopOperation": "Stop the {kind} operation in {key}",
+    "Handrail.Awake": "{keep} {key} awake{until}",
+    "Handrail.Keep": "Accept the files of {key} as they are",
+}
+
+# Verbs that cannot be undone: data leaves the workspace, input goes to a shell, or a program ends.
+IRREVERSIBLE = (
+    "Handrail.Push",
+    "Handrail.Allow",
+    "Handrail.Terminal",
+    "Handrail.Type",
+    "Handrail.Cancel",
+    "Handrail.StopOperation",
+)
+HOW_LONG = {"once": " once", "environment": " and its environment"}
+
+
+class PolicyUnavailable(Exception):
+    """The policy could not be evaluated, so nothing may be allowed because of it."""
+
+
+@dataclass(frozen=True)
+class PolicyResult:
+    """A verdict and the policy version that gave it."""
+
+    tier: str
+    reasons: list
+    undo: str
+    title: str
+    rule: str = ""
+    commands: list = field(default_factory=list)
+    policy: Policy | None = None
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.tier in ALLOWED
+
+    @property
+    def needs_approval(self) -> bool:
+        return not self.is_allowed and self.tier != Tier.FORBIDDEN
+
+    @property
+    def quorum(self) -> int:
+        return QUORUM.get(self.tier, 1)
+
+
+def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id) -> PolicyResult:
+    """Evaluate the call against the active policy. Raise PolicyUnavailable."""
+    if tool in OWN_VERBS:
+        how_long = HOW_LONG.get(arguments.get("scope"), "")
+        known = {"snapshot": "", "branch": "", "host": "", "remote": workspace.source.get("git")}
+        keep, until = ("Keep", f" until {arguments['until']}") if arguments.get("until") else ("Stop keeping", "")
+        argv = shlex.join(arguments.get("argv") or [])
+        known |= arguments | {"how_long": how_long, "argv": argv, "keep": keep, "until": until}
+        title = without_credentials(OWN_VERBS[tool].format(key=workspace.key, **known))[:MAX_TITLE]
+        undo = "no" if tool in IRREVERSIBLE else "yes"
+        why = reason("high", "an agent asked for this operation on the workspace")
+        return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo=undo, title=title)
+    try:
+        policy = policies.active(team_id, workspace.environment if workspace else None)
+        floor = policies.floor(policy)
+        for each in filter(None, (policy, floor)):
+            policies.checked(each)
+        verdict, away = _verdict(tool, arguments, cwd, workspace, policy=policy, floor=floor)
+        reading = PolicyResult(
+            tier=Tier(verdict.tier).value,
+            reasons=[without_credentials(str(reason)) for reason in verdict.reasons],
+            undo=verdict.undo,
+            title=without_credentials(verdict.title or f"Use {tool}")[:MAX_TITLE],
+            rule=(verdict.rule or "")[:500],
+            commands=[line | {"reason": without_credentials(line["reason"])} for line in verdict.commands],
+            policy=policy,
+        )
+    except judges.Late as late:
+        logger.warning("no verdict on a %s call: %s", tool, late)
+        raise PolicyUnavailable(str(late)) from late
+    except Exception as error:
+        # Broad on purpose: a policy that raises must never allow a call.
+        logger.exception("no verdict on a %s call", tool)
+        raise PolicyUnavailable(type(error).__name__) from error
+    if away and reading.is_allowed and changes_files(tool, reading.commands):
+        return replace(reading, tier=Tier.HIGH.value, reasons=[AWAY])
+    return reading if workspace else _without_workspace(reading)
+
+
+def without_credentials(text: str) -> str:
+    """Mask credentials in what Handrail writes about a call.
+
+    The call itself is shown unmasked: its bytes are what a person approves.
+    """
+    return CREDENTIALS.sub("//…@", text)
+
+
+def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, **by):
+    """Return (verdict, whether the files could not be inspected).
+
+    Where there are symlinks, the policy is evaluated a second time with their targets.
+    """
+    # Without a workspace no folder belongs to the agent: its cwd is only its own claim.
+    root = root_of(workspace) if workspace else None
+    world = by | {"cwd": cwd, "workspace_root": root, "home": home_of(workspace)}
+    first = judges.classify(tool, arguments, **world)
+    context = context_for(tool, arguments, cwd, workspace, first.commands)
+    verdict = judges.classify(tool, arguments, **world, context=context.known) if context.known else first
+    return verdict, context.away
+
+
+def covered(rules: list[str], tool: str, arguments: dict, cwd: str | None, workspace) -> bool:
+    """Return whether these rules alone would allow the call; False when that cannot be determined."""
+    try:
+        verdict, away = _verdict(tool, arguments, cwd, workspace, rules=rules)
+    except Exception:
+        # Broad on purpose, as in `judge`: an error here leads to a question for a person.
+        logger.exception("no verdict on whether a %s call is covered", tool)
+        return False
+    return verdict.tier == Tier.LOW and not away
+
+
+def _without_workspace(reading: PolicyResult) -> PolicyResult:
+    """Adjust a verdict for a call outside any workspace.
+
+    No snapshot is taken there, so nothing can be undone, and a medium call that no rule allows needs approval.
+    """
+    if reading.undo in ("yes", "partly") and reading.tier != Tier.LOW:
+        reading = replace(reading, undo="no")
+    if reading.tier == Tier.MEDIUM and not reading.rule:
+        why = reason("high", "it runs outside any workspace, so no snapshot is taken first")
+        return replace(reading, tier=Tier.HIGH.value, reasons=[why])
+    return reading
+
+
+def judge_or_ask(tool: str, arguments: dict, cwd: str | None, workspace, team_id) -> PolicyResult:
+    """Return the verdict; if the policy cannot be evaluated, one that asks a person and says so."""
+    try:
+        return judge(tool, arguments, cwd, workspace, team_id)
+    except PolicyUnavailable as error:
+        why = reason("high", f"the policy could not be evaluated ({error})")
+        return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo="unknown", title=f"Use {tool}"[:MAX_TITLE])
+
+
+def judge_again(action: Action) -> PolicyResult:
+    """Evaluate the current revision against the policy that is active now. Raise PolicyUnavailable."""
+    call = content(action)
+    return judge(call["tool"], call["arguments"], call["cwd"], action.workspace, action.team_id)
+
+
+def with_all(actions, *, bodies=True):
+    """Load the actions with all that a response about them needs, in a constant number of queries.
+
+    Without `bodies` the canonical bytes of the revisions are deferred.
+    """
+    revisions = Revision.objects.all() if bodies else Revision.objects.defer("canonical")
+    return actions.select_related(
+        "team",
+        "agent",
+        "agent__owner",
+        "workspace",
+        "workspace__environment",
+        "policy",
+        "operation",
+        "snapshot_before",
+        "grant__by",
+    ).prefetch_related(Prefetch("revisions", revisions), Prefetch("decisions", Decision.objects.select_related("user")))
+
+
+def current(action: Action) -> Revision:
+    """Return the action's current revision."""
+    return next((r for r in action.revisions.all() if r.number == action.revision), None) or action.revisions.get(
+        number=action.revision
+    )
+
+
+def was_edited(action: Action) -> bool:
+    """Return whether a person edited the call. A later revision may also come from a script that changed."""
+    return any(revision.by.get("type") == "person" for revision in action.revisions.all())
+
+
+def content(action: Action) -> dict:
+    """Return {tool, arguments, cwd, workspace} of the current revision, and {files} if it binds any."""
+    return parsed(current(action).canonical)

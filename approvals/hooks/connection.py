@@ -1,0 +1,40 @@
+"""The connection on which a hook waits: whether the agent closed it, and what to run after the response was sent."""
+
+from collections.abc import Callable
+
+from dashboard.threads import query_in_thread
+
+KEY = "handrail.hook"  # in the ASGI scope
+
+
+class Connection:
+    """One connection. `is_closed` only becomes true when the agent closes it.
+
+    A web process that shuts down cancels the request without closing.
+    """
+
+    def __init__(self):
+        self.is_closed = False
+        self._when_sent: list[Callable] = []
+        self._at_end: list[Callable] = []
+
+    def when_sent(self, function: Callable):
+        """Call `function` in a thread after the response was sent, unless the agent closed the connection."""
+        self._when_sent.append(function)
+
+    def at_end(self, function: Callable):
+        """Call `function` on the event loop when the request is over, however it ended."""
+        self._at_end.append(function)
+
+    async def sent(self):
+        for function in self._when_sent:
+            await query_in_thread(function)
+
+    def end(self):
+        for function in self._at_end:
+            function()
+
+
+def connection_of(request) -> Connection:
+    """Return the Connection that approvals.hooks.fail_closed put into the scope; a new one for any other request."""
+    return getattr(request, "scope", {}).get(KEY) or Connection()

@@ -1,0 +1,214 @@
+"""What all hook dialects share: authenticate, submit the call, hold the connection, use the approval, fail closed."""
+
+import asyncio
+import functools
+import logging
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.db import close_old_connections
+from django.http import HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from approvals import agent_messages, gate
+from approvals.calls import Call
+from approvals.evaluation import content
+from approvals.hooks import open_hooks
+from approvals.hooks.connection import connection_of
+from approvals.hooks.open_hooks import OpenHook
+from approvals.intake_limit import turn
+from approvals.models import Action, Status
+from dashboard.access import Caller, caller_by_token
+from dashboard.long_poll import place_for, same_view, wait_for
+from dashboard.problems import Problem, not_found
+from dashboard.strict_json import loads
+from dashboard.threads import query_in_thread
+from dashboard.tokens import find_token
+
+logger = logging.getLogger("handrail.hooks")
+HOOK_TIMEOUT = 86_400  # seconds after which Claude Code ends its hook, as `connect` and the Connect page set it
+REPORT_SIZE = 4  # times a call's limit: Claude Code adds the file before and after to the call
+REFUSED = (Status.DENIED, Status.EXPIRED, Status.CANCELLED)
+LONGEST_HOLD = HOOK_TIMEOUT - 300  # so that a hook's action ends before the hook does
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a hook.
+
+    `arguments` are the whole approved input, `context` is for the model if the call is allowed, `user_message` for the
+    person at its terminal.
+    """
+
+    allowed: bool
+    reason: str
+    arguments: dict | None = None
+    context: str = ""
+    user_message: str = ""
+
+
+def fails_closed(deny):
+    """Make a hook's view respond 200 with `deny(reason)`, a JSON object, for any exception in it."""
+
+    def decorate(view):
+        @csrf_exempt
+        @functools.wraps(view)
+        async def guarded(request) -> HttpResponse:
+            try:
+                return JsonResponse(await view(request))
+            except Problem as problem:
+                return JsonResponse(deny(problem.detail))
+            except Exception as error:
+                # Broad on purpose: an agent runs its tool when a hook fails, so this view never fails.
+                logger.exception("a hook failed")
+                return JsonResponse(deny(f"Handrail failed ({type(error).__name__}), so nothing is allowed."))
+
+        return guarded
+
+    return decorate
+
+
+def read_caller(request) -> Caller:
+    """Return the agent that the request's token belongs to. Problem 401, or 403 for a person's token."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    found = find_token(token.strip()) if scheme.lower() == "bearer" else None
+    caller = caller_by_token(found, request.headers.get("X-Handrail-Inside", "")) if found else None
+    if caller is None:
+        raise Problem(401, "This token is invalid, or its agent is paused, so nothing is allowed.")
+    if caller.is_person:
+        raise Problem(403, "This token is a person's. A hook needs an agent's, so nothing is allowed.")
+    return caller
+
+
+def read_body(request) -> dict:
+    """Return the JSON object in the body. Problem 400, 413, 422. A report may be larger than its call."""
+    try:
+        body = request.body
+    except RequestDataTooBig:
+        body = None
+    if body is None or len(body) > REPORT_SIZE * settings.HANDRAIL_BODY_BYTES:
+        raise _too_large()
+    parsed = loads(body)
+    if not isinstance(parsed, dict):
+        raise Problem(422, "The body must be a JSON object.")
+    return parsed
+
+
+def check_size(request):
+    """Raise Problem 413 for a call that is too large to show to a person."""
+    if len(request.body) > settings.HANDRAIL_BODY_BYTES:
+        raise _too_large()
+
+
+def _too_large() -> Problem:
+    return Problem(413, f"The call exceeds the limit of {settings.HANDRAIL_BODY_BYTES:,} bytes. It did not run.")
+
+
+async def hold(call: Call, *, request, caller: Caller) -> Verdict:
+    """Submit the call, wait until it is decided or over, and consume its approval.
+
+    The same event sent again (by a second hook, by a client that lost its connection, or after a restart of Handrail)
+    finds its action and its decision. The action is withdrawn after the last hook of it closed its connection.
+    """
+    connection = connection_of(request)
+    hook = OpenHook(await query_in_thread(call.hash_for, caller.agent), call.call_id)
+    connection.at_end(hook.leave)
+    try:
+        action = await _answer(call, request, caller, hook)
+    except asyncio.CancelledError:
+        if connection.is_closed:
+            open_hooks.run_later(open_hooks.GRACE, partial(_abandon_if_closed, hook, call, caller))
+        raise
+    if hook.is_replaced and not hook.is_approved:
+        return Verdict(False, agent_messages.ASKED_AGAIN)
+    if not (hook.is_approved and hook.at_once):
+        connection.when_sent(partial(gate.mark_heard, action))
+    return await query_in_thread(_verdict, action, allowed=hook.is_approved)
+
+
+async def _answer(call: Call, request, caller: Caller, hook: OpenHook) -> Action:
+    """Return the action once it may run, it is over, or the hook must return."""
+    deadline = time.monotonic() + min(settings.HANDRAIL_HOLD_SECONDS, LONGEST_HOLD)
+    async with turn():
+        action, is_new = await sync_to_async(gate.submit)(call, caller=caller)
+    hook.at_once = is_new and gate.is_answered(action)
+    while not hook.is_replaced:
+        if gate.is_answered(action):
+            action = await _collect(action, call, caller, hook)
+            if gate.is_answered(action):  # else the files that it runs changed, so it needs approval again
+                break
+        hook.at_once = False
+        action = await _wait(action, caller, deadline)
+        if not gate.is_answered(action) or action.status in REFUSED:
+            break
+        # The wait may have taken hours: check again that the token is valid and the agent is not paused.
+        caller = await query_in_thread(read_caller, request)
+    return action
+
+
+async def _wait(action: Action, caller: Caller, deadline: float) -> Action:
+    with place_for(caller):
+        found = await wait_for(
+            partial(gate.find_all, caller=caller),
+            lambda found: found is None or gate.is_answered(found),
+            team_ids=caller.team_ids,
+            subject=str(action.pk),
+            timeout=deadline - time.monotonic(),
+            batch=("hooks", *same_view(caller)),
+            key=action.pk,
+        )
+    if found is None:
+        raise not_found("action")
+    return found
+
+
+async def _collect(action: Action, call: Call, caller: Caller, hook: OpenHook) -> Action:
+    """Consume the approval, or share the one that another hook of this event consumed; return the action after that."""
+    is_first = not hook.lock.locked()
+    async with hook.lock:
+        if not is_first:
+            action = await query_in_thread(gate.find, action.pk, caller=caller)
+        if action.status == Status.APPROVED:
+            hook.is_approved = await _use_up(action, call, caller, at_once=hook.at_once)
+            action = await query_in_thread(gate.find, action.pk, caller=caller)
+    hook.is_approved = hook.is_approved or gate.is_approval_for(action, call)
+    return action
+
+
+async def _use_up(action: Action, call: Call, caller: Caller, *, at_once: bool) -> bool:
+    """Consume the approval; False if it is used, expired or revoked, or the action needs approval again."""
+    noted = {"call_id": call.call_id or action.call_id}
+    if not at_once:
+        noted["agent_seen_at"] = None  # set after the response was sent
+    try:
+        await gate.consume(action.pk, digest=action.digest, caller=caller, **noted)
+    except Problem as problem:
+        if problem.extra.get("code") not in ("already_consumed", "expired", "revoked", "changed"):
+            raise
+        return False
+    return True
+
+
+async def _abandon_if_closed(hook: OpenHook, call: Call, caller: Caller):
+    if not open_hooks.is_waiting(hook.call_hash):
+        await sync_to_async(_abandon, thread_sensitive=False)(call, caller)
+
+
+def _abandon(call: Call, caller: Caller):
+    close_old_connections()
+    try:
+        gate.abandon(call, caller=caller)
+    finally:
+        close_old_connections()
+
+
+def _verdict(action: Action, *, allowed: bool) -> Verdict:
+    user_message = agent_messages.for_the_terminal(action)
+    if allowed and action.status == Status.RUNNING:
+        permission, context = agent_messages.permission(action), agent_messages.notes(action)
+        return Verdict(True, permission, content(action)["arguments"], context, user_message)
+    return Verdict(False, agent_messages.refusal(action), user_message=user_message)

@@ -1,0 +1,52 @@
+"""Read a tool's output and exit status from the event after it: output is capped, and secret values are removed."""
+
+import re
+
+from workspaces import secrets
+
+TAIL = 4000  # characters of output that are kept
+EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,3})\n?")
+
+
+def result_of(event: dict, workspace) -> dict:
+    """Return {exit_status, output_bytes, tail}, each if the event has it; leave out files that a tool read or wrote."""
+    response = event.get("tool_response")
+    text, exit_status = _printed(response), None
+    if isinstance(error := event.get("error"), str):
+        text = error
+        if event.get("tool_name") == "Bash" and (code := EXIT_CODE.match(error)):
+            text, exit_status = error[code.end() :], int(code[1])
+    elif event.get("tool_name") == "Bash" and _ended_well(response):
+        exit_status = 0
+    found = {} if exit_status is None else {"exit_status": exit_status}
+    if text is None:
+        return found
+    text = text.replace("\0", "␀")  # PostgreSQL cannot store NUL
+    if workspace:
+        text = secrets.without_values(workspace, text)
+    return found | {"output_bytes": len(text.encode("utf-8", "surrogatepass")), "tail": text[-TAIL:]}
+
+
+def _printed(response) -> str | None:
+    """Return the output of a command or an MCP tool; None for the responses of all other tools."""
+    if isinstance(response, str):
+        return response
+    if isinstance(response, dict) and "stdout" in response:
+        parts = [response.get("stdout"), response.get("stderr")]
+        return "\n".join(part.rstrip("\n") for part in parts if isinstance(part, str) and part)
+    blocks = response.get("content") if isinstance(response, dict) else response
+    if isinstance(blocks, list):
+        texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+        return "\n".join(text for text in texts if isinstance(text, str)) if texts else None
+    return None
+
+
+def _ended_well(response) -> bool:
+    """Return whether a Bash response means exit status 0.
+
+    Claude Code reports a failed command by another event, and describes an exit status such as grep's 1 in
+    `returnCodeInterpretation`.
+    """
+    if not isinstance(response, dict) or "stdout" not in response:
+        return False
+    return not any(response.get(name) for name in ("interrupted", "backgroundTaskId", "returnCodeInterpretation"))

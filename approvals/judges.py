@@ -1,0 +1,67 @@
+"""Worker processes that run the policy engine for web (dashboard.workers.pool)."""
+
+import os
+
+from approvals.policy import Verdict
+from dashboard.workers.pool import Late, Worker, Workers
+
+__all__ = ["Late", "check", "classify"]
+
+MAX_JUDGES = min(4, os.cpu_count() or 1)
+CALL_TIMEOUT = 3.0  # timeout for one call; the engine also bounds its own steps
+CHECK_TIMEOUT = 20.0  # for all tests of a policy
+MAX_POLICIES = 64  # policies kept by one judge; it is replaced once it has more
+
+
+class Judge(Worker):
+    """One process of the engine. A policy's text is sent to it once and referred to by its SHA-256 afterwards."""
+
+    def __init__(self):
+        self.known = set()  # SHA-256 of each policy that was sent to it
+        super().__init__("approvals.policy", "serve")
+
+    @property
+    def lives(self) -> bool:
+        return super().lives and len(self.known) <= MAX_POLICIES
+
+    def ask(self, request: dict, seconds: float, texts: dict | None = None) -> dict:
+        unknown = {key: text for key, text in (texts or {}).items() if key not in self.known}
+        answer = super().ask(request | {"texts": unknown}, seconds)
+        self.known |= set(unknown)
+        return answer
+
+
+class Judges(Workers):
+    """A pool of at most `most` judges."""
+
+    def __init__(self, most: int = MAX_JUDGES):
+        super().__init__(Judge, most)
+
+    def ask(self, request: dict, *, texts: dict | None = None, seconds: float = CALL_TIMEOUT) -> dict:
+        return super().ask(request, seconds, texts=texts)
+
+
+judges = Judges()
+
+
+def classify(
+    tool: str, arguments: dict, *, policy=None, floor=None, rules: list[str] | None = None, **world
+) -> Verdict:
+    """Return the verdict of a stored policy, with what `floor` forbids also forbidden, or of `rules` alone.
+
+    `world`: cwd, workspace_root, home and context, as approvals.policy.classify takes them. Raise Late on timeout.
+    """
+    request = {"tool": tool, "arguments": arguments, "world": world}
+    if rules is not None:
+        return Verdict(**judges.ask(request | {"rules": rules}))
+    request |= {"policy": policy.sha256, "floor": floor.sha256 if floor else None}
+    texts = {each.sha256: each.text for each in (policy, floor) if each}
+    return Verdict(**judges.ask(request, texts=texts))
+
+
+def check(text: str) -> dict:
+    """Load a policy's text and run its tests; return {problem} or {mode, rules, tests, never}. Raise Late on timeout.
+
+    `tests` is their number, `never` has a sentence for each rule that can never match.
+    """
+    return judges.ask({"check": text}, seconds=CHECK_TIMEOUT)

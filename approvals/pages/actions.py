@@ -1,0 +1,268 @@
+"""The pages of one action: its card, the decision on it, edits, evidence and outcome."""
+
+from django.contrib import messages
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from approvals import expiry, gate, solo
+from approvals.calls import parsed
+from approvals.evidence import sent_by
+from approvals.models import Action, Decision, Status
+from approvals.pages.card import Card, cards_of, for_rows, pretty
+from approvals.pages.forms import edit_form
+from approvals.pages.lists import MAX_CARDS, chosen_filters, filter_query, narrowed, next_card, pending_for
+from dashboard import clock
+from dashboard.pages import asked, carry_out, must, signed_in
+from dashboard.problems import Problem
+from dashboard.templatetags.handrail import clock as clock_time
+from dashboard.visible_text import visible
+from workspaces.diff import compare
+
+READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
+
+
+def _find(request, pk) -> Action:
+    """Load the action and expire it if it is due. Http404."""
+    action = get_object_or_404(for_rows(Action.objects.visible_to(request.caller)), pk=pk)
+    expiry.end_if_due(action)
+    return action
+
+
+def _show(request, action, *, step="", status=200, **more):
+    caller, now = request.caller, clock.now()
+    card = Card(action, caller, now)
+    chosen = chosen_filters(request)
+    following = next_card(caller, action, now, chosen)
+    beside = narrowed(pending_for(caller, request.user, now), chosen)[:MAX_CARDS]
+    return render(
+        request,
+        "approvals/card.html",
+        {
+            "nav": "waiting",
+            "card": card,
+            "beside": cards_of(beside, caller, now),
+            "step": step if card.may_decide or (step == "deny" and card.may_answer) else "",
+            "recent_reasons": _recent_reasons(request.user) if card.may_answer else [],
+            "place": filter_query(chosen),
+            "next_url": reverse("action", args=[following.pk]) + filter_query(chosen) if following else "",
+            "next_label": f"Next: {following.title}" if following else "",
+            "may_restore": caller.can("restore", action.team_id),
+            "may_settle": caller.can("settle_unclear", action.team_id),
+            **more,
+        },
+        status=status,
+    )
+
+
+def _recent_reasons(user) -> list[str]:
+    said = Decision.objects.filter(user=user, verdict="deny").exclude(comment="").order_by("-at")
+    return list(dict.fromkeys(said.values_list("comment", flat=True)[:20]))[:3]
+
+
+@signed_in
+@require_safe
+def action(request, pk):
+    return _show(request, _find(request, pk))
+
+
+@signed_in
+@READ_OR_WRITE
+def approve(request, pk):
+    found = _find(request, pk)
+    must(request.caller, "decide", found.team_id)
+    if request.method != "POST":
+        return _show(request, found, step="approve")
+    return _decide(request, found, "approve", "Approved")
+
+
+@signed_in
+@require_POST
+def approve_alone(request, pk):
+    """Approve a critical action alone, as the only person in the team who may approve."""
+    found = _find(request, pk)
+    must(request.caller, "decide", found.team_id)
+    typed = asked(request, "target")["target"][:200]
+    return _decide(request, found, "approve", "Approved by you alone", alone=solo.of_request(request, typed))
+
+
+@signed_in
+@READ_OR_WRITE
+def deny(request, pk):
+    found = _find(request, pk)
+    must(request.caller, "decide", found.team_id)
+    if request.method != "POST":
+        return _show(request, found, step="deny")
+    return _decide(request, found, "deny", "Denied", comment=asked(request, "comment")["comment"][:4000])
+
+
+@signed_in
+@require_POST
+def extend(request, pk):
+    """Extend the time in which the action may be decided."""
+    found = _find(request, pk)
+    must(request.caller, "decide", found.team_id)
+    here = reverse("action", args=[pk]) + filter_query(chosen_filters(request))
+
+    def extended(_) -> str:
+        found.refresh_from_db(fields=["expires_at"])
+        return format_html("Extended. It now expires at {}.", clock_time(found.expires_at))
+
+    return carry_out(request, lambda: gate.extend(found, caller=request.caller), then=here, say=extended)
+
+
+def _decide(request, found, verdict, word, **more):
+    caller = request.caller
+    try:
+        decided = gate.decide(found, caller=caller, verdict=verdict, digest=request.POST.get("digest", ""), **more)
+    except Problem as problem:
+        return _refused(request, found, problem)
+    return _go_to_next(request, decided, word)
+
+
+def _refused(request, found, problem):
+    """Show the card as it is now, with a message about why the answer was not used."""
+    found = _find(request, found.pk)
+    messages.warning(request, _conflict_message(problem))
+    return _show(request, found, status=problem.status)
+
+
+def _conflict_message(problem) -> str:
+    winner = problem.extra.get("winner") or {}
+    said = {"approve": "approved", "deny": "denied", "edit": "changed and approved"}.get(winner.get("verdict"))
+    if problem.extra.get("code") != "already_decided" or not said or not winner.get("at"):
+        return problem.detail
+    seconds = max(0, round((timezone.now() - timezone.datetime.fromisoformat(winner["at"])).total_seconds()))
+    return f"{winner['by']} {said} this {_in_words(seconds)} ago. Your answer was not used."
+
+
+def _in_words(seconds: int) -> str:
+    for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
+        if seconds >= length:
+            count = seconds // length
+            return f"{count} {unit}{'s' if count > 1 else ''}"
+    return "a moment"
+
+
+def _go_to_next(request, decided, word):
+    """Redirect to the next pending card, with a message about this one."""
+    chosen = chosen_filters(request)
+    following = next_card(request.caller, decided, clock.now(), chosen)
+    if decided.status == Status.PENDING:
+        word = "Approved by you. Someone else must approve too"
+    address = reverse("action", args=[decided.pk])
+    messages.success(
+        request, format_html('{}: {} · <a href="{}">View</a>', word, visible(decided.title, one_line=True), address)
+    )
+    then = (reverse("action", args=[following.pk]) if following else reverse("waiting")) + filter_query(chosen)
+    return carry_out(request, lambda: None, then=then)
+
+
+@signed_in
+@READ_OR_WRITE
+def edit(request, pk):
+    """Edit the call: show the diff first, then approve the edited version."""
+    found = _find(request, pk)
+    must(request.caller, "decide", found.team_id)
+    card = Card(found, request.caller, clock.now())
+    if not card.may_decide:
+        messages.info(request, "This can no longer be changed.")
+        return carry_out(request, lambda: None, then=reverse("action", args=[pk]))
+    form = edit_form(card, request.POST or None)
+    wanted = form.arguments() if request.method == "POST" and form.is_valid() else None
+    if wanted is not None and "approve" in request.POST:
+        comment = form.cleaned_data["comment"].strip()
+        try:
+            decided = gate.decide(
+                found,
+                caller=request.caller,
+                verdict="edit",
+                digest=request.POST.get("digest", ""),
+                arguments=wanted,
+                comment=comment,
+            )
+        except Problem as problem:
+            if problem.status != 422:
+                return _refused(request, found, problem)
+            form.add_error(None, problem.detail)
+            wanted = None
+        else:
+            return _go_to_next(request, decided, "Changed and approved")
+    context = {"nav": "waiting", "card": card, "form": form, "difference": wanted and _difference(card, wanted)}
+    context["place"] = filter_query(chosen_filters(request))
+    return render(request, "approvals/edit.html", context)
+
+
+def _difference(card, wanted):
+    """Return a FileDiff from the current call to the edited one; its `kind` is "same" if they are equal."""
+    differ = [name for name in {**card.arguments, **wanted} if card.arguments.get(name) != wanted.get(name)]
+    if card.command is not None and differ == ["command"] and isinstance(wanted.get("command"), str):
+        diff = compare("command.sh", card.command.encode(), wanted["command"].encode())
+    else:
+        diff = compare("arguments.json", card.arguments_json.encode(), pretty(wanted).encode())
+    if not diff.hunks:
+        diff.kind = "same"
+    return diff
+
+
+@signed_in
+@require_safe
+def changes(request, pk):
+    """Show people's edits of the call, one revision after the other."""
+    card = Card(_find(request, pk), request.caller, clock.now())
+    pairs = zip(card.revisions, card.revisions[1:], strict=False)
+    edits = [(old, new) for old, new in pairs if _is_edit(new)]
+    steps = [{"by": new.by.get("label", ""), "at": new.created_at, "diff": _between(old, new)} for old, new in edits]
+    return render(request, "approvals/changes.html", {"nav": "waiting", "card": card, "steps": steps})
+
+
+@signed_in
+@require_safe
+def evidence(request, pk):
+    """Show evidence that is slow to gather: as a partial for htmx, else as a page."""
+    card = Card(_find(request, pk), request.caller, clock.now())
+    part = request.htmx and not request.htmx.history_restore_request
+    template = "approvals/_evidence.html" if part else "approvals/evidence.html"
+    return render(request, template, {"nav": "waiting", "card": card, "evidence": card.evidence})
+
+
+@signed_in
+@require_safe
+def push(request, pk, line: int):
+    """Show the diff that a push would send, as a page."""
+    card = Card(_find(request, pk), request.caller, clock.now())
+    context = {"nav": "waiting", "card": card, "sent": [], "problem": ""}
+    try:
+        context["sent"] = sent_by(card.action, card.revision, line)
+    except Problem as problem:
+        context["problem"] = problem.detail
+    return render(request, "approvals/push.html", context)
+
+
+def _is_edit(revision) -> bool:
+    """Return whether a person made the revision, rather than Handrail after a bound file changed."""
+    return revision.by.get("type") == "person"
+
+
+def _between(old, new):
+    before, after = parsed(old.canonical)["arguments"], parsed(new.canonical)["arguments"]
+    if isinstance(before.get("command"), str) and isinstance(after.get("command"), str):
+        return compare("command.sh", before["command"].encode(), after["command"].encode())
+    return compare("arguments.json", pretty(before).encode(), pretty(after).encode())
+
+
+@signed_in
+@require_POST
+def settle(request, pk):
+    """Record how an uncertain action ended, as a person reports it."""
+    found = _find(request, pk)
+    must(request.caller, "settle_unclear", found.team_id)
+    outcome = request.POST.get("outcome", "")
+    return carry_out(
+        request,
+        lambda: gate.settle(found, outcome, caller=request.caller),
+        then=reverse("action", args=[pk]),
+        say="Marked as succeeded." if outcome == Status.SUCCEEDED else "Marked as failed.",
+    )

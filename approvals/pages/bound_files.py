@@ -1,0 +1,99 @@
+"""Show the scripts, programs and commits that a revision binds, on its card."""
+
+import json
+from dataclasses import dataclass
+
+from django.template.defaultfilters import filesizeformat
+
+from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, NOT_READ
+from approvals.evidence import pushes
+from workspaces.diff import FileDiff, compare
+from workspaces.highlight import deadline
+
+FIRST_LEVEL = (
+    "Approval covers these exact contents: if one changes before this runs, it needs approval again. "
+    "Files that they load in turn are not checked."
+)
+NO_WORKSPACE = (
+    "There is no workspace, so Handrail can't read the scripts and programs that this runs or see them change."
+)
+COULD_NOT_READ = (
+    "The scripts and programs that this runs could not all be read in time, so they are not all shown here. "
+    "If they can be read when it runs, it needs approval again."
+)
+WHY_NOT = {
+    "outside": "outside the workspace, so it is not shown or checked",
+    "large": "too large to check",
+    "unreadable": "can't be read, so it is not checked",
+}
+
+
+@dataclass(frozen=True)
+class ShownFile:
+    """`text` is the content or None, `diff` the change since the previous revision, `note` describes the file."""
+
+    name: str
+    note: str
+    text: str | None = None
+    diff: FileDiff | None = None
+
+
+def shown_files(revision, before, command: str) -> list[ShownFile]:
+    old = {(file.kind, file.path): file for file in before.files.all()} if before else {}
+    files = [file for file in revision.files.all() if file.state != NOT_READ]
+    until = deadline()
+    return [_shown(file, old.get((file.kind, file.path)), command, bool(old), until) for file in files]
+
+
+def _shown(file, old, command: str, is_later: bool, until: float) -> ShownFile:
+    if file.state == COMMIT:
+        return ShownFile(file.path, f"commit {file.sha256[:12]}")
+    if file.state == CHANGES:
+        return ShownFile(file.path, "uncommitted changes")
+    if file.state != FILE:
+        return ShownFile(file.path, WHY_NOT.get(file.state, file.state))
+    note = f"{file.kind}, {filesizeformat(file.size)}".replace("\xa0", " ")
+    if is_later and (old is None or old.sha256 != file.sha256):
+        note += ", changed"
+    if file.content is None:
+        return ShownFile(file.path, f"{note}, content not shown")
+    content, diff = bytes(file.content), None
+    if old is not None and old.sha256 != file.sha256 and old.content is not None:
+        diff = compare(file.path, bytes(old.content), content, until=until)
+    return ShownFile(file.path, note, _text(file.path, content, command), diff)
+
+
+def _text(path: str, content: bytes, command: str) -> str | None:
+    """Return the text to show; None for binary content.
+
+    Of a package.json only the scripts that the command names, or all if it names none.
+    """
+    if b"\0" in content:
+        return None
+    text = content.decode("utf-8", "surrogateescape")
+    if path.rpartition("/")[2] != "package.json":
+        return text
+    try:
+        scripts = json.loads(text)["scripts"]
+        named = {name: run for name, run in scripts.items() if _is_named(name, command.split())}
+        return "\n".join(f"{name}: {run}" for name, run in (named or scripts).items())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return text
+
+
+def _is_named(script: str, words: list[str]) -> bool:
+    """Return whether the command names the script; npm also runs `predeploy` and `postdeploy` with `deploy`."""
+    return any(name in words for name in (script, script.removeprefix("pre"), script.removeprefix("post")))
+
+
+def files_note(action, revision) -> str:
+    """Return the sentence below the files: what is bound, or why nothing is; "" if there is nothing to say."""
+    runs = any(step.get("runs") or pushes.is_push({"words": [], **step}) for step in revision.commands)
+    if action.workspace is None:
+        return NO_WORKSPACE if runs and action.tool == "Bash" else ""
+    states = {file.state for file in revision.files.all()}
+    if NOT_READ in states:
+        return COULD_NOT_READ
+    if states & set(BOUND):
+        return FIRST_LEVEL
+    return ""

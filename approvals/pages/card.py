@@ -1,0 +1,369 @@
+"""Values for an action's card, made from the stored bytes: the call, why it needs approval, and its evidence."""
+
+import json
+import re
+from datetime import timedelta
+from functools import cached_property
+
+from django.db.models import Prefetch
+from django.urls import reverse
+
+from approvals import grants, solo
+from approvals.calls import GATE, parsed
+from approvals.evaluation import was_edited
+from approvals.evidence import Evidence, evidence_of, is_quick
+from approvals.evidence.keeping import unpack
+from approvals.models import Action, Decision, DecisionEvidence, Status, Tier
+from approvals.pages.bound_files import ShownFile, files_note, shown_files
+from dashboard.templatetags.handrail import ACTION_STATES, TIERS
+from dashboard.visible_text import hidden_note
+from workspaces import terminals
+from workspaces.models import Command
+from workspaces.provisioning import isolation
+
+# Arguments with an agent's explanation; they are shown apart from what would run.
+EXPLANATION_ARGUMENTS = ("description",)
+# Arguments that the diff shows completely, if there is one.
+SHOWN_BY_DIFF = ("content", "old_string", "new_string")
+PICKUP_TIME = timedelta(seconds=10)  # within which a waiting agent has consumed its approval
+MAX_PRETTY = 4 * 1024**2  # characters
+MAX_FACT = 120  # characters of a value shown beside its name; longer values are shown as texts
+MAX_LINE = 240  # characters of a call in a list row
+# {kind of sub-command: its label where only it cannot be undone}.
+LASTING = {"push": "Push", "remote": "Remote change", "network": "Request", "delete": "Deletion", "write": "Write"}
+LASTING |= {"read": "PolicyResult a secret"}
+
+
+def for_rows(actions):
+    """Load the actions with all that a Card reads, in a constant number of queries."""
+    return actions.select_related(
+        "team", "agent__owner", "workspace__team", "workspace__environment", "grant__by"
+    ).prefetch_related("revisions", Prefetch("decisions", Decision.objects.select_related("user")))
+
+
+def cards_of(actions, caller, now) -> "list[Card]":
+    return [Card(action, caller, now) for action in actions]
+
+
+class Card:
+    """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
+
+    def __init__(self, action: Action, caller, now):
+        self.action, self.caller, self.now = action, caller, now
+
+    @cached_property
+    def revisions(self):
+        return sorted(self.action.revisions.all(), key=lambda revision: revision.number)
+
+    @property
+    def revision(self):
+        return self.revisions[-1]
+
+    @property
+    def edited(self) -> bool:
+        return was_edited(self.action)
+
+    @property
+    def reasons(self) -> list[str]:
+        """The verdict's reasons; in the past tense once the action is no longer pending."""
+        said = self.revision.all_reasons
+        return said if self.is_open else [re.sub("^Needs approval", "Asked for approval", text) for text in said]
+
+    @property
+    def editor(self) -> str:
+        """The name of the person who edited the call last; "" if nobody did."""
+        edits = [revision.by for revision in self.revisions if revision.by.get("type") == "person"]
+        return edits[-1]["label"] if edits else ""
+
+    @cached_property
+    def files(self) -> list[ShownFile]:
+        """The files and commits that this revision binds besides the call."""
+        before = self.revisions[-2] if len(self.revisions) > 1 else None
+        return shown_files(self.revision, before, self.command or "")
+
+    @property
+    def files_note(self) -> str:
+        return files_note(self.action, self.revision)
+
+    @cached_property
+    def call(self) -> dict:
+        """The canonical bytes, parsed: {tool, arguments, cwd, workspace}, and {files} if it binds any."""
+        return parsed(self.revision.canonical)
+
+    @cached_property
+    def first_call(self) -> dict:
+        return parsed(self.revisions[0].canonical)
+
+    @property
+    def arguments(self) -> dict:
+        return self.call["arguments"]
+
+    @property
+    def arguments_json(self) -> str:
+        return pretty(self.arguments)
+
+    @property
+    def raw(self) -> str:
+        return bytes(self.revision.canonical).decode()
+
+    @property
+    def cwd(self) -> str:
+        return self.call.get("cwd") or ""
+
+    @property
+    def command(self) -> str | None:
+        """The shell command of a Bash call; None for other calls."""
+        command = self.arguments.get("command")
+        return command if self.action.tool == "Bash" and isinstance(command, str) else None
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """Arguments with long or multi-line text: [(name, text)]."""
+        return [(n, v) for n, v in self._others() if isinstance(v, str) and (len(v) > MAX_FACT or "\n" in v)]
+
+    @property
+    def is_shown_by_diff(self) -> bool:
+        """Whether the diff shows the whole change, so that its texts need not be shown again."""
+        if self.evidence_comes_later:
+            return False
+        diff = self.evidence.diff
+        return diff is not None and not diff.cut and not diff.binary and not diff.note
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """The other arguments: [(name, text, or JSON for other types)]."""
+        return [
+            (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            for name, value in self._others()
+            if not (isinstance(value, str) and (len(value) > MAX_FACT or "\n" in value))
+        ]
+
+    def _others(self):
+        if self.command is not None:
+            left_out = (*EXPLANATION_ARGUMENTS, "command")
+        else:
+            left_out = SHOWN_BY_DIFF if self.is_shown_by_diff else ()
+        return [(name, value) for name, value in self.arguments.items() if name not in left_out]
+
+    @property
+    def hidden_note(self) -> str:
+        """A sentence if the call has characters that a form would not show; else ""."""
+        return hidden_note(self.raw_arguments)
+
+    @property
+    def steps(self) -> list[str]:
+        """The sub-commands, numbered as in the policy's reasons; [] if they are the lines of the command itself."""
+        steps = [str(item.get("text", "")) for item in self.revision.commands]
+        own = [line.strip() for line in (self.command or "").split("\n") if line.strip()]
+        return steps if len(steps) > 1 and steps != own else []
+
+    @property
+    def explanations(self) -> list[str]:
+        """The agent's explanations, each text once."""
+        spoken = [
+            self.action.reasoning,
+            *(self.arguments.get(name) for name in EXPLANATION_ARGUMENTS if self.command is not None),
+        ]
+        return list(dict.fromkeys(text for text in spoken if isinstance(text, str) and text))
+
+    @property
+    def line(self) -> str:
+        """A short text of the call for list rows, cut to MAX_LINE characters."""
+        named = (self.arguments.get(name) for name in ("file_path", "path", "url", "pattern", "query"))
+        text = self.command or next((text for text in named if isinstance(text, str)), None) or self.raw_arguments
+        return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…"
+
+    @property
+    def raw_arguments(self) -> str:
+        return json.dumps(self.arguments, ensure_ascii=False)
+
+    @cached_property
+    def decisions(self):
+        return sorted(self.action.decisions.all(), key=lambda decision: decision.at)
+
+    @property
+    def final(self):
+        return next((decision for decision in self.decisions if decision.final), None)
+
+    @property
+    def votes(self):
+        mine = self.revision.pk
+        return [d for d in self.decisions if not d.final and d.verdict == "approve" and d.revision_id == mine]
+
+    @property
+    def has_voted(self) -> bool:
+        return any(vote.user_id == self.caller.user.pk for vote in self.votes)
+
+    @property
+    def undo_part(self) -> str:
+        """A label for the parts of a command that cannot be undone; "" if that is all of it, or of several kinds."""
+        steps = self.revision.commands
+        lasting = {LASTING.get(step.get("what"), "") for step in steps if step.get("undo") == "no"}
+        changes = any(step.get("undo") != "no" and step.get("tier") != Tier.LOW for step in steps)
+        return lasting.pop() if changes and len(lasting) == 1 else ""
+
+    @property
+    def is_late(self) -> bool:
+        return self.action.status == Status.PENDING and self.action.expires_at <= self.now
+
+    @property
+    def never_picked_up(self) -> bool:
+        """Whether a person approved it and its agent has not consumed the approval."""
+        action = self.action
+        if not self.final or action.mode != GATE or not action.decided_at:
+            return False
+        waits = action.status == Status.APPROVED and action.decided_at <= self.now - PICKUP_TIME
+        return waits or action.status == Status.EXPIRED
+
+    @property
+    def is_open(self) -> bool:
+        return self.action.status == Status.PENDING and not self.is_late
+
+    @property
+    def may_decide(self) -> bool:
+        return self.may_answer and not self.has_voted
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether this person may answer: one who has approved may still deny while more votes are needed."""
+        return self.is_open and self.caller.can("decide", self.action.team_id)
+
+    @cached_property
+    def grant_offers(self) -> dict[str, str]:
+        """What a grant given on this card may cover: {name: label}."""
+        return grants.offers(self.action) if self.may_decide else {}
+
+    @property
+    def solo_target(self) -> str:
+        """What the team's only approver types to approve this alone; "" if that is not offered."""
+        offered = self.may_answer and solo.is_offered(self.action, self.caller)
+        return solo.target_of(self.action) if offered else ""
+
+    @property
+    def takes_two_taps(self) -> bool:
+        return self.action.undo != "yes" or self.action.quorum > 1
+
+    @property
+    def still_needed(self) -> int:
+        return max(0, self.action.quorum - len(self.votes))
+
+    @property
+    def waits_for(self) -> str:
+        return "one more approval" if self.still_needed == 1 else f"{self.still_needed} more approvals"
+
+    @property
+    def why_not(self) -> str:
+        """Why this person does not decide the open card."""
+        if self.has_voted:
+            return f"You approved this. It needs {self.waits_for}."
+        return f"Only a reviewer of {self.action.team.name} can decide this."
+
+    @property
+    def note(self) -> str:
+        """The result's note, if there is one; else ""."""
+        return (self.action.result or {}).get("note") or ""
+
+    @property
+    def is_note_shown(self) -> bool:
+        """Whether the sentence about the status already includes the note."""
+        return bool(self.action.end_code) or self.action.status == Status.UNCERTAIN
+
+    @property
+    def ended(self):
+        return self.action.ended_at
+
+    @cached_property
+    def output_address(self) -> str:
+        """The URL of the command that the runner ran for it, with its output; "" if there is none."""
+        command = (
+            Command.objects.filter(operation=self.action.operation_id).first() if self.action.operation_id else None
+        )
+        return self._in_workspace("command", command.pk) if command else ""
+
+    @property
+    def changes_address(self) -> str:
+        before = self.action.snapshot_before
+        if before is None:
+            return ""
+        return f"{self._in_workspace('workspace-changes')}?from={before.number}&to=live"
+
+    @property
+    def rollback_address(self) -> str:
+        return reverse("action-rollback", args=[self.action.pk]) if self.action.snapshot_before else ""
+
+    @property
+    def terminals(self) -> list[tuple[str, str]]:
+        """Terminals that it may have been submitted from: [(URL of that moment in the recording, name)]."""
+        if self.action.workspace_id is None:
+            return []
+        found = terminals.open_at(self.action.workspace_id, self.action.created_at)
+        return [
+            (f"{self._in_workspace('terminal-recording', terminal.pk)}?at={seconds:.1f}", terminals.name_of(terminal))
+            for terminal, seconds in found
+        ]
+
+    def _in_workspace(self, name: str, *more) -> str:
+        workspace = self.action.workspace
+        return reverse(name, args=[workspace.team.slug, workspace.key, *more])
+
+    @property
+    def step_says(self) -> str:
+        if self.action.quorum > 1:
+            return f"{self.action.title}. Critical: needs {self.action.quorum} approvals."
+        return f"{self.action.title}."
+
+    @property
+    def state(self) -> str:
+        return ACTION_STATES["expired" if self.is_late else self.action.status][0]
+
+    @property
+    def state_name(self) -> str:
+        return "expired" if self.is_late else self.action.status
+
+    @property
+    def tone(self) -> str:
+        """The color name of the card's rail: by tier while it is pending, then by status."""
+        return TIERS[self.action.tier][1] if self.is_open else ACTION_STATES[self.state_name][1]
+
+    @property
+    def isolation(self) -> str:
+        workspace = self.action.workspace
+        return f"{isolation.of(workspace)} isolation" if workspace else ""
+
+    @property
+    def version(self) -> str:
+        """A version of what the card shows; a page with another version is out of date."""
+        return f"{self.action.status}.{self.action.revision}.{len(self.votes)}.{int(self.is_late)}"
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        return self.kept_evidence or evidence_of(self.action, self.revision)
+
+    @cached_property
+    def kept_evidence(self) -> Evidence | None:
+        """The evidence stored with the final decision; None while the action is open or if none was stored."""
+        if self.is_open or self.final is None:
+            return None
+        kept = DecisionEvidence.objects.filter(decision=self.final.pk).first()
+        return unpack(kept.body) if kept else None
+
+    @property
+    def evidence_comes_later(self) -> bool:
+        """Whether the evidence takes a scan of the live tree, so that the card is shown before it."""
+        return self.kept_evidence is None and not is_quick(self.action, self.revision)
+
+
+def pretty(arguments: dict) -> str:
+    """Format as JSON for reading and editing: indented, or on one line if that would be too large or too deep."""
+    pieces, size = [], 0
+    try:
+        for piece in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(arguments):
+            size += len(piece)
+            if size > MAX_PRETTY:
+                break
+            pieces.append(piece)
+        else:
+            return "".join(pieces)
+    except RecursionError:
+        pass  # an indenting encoder needs more stack than parsing did
+    return json.dumps(arguments, ensure_ascii=False)

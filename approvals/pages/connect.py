@@ -1,0 +1,141 @@
+"""The Connect page: settings to copy, a token, a test action, and whether the agent has connected."""
+
+import json
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db.models import F
+from django.http import Http404
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from approvals import gate
+from approvals.calls import Call
+from approvals.connect.claude_settings import http_settings, status_message
+from approvals.models import Action
+from dashboard.access import Caller
+from dashboard.models import Agent, Team
+from dashboard.pages import as_uuid, carry_out, must, signed_in
+from dashboard.people.provisioning import agent_of, token_for
+
+TABS = [("claude-code", "Claude Code"), ("python", "Python"), ("http", "Anything over HTTP")]
+TEST_TOOL = "HandrailTest"
+PYTHON = Path(__file__).parent.parent / "snippets" / "handrail.py"
+PYTHON_USE = """import subprocess
+
+from handrail import allowed
+
+with allowed("Bash", {"command": "git push origin main"}, "The release is ready.") as arguments:
+    subprocess.run(arguments["command"], shell=True, check=True)
+"""
+
+
+@signed_in
+@require_safe
+def connect(request):
+    caller = request.caller
+    tab = request.GET.get("tab", TABS[0][0])
+    if tab not in dict(TABS):
+        raise Http404("no such tab")
+    found = Agent.objects.visible_to(caller).select_related("owner", "team")
+    agents = list(found.order_by(F("last_seen_at").desc(nulls_last=True), "name")[:50])
+    return render(
+        request,
+        "approvals/connect.html",
+        {
+            "nav": "connect",
+            "tab": tab,
+            "tabs": [
+                *((f"?tab={name}", words, name == tab) for name, words in TABS),
+                (reverse("connect-phone"), "My phone", False),
+            ],
+            "address": settings.HANDRAIL_PUBLIC_URL,
+            "settings_json": json.dumps(claude_code_settings(), indent=2),
+            "teams": [t for t in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", t)],
+            "agents": agents,
+            "heard": [agent for agent in agents if agent.last_seen_at],
+            "new_token": request.session.pop("new_token", None),
+            "connect_line": "python manage.py connect claude-code /path/to/your/folder",
+            "system_line": "python manage.py connect claude-code --system",
+            "python_module": PYTHON.read_text(),
+            "python_use": PYTHON_USE,
+            "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",
+            **_http_lines(),
+            "over_plain_http": settings.HANDRAIL_PUBLIC_URL.startswith("http://")
+            and "127.0.0.1" not in settings.HANDRAIL_PUBLIC_URL,
+        },
+    )
+
+
+def _http_lines() -> dict:
+    """Return curl commands for the API calls of an agent: submit, wait, consume and report."""
+    api = f"{settings.HANDRAIL_PUBLIC_URL}/api/v1/actions"
+    token = '-H "Authorization: Bearer $HANDRAIL_TOKEN"'
+    body = json.dumps({"tool": "Bash", "arguments": {"command": "git push"}, "mode": "gate"})
+    return {
+        "http_ask": f"curl {token} -H 'Content-Type: application/json' \\\n  -d '{body}' \\\n  {api}",
+        "http_wait": f"curl {token} '{api}/ID?wait=25'",
+        "http_consume": f"curl {token} -H 'Content-Type: application/json' \\\n"
+        f'  -d \'{{"digest": "DIGEST"}}\' \\\n  {api}/ID/consume',
+        "http_outcome": f"curl {token} -H 'Content-Type: application/json' \\\n"
+        f'  -d \'{{"status": "succeeded"}}\' \\\n  {api}/ID/outcome',
+    }
+
+
+def claude_code_settings() -> dict:
+    """Return the settings to copy into .claude/settings.json."""
+    return http_settings(settings.HANDRAIL_PUBLIC_URL, status_message())
+
+
+@signed_in
+@require_POST
+def make(request):
+    """Make a token for an agent with the given name; it is shown once, on the next page."""
+    team = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
+    must(request.caller, "manage_agents", team)
+    back = _back(request)
+    try:
+        agent = agent_of(team, request.POST.get("name", ""))
+    except ValidationError as error:
+        messages.error(request, error.messages[0])
+        return redirect(back)
+    if agent.owner is None:
+        Agent.objects.filter(pk=agent.pk, owner=None).update(owner=request.user)
+    plain = token_for(team, by=f"{request.user.get_username()} on the Connect page", agent=agent)
+    request.session["new_token"] = {"agent": agent.name, "plain": plain}
+    return redirect(back)
+
+
+def _back(request) -> str:
+    tab = request.POST.get("tab", "")
+    return f"{reverse('connect')}?tab={tab}" if tab in dict(TABS) else reverse("connect")
+
+
+@signed_in
+@require_POST
+def test(request):
+    """Submit a test action in the agent's name. It runs nothing, whatever the decision."""
+    agents = Agent.objects.visible_to(request.caller).select_related("team")
+    agent = get_object_or_404(agents, pk=as_uuid(request.POST.get("agent", "")))
+    must(request.caller, "manage_agents", agent.team)
+    as_agent = Caller(roles={agent.team_id: "agent"}, agent=agent)
+    call = Call(
+        tool=TEST_TOOL,
+        arguments={"message": "A test from the Connect page. Approve or deny it: nothing runs."},
+        reasoning=f"{request.user.get_username()} pressed “Send a test action”.",
+        expires_in_s=600,
+    )
+
+    def submit() -> Action:
+        return gate.submit(call, caller=as_agent)[0]
+
+    return carry_out(
+        request,
+        submit,
+        then=lambda action: reverse("action", args=[action.pk]),
+        otherwise=reverse("connect"),
+        say="This is what an approval request looks like. Nothing runs, whatever you answer.",
+    )

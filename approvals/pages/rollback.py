@@ -1,0 +1,50 @@
+"""Show what rolling back an action means, and roll it back."""
+
+import os
+
+from django.contrib import messages
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from approvals import rollback
+from approvals.models import Action
+from approvals.pages.card import for_rows
+from dashboard.pages import asked, carry_out, must, signed_in
+from dashboard.problems import Problem
+
+MAX_SHOWN_PATHS = 100  # paths that are listed
+
+
+@signed_in
+@require_http_methods(["GET", "HEAD", "POST"])
+def roll_back(request, pk):
+    """Show the files to restore, the later changes that would be lost, and the commits that stay; on POST restore."""
+    actions = for_rows(Action.objects.visible_to(request.caller)).select_related("snapshot_before__manifest")
+    action = get_object_or_404(actions, pk=pk)
+    must(request.caller, "restore", action.team_id)
+    card = reverse("action", args=[pk])
+    if action.snapshot_before is None:
+        messages.info(request, "There is no snapshot before this action.")
+        return carry_out(request, lambda: None, then=card)
+    place = [action.workspace.team.slug, action.workspace.key]
+    if request.method == "POST":
+        return carry_out(
+            request,
+            lambda: rollback.roll_back(action, asked(request, "seen")["seen"], by=request.caller.actor),
+            then=lambda operation: reverse("workspace-operation", args=[*place, operation.pk]),
+            otherwise=reverse("action-rollback", args=[pk]),
+        )
+    whole = reverse("snapshot-restore", args=[*place, action.snapshot_before.number])
+    return render(
+        request, "approvals/rollback.html", {"nav": "waiting", "action": action, "whole": whole} | _told(action)
+    )
+
+
+def _told(action: Action) -> dict:
+    try:
+        plan = rollback.plan(action)
+    except Problem as problem:
+        return {"unknown": problem.detail}
+    rows = [(os.fsdecode(path), path in plan.later) for path in plan.paths]
+    return {"plan": plan, "rows": rows[:MAX_SHOWN_PATHS], "more": len(rows[MAX_SHOWN_PATHS:])}

@@ -1,0 +1,74 @@
+"""Stop everything: a page with what would end, the stop itself, and lifting it."""
+
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from approvals import emergency_stop
+from approvals.models import Action, Status
+from dashboard.models import Team
+from dashboard.pages import carry_out, must, signed_in
+
+READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
+
+
+@signed_in
+@READ_OR_WRITE
+def stop(request):
+    """Show what a stop would end; on POST stop the team."""
+    caller = request.caller
+    if request.method == "POST":
+        team = get_object_or_404(Team.objects.visible_to(caller), slug=request.POST.get("team", ""))
+        must(caller, "stop_everything", team)
+        return carry_out(
+            request,
+            lambda: emergency_stop.stop_everything(team, caller=caller),
+            then=reverse("stop"),
+            say=_stopped_words,
+        )
+    teams = Team.objects.visible_to(caller).select_related("stopped_by").order_by("name")
+    return render(request, "approvals/stop.html", {"nav": "stop", "teams": [_stop_facts(caller, t) for t in teams]})
+
+
+def _stop_facts(caller, team) -> dict:
+    found = emergency_stop.preview(team)
+    return {
+        "team": team,
+        "ends": _in_words(found),
+        "still_open": any(found.values()),
+        "unclear": Action.objects.filter(team=team, status=Status.UNCERTAIN).count(),
+        "may_stop": caller.can("stop_everything", team),
+        "may_lift": caller.can("lift_stop", team),
+    }
+
+
+NAMES = {
+    "withdrawn": "request",
+    "commands": "command",
+    "services": "service",
+    "terminals": "terminal",
+    "workspaces": "workspace",
+}
+
+
+def _in_words(counts: dict[str, int]) -> str:
+    """Format counts, for example as "3 requests, 1 command and 2 workspaces"; "nothing" if all are 0."""
+    parts = [f"{counts[key]} {name}{'s' * (counts[key] != 1)}" for key, name in NAMES.items() if counts[key]]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts) or "nothing"
+
+
+def _stopped_words(done) -> str:
+    return f"Everything is stopped: {_in_words(done)} ended. Nothing new starts until a lead resumes."
+
+
+@signed_in
+@require_POST
+def lift(request):
+    team = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
+    must(request.caller, "lift_stop", team)
+    return carry_out(
+        request,
+        lambda: emergency_stop.lift_stop(team, caller=request.caller),
+        then=reverse("stop"),
+        say="Resumed. Cancelled requests stay cancelled; agents can ask again.",
+    )

@@ -1,0 +1,153 @@
+"""Constructors of effects: the sentence, the tier in the first mode, and whether a snapshot can undo it."""
+
+from .paths import glob_may_hit_secret
+from .verdict import Effect
+from .web import host_of, is_private
+
+CATASTROPHES = {
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/home",
+    "/lib",
+    "/opt",
+    "/root",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/usr",
+    "/var",
+}
+
+
+def unknown(says):
+    """Return the effect of words that are not understood; only a rule without wildcards covers it."""
+    return Effect("unknown", says, "high", "unknown")
+
+
+def unclear(says):
+    """Return the effect of surroundings that make a command uncertain; no rule about its words covers it."""
+    return Effect("unclear", says, "high", "unknown")
+
+
+def starts(says, spelled=""):
+    """Return the effect of starting another program, chosen by the arguments."""
+    return Effect("start", says, "high", "unknown", spelled=_words(spelled))
+
+
+def builds(says, spelled=""):
+    """Return the effect of running the project's own code through a known build or test tool."""
+    return Effect("run", says, "medium", "yes", spelled=_words(spelled))
+
+
+def local(says, tier="medium", spelled=""):
+    """Return the effect of a change inside the workspace that is no file write of its own, such as a commit."""
+    return Effect("local", says, tier, "yes", spelled=_words(spelled))
+
+
+def remote(says, spelled, tier="high", *, title="", host=""):
+    """Return the effect of a change elsewhere, by publishing or sending, which cannot be undone."""
+    return Effect("remote", says, tier, "no", target=host, spelled=_words(spelled), title=title)
+
+
+def pushes(says, spelled, targets, tier="high"):
+    """Return the effect of a git push; `targets` are the branches and the remote."""
+    return Effect("push", says, tier, "no", spelled=_words(spelled), more=tuple(targets))
+
+
+def installs(says, spelled, packages=(), *, title=""):
+    """Return the effect of installing packages, which a snapshot undoes only in part."""
+    return Effect("install", says, "high", "partly", spelled=_words(spelled), more=tuple(packages), title=title)
+
+
+def harmful(says, tier="high", spelled="", *, title="", source=""):
+    """Return the effect of taking power over the machine, or of a loss that no snapshot restores."""
+    return Effect("harmful", says, tier, "no", spelled=_words(spelled), title=title, source=source)
+
+
+def contacts(url, spelled=()):
+    """Return the effect of contacting one host; `target` is the host, or "" if it cannot be read from the text."""
+    host = host_of(url) or ""
+    if not host:
+        return Effect("network", f"contacts {url[:60]}, whose host is not certain", "high", "no")
+    says = f"contacts {host}" + (", a private address" if is_private(host) else "")
+    return Effect("network", says, "high", "no", target=host, spelled=_words(spelled))
+
+
+def _words(spelled):
+    return (spelled,) if isinstance(spelled, str) and spelled else tuple(spelled or ())
+
+
+class FileJudge:
+    """Turns words that name files into effects of one simple command."""
+
+    def __init__(self, world, simple):
+        self.world = world
+        self.simple = simple
+        self.rewrites = False  # True for formatters run in the mode that changes files
+
+    def places(self, word):
+        """Return the Place of a word in each folder that the command may run in."""
+        return [self.world.place(word.text, cwd, shell=True) for cwd in self.simple.cwds]
+
+    def reads(self, word, *, folder=False):
+        """Return the effects of reading a file, or with `folder` a folder and all below it."""
+        if word.pipe or (word.text == "-" and word.literal):
+            return []
+        if word.opaque or word.splits:
+            return [unknown("reads a file that is unknown until it runs")]
+        return [self._read(place, word, folder) for place in self.places(word)]
+
+    def _read(self, place, word, folder):
+        name = place.label(self.world.root)
+        if place.unclear:
+            return unknown(f"reads a path that {place.unclear}")
+        if place.secret or (word.glob and glob_may_hit_secret(word.text)):
+            return Effect("read", f"reads {name}, where secrets are kept", "high", "no", name, (word.text,), place)
+        held = folder and place.inside and self.world.holds_secret(place.lexical)
+        if held:
+            says = f"reads {name}, which holds {held.rsplit('/', 1)[-1]}"
+            return Effect("read", says, "high", "no", name, (word.text,), place)
+        if place.inside or place.device:
+            return Effect("read", f"reads {name}", "low", "yes", name, (), place)
+        if place.system:
+            return Effect("read", f"reads {name}, a file of the system", "low", "yes", name, (word.text,), place)
+        return Effect("read", f"reads {name}, {self.world.outside}", "high", "no", name, (word.text,), place)
+
+    def writes(self, word, verb="writes"):
+        """Return the effects of writing a file, or of deleting it if `verb` is "deletes"."""
+        kind = "delete" if verb == "deletes" else "write"
+        if word.pipe or (word.text == "-" and kind == "write"):
+            return []
+        if word.opaque or word.splits:
+            return [Effect(kind, f"{verb} a file that is unknown until it runs", "high", "unknown")]
+        return [self._write(place, kind, verb, word) for place in self.places(word)]
+
+    def _write(self, place, kind, verb, word):
+        name = place.label(self.world.root)
+        if place.unclear:
+            return Effect(kind, f"{verb} a path that {place.unclear}", "high", "unknown", name)
+        if place.device and kind == "write":
+            return Effect("read", "writes to nowhere", "low", "yes", name, (), place)
+        if kind == "delete" and self._catastrophic(place, word):
+            return Effect(kind, f"{verb} {name}, which cannot be brought back", "forbidden", "no", name, (), place)
+        whole = place.inside and place.lexical in (self.world.root, f"{self.world.root}/*")
+        if whole and kind == "delete":
+            return Effect(kind, f"{verb} the whole workspace", "high", "yes", name, (), place)
+        if not place.inside:
+            return Effect(kind, f"{verb} {name}, {self.world.outside}", "high", "no", name, (), place)
+        if place.protected:
+            # A snapshot restores the file, but not what a hook or a setting in it has started since.
+            undo = "partly" if kind == "write" else "yes"
+            return Effect(kind, f"{verb} {name}, a protected path", "high", undo, name, (), place)
+        if place.secret:
+            return Effect(kind, f"{verb} {name}, where secrets are kept", "high", "yes", name, (), place)
+        if word.glob and glob_may_hit_secret(word.text):
+            return Effect(kind, f"{verb} {name}, which may match secrets", "high", "yes", name, (), place)
+        return Effect(kind, f"{verb} {name}", "medium", "yes", name, (), place)
+
+    def _catastrophic(self, place, word):
+        path = place.lexical.rstrip("/*") or "/"
+        return path in CATASTROPHES or path == self.world.home or (word.glob and path in ("/home", "/"))

@@ -1,0 +1,294 @@
+"""Where a path leads: resolved against the workspace, its symlinks and case-insensitive file systems."""
+
+import fnmatch
+import itertools
+import posixpath
+import re
+import unicodedata
+from collections import deque
+from dataclasses import dataclass, field
+
+from .globs import shell_fits
+from .hidden_characters import hidden_in
+from .shell_words import names
+from .step_budget import spend
+
+PROTECTED = names(
+    """
+    .git .claude .mcp.json .vscode .idea .devcontainer .husky .envrc .bashrc .bash_profile .bash_login
+    .bash_logout .bash_aliases .profile .zshrc .zprofile .zshenv .zlogin .zlogout .kshrc .cshrc .tcshrc .login
+    .inputrc .gitconfig .ssh .gnupg .pam_environment .xprofile .xsession .xinitrc .handrail
+    """
+)
+# Where coding agents read settings, hooks and plugins from: files written there take effect at the agent's next start.
+PROTECTED |= names(
+    """
+    .codex .gemini .qwen .opencode opencode.json opencode.jsonc .cursor .copilot .kiro
+    """
+)
+PROTECTED_PAIRS = {(".github", "workflows"), (".config", "fish"), (".config", "git"), (".config", "autostart")}
+PROTECTED_PAIRS |= {(".github", "hooks"), (".config", "opencode")}
+OUTER = {outer for outer, _ in PROTECTED_PAIRS}
+SECRET_FOLDERS = {".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store"}
+SECRET_PAIRS = {(".docker", "config.json"), (".config", "gh"), (".config", "gcloud"), (".config", "hub")}
+SECRET_PAIRS |= {(".codex", "auth.json"), (".gemini", "oauth_creds.json"), (".qwen", "oauth_creds.json")}
+SECRET_NAMES = names(
+    """
+    .env .env.* *.env .netrc _netrc .pgpass .npmrc .pypirc .git-credentials .vault-token .envrc id_rsa* id_dsa*
+    id_ecdsa* id_ed25519* *.pem *.key *.p12 *.pfx *.kdbx *.jks *.keystore credentials credentials.json
+    credentials.yml secrets.json secrets.yml secrets.yaml secrets.toml .htpasswd kubeconfig
+    service-account*.json *.tfstate .credentials.json
+    """
+)
+NOT_SECRET = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub", "example.env", "sample.env")
+HARMLESS_DEVICES = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/tty", "/dev/urandom"}
+SYSTEM_READS = ("/usr/share/", "/usr/include/", "/usr/lib/", "/usr/local/lib/", "/usr/bin/", "/bin/", "/lib/")
+SHORTENED = [re.sub(r"[^a-z0-9_]", "", name) for name in (*PROTECTED, ".github")]
+SHORT_NAME = re.compile(r"([^~]{1,6})~\d+(?:\.[^.]{0,3})?")
+MAX_LINKS = 40
+MAX_PATH = 4096
+MAX_NAME = 512
+
+
+@dataclass(frozen=True)
+class Place:
+    """One path: as written, normalized, after symlinks, and how it is classified."""
+
+    shown: str
+    lexical: str
+    reals: tuple
+    inside: bool
+    protected: bool = False
+    secret: bool = False
+    unclear: str = ""
+
+    @property
+    def device(self):
+        return self.lexical in HARMLESS_DEVICES
+
+    @property
+    def system(self):
+        """Return True for files that every machine has and that hold no secret."""
+        return not self.secret and all((end + "/").startswith(SYSTEM_READS) for end in (self.lexical, *self.reals))
+
+    def label(self, root):
+        """Return the path relative to the workspace if it is inside, else as written."""
+        if self.unclear or not self.inside or not self.lexical.startswith(root):
+            return self.shown
+        return posixpath.relpath(self.lexical, root)
+
+
+@dataclass
+class World:
+    """What is known about the file system on which the action will run.
+
+    `root` is the workspace's folder, or None without a workspace: then every path is outside, since `cwd` is only the
+    agent's claim.
+    """
+
+    root: str | None = "/workspace"
+    home: str = "/home/agent"
+    cwd: str = "/workspace"
+    symlinks: dict = field(default_factory=dict)
+    files: dict = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, root, home, cwd, context):
+        """Build from a context: `symlinks` {path: target} and `files` {path: text}, relative to the workspace."""
+        world = cls(root=_clean(root) if root else None, home=_clean(home))
+        base = world.root or "/"
+        world.cwd = world._absolute(cwd or base, base)
+        links, files = context.get("symlinks") or {}, context.get("files") or {}
+        spend(10 * (len(links) + len(files)))
+        world.symlinks = {world._absolute(k, base): str(v) for k, v in dict(links).items()}
+        names = files if isinstance(files, (dict, list, tuple)) else {}
+        world.files = {world._absolute(str(name), base): None for name in names}
+        return world
+
+    @property
+    def outside(self):
+        """Return how messages call a place that is not inside."""
+        return "outside the workspace" if self.root else "outside any workspace"
+
+    def place(self, path, cwd=None, *, shell=False):
+        r"""Resolve one path. `shell`: the shell has expanded it already, so `$` and `\` are plain characters."""
+        cwd = cwd or self.cwd
+        unclear = self._unclear(path, shell)
+        if unclear:
+            return Place(path, path, (path,), inside=False, unclear=unclear)
+        spend(60 + 2 * len(path) + 2 * len(cwd))
+        lexical = self._absolute(path, cwd)
+        # `..` after a symlink goes up from the link's target, so the walk takes the path as written.
+        written = self._spelled_out(path, cwd)
+        reals = {self._walk(written, from_root=end) for end in (False, True)} if self.symlinks else {lexical}
+        if None in reals:
+            return Place(path, lexical, (lexical,), inside=False, unclear="leads through too many symlinks")
+        ends = {lexical, *reals}
+        below = [[fold(name) for name in self._below(end)] for end in ends]
+        return Place(
+            path,
+            lexical,
+            tuple(sorted(reals)),
+            inside=all(map(self._within, ends)),
+            protected=any(map(_folded_protected, below)),
+            secret=any(map(_folded_secret, below)) or any(map(_reveals_process, ends)),
+        )
+
+    def _unclear(self, path, shell):
+        if not path:
+            return "is empty"
+        spend(20)
+        if len(path) > MAX_PATH:
+            return "is longer than a path can be"
+        if hidden_in(path) or "\0" in path or "\n" in path:
+            return "holds hidden characters"
+        if path.startswith("~") and not (path == "~" or path.startswith("~/")):
+            return "names another user's home"
+        if not shell and re.search(r"[$`%\\*?]|\{", path):
+            return "holds a variable, a wildcard or a backslash"
+        return ""
+
+    def _spelled_out(self, path, cwd):
+        if path == "~" or path.startswith("~/"):
+            path = self.home + path[1:]
+        return path if path.startswith("/") else f"{cwd}/{path}"
+
+    def _absolute(self, path, cwd):
+        return _clean(self._spelled_out(path, cwd))
+
+    def _walk(self, path, *, from_root):
+        """Follow symlinks component by component; return None after MAX_LINKS.
+
+        Contexts write relative targets relative to the link's folder or to the workspace, so `place` tries both.
+        """
+        todo, done, links = deque(p for p in path.split("/") if p not in ("", ".")), [""], 0
+        while todo:
+            name = todo.popleft()
+            spend(1 + len(done[-1]) // 64)
+            if name == "..":
+                del done[max(len(done) - 1, 1) :]
+                continue
+            here = f"{done[-1]}/{name}"
+            target = self.symlinks.get(here)
+            if target is None:
+                done.append(here)
+                continue
+            links += 1
+            if links > MAX_LINKS:
+                return None
+            if target.startswith("~/"):
+                target = self.home + target[1:]
+            if target.startswith("/"):
+                done = [""]
+            elif from_root and not target.startswith("."):
+                names = filter(None, (self.root or "").split("/"))
+                done = list(itertools.accumulate(names, "{}/{}".format, initial=""))
+            todo.extendleft(reversed([p for p in target.split("/") if p not in ("", ".")]))
+        return done[-1] or "/"
+
+    def _within(self, path):
+        if self.root is None:
+            return False
+        return path == self.root or path.startswith(self.root.rstrip("/") + "/")
+
+    def _below(self, path):
+        """Return the components below the workspace, or all components of a path elsewhere."""
+        if self._within(path):
+            path = path[len(self.root) :]
+        return [p for p in path.split("/") if p]
+
+    def fresh(self, names):
+        """Return a known new file with one of these names, or None."""
+        spend(len(self.files) * len(names))
+        return next((f for f in self.files for name in names if f.endswith("/" + name)), None)
+
+    def holds_secret(self, folder):
+        """Return a known secret file at or below `folder`, or None."""
+        spend(4 * len(self.files))
+        prefix = folder.rstrip("/") + "/"
+        return next((f for f in self.files if f.startswith(prefix) and is_secret(self._below(f))), None)
+
+
+def _clean(path):
+    return posixpath.normpath("/" + str(path).lstrip("/"))
+
+
+def fold(name):
+    """Return a name as the most lenient file system would compare it."""
+    if name.isascii() or len(name) > MAX_NAME:
+        return name.lower().split(":")[0].rstrip(". ")
+    # Normalizing combining marks takes the square of their number, hence MAX_NAME.
+    spend(8 * len(name))
+    name = unicodedata.normalize("NFKC", name).casefold()
+    name = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) not in ("Cf", "Mn", "Cc"))
+    return name.split(":")[0].rstrip(". ")
+
+
+def is_protected(names):
+    """Return True if writing there could run something later, or widen what the agent may do."""
+    return _folded_protected([fold(name) for name in names])
+
+
+def _folded_protected(folded):
+    if any(name in PROTECTED or _short_name(name) for name in folded):
+        return True
+    # The parent of a protected folder: if it is moved or linked, the protected one gets another path.
+    if folded and folded[-1] in OUTER:
+        return True
+    return any(pair in PROTECTED_PAIRS for pair in itertools.pairwise(folded))
+
+
+def _short_name(name):
+    """Return True for a possible NTFS short name of a protected name, such as GIT~1 or GI7EBA~1."""
+    match = SHORT_NAME.fullmatch(name) if "~" in name else None
+    if not match:
+        return False
+    stem = match[1]
+    return any(p.startswith(stem) or (len(stem) == 6 and p.startswith(stem[:2])) for p in SHORTENED)
+
+
+def is_secret(names):
+    """Return True for credential stores, keys and `.env` files."""
+    return _folded_secret([fold(name) for name in names])
+
+
+def _folded_secret(folded):
+    if any(name in SECRET_FOLDERS for name in folded):
+        return True
+    if any(pair in SECRET_PAIRS for pair in itertools.pairwise(folded)):
+        return True
+    last = folded[-1] if folded else ""
+    return secret_name(last)
+
+
+def secret_name(name):
+    spend(1 + len(name) // 4)
+    return _SECRET.match(name) is not None and _NOT_SECRET.match(name) is None
+
+
+def _any_of(patterns):
+    return re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns))
+
+
+_SECRET, _NOT_SECRET = _any_of(SECRET_NAMES), _any_of(NOT_SECRET)
+
+
+def glob_may_hit_secret(pattern):
+    """Return True if a shell wildcard could expand to a secret name that a plain `*` would not."""
+    last = fold(pattern.rsplit("/", 1)[-1])
+    probes = (".env", ".env.local", ".netrc", ".npmrc", ".pgpass", "id_rsa", "id_ed25519", "server.pem", "server.key")
+    if last.startswith(("*", "?")):
+        # A leading wildcard never matches a dot, and one without any letters does not aim at keys.
+        literal = last.strip("*?")
+        return bool(literal) and any(shell_fits(last, p) for p in probes if not p.startswith("."))
+    folders = [fold(part) for part in pattern.split("/")[:-1]]
+    if any(
+        re.search(r"[*?\[]", f) and any(shell_fits(f, s) for s in SECRET_FOLDERS) for f in folders if f.startswith(".")
+    ):
+        return True
+    return any(shell_fits(last, probe) for probe in probes)
+
+
+def _reveals_process(path):
+    """Return True for /proc (environments, memory, descriptors) and its equivalents."""
+    return path == "/proc" or path.startswith(("/proc/", "/dev/fd/", "/sys/"))

@@ -1,0 +1,162 @@
+"""Shell words: the text of a word after quotes, braces, tildes and known variables are expanded."""
+
+import itertools
+from dataclasses import dataclass
+
+from .step_budget import spend
+
+OPAQUE = "\ufffc"  # stands for text that is known only when the command runs
+MAX_BRACES = 64
+
+
+def names(text):
+    """Split a text into a set of names, which reads better than a long list of quoted strings."""
+    return frozenset(text.split())
+
+
+@dataclass(frozen=True)
+class Word:
+    """One argument. `opaque`: holds text not known yet. `foreign`: from an unknown variable. `pipe`: `<(…)`."""
+
+    text: str
+    opaque: bool = False
+    foreign: bool = False
+    splits: bool = False  # unquoted unknown text: may become several words, or none
+    glob: bool = False
+    plain: bool = True  # written without $'…' and the like, so it reads as bash reads it
+    pipe: bool = False
+    inner: tuple = ()  # names of the programs whose output it is
+
+    @property
+    def literal(self):
+        return not (self.opaque or self.glob or self.pipe)
+
+
+class Cells:
+    """A word under construction: characters, each with a flag whether it was quoted."""
+
+    def __init__(self):
+        self.cells = []
+        self.foreign = self.splits = self.pipe = False
+        self.plain = True
+        self.glob = False
+
+    def add(self, text, *, quoted):
+        spend(len(text))
+        self.cells.extend((char, quoted) for char in text)
+
+    def add_opaque(self, *, quoted, foreign=False):
+        self.cells.append((OPAQUE, True))
+        self.foreign |= foreign
+        self.splits |= not quoted
+
+    def add_unquoted(self, raw):
+        """Add literal text as written outside quotes: a backslash quotes the next character."""
+        chars = iter(raw)
+        for char in chars:
+            if char == "\\":
+                following = next(chars, "")
+                if following not in ("", "\n"):
+                    self.add(following, quoted=True)
+            else:
+                self.add(char, quoted=False)
+
+    def add_double_quoted(self, raw):
+        chars = iter(raw)
+        for char in chars:
+            if char != "\\":
+                self.add(char, quoted=True)
+                continue
+            following = next(chars, "")
+            if following in ("$", "`", '"', "\\"):
+                self.add(following, quoted=True)
+            elif following != "\n":
+                self.add("\\" + following, quoted=True)
+
+    def words(self, home):
+        """Return the finished words; braces make several."""
+        return [self._word(cells, home) for cells in expand_braces(self.cells)]
+
+    def _word(self, cells, home):
+        spend(5 + len(cells))
+        bare = [char for char, quoted in cells if not quoted]
+        glob = self.glob or "*" in bare or "?" in bare or ("[" in bare and "]" in bare)
+        text = "".join(char for char, _ in cells)
+        if cells and cells[0] == ("~", False):
+            end = next((i for i, cell in enumerate(cells) if cell[0] == "/"), len(cells))
+            if end == 1:
+                text = home + text[1:]
+            elif not any(quoted for _, quoted in cells[:end]):
+                return Word(text, opaque=True, foreign=True, splits=self.splits, glob=glob)
+        return Word(
+            text,
+            opaque=OPAQUE in text,
+            foreign=self.foreign,
+            splits=self.splits,
+            glob=glob,
+            plain=self.plain,
+            pipe=self.pipe,
+        )
+
+
+def expand_braces(cells):
+    """Expand `{a,b}`; a range such as `{1..9}` becomes opaque text."""
+    if ("{", False) not in cells:
+        return [cells]
+    pieces = _pieces(cells, _groups(cells), 0, len(cells))
+    if _count(pieces) > MAX_BRACES:
+        return [[(OPAQUE, True)]]
+    return _products(pieces)
+
+
+def _groups(cells):
+    """Return {start: (end, [commas])} of brace expansions; braces without a comma or a range are text."""
+    spend(len(cells))
+    open_braces, groups = [], {}
+    ranges = list(itertools.accumulate((a == b == "." for (a, _), (b, _) in itertools.pairwise(cells)), initial=0))
+    for index, (char, quoted) in enumerate(cells):
+        if quoted or char not in "{,}":
+            continue
+        if char == "{":
+            open_braces.append((index, []))
+        elif open_braces and char == ",":
+            open_braces[-1][1].append(index)
+        elif open_braces:
+            start, commas = open_braces.pop()
+            if commas or ranges[index - 1] > ranges[start]:
+                groups[start] = index, commas
+    return groups
+
+
+def _pieces(cells, groups, start, end):
+    """Return the text as a list of plain cells and groups; a group is a tuple with the pieces of each alternative."""
+    pieces, plain, at = [], start, start
+    while at < end:
+        if at not in groups:
+            at += 1
+            continue
+        close, commas = groups[at]
+        pieces.append(cells[plain:at])
+        edges = [at, *commas, close]
+        inside = (_pieces(cells, groups, a + 1, b) for a, b in itertools.pairwise(edges))
+        pieces.append(tuple(inside) if commas else ([[(OPAQUE, True)]],))
+        plain = at = close + 1
+    return [*pieces, cells[plain:end]]
+
+
+def _count(pieces):
+    """Return how many words the pieces make, at most MAX_BRACES + 1."""
+    total = 1
+    for piece in pieces:
+        if isinstance(piece, tuple):
+            total = min(total * sum(map(_count, piece)), MAX_BRACES + 1)
+    return total
+
+
+def _products(pieces):
+    done = [[]]
+    for piece in pieces:
+        spend(len(done) * (1 + len(piece) // 8))
+        endings = [word for part in piece for word in _products(part)] if isinstance(piece, tuple) else [piece]
+        done = [begun + ending for begun in done for ending in endings]
+    return done

@@ -1,0 +1,15 @@
+"""Register approvals' kinds of operations, sweeps and system files with the runner."""
+
+from approvals import broker, tasks, workspace_actions
+from approvals.connect import claude_settings, hook_watch
+from workspaces import extensions
+
+
+def register():
+    extensions.kinds |= {
+        "broker": broker.broker,
+        "workspace_action": workspace_actions.carrier,
+        "put_hook_back": hook_watch.carrier,
+    }
+    extensions.sweeps += [tasks.sweep, hook_watch.sweep]
+    extensions.system_files.append(claude_settings.system_files)

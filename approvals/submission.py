@@ -1,0 +1,192 @@
+"""Submit a call: judge it, store it as an action, and apply the verdict of the policy or a grant."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Case, F, Max, Q, When
+
+from approvals import bound_files, grants
+from approvals.bound_files import Bound
+from approvals.calls import GATE, Call, sha256
+from approvals.emergency_stop import STOPPED
+from approvals.evaluation import PolicyResult, judge_or_ask
+from approvals.expiry import end_if_due
+from approvals.models import Action, Status, Tier
+from approvals.transitions import LIVE, add_revision, approve, move, policy_label, record
+from dashboard import clock
+from dashboard.failpoints import failpoint
+from dashboard.models import Actor, Team
+from dashboard.problems import Problem, conflict, invalid, not_allowed
+from workspaces import activity
+
+# A denial or expiry that the agent has not heard of: it is returned when the same call is submitted again.
+UNHEARD = Q(status__in=[Status.DENIED, Status.EXPIRED]) & (Q(agent_seen_at=None) | Q(agent_seen_at__lt=F("ended_at")))
+# How long after the answer another hook of the same event may submit; one that lost its connection retries within 5 s.
+SAME_EVENT = timedelta(seconds=8)
+MAX_EXPIRY_SECONDS = 7 * 24 * 3600
+ASKED_OVER_THE_API = "Needs approval: the agent asked Handrail to change a file in a connected folder."
+
+
+def submit(call: Call, *, caller) -> tuple[Action, bool]:
+    """Submit a call; return (action, whether it is new).
+
+    The existing action is returned for the same idempotency key, and for the same call of the same session while it is
+    live or the agent has not heard its answer. Problem 403, 409 (stopped), 422, 429 (too many pending).
+    """
+    failpoint("K0")
+    if caller.is_person or not caller.can("submit", caller.agent.team_id):
+        raise not_allowed("Only agents submit actions.")
+    expires_in = settings.HANDRAIL_EXPIRY_SECONDS if call.expires_in_s is None else call.expires_in_s
+    if not 1 <= expires_in <= MAX_EXPIRY_SECONDS:
+        raise invalid(f"expires_in_s must be from 1 to {MAX_EXPIRY_SECONDS:,}.")
+    if call.hold_s:
+        expires_in = min(expires_in, call.hold_s)
+    if call.workspace:
+        activity.touch(call.workspace)
+    if known := _known(call, caller.agent):
+        return known, False
+    call.canonical()  # raises Problem 422 before any other work
+    found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, caller.agent.team_id)
+    if call.asks and found.is_allowed:
+        also = found.reasons if found.needs_approval else []
+        found = replace(found, tier=Tier.HIGH.value, reasons=[ASKED_OVER_THE_API, *also])
+    bound = bound_files.bind(call.tool, call.arguments, call.cwd, call.workspace, found)
+    grant = grants.find(call, found, caller.agent, bound)
+    failpoint("K2")
+    with transaction.atomic():
+        # The lock makes this check for the same call, the stop, the limits and the new number atomic.
+        team = Team.objects.select_for_update().get(pk=caller.agent.team_id)
+        known = _same_key(call, caller.agent) or _same_call(call, caller.agent)
+        if known is None:
+            refuse_when_stopped(team)
+            grant = grant if grant and grants.use(grant) else None
+            action = _insert(call, bound, found, caller, team, expires_in, grant)
+    if known:
+        return end_if_due(known), False
+    failpoint("K1")
+    failpoint("K3")
+    return action, True
+
+
+def _known(call: Call, agent) -> Action | None:
+    known = _same_key(call, agent)
+    if known is None:
+        refuse_when_stopped(agent.team)
+        known = _same_call(call, agent)
+    return known and end_if_due(known)
+
+
+def _same_key(call: Call, agent) -> Action | None:
+    if call.idempotency_key is None:
+        return None
+    known = Action.objects.filter(agent=agent, idempotency_key=call.idempotency_key).first()
+    # A body may name no workspace: two tokens of one agent then each refer to their own.
+    if known and (known.body_hash != call.body_hash or known.workspace_id != getattr(call.workspace, "pk", None)):
+        raise invalid("This Idempotency-Key was used with a different request body.", code="idempotency_conflict")
+    return known
+
+
+def _same_call(call: Call, agent) -> Action | None:
+    if not call.session:
+        return None
+    mine = _of_event(call)
+    first = Case(When(mine, then=1), When(LIVE, then=2), default=3)
+    return of_call(call, agent).filter(mine | LIVE | UNHEARD).order_by(first, "-created_at").first()
+
+
+def of_call(call: Call, agent):
+    return Action.objects.filter(agent=agent, session=call.session, call_hash=call.hash_for(agent))
+
+
+def unheard_approval(call: Call) -> Q:
+    """Match approvals that a hook consumed for this call id and whose response never reached the agent."""
+    return Q(status=Status.RUNNING, mode=GATE, call_id=call.call_id, agent_seen_at=None) & ~Q(call_id="")
+
+
+def _of_event(call: Call) -> Q:
+    """Match actions that already answer this event: the agent has not heard, or another of its hooks just has."""
+    if not call.asked_at or not call.call_id:
+        return unheard_approval(call)
+    since = call.asked_at - SAME_EVENT
+    yes = Q(status=Status.RUNNING, mode=GATE, consumed_at__gte=since)
+    no = Q(status__in=[Status.DENIED, Status.EXPIRED], ended_at__gte=since)
+    return unheard_approval(call) | (Q(call_id=call.call_id) & (yes | no))
+
+
+def is_approval_for(action: Action, call: Call) -> bool:
+    """Return whether the action's approval was consumed for this same event of the call."""
+    same = action.call_id == call.call_id != "" and action.mode == GATE and action.status == Status.RUNNING
+    return same and (action.agent_seen_at is None or action.consumed_at >= call.asked_at - SAME_EVENT)
+
+
+def refuse_when_stopped(team):
+    """Raise Problem 409 while the team is stopped."""
+    team.refresh_from_db(fields=["stopped_at"])
+    if team.stopped_at:
+        raise conflict(STOPPED, code="stopped")
+
+
+def _refuse_when_too_many(pending, agent):
+    """Raise Problem 429 at the team's or the agent's limit of pending actions.
+
+    The limit for each agent leaves room for the team's other agents.
+    """
+    if pending.count() >= settings.HANDRAIL_PENDING_LIMIT:
+        raise Problem(
+            429, f"The limit of {settings.HANDRAIL_PENDING_LIMIT:,} pending actions is reached. Try again later."
+        )
+    if pending.filter(agent=agent).count() >= settings.HANDRAIL_AGENT_PENDING_LIMIT:
+        limit = f"{settings.HANDRAIL_AGENT_PENDING_LIMIT:,}"
+        raise Problem(429, f"The limit of {limit} pending actions of {agent.name} is reached. Try again later.")
+
+
+def _insert(call: Call, bound: Bound, found: PolicyResult, caller, team, expires_in: int, grant) -> Action:
+    agent, now, canonical = caller.agent, clock.now(), call.canonical(bound.canonical)
+    mine = Action.objects.filter(team=team)
+    if grant:
+        found = replace(found, reasons=grants.reasons(grant, found))
+    elif found.needs_approval:
+        _refuse_when_too_many(mine.pending(), agent)
+    action = Action(
+        team=team,
+        number=(mine.aggregate(last=Max("number"))["last"] or 0) + 1,
+        agent=agent,
+        workspace=call.workspace,
+        mode=call.mode,
+        tool=call.tool,
+        title=found.title,
+        session=call.session,
+        call_id=call.call_id,
+        idempotency_key=call.idempotency_key,
+        body_hash=call.body_hash,
+        reasoning=call.reasoning,
+        tier=found.tier,
+        undo=found.undo,
+        digest=sha256(canonical),
+        policy=found.policy,
+        grant=grant,
+        quorum=found.quorum,
+        created_at=now,
+        expires_at=now + timedelta(seconds=expires_in),
+        hold_until=now + timedelta(seconds=call.hold_s) if call.hold_s else None,
+    )
+    action.call_hash = call.hash_for(agent) if call.session else sha256(str(action.pk).encode())
+    action.save(force_insert=True)
+    add_revision(action, 1, canonical, found, caller.actor, files=bound.files)
+    record(action, "action.submitted", caller.actor, {"mode": action.mode, "tool": action.tool[:80]})
+    _first_answer(action, found, now)
+    return action
+
+
+def _first_answer(action: Action, found: PolicyResult, now):
+    """Apply the verdict of the policy or a grant: allow, deny, or record that a person is asked."""
+    pending = Q(status=Status.PENDING, digest=action.digest)
+    by = Actor.system(policy_label(action))
+    if found.is_allowed or action.grant:
+        approve(action, verb="action.allowed", by=by, when=pending)
+    elif found.tier == Tier.FORBIDDEN:
+        move(action, Status.DENIED, verb="action.denied", by=by, when=pending, decided_at=now, ended_at=now)
+    else:
+        record(action, "action.waiting", by, {"undo": action.undo, "quorum": action.quorum})

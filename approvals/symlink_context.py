@@ -1,0 +1,101 @@
+"""Context for the policy: the symlinks on the way to a call's paths, and the home directory for `~`."""
+
+import json
+import posixpath
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from approvals.calls import beneath, root_of
+from approvals.policy import patches
+from approvals.policy.rules import FILE_READERS, FILE_WRITERS
+from approvals.policy.shell_words import OPAQUE
+from approvals.policy.tools import PATH_KEYS
+from dashboard.problems import Problem
+from workspaces import runner_client
+
+RUNNER_TIMEOUT = 1.5  # for the runner's response; after that it counts as not responding
+MAX_PATHS = 500
+MAX_TRIED = 5_000  # pairs of a word and a folder, as any word of a command may be a path in any folder
+HOME = "/home/agent"
+AWAY = "Needs approval: the runner does not answer, so symlinks on the paths of this call can't be checked."
+
+
+@dataclass(frozen=True)
+class Context:
+    """`known` is passed to the policy; `away` says that the files could not be inspected."""
+
+    known: dict = field(default_factory=dict)
+    away: bool = False
+
+
+def home_of(workspace) -> str:
+    """Return the home directory of the workload: in a connected folder it is the user's own."""
+    return str(Path.home()) if workspace is not None and workspace.source.get("path") else HOME
+
+
+def context_for(tool: str, arguments: dict, cwd: str | None, workspace, commands: list) -> Context:
+    """Return the context of one call; `commands` are the entries of a first verdict on it."""
+    if workspace is None:
+        return Context()
+    root = root_of(workspace)
+    paths, all_of_them = _paths(tool, arguments, cwd or root, root, commands)
+    if not paths:
+        return Context(away=not all_of_them)
+    body = json.dumps({"paths": paths, "root": root, "seconds": RUNNER_TIMEOUT * 0.8}).encode()
+    try:
+        told = runner_client.ask("POST", f"/workspaces/{workspace.pk}/links", body=body, timeout=RUNNER_TIMEOUT)
+    except Problem:
+        return Context(away=True)
+    is_whole = told["complete"] and all_of_them
+    return Context({"symlinks": told["links"]} if told["links"] else {}, away=not is_whole)
+
+
+def changes_files(tool: str, commands: list) -> bool:
+    """Return whether the call writes or deletes files."""
+    return tool in FILE_WRITERS or any(step.get("what") in ("write", "delete") for step in commands)
+
+
+def _paths(tool: str, arguments: dict, cwd: str, root: str, commands: list) -> tuple[list[str], bool]:
+    """Return ([path that the call may refer to], whether these are all of them).
+
+    Paths are relative to the root and not normalised, as there may be a symlink before a `..`.
+    """
+    found = {}
+    for tried, (path, folder) in enumerate(_named(tool, arguments, cwd, root, commands)):
+        if tried >= MAX_TRIED or len(found) > MAX_PATHS:
+            return list(found)[:MAX_PATHS], False
+        if below := _below(path, folder, root):
+            found[below] = None
+    return list(found), len(found) <= MAX_PATHS
+
+
+def _named(tool: str, arguments: dict, cwd: str, root: str, commands: list):
+    """Yield each (path, folder that it may be relative to)."""
+    if tool == patches.TOOL:
+        yield from ((path, cwd) for path in _patched(arguments))
+    elif tool in FILE_WRITERS or tool in FILE_READERS:
+        yield from ((arguments[key], cwd) for key in PATH_KEYS if isinstance(arguments.get(key), str))
+    if tool != "Bash":
+        return
+    folders = [cwd]
+    for step in commands:
+        words = [part for word in step["words"] for part in (word, word.partition("=")[2]) if part]
+        if words[:1] in (["cd"], ["pushd"]) and len(words) > 1:
+            folders.append(posixpath.join(folders[-1], words[1]))
+        texts = [text for text in (*words[1:], *step["targets"]) if OPAQUE not in text and "\0" not in text]
+        yield from ((text, folder) for text in texts for folder in dict.fromkeys((*folders, root)))
+
+
+def _patched(arguments: dict) -> list[str]:
+    try:
+        return [path for edit in patches.read_patch(arguments) for path in edit.paths]
+    except patches.BadPatch:
+        return []
+
+
+def _below(path: str, cwd: str, root: str) -> str | None:
+    """Return the path relative to the root, not normalised; None if the text alone leads outside it."""
+    if beneath(path, cwd, root) is None:
+        return None
+    whole = posixpath.join(cwd, path)
+    return whole[len(root) :].lstrip("/") if (whole + "/").startswith(root.rstrip("/") + "/") else None

@@ -1,0 +1,186 @@
+"""Change actions: always by a conditional update, with the event in the same transaction."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from approvals.calls import BROKER, sha256
+from approvals.evaluation import OWN_VERBS
+from approvals.models import Action, ActionEndCode, BoundFile, Decision, Revision, Status
+from dashboard import clock
+from dashboard.models import Actor, Event
+from dashboard.problems import Problem, conflict
+from workspaces import lifecycle, operations
+
+CARRIED_OUT_BY = "broker"
+LIVE = Q(status=Status.PENDING) | Q(status=Status.APPROVED, consumed_at=None)  # still undecided, or not used yet
+
+
+def move(action: Action, to: str, *, verb: str, by: Actor, when: Q, data=None, **fields) -> bool:
+    """Move the action to a status if it still matches `when`; False if it does not, because another change was first.
+
+    `verb` and `data` become its event; `fields` are updated with the status. `action` is reloaded on success.
+    """
+    with transaction.atomic():
+        if not Action.objects.filter(when, pk=action.pk).update(status=to, **fields):
+            return False
+        action.refresh_from_db()
+        record(action, verb, by, data)
+    return True
+
+
+def record(action: Action, verb: str, by: Actor, data=None):
+    """Record an event of an action, without the call's arguments."""
+    about = {
+        "number": action.number,
+        "title": action.title,
+        "tier": action.tier,
+        "digest": action.digest,
+        "agent": str(action.agent_id),
+    }
+    Event.objects.record(
+        action.team_id, actor=by, verb=verb, subject=action, workspace=action.workspace_id, data=about | (data or {})
+    )
+
+
+def approve(action: Action, *, verb: str, by: Actor, when: Q, data=None, **fields) -> bool:
+    """Approve the current digest; in broker mode also submit its operation to the runner. False if it has moved."""
+    now = clock.now()
+    consume_by = now + timedelta(seconds=settings.HANDRAIL_CONSUME_SECONDS)
+    with transaction.atomic():
+        if not move(
+            action,
+            Status.APPROVED,
+            verb=verb,
+            by=by,
+            when=when,
+            data=data,
+            decided_at=now,
+            consume_by=consume_by,
+            **fields,
+        ):
+            return False
+        carry_out(action)
+    return True
+
+
+def actor_of(action: Action) -> Actor:
+    """Return the actor in whose name an approved action is carried out: its agent, with who approved it."""
+    counted = Q(verdict="approve", revision__number=action.revision) | Q(final=True)
+    people = action.decisions.filter(counted).order_by("at").values_list("user__username", flat=True)
+    approved_by = ", ".join(dict.fromkeys(people)) or policy_label(action)
+    return replace(Actor.agent(action.agent), approval=str(action.pk), approved_by=approved_by)
+
+
+def carry_out(action: Action):
+    """Submit an approved action of broker mode to the runner. Problem 409 if its workspace cannot be used now."""
+    if action.mode != BROKER:
+        return
+    by = actor_of(action)
+    own_verb = action.tool in OWN_VERBS
+    if not own_verb:
+        lifecycle.resume_for_use(action.workspace, by=by)
+    operation = operations.submit(
+        "workspace_action" if own_verb else CARRIED_OUT_BY,
+        workspace=action.workspace,
+        args={"action": str(action.pk), "digest": action.digest},
+        by=by,
+        dedupe=f"action:{action.pk}:{action.revision}",
+    )
+    Action.objects.filter(pk=action.pk).update(operation=operation)
+    action.operation = operation
+
+
+def withdraw(action: Action, by: Actor, note: str, *, code: ActionEndCode, when: Q = LIVE) -> bool:
+    """Cancel the action if it still matches `when`; False if it does not. `note` is shown to its agent and people."""
+    return move(
+        action,
+        Status.CANCELLED,
+        verb="action.cancelled",
+        by=by,
+        when=when,
+        data={"why": code.value},
+        ended_at=clock.now(),
+        end_code=code,
+        result={"by": by.label, "note": note},
+    )
+
+
+def add_revision(
+    action: Action, number: int, canonical: bytes, found, by: Actor, *, files: list, changed: list[str] = ()
+) -> Revision:
+    """Store a revision with the verdict `found` on it (a PolicyResult, or the revision before).
+
+    `files` are those of approvals.bound_files.Bound; `changed` names those that differ from what was approved.
+    """
+    revision = Revision.objects.create(
+        action=action,
+        number=number,
+        canonical=canonical,
+        digest=sha256(canonical),
+        tier=found.tier,
+        undo=found.undo,
+        reasons=found.reasons,
+        changed=list(changed),
+        rule=found.rule,
+        commands=found.commands,
+        by=by.as_json,
+        created_at=clock.now(),
+    )
+    BoundFile.objects.bulk_create(BoundFile(revision=revision, number=n, **file) for n, file in enumerate(files, 1))
+    return revision
+
+
+def stamp(moment) -> str | None:
+    """Format as RFC 3339 in UTC, with milliseconds; None for None."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else None
+
+
+def final_decision(action: Action) -> Decision | None:
+    return action.decisions.filter(final=True).select_related("user").first()
+
+
+def winner(action: Action) -> dict | None:
+    """Return what settled the action, {verdict, by, at}; for a pending one its last edit; None if there is none."""
+    decision = final_decision(action)
+    if decision is None and action.status == Status.PENDING:
+        decision = action.decisions.filter(verdict="edit").select_related("user").order_by("-at").first()
+    if decision:
+        return {"verdict": decision.verdict, "by": decision.user.get_username(), "at": stamp(decision.at)}
+    if action.status in (Status.EXPIRED, Status.CANCELLED):
+        by = (action.result or {}).get("by")
+        return {"verdict": str(action.status), "by": by, "at": stamp(action.ended_at)}
+    if action.decided_at:
+        verdict = "deny" if action.status == Status.DENIED else "approve"
+        return {"verdict": verdict, "by": policy_label(action), "at": stamp(action.decided_at)}
+    return None
+
+
+def policy_label(action: Action) -> str:
+    """Return which policy or grant allowed or denied an action without asking a person."""
+    if action.grant_id:
+        return f"a grant of {action.grant.by.get_username()}"
+    return f"policy {action.policy.number}" if action.policy_id else "policy"
+
+
+def answer_conflict(action: Action, digest: str | None = None) -> Problem:
+    """Return the Problem 409 for an answer that came too late or to another digest: with winner, status and digest."""
+    won = winner(action)
+    extra = {"winner": won, "action_status": action.status, "digest": action.digest}
+    if action.status == Status.EXPIRED and not action.decided_at:
+        return conflict("This expired before anyone answered. It did not run.", code="expired", **extra)
+    if action.status == Status.CANCELLED:
+        return conflict(f"This was cancelled by {won['by'] or 'its agent'}.", code="cancelled", **extra)
+    if action.status == Status.PENDING:
+        changed = f"{won['by']} changed this" if won else "This changed"
+        detail = f"{changed} since you loaded it. Your answer was not used."
+        return conflict(detail, code="digest_mismatch", **extra)
+    said = {"approve": "approved", "deny": "denied", "edit": "edited and approved"}.get(
+        won and won["verdict"], "settled"
+    )
+    return conflict(
+        f"{(won or {}).get('by') or 'Someone'} {said} this. Your answer was not used.", code="already_decided", **extra
+    )

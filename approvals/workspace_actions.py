@@ -1,0 +1,239 @@
+"""Handrail's own verbs as actions: requests of an agent to change a workspace that a person must approve first.
+
+workspaces/needs_approval.py raises AskFirst for them, and `ask` turns it into an action. Once that is approved, the
+operation kind `carrier` calls the same function again, with the approval in the actor.
+"""
+
+import hashlib
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from asgiref.sync import async_to_sync
+from django.conf import settings
+from django.db.models import Q
+
+from approvals import bound_files, gate
+from approvals.calls import BROKER, Call, root_of
+from approvals.evaluation import OWN_VERBS, content, with_all
+from approvals.expiry import mark_uncertain, record_carried
+from approvals.models import Action, ActionEndCode, Status
+from approvals.transitions import final_decision, withdraw
+from dashboard.problems import conflict, invalid
+from dashboard.strict_json import canonical
+from workspaces import history, lifecycle, operations, terminals
+from workspaces.models import Command, Operation, ReasonCode, Terminal
+from workspaces.needs_approval import AskFirst
+from workspaces.runner.job import Kind
+from workspaces.runner.refusals import Refused, unclear
+from workspaces.services import commands, export, idle, integrity, network
+
+OPERATION_TIMEOUT = 3600.0  # seconds that an operation may take before its action is marked uncertain
+SHOWN_BYTES = 512 * 1024  # limit for file content, or a name, that is shown to a person
+ENDED = (Status.DENIED, Status.EXPIRED, Status.CANCELLED)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """`carry(workspace, arguments, by)` does it; returns an Operation to wait for, a Terminal it opened, or None."""
+
+    tool: str
+    carry: Callable[..., Operation | Terminal | None]
+
+
+def _remove(workspace, wish, by):
+    lifecycle.take_safety_snapshot(workspace, by=by, label="before a file was deleted")
+    path = wish["path"].encode()
+    history.delete_file(workspace, path, by=by)
+    lifecycle.record(workspace, by, "file.deleted", history.named("path", path))
+
+
+def _type(workspace, wish, by):
+    terminal = Terminal.objects.get(pk=wish["terminal"], workspace=workspace)
+    async_to_sync(terminals.type_into)(terminal, wish["text"].encode())
+    lifecycle.record(workspace, by, "terminal.typed", {"bytes": len(wish["text"].encode())}, subject=terminal)
+
+
+def _unpin(workspace, wish, by):
+    lifecycle.pin(history.find_snapshot(workspace, wish["snapshot"]), False, by=by)
+
+
+def _cancel(workspace, wish, by):
+    command = Command.objects.select_related("operation", "workspace__environment").get(
+        pk=wish["id"], workspace=workspace
+    )
+    commands.cancel_command(command, by=by)
+
+
+def _stop_operation(workspace, wish, by):
+    lifecycle.cancel_operation(workspace, Operation.objects.get(pk=wish["operation"], workspace=workspace), by=by)
+
+
+def _keep_awake(workspace, wish, by):
+    idle.keep_awake(workspace, wish["until"] and datetime.fromisoformat(wish["until"]), by=by)
+
+
+VERBS = {
+    "delete": Verb("Handrail.Delete", lambda workspace, wish, by: lifecycle.trash(workspace, by=by)),
+    "pause": Verb("Handrail.Pause", lambda workspace, wish, by: lifecycle.pause(workspace, by=by)),
+    "resume": Verb("Handrail.Resume", lambda workspace, wish, by: lifecycle.resume(workspace, by=by)),
+    "stop": Verb("Handrail.Stop", lambda workspace, wish, by: lifecycle.stop(workspace, by=by)),
+    "retry": Verb("Handrail.Retry", lambda workspace, wish, by: lifecycle.retry(workspace, by=by)),
+    "reset": Verb("Handrail.Reset", lambda workspace, wish, by: lifecycle.reset(workspace, by=by)),
+    "restore": Verb(
+        "Handrail.Restore",
+        lambda workspace, wish, by: lifecycle.restore(workspace, wish["snapshot"], by=by, paths=wish.get("paths")),
+    ),
+    "remove": Verb("Handrail.Remove", _remove),
+    "terminal": Verb("Handrail.Terminal", lambda workspace, wish, by: commands.open_terminal(workspace, wish, by=by)),
+    "type": Verb("Handrail.Type", _type),
+    "allow": Verb("Handrail.Allow", lambda workspace, wish, by: network.submit_allow(workspace, wish, by=by)),
+    "unpin": Verb("Handrail.Unpin", _unpin),
+    "cancel": Verb("Handrail.Cancel", _cancel),
+    "stop_operation": Verb("Handrail.StopOperation", _stop_operation),
+    "awake": Verb("Handrail.Awake", _keep_awake),
+    "keep": Verb("Handrail.Keep", lambda workspace, wish, by: integrity.keep_found(workspace, by=by)),
+    "push": Verb("Handrail.Push", lambda workspace, wish, by: export.push(workspace, **wish, by=by)),
+}
+assert {verb.tool for verb in VERBS.values()} == set(OWN_VERBS)
+
+
+# Asking ---------------------------------------------------------------------------------------------------------------
+
+
+def ask(caller, wanted: AskFirst, idempotency_key: str | None = None) -> dict:
+    """Submit the request as an action, or find the one submitted before; Problem 409 once that ended without approval.
+
+    Return {action: {id, tier, title, digest, status, expires_at}, status, url, result, made}; `made` is the Command or
+    Terminal that it started, or None.
+    """
+    tool, arguments, more = _call(wanted)
+    body_hash = hashlib.sha256(canonical({"tool": tool, "arguments": arguments})).hexdigest()
+    more |= {"idempotency_key": idempotency_key, "body_hash": body_hash, "session": "api", "mode": BROKER}
+    action = gate.submit(Call(tool, arguments, workspace=wanted.workspace, **more), caller=caller)[0]
+    names = {"id": str(action.pk), "tier": action.tier, "title": action.title, "digest": action.digest}
+    told = {"action": names | {"status": action.status, "expires_at": action.expires_at}}
+    told |= {"status": action.status, "url": f"{settings.HANDRAIL_PUBLIC_URL}/actions/{action.pk}/"}
+    if action.ended_at:
+        gate.mark_heard(action)
+    if action.status in ENDED:
+        raise conflict(_no(action), code=action.status, **{"action": str(action.pk), "action_status": action.status})
+    return told | {"result": action.result, "made": _made(action)}
+
+
+def _no(action: Action) -> str:
+    """Return why the action was not carried out."""
+    decision = final_decision(action)
+    said = f" {decision.user.get_username()}: {decision.comment}" if decision and decision.comment else ""
+    return f"A-{action.number} was {action.status}, so it did not run.{said}"
+
+
+def _made(action: Action) -> Command | Terminal | None:
+    """Return the program that an approved action has started, if any."""
+    if pk := (action.result or {}).get("terminal"):
+        return Terminal.objects.select_related("operation").filter(pk=pk).first()
+    if action.tool == "Bash" and action.operation_id:
+        return Command.objects.select_related("operation").filter(operation=action.operation_id).first()
+    return None
+
+
+def _call(wanted: AskFirst) -> tuple[str, dict, dict]:
+    """Return (tool, arguments, further fields of Call); commands and writes become Bash and Write calls."""
+    wish = wanted.wish
+    if wanted.verb == "command":
+        arguments = {"command": _command(wanted.workspace, wish)}
+        if "timeout_s" in wish:
+            arguments["timeout"] = wish["timeout_s"] * 1000
+        return "Bash", arguments, {"cwd": wish.get("cwd")}
+    if wanted.verb == "write":
+        path = f"{root_of(wanted.workspace)}/{_text(wish['path'], 'name')}"
+        return "Write", {"file_path": path, "content": _text(wish["data"], "file")}, {"asks": True}
+    if wanted.verb == "remove":
+        wish = {"path": _text(wish["path"], "name")}
+    if wanted.verb == "restore" and "paths" in wish:
+        paths = [_text(path, "name") if isinstance(path, bytes) else path for path in wish["paths"]]
+        wish = wish | {"paths": paths}
+    return VERBS[wanted.verb].tool, wish, {"own_verb": True}
+
+
+def _command(workspace, wish: dict) -> str:
+    if wish.get("env"):
+        raise invalid(
+            "In a connected folder, set environment variables in the command itself, which is shown for approval."
+        )
+    if check := wish.get("check"):
+        return workspace.environment.checks[check]
+    return wish["command"] if "command" in wish else shlex.join(wish["argv"])
+
+
+def _text(data: bytes, what: str) -> str:
+    """Decode data that is shown to a person. Problem 422 if it is too large or not UTF-8."""
+    if len(data) > SHOWN_BYTES:
+        raise invalid(
+            f"In a connected folder the {what} is shown for approval, so it can have at most {SHOWN_BYTES:,} bytes."
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise invalid(f"In a connected folder the {what} is shown for approval, so it must be UTF-8.") from None
+
+
+# Carrying out ---------------------------------------------------------------------------------------------------------
+
+
+class OwnVerb(Kind):
+    """Consume the approval, call the verb's function, and wait for its operation."""
+
+    async def perform(self, job):
+        await job.refresh()
+        action, call = await job.thread(self._ready, job)
+        if action.status == Status.APPROVED:
+            await job.thread(bound_files.verify, action)
+        await job.mark_started()
+        if action.status == Status.APPROVED and not await job.thread(
+            gate.mark_running, action, action.digest, by=job.by
+        ):
+            raise conflict("The approval is no longer valid.")
+        verb = next(verb for verb in VERBS.values() if verb.tool == action.tool)
+        commits = [file["sha256"] for file in call.get("files", [])]  # only a push binds one
+        wish = call["arguments"] | ({"sha": commits[0]} if commits else {})
+        made = await job.thread(verb.carry, job.workspace, wish, job.by)
+        if isinstance(made, Terminal):
+            return {"ok": True, "reason": "Opened.", "terminal": str(made.pk)}
+        if made is None:
+            return {"ok": True, "reason": "Done."}
+        await job.progress(operation=str(made.pk))
+        return await self._ended(made)
+
+    async def recover(self, job):
+        operation = await job.thread(Operation.objects.filter(pk=job.operation.progress.get("operation")).first)
+        if operation is None:
+            raise unclear("The runner stopped while starting this.")
+        return await self._ended(operation)
+
+    async def _ended(self, operation):
+        operation = await operations.wait_async(operation, OPERATION_TIMEOUT)
+        if not operations.is_over(operation):
+            raise unclear("Still running after an hour.", ReasonCode.LOST)
+        if not operation.outcome["ok"]:
+            raise Refused(operation.outcome["reason"], ReasonCode(operation.outcome["reason_code"]))
+        return {"ok": True, "reason": operation.outcome.get("reason") or "Done."}
+
+    def _ready(self, job):
+        action = with_all(Action.objects.filter(pk=job.args["action"])).get()
+        gate.check_consumable(action, job.args["digest"])
+        return action, content(action)
+
+    def finish(self, job, outcome):
+        action = Action.objects.get(pk=job.args["action"])
+        if outcome.get("uncertain"):
+            mark_uncertain(action, outcome["reason"], by=job.by, when=Q(status=Status.RUNNING))
+        elif (
+            not record_carried(action, outcome, by=job.by, when=Q(status=Status.RUNNING))
+            and action.digest == job.args["digest"]  # else it needs approval again, for other bytes
+        ):
+            withdraw(action, job.by, f"It did not run: {outcome.get('reason')}", code=ActionEndCode.NOT_STARTED)
+
+
+carrier = OwnVerb()

@@ -1,0 +1,62 @@
+"""What all operations of the API share: authentication, body parsing and documented error responses."""
+
+from functools import cache, partial
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from ninja import Schema
+from ninja.operation import Operation
+from ninja.parser import Parser
+from ninja.security import HttpBearer
+
+from dashboard.access import Caller, caller_by_token
+from dashboard.problems import Problem
+from dashboard.strict_json import loads
+from dashboard.threads import query_in_thread
+from dashboard.tokens import find_token
+
+# ninja creates a response class for each status of each operation, 700 in all, which takes half a second of each start.
+# Nearly all are ProblemBody, so they share one.
+_response_model = cache(partial(Operation._create_response_model, None))
+Operation._create_response_model = lambda self, answer: _response_model(answer)
+
+
+class StrictParser(Parser):
+    def parse_body(self, request):
+        try:
+            body = request.body
+        except RequestDataTooBig:
+            raise Problem(413, "The body is too large.") from None
+        if len(body) > settings.HANDRAIL_BODY_BYTES:
+            raise Problem(413, f"A body may have {settings.HANDRAIL_BODY_BYTES:,} bytes; this one has {len(body):,}.")
+        return loads(body)
+
+
+class Bearer(HttpBearer):
+    """Set request.auth to the caller of a live token. Cookies never authenticate API requests."""
+
+    def authenticate(self, request, token) -> Caller | None:
+        found = find_token(token)
+        return caller_by_token(found, request.headers.get("X-Handrail-Inside", "")) if found else None
+
+
+class AsyncBearer(Bearer):
+    """Bearer for async views."""
+
+    async def authenticate(self, request, token) -> Caller | None:
+        return await query_in_thread(super().authenticate, request, token)
+
+
+class ProblemBody(Schema):
+    """Problem details (RFC 9457)."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+
+
+# Error statuses that any operation may answer, for the schema.
+PROBLEMS = {
+    frozenset({400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 503, 507}): ProblemBody,
+}

@@ -1,0 +1,171 @@
+"""The hash chain of a team's events: how an event is hashed, and how an export is verified on its own.
+
+No Django here: anybody can verify an export with this file alone.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+import rfc8785
+
+GENESIS = "0" * 64
+KEYS = {"team", "seq", "at", "actor", "verb", "subject", "workspace", "data", "prev", "hash"}
+MAX_LINE = 16_000_000  # bytes of one exported event
+
+
+class BadEvent(ValueError):
+    """An entry that does not verify; the message names it and the error, on one line."""
+
+
+@dataclass
+class Checked:
+    """The result of `verify`: events `first` to `last` of `team`, ending in `head` (hex).
+
+    `filters`: those of a filtered export, which holds only `count` of the events. Each of them is unchanged; nothing is
+    known about the events in between.
+    """
+
+    team: str
+    first: int
+    last: int
+    head: str
+    filters: dict | None = None
+    count: int = 0
+
+
+def chain_hash(event):
+    """Return the SHA-256 (hex) of an event's canonical JSON without its own hash; ValueError if it has none."""
+    body = {key: value for key, value in event.items() if key != "hash"}
+    return hashlib.sha256(rfc8785.dumps(body)).hexdigest()
+
+
+def verify(lines, checkpoint=None):
+    """Verify exported events (an iterable of JSON lines, bytes) and return Checked; BadEvent names the first bad one.
+
+    `checkpoint`: (seq, hash) noted down earlier, to detect a log whose tail was cut or rewritten.
+    """
+    lines = iter(lines)
+    before, first, noted, filters, count = None, None, None, None, 0
+    for number, line in enumerate(lines, 1):
+        if number == 1 and (filters := filters_of(line)) is not None:
+            continue
+        event = read_event(line, number)
+        _check_own(event, number)
+        count += 1
+        if before is None:
+            first = event
+            _check_first(event)
+        elif filters is None or event["seq"] <= before["seq"] + 1 or event["team"] != before["team"]:
+            _check_link(before, event, number, lines)
+        if checkpoint and event["seq"] == checkpoint[0]:
+            noted = event["hash"]
+        before = event
+    if before is None:
+        raise BadEvent("The file is empty: there is no event in it.")
+    if checkpoint and filters is not None and noted is None:
+        raise BadEvent(f"The checkpoint is event {checkpoint[0]}, which this filtered export does not hold.")
+    if checkpoint:
+        _check_checkpoint(checkpoint, first, before, noted)
+    return Checked(before["team"], first["seq"], before["seq"], before["hash"], filters, count)
+
+
+def filter_note(filters: dict) -> str:
+    """Return the first line of a filtered export, which names its filters."""
+    return json.dumps({"filtered": filters}, ensure_ascii=False)
+
+
+def filters_of(line) -> dict | None:
+    """Return the filters named in the first line of an export; None if the line is an event."""
+    try:
+        note = json.loads(line) if len(line) <= MAX_LINE else None
+    except (ValueError, RecursionError):
+        return None
+    is_note = isinstance(note, dict) and set(note) == {"filtered"} and isinstance(note["filtered"], dict)
+    return note["filtered"] if is_note else None
+
+
+def read_event(line, number):
+    """Return the event on one line of an export; raise BadEvent for anything else."""
+    if len(line) > MAX_LINE:
+        raise BadEvent(f"Line {number} is longer than {MAX_LINE:,} bytes.")
+    try:
+        event = json.loads(line, object_pairs_hook=_once_each, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise BadEvent(f"Line {number} is not one JSON object with each key once.") from None
+    if not isinstance(event, dict):
+        raise BadEvent(f"Line {number} is not an event.")
+    if set(event) != KEYS:
+        odd = sorted(KEYS - set(event)) or sorted(set(event) - KEYS)
+        raise BadEvent(f"Line {number} is not an exported event: {odd[0][:60]!r} is missing or foreign.")
+    whole = isinstance(event["seq"], int) and not isinstance(event["seq"], bool) and event["seq"] >= 1
+    if not whole or not all(isinstance(event[key], str) for key in ("team", "prev", "hash", "verb", "at")):
+        raise BadEvent(f"Line {number} is not an exported event: a field has the wrong type.")
+    return event
+
+
+def _once_each(pairs):
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key appears twice")
+    return found
+
+
+def _no_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_own(event, number):
+    try:
+        right = chain_hash(event) == event["hash"]
+    except (ValueError, RecursionError):
+        raise BadEvent(f"Event {event['seq']} (line {number}) has no canonical form.") from None
+    if not right:
+        raise BadEvent(f"Event {event['seq']} (line {number}) was edited: its hash does not fit its content.")
+
+
+def _check_first(event):
+    if event["seq"] == 1 and event["prev"] != GENESIS:
+        raise BadEvent("Event 1 (line 1) is not the beginning of a log: it follows another event.")
+    if event["seq"] > 1 and event["prev"] == GENESIS:
+        raise BadEvent(f"Event {event['seq']} (line 1) says that nothing came before it.")
+
+
+def _check_link(before, event, number, rest):
+    seq, due = event["seq"], before["seq"] + 1
+    if event["team"] != before["team"]:
+        raise BadEvent(f"Event {seq} (line {number}) belongs to team {event['team']}, not to {before['team']}.")
+    if seq == before["seq"]:
+        what = "appears twice" if event["hash"] == before["hash"] else "is there in two versions: the log was forked"
+        raise BadEvent(f"Event {seq} (line {number}) {what}.")
+    if seq < due:
+        raise BadEvent(f"Event {seq} (line {number}) comes after event {before['seq']}: repeated or out of order.")
+    if seq > due:
+        if _comes_later(due, number, rest):
+            raise BadEvent(f"Event {due} is out of order: event {seq} (line {number}) comes before it.")
+        gap = f"Event {due} is" if seq == due + 1 else f"Events {due} to {seq - 1} are"
+        raise BadEvent(f"{gap} missing before event {seq} (line {number}).")
+    if event["prev"] != before["hash"]:
+        raise BadEvent(f"Event {seq} (line {number}) does not follow event {before['seq']}: the log was forked there.")
+
+
+def _comes_later(seq, number, rest):
+    for later, line in enumerate(rest, number + 1):
+        try:
+            if read_event(line, later)["seq"] == seq:
+                return True
+        except BadEvent:
+            continue
+    return False
+
+
+def _check_checkpoint(checkpoint, first, last, noted):
+    seq, digest = checkpoint
+    if seq > last["seq"]:
+        raise BadEvent(f"The end is cut: the log stops at event {last['seq']}, the checkpoint is event {seq}.")
+    if seq == first["seq"] - 1:
+        noted = first["prev"]
+    if noted is None:
+        raise BadEvent(f"The checkpoint is event {seq}, but the file starts at event {first['seq']}.")
+    if noted != digest:
+        raise BadEvent(f"Event {seq} is not the one of the checkpoint: the log was rewritten up to there.")

@@ -1,0 +1,28 @@
+"""`manage.py runner`: run this host's daemon until SIGINT or SIGTERM."""
+
+import asyncio
+import signal
+
+from django.core.management.base import BaseCommand, CommandError
+
+from approvals import runner_part
+from workspaces.runner.daemon import AlreadyRunning, Daemon
+
+
+class Command(BaseCommand):
+    help = "Run this host's runner, which carries out operations on workspaces and serves their files."
+
+    def handle(self, **options):
+        runner_part.register()
+        try:
+            asyncio.run(_run())
+        except AlreadyRunning as error:
+            raise CommandError(str(error)) from None
+
+
+async def _run():
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    await Daemon().run(stopping)

@@ -1,0 +1,80 @@
+"""Limit the size of a request's body before it is read, by path and by whether the sender is authenticated."""
+
+import json
+import shutil
+from http import HTTPStatus
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import close_old_connections
+from django.http import HttpRequest
+from django.http.cookie import parse_cookie
+
+from approvals.hooks import claude_code
+from dashboard.desk_name import session_key
+from dashboard.tokens import find_token
+
+ANONYMOUS_LIMIT = 32 * 1024  # bytes; enough for a sign-in form
+FORM_OVERHEAD = 1024 * 1024  # bytes of multipart framing and other fields around an uploaded archive
+DISK_CHECK_INTERVAL = 4 * 1024 * 1024  # bytes received between two checks of the disk
+
+
+class BodyRefused(Exception):
+    """A body that is not read: the status and the detail of the answer."""
+
+    def __init__(self, status: int, detail: str):
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+
+
+DISK_FULL = 507, "Not enough disk space. The remaining space is reserved for saving existing work."
+
+
+def limit_for(method: str, path: str, headers: dict[str, str]) -> int:
+    """Return how many bytes this request's body may have. Queries the database for the sender."""
+    close_old_connections()
+    try:
+        if not _is_known(headers):
+            return ANONYMOUS_LIMIT
+    finally:
+        close_old_connections()
+    if (method, path) in {("POST", "/api/v1/uploads"), ("POST", "/workspaces/new/")}:
+        return settings.HANDRAIL_UPLOAD_BYTES + FORM_OVERHEAD
+    if method == "PUT" and path.startswith("/api/v1/workspaces/") and "/files/" in path:
+        return settings.HANDRAIL_FILE_BYTES + FORM_OVERHEAD
+    return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+
+
+def _is_known(headers: dict[str, str]) -> bool:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return find_token(token.strip()) is not None
+    request = HttpRequest()
+    request.session = SessionStore(session_key(parse_cookie(headers.get("cookie", ""))))
+    return get_user(request).is_active
+
+
+def refuse_beyond(size: int, limit: int):
+    """Raise BodyRefused if the body is larger than its limit."""
+    if size > limit:
+        raise BodyRefused(413, f"The body is too large: the limit here is {limit:,} bytes.")
+
+
+def refuse_without_room(size: int):
+    """Raise BodyRefused if `size` more bytes would use the disk's reserve."""
+    if shutil.disk_usage(settings.HANDRAIL_HOME).free - size < settings.HANDRAIL_RESERVE_BYTES:
+        raise BodyRefused(*DISK_FULL)
+
+
+def answer(refused: BodyRefused, path: str) -> bytes:
+    """Return the whole response as bytes. For a hook it is a denial: an agent would take another status as consent."""
+    status = HTTPStatus(refused.status)
+    if path.startswith("/hooks/"):
+        body, status = claude_code.deny(f"{refused.detail} It did not run."), HTTPStatus.OK
+    else:
+        body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": refused.detail}
+    sent = json.dumps(body).encode()
+    kind = "application/json" if status == HTTPStatus.OK else "application/problem+json"
+    head = [f"HTTP/1.1 {status.value} {status.phrase}", f"Content-Type: {kind}", f"Content-Length: {len(sent)}"]
+    return "\r\n".join([*head, "Connection: close", "", ""]).encode() + sent

@@ -1,0 +1,110 @@
+"""The database for operations: integrity, version, pending migrations, and consistent copies while it is in use."""
+
+import os
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+
+from dashboard.files.atomic_write import move_into_place
+from dashboard.keys.key_files import make_private
+
+
+class DatabaseRefused(Exception):
+    """The database must not be used; the message says why and what to do."""
+
+
+def is_sqlite() -> bool:
+    return connection.vendor == "sqlite"
+
+
+def sqlite_path() -> Path:
+    return Path(connection.settings_dict["NAME"])
+
+
+def newer_than_the_code() -> list[str]:
+    """Return the migrations applied to this database that this code does not have."""
+    loader = MigrationLoader(connection)
+    ours = set(loader.migrated_apps)
+    return sorted(
+        f"{app}.{name}" for app, name in set(loader.applied_migrations) - set(loader.disk_migrations) if app in ours
+    )
+
+
+def pending_migrations() -> list[str]:
+    """Return the migrations of this code that are not applied yet, as "app.name"."""
+    executor = MigrationExecutor(connection)
+    return [f"{m.app_label}.{m.name}" for m, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
+
+
+def is_empty() -> bool:
+    """Return True if the database has no tables."""
+    return not connection.introspection.table_names()
+
+
+def problems(path: Path | None = None) -> list[str]:
+    """Return the errors SQLite's quick_check finds in the database or in a copy; empty if sound, or on PostgreSQL."""
+    if path is None and not is_sqlite():
+        return []
+    try:
+        with closing(sqlite3.connect(f"file:{path or sqlite_path()}?mode=ro", uri=True, timeout=30)) as opened:
+            found = [row[0] for row in opened.execute("PRAGMA quick_check(10)")]
+    except sqlite3.DatabaseError as error:
+        return [str(error)]
+    return [] if found == ["ok"] else found
+
+
+def copy_to(target: Path) -> Path:
+    """Copy the SQLite database while it is in use; `target` appears only once the copy is complete and checked."""
+    make_private(target.parent)
+    half = target.with_name(f".{target.name}.{os.getpid()}")
+    half.unlink(missing_ok=True)
+    os.close(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        with closing(sqlite3.connect(sqlite_path(), timeout=30)) as source, closing(sqlite3.connect(half)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")  # a single file, without a WAL
+        found = problems(half)
+        if found:
+            raise DatabaseRefused(f"The copy of the database is not sound: {found[0]}")
+        move_into_place(half, target)
+    finally:
+        half.unlink(missing_ok=True)
+    return target
+
+
+def keep_newest(folder: Path, pattern: str, count: int):
+    """Remove all but the newest `count` copies; their names sort by time."""
+    for old in sorted(folder.glob(pattern))[:-count]:
+        old.unlink()
+
+
+def copy_by_name(reason: str, *, keep: int) -> Path:
+    """Copy the database to HANDRAIL_HOME/backups/REASON-TIME.sqlite3 and keep the `keep` newest for that reason."""
+    folder = settings.HANDRAIL_HOME / "backups"
+    made = copy_to(folder / f"{reason}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.sqlite3")
+    keep_newest(folder, f"{reason}-*.sqlite3", keep)
+    return made
+
+
+def refuse_unfit():
+    """Raise DatabaseRefused if the database is damaged or was migrated by a newer Handrail."""
+    if is_sqlite() and sqlite_path().exists():
+        found = problems()
+        if found:
+            raise DatabaseRefused(
+                f"The database is damaged ({found[0]}). Nothing was changed. The hourly copies are in "
+                f"{settings.HANDRAIL_HOME / 'backups'}; docs/operations.md says how to put one back."
+            )
+    newer = newer_than_the_code()
+    if newer:
+        raise DatabaseRefused(
+            f"This database was last used by a newer Handrail: {', '.join(newer)} is not known here. Nothing was "
+            "changed. Start the newer version, or restore a copy from before the upgrade (docs/operations.md). "
+            f"Data of a Handrail before 0.1.0 cannot be used: move {settings.HANDRAIL_HOME} away and start again."
+        )

@@ -1,0 +1,226 @@
+"""Diagnose each part and say how to fix it: for /readyz, the Status page and `manage.py doctor`."""
+
+import http.client
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+
+from dashboard import clock
+from dashboard.addresses import in_url, to_call
+from dashboard.ops import database
+from workspaces import stores
+from workspaces.models import Runner
+
+QUEUE_STALE = 120.0  # seconds; the queue touches its heartbeat every 5
+DISK_NEEDED, DISK_COMFORT = 200 * 10**6, 2 * 10**9  # bytes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The state of one part, a message, and how to fix it if it does not work."""
+
+    part: str
+    ok: bool
+    words: str
+    what_to_do: str = ""
+    needed: bool = True  # Handrail does not work without it
+
+
+def needed_to_work() -> list[Finding]:
+    """Return the quick checks for /readyz, made inside the web server. Messages are safe to show to anybody."""
+    return [Finding("web", True, "Running."), *_database(deep=False), *_store()]
+
+
+def examine(*, deep: bool) -> list[Finding]:
+    """Return all findings. `deep` also checks the database page by page and calls the web server over HTTP."""
+    web = _web() if deep else Finding("web", True, "Running.")
+    return [web, *_database(deep=deep), _queue(), *_store(), _sqlite(), _user_namespaces(), *_unclear(), *_drivers()]
+
+
+def _web() -> Finding:
+    host = to_call(settings.HANDRAIL_HOST)
+    asked = http.client.HTTPConnection(host, settings.HANDRAIL_PORT, timeout=10)
+    try:
+        asked.request("GET", "/healthz", headers={"Host": "127.0.0.1"})
+        status = asked.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return Finding(
+            "web",
+            False,
+            f"No response from {in_url(host)}:{settings.HANDRAIL_PORT} ({error}).",
+            "Start it with `make up`; if it runs elsewhere, set HANDRAIL_HOST and HANDRAIL_PORT to its values.",
+        )
+    finally:
+        asked.close()
+    return Finding("web", status == 200, f"GET /healthz returned {status}.")
+
+
+def _database(*, deep: bool) -> list[Finding]:
+    """Check the database, and the runner, whose heartbeat is in the database."""
+    name = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}.get(connection.vendor, connection.vendor)
+    try:
+        newer, pending = database.newer_than_the_code(), database.pending_migrations()
+        damage = database.problems() if deep else []
+        runner = _runner()
+    except DatabaseError as error:
+        words = f"{name} is not available ({type(error).__name__})."
+        fix = "Check DATABASE_URL, and that the database server is running." if name != "SQLite" else ""
+        return [
+            Finding("database", False, words, fix or "Start Handrail with `make up`: that creates the database."),
+            Finding("runner", False, "Unknown while the database is not available."),
+        ]
+    if newer:
+        fix = "Start the newer version, or restore the copy from before the upgrade (docs/operations.md)."
+        found = Finding("database", False, f"{name}: used by a newer Handrail ({', '.join(newer)}).", fix)
+    elif pending:
+        found = Finding("database", False, f"{name}: {len(pending)} pending migrations.", "Restart with `make up`.")
+    elif damage:
+        fix = "Stop Handrail and restore an hourly copy (docs/operations.md)."
+        found = Finding("database", False, f"{name}: damaged: {damage[0]}", fix)
+    else:
+        found = Finding(
+            "database", True, f"{name} is available" + (" and passed its integrity check." if deep else ".")
+        )
+    return [found, runner]
+
+
+def _runner() -> Finding:
+    """Check that at least one runner is alive; silent runners on other hosts are counted in the message."""
+    now = clock.now()
+    runners = list(Runner.objects.filter(heartbeat_at__isnull=False).order_by("-heartbeat_at"))
+    if not runners:
+        return Finding("runner", False, "No runner has started yet.", "Start Handrail with `make up`.")
+    alive = [runner for runner in runners if runner.is_alive]
+    age = round((now - runners[0].heartbeat_at).total_seconds())
+    if not alive:
+        return Finding(
+            "runner",
+            False,
+            f"No heartbeat for {age} s. Workspaces stay as they are; nothing new starts.",
+            "It restarts automatically; see the `runner` lines of `make up`.",
+        )
+    others = len(runners) - len(alive)
+    return Finding(
+        "runner",
+        True,
+        f"Running, last heartbeat {age} s ago." + (f" No heartbeat from {others} other hosts." if others else ""),
+    )
+
+
+def _queue() -> Finding:
+    file = settings.HANDRAIL_RUNTIME / "heartbeat" / "queue"
+    try:
+        age = time.time() - file.stat().st_mtime
+    except OSError:
+        words = "No heartbeat yet."
+        return Finding("queue", False, words, "Start Handrail with `make up`.", needed=False)
+    if age > QUEUE_STALE:
+        words = f"No heartbeat for {age:.0f} s. Copies, cleanup and notices are delayed; nothing is lost."
+        return Finding(
+            "queue", False, words, "It restarts automatically; see the `queue` lines of `make up`.", needed=False
+        )
+    return Finding("queue", True, f"Running, last heartbeat {max(age, 0):.0f} s ago.", needed=False)
+
+
+def _store() -> list[Finding]:
+    home = settings.HANDRAIL_HOME
+    try:
+        with tempfile.TemporaryFile(dir=home) as probe:
+            probe.write(b"handrail")
+            probe.flush()
+        free = shutil.disk_usage(home).free
+    except OSError as error:
+        fix = f"Make {home} writable for the user that runs Handrail."
+        return [Finding("store", False, f"HANDRAIL_HOME is not writable: {error.strerror}.", fix)]
+    if wrong := _wrong_stores():
+        return wrong
+    words = f"Writable, {free / 10**9:.1f} GB free."
+    if free < settings.HANDRAIL_RESERVE_BYTES:
+        words += f" The reserve is {settings.HANDRAIL_RESERVE_BYTES / 10**9:.1f} GB: nothing new is created."
+    if free < DISK_COMFORT:
+        fix = "Free some disk space: actions whose snapshot fails do not run."
+        return [Finding("store", free >= DISK_NEEDED, words, fix)]
+    return [Finding("store", True, words)]
+
+
+def _wrong_stores() -> list[Finding]:
+    """Report snapshot stores that are missing or do not match the database."""
+    try:
+        found = stores.troubles()
+    except DatabaseError:  # reported by _database
+        return []
+    return [Finding("store", False, f"Team {team.slug}: {words}.", stores.WAY_OUT) for team, words in found]
+
+
+def _sqlite() -> Finding:
+    version = sqlite3.sqlite_version
+    if connection.vendor != "sqlite" or sqlite3.sqlite_version_info >= (3, 51, 3):
+        return Finding("SQLite library", True, version, needed=False)
+    return Finding(
+        "SQLite library",
+        False,
+        f"{version} has a rare bug (fixed in 3.51.3) that can corrupt a database with several writers.",
+        "Handrail checks the database at each start and copies it hourly. For a team, use PostgreSQL (DATABASE_URL).",
+        needed=False,
+    )
+
+
+# sysctl: (the value that forbids unprivileged user namespaces, how to change it)
+_FORBIDS = {
+    "kernel/apparmor_restrict_unprivileged_userns": (
+        "1",
+        "On Ubuntu 24.04 and later: `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, "
+        "or an AppArmor profile for bwrap.",
+    ),
+    "kernel/unprivileged_userns_clone": ("0", "`sudo sysctl -w kernel.unprivileged_userns_clone=1`"),
+    "user/max_user_namespaces": ("0", "`sudo sysctl -w user.max_user_namespaces=15000`"),
+}
+
+
+def _user_namespaces() -> Finding:
+    """Check that the sandbox driver may create user namespaces; root needs no permission."""
+    for name, (forbidden, fix) in _FORBIDS.items():
+        try:
+            value = Path("/proc/sys", name).read_text().strip()
+        except OSError:
+            continue  # this kernel does not have this sysctl
+        if value == forbidden and (os.geteuid() != 0 or name.startswith("user/")):
+            return Finding("user namespaces", False, f"{name.replace('/', '.')} is {value}.", fix, needed=False)
+    return Finding("user namespaces", True, "Allowed.", needed=False)
+
+
+def _unclear() -> list[Finding]:
+    """Report processes on each host that belong to no known workspace; Handrail leaves them alone."""
+    try:
+        hosts = [runner for runner in Runner.objects.order_by("host") if runner.unclear]
+    except DatabaseError:
+        return []
+    fix = "Check what it does, and end it yourself if it is not needed. Handrail leaves it alone."
+    return [
+        Finding(f"orphans on {runner.host}", False, " ".join(runner.unclear), fix, needed=False) for runner in hosts
+    ]
+
+
+def _drivers() -> list[Finding]:
+    """Report each driver as the newest runner probed it; nothing is known without a runner."""
+    try:
+        runner = Runner.objects.filter(heartbeat_at__isnull=False).order_by("-heartbeat_at").first()
+    except DatabaseError:
+        runner = None
+    findings = []
+    for name, probe in sorted((runner.capabilities if runner else {}).items()):
+        notes = " ".join(probe.get("notes", []))
+        if probe.get("available"):
+            words = f"Available, isolation: {probe.get('isolation')}. {notes}".strip()
+            findings.append(Finding(f"driver {name}", True, words, needed=False))
+        else:
+            words = f"{probe.get('reason') or 'Not available.'} {notes}".strip()
+            findings.append(Finding(f"driver {name}", False, words, probe.get("what_to_do", ""), needed=False))
+    return findings

@@ -1,0 +1,58 @@
+"""Liveness and readiness for load balancers, and the Status page for people."""
+
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from dashboard.ops import doctor
+from dashboard.pages import signed_in
+from dashboard.problems import problem_response, unavailable
+
+ALIVE = b"ok\n"
+
+
+@never_cache
+@require_safe
+def healthz(request):
+    """Return 200 while this process answers at all. `answers_at_once` handles plain GETs before they get here."""
+    return HttpResponse(ALIVE, content_type="text/plain")
+
+
+def answers_at_once(app):
+    """Wrap an ASGI application so that GET /healthz needs no thread and a busy process still answers it."""
+
+    async def guarded(scope, receive, send):
+        if scope["type"] != "http" or (scope["method"], scope["path"]) != ("GET", "/healthz"):
+            await app(scope, receive, send)
+            return
+        headers = [
+            (b"content-type", b"text/plain"),
+            (b"content-length", b"%d" % len(ALIVE)),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": ALIVE})
+
+    return guarded
+
+
+@never_cache
+@require_safe
+def readyz(request):
+    """Return 200 with all needed parts when they work, else 503 naming those that do not."""
+    findings = doctor.needed_to_work()
+    parts = [{"part": found.part, "ok": found.ok, "words": found.words} for found in findings]
+    wrong = [found for found in findings if not found.ok]
+    if wrong:
+        detail = " ".join(f"{found.part}: {found.words}" for found in wrong)
+        return problem_response(unavailable(detail, parts=parts))
+    return JsonResponse(parts, safe=False)
+
+
+@signed_in
+@never_cache
+@require_safe
+def status(request):
+    return render(request, "dashboard/status.html", {"findings": doctor.examine(deep=False)})

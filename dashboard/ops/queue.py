@@ -1,0 +1,116 @@
+"""The queue: one process that polls for due tasks and runs each in a forked child.
+
+django-q2 stores the tasks, their schedule and their results, and runs a task as usual. Only its cluster is replaced:
+that is five processes, four of which idle.
+"""
+
+import logging
+import signal
+import time
+from functools import partial
+from queue import SimpleQueue
+from threading import Lock
+from types import SimpleNamespace
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connections
+from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.conf import Conf
+from django_q.models import OrmQ
+from django_q.monitor import monitor
+from django_q.scheduler import scheduler
+from django_q.signing import BadSignature, SignedPackage
+from django_q.worker import worker
+
+from dashboard.ops.forked import Child
+
+logger = logging.getLogger("handrail.queue")
+POLL_INTERVAL = 1.0  # seconds
+HEARTBEAT_INTERVAL = 5.0  # seconds
+SCHEDULE_INTERVAL = 30.0  # seconds
+KILL_GRACE = 30.0  # seconds beyond a task's own timeout, which it enforces itself as long as Python runs in it
+STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM}
+
+
+class Queue:
+    """Runs one task at a time until SIGINT or SIGTERM; a running task is finished first."""
+
+    def __init__(self):
+        self.broker = get_broker()
+        self.stopping = False
+        self._beaten = self._scheduled = float("-inf")
+
+    def run(self):
+        # `_pause` fetches both with sigtimedwait, so nothing is interrupted.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS | {signal.SIGCHLD})
+        while not self.stopping:
+            self._beat()
+            task = self._next()
+            if task:
+                self._run_task(*task)
+            else:
+                self._pause(STOP_SIGNALS)
+
+    def _pause(self, numbers: set):
+        found = signal.sigtimedwait(numbers, POLL_INTERVAL)
+        if found and found.si_signo in STOP_SIGNALS:
+            self.stopping = True
+
+    def _beat(self):
+        """Touch the heartbeat file that the supervisor watches."""
+        if time.monotonic() - self._beaten < HEARTBEAT_INTERVAL:
+            return
+        self._beaten = time.monotonic()
+        try:
+            (settings.HANDRAIL_RUNTIME / "heartbeat" / "queue").touch()
+        except OSError:
+            pass  # no supervisor made the folder, so nobody watches it
+
+    def _next(self) -> tuple | None:
+        """Claim the next due task: (row id, payload) or None. A database error is logged and tried again later."""
+        try:
+            if time.monotonic() - self._scheduled >= SCHEDULE_INTERVAL:
+                self._scheduled = time.monotonic()
+                scheduler(self.broker)
+            now = timezone.now()
+            row = OrmQ.objects.filter(key=self.broker.list_key, lock__lt=now).order_by("pk").first()
+            if row is None:
+                return None
+            # Of several hosts that share a database only one claims it.
+            mine = OrmQ.objects.filter(pk=row.pk, lock=row.lock).update(lock=self.broker.timeout(row))
+            return (row.pk, row.payload) if mine else None
+        except (DatabaseError, InterfaceError) as error:
+            logger.error("the queue cannot be read: %s", error)
+            connections.close_all()
+            return None
+
+    def _run_task(self, pk: int, payload: str):
+        connections.close_all()  # a child must not inherit an open connection
+        child = Child("task", partial(do, pk, payload))
+        until = time.monotonic() + Conf.TIMEOUT + KILL_GRACE
+        while not child.has_ended():
+            self._beat()
+            if time.monotonic() > until:
+                child.send_signal(signal.SIGKILL)
+            self._pause(STOP_SIGNALS | {signal.SIGCHLD})
+        if status := child.wait():
+            logger.error("a task ended with %s and will be retried", status)
+
+
+def do(pk: int, payload: str):
+    """Run one task and store its result, with django-q2's own worker and monitor in turn."""
+    broker = get_broker()
+    try:
+        task = SignedPackage.loads(payload)
+    except (TypeError, BadSignature):
+        logger.exception("a task in the queue has a wrong signature and is removed")
+        broker.fail(pk)
+        return
+    tasks, results = SimpleQueue(), SimpleQueue()
+    for item in (task | {"cluster": Conf.CLUSTER_NAME, "ack_id": pk}, "STOP"):
+        tasks.put(item)
+    timer = SimpleNamespace(value=-1, get_lock=Lock)  # not used: `_run_task` enforces the timeout
+    worker(tasks, results, timer, Conf.TIMEOUT)
+    results.put("STOP")
+    monitor(results, broker)

@@ -1,0 +1,93 @@
+"""Sign-in by django-allauth. Nobody can sign up: people are invited, or get a one-time link from an operator."""
+
+from allauth.account import views as allauth_views
+from allauth.account.adapter import DefaultAccountAdapter
+from django.contrib.auth import get_user_model, login
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from dashboard import clock
+from dashboard.models import Actor, SignInLink
+from dashboard.people.sign_ins import note_sign_in, record_for_person
+from dashboard.tokens import sha256, use_sign_in_link
+
+# The allauth pages we use. Those for e-mail addresses are left out: an address that a person typed is not verified,
+# so no page lets people set one. Signing up is closed, and people who cannot sign in get a new link from an operator.
+urlpatterns = [
+    path("login/", allauth_views.login, name="account_login"),
+    path("logout/", allauth_views.logout, name="account_logout"),
+    path("inactive/", allauth_views.account_inactive, name="account_inactive"),
+    path("signup/", allauth_views.signup, name="account_signup"),
+    path("reauthenticate/", allauth_views.reauthenticate, name="account_reauthenticate"),
+    path("password/change/", allauth_views.password_change, name="account_change_password"),
+    path("password/set/", allauth_views.password_set, name="account_set_password"),
+]
+
+# Not no-referrer: browsers then send "Origin: null" with the form, which the CSRF check rightly refuses. This policy
+# keeps the path, and so the secret, out of every Referer.
+REFERRER_POLICY = "strict-origin"
+
+
+class ClosedSignup(DefaultAccountAdapter):
+    """allauth's adapter: closes sign-up, and records sign-ins, failed ones and sign-outs in the log."""
+
+    def is_open_for_signup(self, request):
+        return False
+
+    def post_login(self, request, user, **kwargs):
+        note_sign_in(request, "password")
+        record_for_person(user, "person.signed_in", how="password")
+        return super().post_login(request, user, **kwargs)
+
+    def logout(self, request):
+        if request.user.is_authenticated:
+            record_for_person(request.user, "person.signed_out")
+        super().logout(request)
+
+    def authentication_failed(self, request, **credentials):
+        """Record failures for existing accounts only: the log must not fill with, or reveal, what strangers type."""
+        for user in get_user_model().objects.filter(username__iexact=credentials.get("username") or ""):
+            record_for_person(user, "person.sign_in_failed", actor=Actor.system("sign-in"))
+        super().authentication_failed(request, **credentials)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in(request, secret):
+    """Show a one-time link's page, or use it up by POST. GET does not, since chat programs fetch links for previews."""
+    response = _use(request, secret) if request.method == "POST" else _show(request, secret)
+    response["Referrer-Policy"] = REFERRER_POLICY
+    return response
+
+
+def _show(request, secret):
+    link = _find(secret)
+    if link is None or link.used_at or link.expires_at <= clock.now() or not link.user.is_active:
+        return _closed(request, link)
+    return render(request, "sign_in/link.html", {"person": link.user, "next": request.GET.get("next", "")})
+
+
+def _use(request, secret):
+    user = use_sign_in_link(secret)
+    if user is None:
+        return _closed(request, _find(secret))
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    note_sign_in(request, "link")
+    record_for_person(user, "person.signed_in", how="link")
+    wanted = request.POST.get("next", "")
+    safe = url_has_allowed_host_and_scheme(
+        wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return redirect(wanted if safe else "/")
+
+
+def _find(secret) -> SignInLink | None:
+    return SignInLink.objects.select_related("user").filter(sha256=sha256(secret)).first()
+
+
+def _closed(request, link):
+    """Answer 404 for a link that never existed, 410 for one that was used or has expired."""
+    return render(request, "sign_in/closed.html", {"link": link}, status=410 if link else 404)

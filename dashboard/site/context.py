@@ -1,0 +1,57 @@
+"""Context processor: what every page's frame needs, such as the caller, the feed's cursor and the runner's state."""
+
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
+
+from dashboard.access import caller_of
+from dashboard.feed import cursor_of
+from dashboard.models import Team
+from dashboard.pages import takes_parts
+
+
+def page(request):
+    """Return the variables of every template; those that need the database are lazy."""
+    context = {"csp_nonce": getattr(request, "csp_nonce", "")}
+    if takes_parts(request):
+        # A notice is shown once. These requests do not show notices, so keep them for the next page that is opened.
+        context["messages"] = []
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return context
+    caller = getattr(request, "caller", None) or SimpleLazyObject(lambda: caller_of(user))
+    return context | {
+        "caller": caller,
+        "cursor": request.cursor if hasattr(request, "cursor") else SimpleLazyObject(lambda: cursor_of(caller)),
+        "waiting_count": SimpleLazyObject(lambda: _waiting(caller)),
+        "team": SimpleLazyObject(lambda: _only_team(caller)),
+        "stopped_teams": SimpleLazyObject(lambda: _stopped_teams(caller)),
+        "runner_state": SimpleLazyObject(_runner),
+        "theme": request.COOKIES.get("handrail-theme", ""),
+        "keys_off": request.COOKIES.get("handrail-keys") == "off",
+    }
+
+
+def _waiting(caller) -> int:
+    from approvals.models import Action  # here, after the apps and their models are loaded
+
+    return Action.objects.visible_to(caller).pending().filter(expires_at__gt=timezone.now()).count()
+
+
+def _only_team(caller) -> Team | dict:
+    """Return the caller's team for the header; {} with several teams, since each object then names its own."""
+    teams = list(Team.objects.visible_to(caller)[:2])
+    return teams[0] if len(teams) == 1 else {}
+
+
+def _stopped_teams(caller) -> list[dict]:
+    """Return the stopped teams, for the bar on top of every page."""
+    teams = Team.objects.visible_to(caller).filter(stopped_at__isnull=False).select_related("stopped_by")
+    return [{"team": team, "may_lift": caller.can("lift_stop", team)} for team in teams]
+
+
+def _runner() -> dict:
+    from workspaces.models import Runner  # as above
+
+    if Runner.objects.alive().exists():
+        return {"tone": "calm", "words": "Runner works"}
+    return {"tone": "amber", "words": "Runner does not answer"}

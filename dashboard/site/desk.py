@@ -1,0 +1,313 @@
+"""The Desk, the log, and the small pages around them."""
+
+import json
+from datetime import timedelta
+from itertools import chain
+
+from django.contrib import messages
+from django.core.handlers.asgi import ASGIRequest
+from django.db.models import Count, Max, Min, Q
+from django.http import Http404, JsonResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.timezone import is_naive, make_aware
+from django.views.decorators.http import require_POST, require_safe
+
+from approvals.models import Action, Status, Tier
+from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
+from approvals.pages.lists import quiet_words
+from dashboard import clock
+from dashboard.event_log.chain import filter_note
+from dashboard.event_log.sentences import details
+from dashboard.event_log.verify import prove
+from dashboard.feed import cursor_of
+from dashboard.models import Agent, Event, Membership, Team
+from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in, without
+from workspaces import history
+from workspaces.checks import checks_of, in_words
+from workspaces.models import Operation, Phase, Run, Snapshot, State, Workspace
+from workspaces.services import retention, store_maintenance
+
+MAX_CARDS = 5  # cards on the Desk; the others are on Approvals
+VISIT_GAP = timedelta(minutes=30)  # a visit to the Desk is new after a pause this long
+ACTIVE_WITHIN = timedelta(minutes=30)  # agents seen this recently are listed
+QUIET_AFTER = timedelta(minutes=5)  # without a call
+
+
+@signed_in
+@require_safe
+def desk(request):
+    caller, now = request.caller, clock.now()
+    visited = _last_visit(request, now)
+    since = visited or now - timedelta(days=1)
+    actions = Action.objects.visible_to(caller)
+    waiting = cards_of(for_rows(actions.pending()).order_by("created_at")[:MAX_CARDS], caller, now)
+    agents = list(Agent.objects.visible_to(caller).select_related("owner").order_by("-last_seen_at", "name")[:20])
+    return render(
+        request,
+        "dashboard/desk.html",
+        {
+            "nav": "desk",
+            "waiting": waiting,
+            "wrong": _went_wrong(caller, since, now),
+            "never_picked_up": _never_picked_up(caller, since, now),
+            "going": [(w, at, caller.can("use_workspace", w.team_id)) for w, at in retention.going(caller)],
+            "visited": visited,
+            "counts": _counts(actions, since),
+            "changed": _changed(caller, since),
+            "works_now": [a for a in agents if a.last_seen_at and a.last_seen_at > now - ACTIVE_WITHIN],
+            "quiet_before": now - QUIET_AFTER,
+            "first_run": not agents and not actions.exists(),
+            "quiet": "" if waiting else quiet_words(caller),
+        },
+    )
+
+
+def _last_visit(request, now):
+    """Return when the visit before this one ended, None on a first visit; store the time of this one."""
+    memberships = Membership.objects.filter(user=request.user)
+    seen = memberships.aggregate(seen=Max("desk_seen_at"))["seen"]
+    kept = request.session.get("desk_since")  # "" during a first visit
+    if not seen or kept is None or now - seen > VISIT_GAP:
+        kept = seen.isoformat() if seen else ""
+        request.session["desk_since"] = kept
+    looks = request.headers.get("X-Handrail-Refresh") != "hidden"  # false if a page in a hidden tab refreshes itself
+    if looks and (not seen or now - seen > timedelta(minutes=1)):
+        memberships.update(desk_seen_at=now)
+    return parse_datetime(kept) if kept else None
+
+
+def _went_wrong(caller, since, now) -> dict:
+    """Collect what needs a person: failed or unclear actions and operations, workspaces, hooks, stores and proofs."""
+    wrong = Q(status=Status.UNCERTAIN) | Q(status=Status.FAILED, ended_at__gte=since)
+    actions = for_rows(Action.objects.visible_to(caller).filter(wrong)).order_by("-created_at")[:10]
+    workspaces = Workspace.objects.visible_to(caller).kept()
+    found = {
+        "actions": cards_of(actions, caller, now),
+        "workspaces": list(workspaces.filter(state=State.FAILED).select_related("team")[:10]),
+        "hooks": [
+            (workspace, caller.can("put_hook_back", workspace.team_id))
+            for workspace in workspaces.exclude(hook_problem="").select_related("team").order_by("key")[:10]
+        ],
+        "operations": list(
+            Operation.objects.filter(
+                workspace__in=workspaces, phase=Phase.UNCERTAIN, action=None, settled_at__gte=since
+            )
+            .select_related("workspace__team")
+            .order_by("-settled_at")[:10]
+        ),
+        "stores": store_maintenance.damaged(caller.team_ids),
+        "proofs": list(
+            Run.objects.filter(workspace__in=workspaces, ended_at=None, proof_differ__gt=0).select_related(
+                "workspace__team"
+            )[:10]
+        ),
+    }
+    return found | {"any": any(found.values())}
+
+
+def _never_picked_up(caller, since, now) -> list:
+    """Return approved actions that no agent picked up: still valid, or expired since the last visit."""
+    waits = Q(status=Status.APPROVED, mode="gate", consumed_at=None, decided_at__lte=now - PICKUP_TIME)
+    lapsed = Q(status=Status.EXPIRED, decided_at__isnull=False, ended_at__gte=since)
+    found = Action.objects.visible_to(caller).filter(waits | lapsed, decisions__final=True)
+    return cards_of(for_rows(found).order_by("-decided_at")[:10], caller, now)
+
+
+def _counts(actions, since) -> dict:
+    quiet = [Tier.LOW, Tier.MEDIUM]
+    return actions.filter(created_at__gte=since).aggregate(
+        allowed=Count("pk", filter=Q(tier__in=quiet) | Q(grant__isnull=False)),
+        asked=Count("pk", filter=~Q(tier__in=[*quiet, Tier.FORBIDDEN]) & Q(grant=None)),
+        denied=Count("pk", filter=Q(status=Status.DENIED)),
+        expired=Count("pk", filter=Q(status=Status.EXPIRED)),
+    )
+
+
+def _changed(caller, since) -> list[dict]:
+    """Return workspaces with new snapshots: [{workspace, from, to, at, additions, deletions, checks}].
+
+    `from` is the snapshot before the first new one; `checks` is (message, tone) of the environment's checks.
+    """
+    workspaces = Workspace.objects.visible_to(caller).kept()
+    spans = (
+        Snapshot.objects.filter(workspace__in=workspaces, created_at__gte=since)
+        .values("workspace")
+        .annotate(first=Min("number"), last=Max("number"), latest=Max("created_at"))
+        .order_by("-latest")[:8]
+    )
+    ends = {s["workspace"]: (max(1, s["first"] - 1), s["last"], s["latest"]) for s in spans}
+    found = Workspace.objects.select_related("team", "environment").in_bulk(ends)
+    wanted = Q()
+    for pk, (first, last, _) in ends.items():
+        wanted |= Q(workspace=pk, number__in=[first, last])
+    rows = Snapshot.objects.filter(wanted).only("workspace_id", "number", "tree") if ends else []
+    trees = {(row.workspace_id, row.number): row.tree_hex for row in rows}
+    checks = checks_of(*found.values())
+    return [_since_then(found[pk], *end, trees, in_words(checks.get(pk, []))) for pk, end in ends.items()]
+
+
+def _since_then(workspace, first, last, at, trees, checks) -> dict:
+    old, new = trees.get((workspace.pk, first)), trees.get((workspace.pk, last))
+    lines = history.counts(workspace.team_id, old, new) if old and new else None
+    additions, deletions = lines or (0, 0)
+    span = {"workspace": workspace, "from": first, "to": last, "at": at, "checks": checks}
+    return span | {"additions": additions, "deletions": deletions}
+
+
+@signed_in
+@require_safe
+def live(request):
+    """Return the feed's cursor, for pages without a socket."""
+    return JsonResponse({"upto": cursor_of(request.caller)}, headers={"Cache-Control": "no-store"})
+
+
+@signed_in
+@require_safe
+def log(request):
+    caller = request.caller
+    teams = [team for team in Team.objects.visible_to(caller) if caller.can("read_log", team)]
+    events = _filtered(request, Event.objects.filter(team__in=teams).select_related("team"))
+    page = Slice(request, events, by="at", size=100)
+    names = dict(Workspace.objects.filter(pk__in={e.workspace_id for e in page}).values_list("pk", "key"))
+    return render(
+        request,
+        "dashboard/log.html",
+        {
+            "nav": "log",
+            "page": page,
+            "rows": [(event, names.get(event.workspace_id, ""), details(event.data)) for event in page],
+            **_proofs(teams),
+            "filters": asked(request, *FILTERS),
+            "verbs": Event.objects.filter(team__in=teams).order_by("verb").values_list("verb", flat=True).distinct(),
+            "query": without(request),
+        },
+    )
+
+
+def _proofs(teams, **limits) -> dict:
+    proofs = [prove(team, **limits) for team in teams]
+    return {"proofs": proofs, "unproven": any(proof.holds and not proof.is_whole for proof in proofs)}
+
+
+@signed_in
+@require_safe
+def log_proof(request):
+    """Continue verifying the log while its page is open."""
+    teams = [team for team in Team.objects.visible_to(request.caller) if request.caller.can("read_log", team)]
+    found = _proofs(teams, seconds=0.5)
+    return render(request, "dashboard/_log_proofs.html", found) if request.htmx else redirect("log")
+
+
+FILTERS = ("verb", "actor", "workspace", "subject", "since", "until")
+
+
+def _filtered(request, events):
+    """Apply the filters of the query string; an invalid value matches nothing."""
+    named = asked(request, *FILTERS)
+    if named["verb"]:
+        events = events.filter(verb=named["verb"])
+    if named["actor"]:
+        events = events.filter(Q(actor_label__icontains=named["actor"]) | Q(actor_id=named["actor"]))
+    if named["workspace"]:
+        keys = Workspace.objects.visible_to(request.caller).filter(key=named["workspace"])
+        events = events.filter(workspace_id__in=list(keys.values_list("pk", flat=True)))
+    if named["subject"]:
+        events = events.filter(subject_id=_subject_id(request.caller, named["subject"]))
+    for name, lookup, end in (("since", "at__gte", 0), ("until", "at__lt", 1)):
+        if named[name]:
+            moment = _moment(named[name], end)
+            events = events.filter(**{lookup: moment}) if moment else events.none()
+    return events
+
+
+def _subject_id(caller, text: str) -> str:
+    """Return the id of action A-41 for "A-41", any other text as it is."""
+    number = text.upper().removeprefix("A-")
+    if text.upper().startswith("A-") and number.isdecimal():
+        found = Action.objects.visible_to(caller).filter(number=number[:9]).values_list("pk", flat=True).first()
+        return str(found or "")
+    return text
+
+
+def _moment(text: str, days: int):
+    """Parse a date as its beginning in the viewer's zone plus `days`, or an exact time; None if invalid."""
+    try:
+        if day := parse_date(text):
+            text = f"{day + timedelta(days=days)}T00:00"
+        moment = parse_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return make_aware(moment) if moment and is_naive(moment) else moment
+
+
+@signed_in
+@require_safe
+def log_export(request):
+    """Stream one team's events as JSON lines, oldest first, for `approvals.audit verify`.
+
+    A filtered export begins with a line that names the filters.
+    """
+    caller = request.caller
+    team = _one_team(request)
+    must(caller, "read_log", team)
+    events = _filtered(request, Event.objects.filter(team=team)).order_by("seq")
+    filters = {name: value for name, value in asked(request, *FILTERS).items() if value}
+    note = [filter_note(filters) + "\n"] if filters else []
+    rows = (json.dumps(event.as_export(), ensure_ascii=False) + "\n" for event in events.iterator(chunk_size=500))
+    lines, name = chain(note, rows), f"handrail-{team.slug}-log{'-filtered' if filters else ''}.jsonl"
+    return StreamingHttpResponse(
+        in_threads(lines) if isinstance(request, ASGIRequest) else lines,
+        content_type="application/jsonl; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _one_team(request) -> Team:
+    """Return the team named in the query or form, else the caller's oldest; 404 if there is none."""
+    teams = Team.objects.visible_to(request.caller)
+    if slug := request.GET.get("team") or request.POST.get("team"):
+        teams = teams.filter(slug=slug)
+    found = teams.order_by("created_at").first()
+    if found is None:
+        raise Http404("no such team")
+    return found
+
+
+@signed_in
+@require_safe
+def me(request):
+    memberships = Membership.objects.filter(user=request.user).select_related("team").order_by("team__name")
+    return render(request, "dashboard/me.html", {"nav": "me", "memberships": memberships})
+
+
+@signed_in
+@require_POST
+def theme(request):
+    chosen = request.POST.get("theme", "")
+    response = redirect(came_from(request, "/me/"))
+    if chosen in ("light", "dark"):
+        response.set_cookie("handrail-theme", chosen, max_age=365 * 24 * 3600, samesite="Lax")
+    elif chosen == "":
+        response.delete_cookie("handrail-theme", samesite="Lax")
+    else:
+        messages.error(request, "There are two themes, light and dark.")
+    return response
+
+
+@signed_in
+@require_POST
+def keys(request):
+    """Turn single-key shortcuts on or off for this browser."""
+    response = redirect("me")
+    if request.POST.get("keys") == "off":
+        response.set_cookie("handrail-keys", "off", max_age=365 * 24 * 3600, samesite="Lax")
+    else:
+        response.delete_cookie("handrail-keys", samesite="Lax")
+    return response
+
+
+@signed_in
+@require_safe
+def more(request):
+    return render(request, "dashboard/more.html", {"nav": "more"})

@@ -1,0 +1,39 @@
+"""The phone page: a QR code that signs the same person in on the phone that scans it."""
+
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import transaction
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from dashboard.addresses import is_loopback, is_wildcard
+from dashboard.pages import signed_in
+from dashboard.site.accounts import record_for_person
+from dashboard.site.invitations import make_invitation
+
+VALID = timedelta(minutes=10)
+
+
+@signed_in
+@require_http_methods(["GET", "HEAD", "POST"])
+def phone(request):
+    """Show the page; POST adds a code to this response only. It works once, for ten minutes."""
+    context = {"nav": "connect", "address": settings.HANDRAIL_PUBLIC_URL, "minutes": VALID.seconds // 60}
+    context["port"] = settings.HANDRAIL_PORT
+    context["only_here"] = is_only_here(settings.HANDRAIL_PUBLIC_URL)
+    context["plain_http"] = settings.HANDRAIL_PUBLIC_URL.startswith("http://")
+    if request.method == "POST" and not context["only_here"]:
+        with transaction.atomic():
+            context["link"] = make_invitation(request.user, valid=VALID)
+            record_for_person(request.user, "person.link_made", how="phone")
+    response = render(request, "dashboard/phone.html", context)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def is_only_here(url: str) -> bool:
+    """Return True if no other device can open this address: it is loopback or a wildcard (0.0.0.0)."""
+    host = urlsplit(url).hostname or ""
+    return is_loopback(host) or is_wildcard(host)

@@ -1,0 +1,27 @@
+"""The worker's side of dashboard.workers.pool: reads requests and writes responses as JSON lines. No Django here."""
+
+import gc
+import json
+import os
+import resource
+import select
+
+IDLE_SECONDS = 60.0  # the process ends after this long without a request, which frees its memory
+MAX_MEMORY = 1024**3  # bytes
+NICE = 5  # the web process has priority
+
+
+def answer_lines(source, sink, answer):
+    """Answer each request with `answer(request)` until the other end closes, or none came for IDLE_SECONDS."""
+    os.nice(NICE)
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
+    gc.freeze()  # imported modules are never garbage
+    waiting = select.poll()
+    waiting.register(source.fileno(), select.POLLIN | select.POLLHUP)
+    while waiting.poll(IDLE_SECONDS * 1000):
+        # Only one request is sent at a time, so the buffer never holds a second line that poll would miss.
+        line = source.readline()
+        if not line:
+            return
+        sink.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+        sink.flush()

@@ -1,0 +1,204 @@
+"""The hook's own program: against a Handrail that is away, breaks, restarts or answers nonsense, it never opens."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from approvals.connect.claude_settings import PROGRAM
+
+EVENT = {
+    "session_id": "s1",
+    "hook_event_name": "PreToolUse",
+    "tool_name": "Bash",
+    "tool_input": {"command": "ls"},
+    "tool_use_id": "t1",
+}
+PATIENCE = 8
+
+
+def decision(word: str, event: str = "PreToolUse") -> bytes:
+    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "permissionDecision": word}}).encode()
+
+
+def http(body: bytes, status: str = "200 OK") -> bytes:
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (status.encode(), len(body), body)
+
+
+class ScriptedServer:
+    """Takes one connection after the other, reads the request, and does what the next step says.
+
+    A step is what it sends; None closes without a word; a number waits so many seconds first.
+    """
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.asked: list[dict] = []
+        self.closed = threading.Event()  # the client has ended a connection that was held
+
+    def play(self, *steps):
+        threading.Thread(target=self._play, args=(steps,), daemon=True).start()
+
+    def _play(self, steps):
+        for step in steps:
+            client, _ = self.listener.accept()
+            with client:
+                self.asked.append(_read(client))
+                for part in step if isinstance(step, tuple) else (step,):
+                    if part == "hold":
+                        self.closed.set() if client.recv(1) == b"" else None
+                    elif isinstance(part, int | float):
+                        time.sleep(part)
+                    elif part:
+                        client.sendall(part)
+
+    def close(self):
+        self.listener.close()
+
+
+def _read(client) -> dict:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += client.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+    while len(body) < length:
+        body += client.recv(65536)
+    return json.loads(body)
+
+
+@pytest.fixture
+def desk():
+    running = ScriptedServer()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def run(desk, tmp_path):
+    """`run("gate")`: the hook with this desk's address; the process that has ended."""
+
+    def one(role: str, *, event=EVENT, patience=PATIENCE):
+        return subprocess.run(
+            _line(desk, tmp_path, role, patience), input=json.dumps(event).encode(), capture_output=True, timeout=60
+        )
+
+    return one
+
+
+def _line(desk, folder: Path, role: str, patience: int) -> list[str]:
+    connection = folder / "connection.json"
+    told = {"address": f"http://127.0.0.1:{desk.port}", "token": "hr_x", "patience_s": patience}
+    connection.write_text(json.dumps(told))
+    return [sys.executable, "-I", str(PROGRAM), str(connection), role]
+
+
+@pytest.mark.parametrize("word", ["allow", "deny"])
+def test_a_full_decision_is_passed_on_as_it_is(desk, run, word):
+    desk.play(http(decision(word)))
+    done = run("gate")
+    assert (done.returncode, done.stdout, desk.asked) == (0, decision(word), [EVENT])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http(decision("ask")),
+        http(decision("defer")),
+        http(decision("allow", event="PostToolUse")),
+        http(b""),
+        http(b"{}"),
+        http(b"[]"),
+        http(b'"allow"'),
+        http(b'{"continue": true}'),
+        http(b"<html>"),
+        http(decision("allow"), "500 Internal Server Error"),
+        http(decision("allow"), "201 Created"),
+        http(b"", "404 Not Found"),
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+def test_anything_else_is_a_no_at_once(desk, run, answer):
+    desk.play(answer)
+    done = run("gate", patience=3600)
+    assert (done.returncode, done.stdout, len(desk.asked)) == (2, b"", 1)
+    assert b"nothing is allowed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "broken", [None, b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", http(b"", "502 Bad Gateway")]
+)
+def test_a_wait_survives_a_restart_the_same_event_is_asked_again(desk, run, broken):
+    desk.play((1.2, broken), http(b"", "503 Service Unavailable"), None, http(decision("allow")))
+    done = run("gate", patience=60)
+    assert (done.returncode, done.stdout) == (0, decision("allow"))
+    assert desk.asked == [EVENT] * 4
+
+
+def test_a_desk_that_is_away_from_the_start_is_a_no(desk, run):
+    desk.close()
+    done = run("gate", patience=2)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"does not respond" in done.stderr
+
+
+def test_a_desk_that_takes_no_call_is_not_waited_for_all_day(desk, run):
+    """It closes each connection at once: that is nobody who waits for a person."""
+    desk.play(*[None] * 500)
+    began = time.monotonic()
+    done = run("gate", patience=86_280)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert time.monotonic() - began < 59  # a bound for people, far above the 30 s that it takes
+
+
+def test_patience_ends_before_the_hooks_own_time(desk, run):
+    desk.play((30, http(decision("allow"))))
+    done = run("gate", patience=2)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize("event", ["Stop", "PostToolUse", "SessionEnd"])
+def test_a_report_that_cannot_be_delivered_does_not_block_the_agent(desk, run, event):
+    desk.play(http(b"<html>"))
+    done = run("report", event=EVENT | {"hook_event_name": event})
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_a_report_passes_the_answer_on(desk, run):
+    body = b'{"decision": "block", "reason": "A-7 was approved meanwhile."}'
+    desk.play(http(body))
+    assert run("report", event=EVENT | {"hook_event_name": "Stop"}).stdout == body
+
+
+def test_another_event_in_the_line_of_the_gate_does_not_open(desk, run):
+    desk.play(http(b'{"continue": true}'))
+    assert run("gate", event=EVENT | {"hook_event_name": "BeforeTool"}).returncode == 2
+
+
+@pytest.mark.parametrize("killed", ["the shell", "the reader"])
+def test_it_ends_when_claude_code_lets_go_so_that_the_card_is_withdrawn(desk, tmp_path, killed):
+    desk.play(("hold",))
+    line = " ".join(_line(desk, tmp_path, "gate", 3600)) + " || exit 2"
+    shell = subprocess.Popen(["/bin/sh", "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    shell.stdin.write(json.dumps(EVENT).encode())
+    shell.stdin.close()
+    deadline = time.monotonic() + 30
+    while not desk.asked and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not desk.closed.is_set()
+    if killed == "the shell":
+        os.kill(shell.pid, signal.SIGKILL)
+    else:
+        shell.stdout.close()
+    assert desk.closed.wait(20)
+    if killed == "the shell":
+        shell.stdout.close()
+    assert shell.wait(20) in (2, -signal.SIGKILL)

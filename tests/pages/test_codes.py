@@ -1,0 +1,44 @@
+"""What programs decide by is a code beside the words: a person may read whatever, and nothing hangs on it."""
+
+import pytest
+
+from workspaces.drivers.base import EndReason
+from workspaces.models import EndCode, Run, StateCode, Workspace
+from workspaces.runner.reconcile.liveness import _note_unreachable
+from workspaces.terminals import ENDED_BY, RUN_ENDED
+
+
+@pytest.fixture
+def up(workspace):
+    workspace.reason, workspace.state = "", "ready"
+    workspace.save()
+    return workspace
+
+
+def test_a_new_reason_drops_the_code_of_the_old_one(up):
+    rows = Workspace.objects.filter(pk=up.pk)
+    rows.update(reason="Its host does not answer.", reason_code=StateCode.UNREACHABLE)
+    rows.update(labels={"a": "b"})
+    assert rows.values_list("reason", "reason_code").get() == ("Its host does not answer.", "unreachable")
+    rows.update(reason="Nothing was set up.")
+    assert rows.values_list("reason", "reason_code").get() == ("Nothing was set up.", "")
+
+
+def test_what_can_be_reached_again_loses_only_the_words_of_that(up):
+    rows, run = Workspace.objects.filter(pk=up.pk), Run(workspace=up)
+    _note_unreachable(run, "Whatever the words are.")
+    assert rows.values_list("reason", "reason_code").get() == ("Whatever the words are.", "unreachable")
+    _note_unreachable(run, "")
+    assert rows.values_list("reason", "reason_code").get() == ("", "")
+    rows.update(reason="It cannot be reached now, says somebody else.")
+    _note_unreachable(run, "")
+    assert rows.values_list("reason", "reason_code").get() == ("It cannot be reached now, says somebody else.", "")
+
+
+def test_whatever_a_driver_says_of_an_end_has_its_code_and_words():
+    assert {EndReason(code): bool(EndCode(code).label) for code in EndReason} == dict.fromkeys(EndReason, True)
+    assert {code.value: ENDED_BY[move] for code, move in RUN_ENDED.items()} == {
+        "paused": "Ended when the workspace was paused.",
+        "stopped": "Ended when the workspace was stopped.",
+        "trashed": "Ended when the workspace was moved to the trash.",
+    }

@@ -1,0 +1,83 @@
+"""Deciding from a filtered list keeps the filters, the order and the way back."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from approvals.models import Action, Status
+from dashboard import clock
+
+from .conftest import FORCE, PUSH
+
+
+def link(text: str, words: str) -> str:
+    return re.search(rf'href="([^"]*)"[^>]*>(?:<svg.*?</svg>)?{words}', text, re.DOTALL)[1].replace("&amp;", "&")
+
+
+def asked_in_order(ask, count: int) -> list[Action]:
+    """High ones that expire one after the other, each in a list with a critical one that expires first."""
+    made = [ask({"command": f"git push origin b{number}"}) for number in range(count)]
+    for number, action in enumerate(made):
+        Action.objects.filter(pk=action.pk).update(expires_at=clock.now() + timedelta(minutes=10 + number))
+    critical = ask(FORCE)
+    Action.objects.filter(pk=critical.pk).update(expires_at=clock.now() + timedelta(minutes=1))
+    return made
+
+
+def test_the_next_card_after_a_decision_is_of_the_same_filters(ask, bob, browser_of, read):
+    first, second, third = asked_in_order(ask, 3)
+    client = browser_of(bob)
+    rows = read(client, "/waiting/?tier=high")
+    assert f"/actions/{second.pk}/?tier=high" in rows
+    card = read(client, f"/actions/{second.pk}/?tier=high")
+    assert f'action="/actions/{second.pk}/deny/?tier=high"' in card
+    assert 'href="/waiting/?tier=high"' in card
+    answer = client.post(f"/actions/{second.pk}/approve/?tier=high", {"digest": second.digest})
+    assert answer.headers["Location"] == f"/actions/{third.pk}/?tier=high"
+    answer = client.post(f"/actions/{third.pk}/deny/?tier=high", {"digest": third.digest})
+    assert answer.headers["Location"] == f"/actions/{first.pk}/?tier=high"
+    answer = client.post(f"/actions/{first.pk}/deny/?tier=high", {"digest": first.digest})
+    assert answer.headers["Location"] == "/waiting/?tier=high"
+
+
+def test_skipping_goes_through_the_whole_list_and_begins_again(ask, bob, browser_of, read):
+    made = asked_in_order(ask, 2)
+    client, seen = browser_of(bob), []
+    address = f"/actions/{made[0].pk}/"
+    for _ in range(3):
+        seen.append(address)
+        address = link(read(client, address), "Skip to the next")
+    assert (len(set(seen)), address) == (3, seen[0])
+    assert set(Action.objects.values_list("status", flat=True)) == {Status.PENDING}
+
+
+def test_the_list_beside_a_card_holds_all_rows(ask, bob, browser_of, read):
+    made = [ask({"command": f"git push origin c{number}"}) for number in range(40)]
+    text = read(browser_of(bob), f"/actions/{made[0].pk}/")
+    assert text.count('class="row-title" href="/actions/') == 40
+
+
+def test_extend_says_until_when(ask, bob, browser_of):
+    action = ask(PUSH)
+    Action.objects.filter(pk=action.pk).update(expires_at=clock.now() + timedelta(minutes=1))
+    text = browser_of(bob).post(f"/actions/{action.pk}/extend/", follow=True).content.decode()
+    assert "Extended. It now expires at" in text
+
+
+@pytest.mark.parametrize("header", ["X-Handrail-Refresh", "HX-Request"])
+def test_a_notice_is_left_to_the_page_that_is_opened_next(ask, bob, browser_of, header):
+    action = ask(PUSH)
+    client = browser_of(bob)
+    client.post(f"/actions/{action.pk}/extend/")
+    refreshed = client.get(f"/actions/{action.pk}/", headers={header: "true"}).content.decode()
+    opened = client.get(f"/actions/{action.pk}/").content.decode()
+    assert ("Extended. It now expires at" in refreshed, "Extended. It now expires at" in opened) == (False, True)
+
+
+def test_a_desk_that_nobody_looks_at_is_no_visit(bob, browser_of, team):
+    client = browser_of(bob)
+    client.get("/", headers={"X-Handrail-Refresh": "hidden"})
+    assert team.memberships.get(user=bob).desk_seen_at is None
+    client.get("/", headers={"X-Handrail-Refresh": "1"})
+    assert team.memberships.get(user=bob).desk_seen_at is not None

@@ -1,0 +1,70 @@
+"""Rules that can never match, and those that look like it but can."""
+
+import pytest
+
+from approvals.policy import default_policy, parse_rule, read_policy
+from approvals.policy.policy import Policy
+from approvals.policy.unmatched import never_matching
+
+
+@pytest.mark.parametrize(
+    ("tier", "rule"),
+    [
+        ("low", "Bash(git log *)"),
+        ("low", "Bash(make test 2>&1)"),
+        ("low", "Bash(FOO=1 make)"),
+        ("low", "Bash(find . -name x -exec rm {} \\;)"),
+        ("low", "Bash(grep 'a|b' *)"),
+        ("high", "Bash(FOO=* make *)"),
+        ("low", "Edit(src/**)"),
+        ("low", "Edit(//home/me/x/**)"),
+        ("low", "Edit(*.py)"),
+        ("low", "Read(.env)"),
+        ("high", "Edit(.git/**)"),
+        ("low", "WebFetch(domain:*.example.com)"),
+        ("high", "WebFetch"),
+        ("high", "WebFetch(example.com)"),
+        ("low", "mcp__db__get_*"),
+        ("low", "mcp__db__query(sql:SELECT *)"),
+        ("low", "Task(reviewer)"),
+        ("low", "SomeToolOfTomorrow"),
+    ],
+)
+def test_what_can_match_is_kept(tier, rule):
+    assert never_matching(Policy(rules={tier: [parse_rule(rule)]})) == []
+
+
+@pytest.mark.parametrize(
+    ("tier", "rule"),
+    [
+        ("high", "bash(ls)"),
+        ("high", "Bash(a && b)"),
+        ("low", "Bash(ls; rm x)"),
+        ("low", "Bash(FOO=1 make *)"),
+        ("low", "Bash(cat * < x)"),
+        ("high", "Read(./a/../b)"),
+        ("low", "Edit(.claude/settings.json)"),
+        ("low", "Write(.env)"),
+        ("low", "WebFetch"),
+        ("high", "WebFetch(domain:https://example.com/x)"),
+        ("high", "mcp____x"),
+        ("high", "mcp__db__query(SELECT)"),
+        ("high", "TodoWrite(x)"),
+    ],
+)
+def test_what_cannot_match_is_named(tier, rule):
+    (found,) = never_matching(Policy(rules={tier: [parse_rule(rule)]}))
+    assert found.startswith(f"{rule} in {tier} can never match: ")
+
+
+def test_a_rule_behind_a_stricter_one_that_takes_all_of_it_is_named():
+    rules = {"low": ["Bash(git push origin *)", "Bash(git log *)", "Edit(src/**)"], "forbidden": ["Bash(git push *)"]}
+    policy = Policy(rules={tier: [parse_rule(rule) for rule in texts] for tier, texts in rules.items()})
+    assert never_matching(policy) == [
+        "Bash(git push origin *) in low can never match: Bash(git push *) in forbidden comes first."
+    ]
+
+
+@pytest.mark.parametrize("mode", ["irreversible", "commands", "everything"])
+def test_the_policies_to_start_with_hold_none(mode):
+    assert never_matching(read_policy(default_policy(mode))) == []

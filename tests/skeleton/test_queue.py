@@ -1,0 +1,86 @@
+"""The queue: what is due is done in a process of its own, once, and what goes wrong there stays there."""
+
+import os
+import signal
+import time
+
+import pytest
+from django.utils import timezone
+from django_q.models import Failure, OrmQ, Success
+from django_q.tasks import async_task
+
+from dashboard.ops.queue import Queue, do
+from tests.support.waiting import until
+
+
+def due() -> tuple:
+    row = OrmQ.objects.get()
+    return row.pk, row.payload
+
+
+def test_a_task_is_done_and_its_result_is_kept(transactional_db):
+    async_task("math.sqrt", 16)
+    do(*due())
+    assert [(row.func, row.result, row.attempt_count) for row in Success.objects.all()] == [("math.sqrt", 4.0, 1)]
+    assert (OrmQ.objects.count(), Failure.objects.count()) == (0, 0)
+
+
+def test_a_task_that_fails_is_written_down_and_not_tried_again(transactional_db):
+    async_task("math.sqrt", -1)
+    do(*due())
+    assert ["math domain error" in row.result for row in Failure.objects.all()] == [True]
+    assert (OrmQ.objects.count(), Success.objects.count()) == (0, 0)
+
+
+def test_a_task_beyond_its_time_is_cut_short(transactional_db):
+    async_task("time.sleep", 30, timeout=1)
+    began = time.monotonic()
+    do(*due())
+    assert time.monotonic() - began < 20
+    assert ["exceeded maximum timeout" in row.result for row in Failure.objects.all()] == [True]
+
+
+def test_what_somebody_else_put_there_is_removed_unread(transactional_db):
+    OrmQ.objects.create(key="handrail", payload="not:ours", lock=timezone.now())
+    do(*due())
+    assert [model.objects.count() for model in (OrmQ, Success, Failure)] == [0, 0, 0]
+
+
+def test_a_task_is_given_out_once_until_it_is_due_again(transactional_db):
+    async_task("math.sqrt", 16)
+    first, second = Queue(), Queue()
+    assert first._next()[0] == OrmQ.objects.get().pk
+    assert second._next() is None
+
+
+def results_of(product, func: str) -> str:
+    return product.shell(f"from django_q.models import Task; print(Task.objects.filter(func={func!r}).count())")
+
+
+@pytest.fixture
+def own(new_product):
+    product = new_product()
+    product.start()
+    return product
+
+
+def test_a_task_that_dies_takes_nothing_with_it(own):
+    queue = own.part_pid("queue")
+    own.shell("from django_q.tasks import async_task; async_task('os.abort'); async_task('math.sqrt', 4)")
+    until(lambda: results_of(own, "math.sqrt") == "1")
+    assert own.part_pid("queue") == queue
+    assert f"a task ended with {-signal.SIGABRT}" in own.log
+
+
+def test_a_stop_lets_the_task_that_is_under_way_finish(own, tmp_path):
+    queue = own.part_pid("queue")
+    script = f"sleep 2; echo done > {tmp_path}/done"
+    own.shell(f"from django_q.tasks import async_task; async_task('os.system', {script!r})")
+    until(lambda: os.path.exists(f"/proc/{queue}/task/{queue}/children") and children_of(queue))
+    assert own.stop() == 0
+    assert (tmp_path / "done").read_text() == "done\n"
+
+
+def children_of(pid: int) -> list[str]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return file.read().split()

@@ -1,0 +1,128 @@
+"""Which ring a test belongs to: `make check`, `make test`, `make test-all` (`--ring`), each with all of the one before.
+
+Most of it follows from what a test uses; lists below name what only a clock tells. Paths are below `tests/`.
+"""
+
+from pathlib import Path
+
+MARKS = {
+    "product": "runs the whole product as processes",
+    "browser": "runs Chromium",
+    "engine": "runs containers on a Docker engine",
+    "guest": "runs a microVM",
+    "claude": "runs the real Claude Code",
+    "slow": "is not in `make check`",
+    "long": "is in `make test-all` only",
+}
+FIXTURES = {
+    "product": "product",
+    "new_product": "product",
+    "crowded": "product",
+    "chromium": "browser",
+    "docker": "engine",
+    "engine": "engine",
+    "claude": "claude",
+}
+# A test module that uses something of these modules.
+MODULES = {
+    "tests.support.product": "product",
+    "tests.faults.armed_product": "product",
+    "tests.support.engine": "engine",
+    "tests.support.chromium": "browser",
+}
+DRIVERS = {"docker": "engine", "microvm": "guest"}  # where a test is done for several drivers
+FOLDERS = {"faults": "product", "race": "product", "claude_code": "product", "microvm": "guest"}
+FILES = {
+    "egress/test_guest.py": "guest",
+    "faults/test_a_sleep_killed.py": "guest",
+    "pages/test_manifest_width.py": "browser",
+    "workspaces/test_microvm.py": "guest",
+}
+# Guests are long, but for these: made and forked, paused with its memory, and its one way out.
+GUESTS_IN_TEST = (
+    "microvm/test_memory.py::test_what_runs_goes_on_and_no_file_differs",
+    "microvm/test_network.py::test_a_listed_host_is_reached_and_nothing_else",
+    "workspaces/test_microvm.py::test_a_guest_from_its_making_to_its_fork",
+)
+# Many processes or many rounds of what a shorter test beside them does once.
+LONG = (
+    "approvals/test_races.py::test_sixteen_processes_never_see_a_locked_database",
+    "policy/test_corpus.py::test_mutations_change_nothing",
+    "race/test_crowd.py",
+    "terminals/test_flood.py::test_two_hundred_megabytes_beside_a_viewer_that_stalls",
+)
+# Of each parametrized test in these, `make test` does the first case: one kill point, one width, one kind of disk.
+FIRST_CASE = (
+    "browser/",
+    "claude_code/test_outages.py",
+    "claude_code/test_questions.py",
+    "contract/test_schema.py",
+    "faults/",
+    "skeleton/test_backup.py",
+    "skeleton/test_two_at_once.py",
+    "store/test_crash.py",
+    "store/test_full_disk.py",
+    "terminals/test_in_a_browser.py",
+    "workspaces/test_rounds.py",
+)
+SLOW = (
+    "approvals/test_command_hook.py",
+    "approvals/test_races.py",
+    "drivers/test_contract.py::test_all_of_this_holds_for_an_ordinary_user",
+    "drivers/test_sandbox.py::test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on",
+    "drivers/test_sandbox.py::test_processes_of_another_sandbox_do_not_count",
+    "frontend/test_build.py",
+    "skeleton/test_supervisor.py",
+    "store/test_concurrency.py",
+    "store/test_crash.py",
+    "store/test_full_disk.py",
+    "store/test_properties.py",
+)
+NOT_IN = {
+    "check": {"product", "browser", "engine", "guest", "claude", "slow", "long"},
+    "test": {"long"},
+    "all": set(),
+}
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def pytest_addoption(parser):
+    parser.addoption("--ring", choices=sorted(NOT_IN), default="all", help="check, test or all (the default)")
+
+
+def pytest_configure(config):
+    for mark, meaning in MARKS.items():
+        config.addinivalue_line("markers", f"{mark}: {meaning} (set by tests/support/rings.py)")
+
+
+def pytest_collection_modifyitems(config, items):
+    seen = set()
+    for item in items:
+        for mark in _marks(item, seen):
+            item.add_marker(mark)
+    outside = NOT_IN[config.getoption("--ring")]
+    left_out = [item for item in items if outside & {mark.name for mark in item.iter_markers()}]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _marks(item, seen: set) -> set[str]:
+    name = f"{item.path.relative_to(TESTS)}::{item.name}"
+    test = name.partition("[")[0]
+    marks = {FIXTURES[fixture] for fixture in getattr(item, "fixturenames", ()) if fixture in FIXTURES}
+    used = {getattr(value, "__module__", None) for value in vars(item.module).values()}
+    marks |= {mark for module, mark in MODULES.items() if module in used}
+    params = getattr(item, "callspec", None) and item.callspec.params.values()
+    marks |= {DRIVERS[value] for value in params or () if isinstance(value, str) and value in DRIVERS}
+    marks |= {mark for folder, mark in FOLDERS.items() if name.startswith(f"{folder}/")}
+    marks |= {mark for file, mark in FILES.items() if name.startswith(f"{file}::")}
+    if ("guest" in marks and test not in GUESTS_IN_TEST) or name.startswith(LONG):
+        marks.add("long")
+    if name.startswith(FIRST_CASE) and test in seen:
+        marks.add("long")
+    if name.startswith(SLOW):
+        marks.add("slow")
+    if "long" not in marks:
+        seen.add(test)
+    return marks

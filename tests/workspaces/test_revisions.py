@@ -1,0 +1,112 @@
+"""The next revision of a workspace's source: merged or in place, never over what the agent changed unseen."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import CHECKOUT
+from tests.workspaces.test_upload import tar_of
+
+
+def upload(desk, *members) -> str:
+    return desk.post("/uploads", tar_of(*members)).json["id"]
+
+
+def made_of(desk, *members) -> str:
+    return desk.create(source={"upload": upload(desk, *members)})["key"]
+
+
+def read(desk, key, name) -> bytes:
+    return desk.get(f"/workspaces/{key}/files/{name}").body
+
+
+def names(desk, key) -> list[str]:
+    return [entry["name"] for entry in desk.get(f"/workspaces/{key}/files/").json["entries"]]
+
+
+def test_a_revision_is_merged_with_what_the_agent_did(desk):
+    key = made_of(desk, ("a", b"a1\n"), ("b", b"b1\n"), ("old", b"old\n"))
+    desk.run(key, "echo mine > mine; echo b2 > b")
+    coming = upload(desk, ("a", b"a2\n"), ("b", b"b1\n"), ("new", b"new\n"))
+    assert desk.post("/workspaces", {"key": key, "source": {"upload": coming}}, 409).json["differs"].keys() == {
+        "source"
+    }
+    refused = desk.post(f"/workspaces/{key}/revisions", {"upload": coming}, 409).json
+    assert [conflict["path"] for conflict in refused["conflicts"]] == ["b"]
+    assert (read(desk, key, "a"), names(desk, key)) == (b"a1\n", ["a", "b", "mine", "old"])
+    coming = upload(desk, ("a", b"a2\n"), ("b", b"b2\n"), ("new", b"new\n"))
+    taken = desk.post(f"/workspaces/{key}/revisions", {"upload": coming}).json
+    assert (taken["revision"], taken["state"]) == (2, "settled")
+    assert names(desk, key) == ["a", "b", "mine", "new", "old"]
+    assert [read(desk, key, name) for name in ("a", "b", "mine", "new")] == [b"a2\n", b"b2\n", b"mine\n", b"new\n"]
+    assert desk.run(key, "stat -c %u new") == b"1000\n"
+    saved = desk.get(f"/workspaces/{key}/files/a?snapshot={taken['safety_snapshot']}").body
+    assert saved == b"a1\n"
+    assert desk.post("/workspaces", {"key": key, "source": {"upload": coming}}, 200).json["key"] == key
+
+
+def test_a_revision_in_place_of_the_files_needs_to_know_them(desk):
+    key = made_of(desk, ("a", b"a1\n"))
+    desk.run(key, "echo mine > mine")
+    wish = {"upload": upload(desk, ("a", b"a2\n")), "mode": "replace"}
+    refused = desk.post(f"/workspaces/{key}/revisions", wish, 409).json
+    assert [conflict["path"] for conflict in refused["conflicts"]] == ["mine"]
+    seen = desk.post(f"/workspaces/{key}/snapshots").json["number"]
+    taken = desk.post(f"/workspaces/{key}/revisions", wish | {"base": seen}).json
+    assert (names(desk, key), read(desk, key, "a")) == (["a"], b"a2\n")
+    assert desk.get(f"/workspaces/{key}").json["baseline_snapshot"] == taken["snapshot"]
+    assert desk.get(f"/workspaces/{key}/files/mine?snapshot={seen}").body == b"mine\n"
+
+
+def test_a_revision_from_git_is_a_commit_and_leaves_the_repository(desk, repository):
+    path, first, second = repository
+    key = desk.create(source={"git": str(path)})["key"]
+    desk.post(f"/workspaces/{key}/revisions", {"git": str(path), "ref": "feature"})
+    assert b"return b + a" in read(desk, key, "calc.py")
+    assert desk.run(key, "git rev-parse HEAD").decode().strip() == first
+    source = desk.get(f"/workspaces/{key}").json["source"]
+    assert (source["ref"], source["sha"], source["revision"]) == ("feature", second, 2)
+
+
+@pytest.mark.parametrize("mode", ["merge", "replace"])
+def test_an_agents_revision_leaves_the_files_of_the_gate(desk, mode):
+    gate = ".claude/settings.json"
+    key = made_of(desk, (gate, b"{}\n"), (".claude/other", b"1\n"))
+    coming = upload(desk, (gate, b'{"hooks": 1}\n'), (".claude/other", b"2\n"))
+    desk.post(f"/workspaces/{key}/revisions", {"upload": coming, "mode": mode})
+    assert (read(desk, key, gate), read(desk, key, ".claude/other")) == (b"{}\n", b"2\n")
+
+
+def test_what_makes_no_sense_is_refused(desk):
+    key = made_of(desk, ("a", b"a1\n"))
+    for wish, status in (({}, 409), ({"upload": "no"}, 422), ({"git": "ext::sh -c id"}, 422), ({"mode": "x"}, 422)):
+        desk.post(f"/workspaces/{key}/revisions", wish, status)
+    known = upload(desk, ("a", b""))
+    desk.post(f"/workspaces/{key}/revisions", {"upload": known, "base": 99}, 404)
+    assert read(desk, key, "a") == b"a1\n"
+
+
+def push(product, token, *args):
+    environment = product.environment | {"HANDRAIL_TOKEN": token}
+    command = [sys.executable, "manage.py", "push", *args]
+    return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_second_push_is_the_next_revision(desk, product, token, tmp_path):
+    key = f"pushed-{os.getpid()}"
+    (tmp_path / "a").write_text("one\n")
+    assert push(product, token, str(tmp_path), key).returncode == 0
+    desk.settled(key)
+    (tmp_path / "a").write_text("two\n")
+    again = push(product, token, str(tmp_path), key)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert f"{key} is at revision 2" in again.stdout
+    assert read(desk, key, "a") == b"two\n"
+    desk.run(key, "echo mine > a")
+    (tmp_path / "a").write_text("three\n")
+    refused = push(product, token, str(tmp_path), key)
+    assert refused.returncode == 1
+    assert refused.stderr.strip().endswith("nothing was taken.\n  a")
+    assert read(desk, key, "a") == b"mine\n"

@@ -1,0 +1,110 @@
+"""Commands and terminals of workspaces."""
+
+from functools import partial
+
+from django.http import StreamingHttpResponse
+from ninja import Header, Query, Router, Status
+
+from dashboard import clock, lookup
+from dashboard.api_base import PROBLEMS, AsyncBearer
+from dashboard.long_poll import wait_for
+from dashboard.lookup import page_of
+from dashboard.problems import Problem
+from dashboard.threads import query_in_thread
+from workspaces import lifecycle, operations, recordings
+from workspaces.api import schemas
+from workspaces.api.lookup import CONTROLLED, LONGEST_WAIT, find
+from workspaces.models import Command, Workspace
+from workspaces.services import commands
+
+router = Router(tags=["commands"])
+
+
+@router.post(
+    "/workspaces/{key}/commands",
+    response={201: schemas.CommandOut, 202: schemas.AskedOut} | PROBLEMS,
+    tags=["commands"],
+)
+def run_command(
+    request,
+    key: str,
+    wish: schemas.NewCommand,
+    idempotency_key: str | None = Header(None, alias="Idempotency-Key", max_length=200),
+):
+    """Run a program. A request with the same Idempotency-Key returns the same command."""
+    workspace, body = find(request, key, "use_workspace"), wish.model_dump(exclude_none=True)
+    command = commands.run_command(workspace, body, by=request.auth.actor, idempotency_key=idempotency_key)
+    return Status(201, schemas.command_out(command))
+
+
+def _command(request, id: str) -> Command:
+    rows = Command.objects.select_related("operation", "workspace", "workspace__team")
+    return lookup.find(rows.filter(workspace__in=Workspace.objects.visible_to(request.auth)), id, "command")
+
+
+@router.get("/workspaces/{key}/commands", response={200: dict} | PROBLEMS, tags=["commands"])
+def list_commands(request, key: str, cursor: str | None = None):
+    """List commands, newest first, 50 per page."""
+    page = page_of(find(request, key).commands.select_related("operation"), cursor)
+    return Status(
+        200,
+        {
+            "commands": [schemas.CommandOut(**schemas.command_out(c)).model_dump(mode="json") for c in page.rows],
+            "cursor": page.cursor,
+        },
+    )
+
+
+@router.get("/commands/{id}", response={200: schemas.CommandOut} | PROBLEMS, auth=AsyncBearer(), tags=["commands"])
+async def get_command(request, id: str, wait: float = 0):
+    """Return a command; with `wait` (at most 25 s), once it is over."""
+    command = await wait_for(
+        partial(_command, request, id),
+        lambda command: operations.is_over(command.operation),
+        team_ids=request.auth.team_ids,
+        subject=id.lower(),
+        timeout=min(wait, LONGEST_WAIT),
+    )
+    return Status(200, schemas.command_out(command))
+
+
+@router.get("/commands/{id}/output", response={200: None} | PROBLEMS, auth=AsyncBearer(), tags=["commands"])
+async def command_output(request, id: str, offset: int = Query(0, ge=0, le=2**53), follow: bool = False):
+    """Return the raw output from an offset; with follow=1, stream it until the command ends."""
+    command = await query_in_thread(_command, request, id)
+    if command.swept_at:
+        raise Problem(404, f"Its output was kept until {clock.in_utc(command.swept_at)}.")
+    chunks = recordings.stream(recordings.folder_of(command), offset, follow=follow)
+    return StreamingHttpResponse(chunks, content_type="application/octet-stream", headers=CONTROLLED)
+
+
+@router.post(
+    "/commands/{id}/cancel", response={202: schemas.CommandOut | schemas.AskedOut} | PROBLEMS, tags=["commands"]
+)
+def cancel_command(request, id: str):
+    """Ask a command to end; one that is over is returned unchanged."""
+    command = _command(request, id)
+    lifecycle.require_permission(request.auth, "use_workspace", command.workspace)
+    return Status(202, schemas.command_out(commands.cancel_command(command, by=request.auth.actor)))
+
+
+@router.post(
+    "/workspaces/{key}/terminals",
+    response={201: schemas.TerminalOut, 202: schemas.AskedOut} | PROBLEMS,
+    tags=["terminals"],
+)
+def open_terminal(request, key: str, wish: schemas.NewTerminal = None):
+    """Open a pty; its bytes are at the WebSocket /ws/terminals/{id}?offset=N."""
+    workspace = find(request, key, "type_in_terminal")
+    terminal = commands.open_terminal(
+        workspace, wish.model_dump(exclude_none=True) if wish else {}, by=request.auth.actor
+    )
+    return Status(201, schemas.terminal_out(terminal))
+
+
+@router.get("/workspaces/{key}/terminals", response={200: dict} | PROBLEMS, tags=["terminals"])
+def list_terminals(request, key: str, cursor: str | None = None):
+    """List terminals, newest first, 50 per page."""
+    page = page_of(find(request, key).terminals.select_related("operation"), cursor)
+    rows = [schemas.TerminalOut(**schemas.terminal_out(t)).model_dump(mode="json") for t in page.rows]
+    return Status(200, {"terminals": rows, "cursor": page.cursor})

@@ -1,0 +1,131 @@
+"""Shared by the API's endpoints: lookup within what the caller may see, waiting, requests for approval."""
+
+from asgiref.sync import sync_to_async
+from django.http import HttpResponse, JsonResponse
+
+from dashboard.models import Team
+from dashboard.problems import Problem, invalid, not_found, unavailable
+from workspaces import activity, extensions, history, lifecycle, operations
+from workspaces.api import schemas
+from workspaces.models import Command, Operation, Terminal, Workspace
+from workspaces.needs_approval import AskFirst
+from workspaces.services import agent_bindings
+
+LONGEST_WAIT = 25.0
+CONTROLLED = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
+
+
+def find(request, key: str, verb: str = "read", *, trashed=False) -> Workspace:
+    """Return the workspace with this key. Any verb but "read" counts as activity.
+
+    Problem 404 if the caller may not see it, 410 if it was purged, 403 if the caller may not do the verb.
+    """
+    rows = Workspace.objects.visible_to(request.auth)
+    rows = rows.in_trash().order_by("-trashed_at") if trashed else rows.kept()
+    related = rows.select_related("team", "environment", "head", "baseline", "runner")
+    workspace = related.filter(key=key).first()
+    if workspace is None:
+        Workspace.objects.visible_to(request.auth).filter(key=key).refuse_if_purged()
+        raise not_found("workspace")
+    lifecycle.require_permission(request.auth, verb, workspace)
+    if verb != "read":
+        activity.touch(workspace)
+    return workspace
+
+
+def busy_of(workspaces) -> dict:
+    """Return {workspace id: kind of its open exclusive operation}."""
+    rows = Operation.objects.open().filter(workspace__in=workspaces, exclusive=True).order_by("-due_at")
+    return dict(rows.values_list("workspace_id", "kind"))
+
+
+def shown(workspace) -> dict:
+    """Return a workspace, reloaded, in the shape of schemas.WorkspaceOut."""
+    # Read busy before the row: if the operation ends in between, the row has the state after it.
+    busy = busy_of([workspace.pk]).get(workspace.pk)
+    fresh = Workspace.objects.select_related("team", "environment", "head", "baseline").get(pk=workspace.pk)
+    run = fresh.runs.order_by("-started_at").first()
+    return schemas.workspace_out(fresh, busy, run, agent_bindings.bound(fresh))
+
+
+def team_of(request):
+    return Team.objects.get(pk=request.auth.team_ids[0])
+
+
+def number_of(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+def point_of(text: str):
+    """Parse a point: a snapshot number or "live". Problem 422 for anything else."""
+    if text == history.LIVE:
+        return text
+    if (number := number_of(text)) is None:
+        raise invalid("Give a snapshot number, or live.")
+    return number
+
+
+def ask_first(request, wanted: AskFirst) -> HttpResponse:
+    """Request a person's approval; respond with 202 and the action, or 201 and what the approved action created.
+
+    dashboard.api calls this wherever AskFirst is raised; only async endpoints have to call it themselves.
+    """
+    told = extensions.ask_a_person(request.auth, wanted, request.headers.get("Idempotency-Key"))
+    made = told.pop("made", None)
+    if isinstance(made, Command):
+        return JsonResponse(schemas.CommandOut(**schemas.command_out(made)).model_dump(mode="json") | told, status=201)
+    if isinstance(made, Terminal):
+        return JsonResponse(
+            schemas.TerminalOut(**schemas.terminal_out(made)).model_dump(mode="json") | told, status=201
+        )
+    return JsonResponse(told, status=202)
+
+
+async def answered(request, function, *args):
+    """Run `function(request, *args)` off the event loop, for async endpoints; AskFirst asks for approval."""
+
+    def call():
+        try:
+            return function(request, *args)
+        except AskFirst as wanted:
+            return ask_first(request, wanted)
+
+    return await sync_to_async(call)()
+
+
+def ended_well(operation) -> dict:
+    """Return the operation's outcome. Problem 503 if it is not over yet, 409 if it failed."""
+    if not operations.is_over(operation):
+        raise unavailable("The runner hasn't got to it yet. Check again later.", operation=str(operation.pk))
+    if not operation.outcome["ok"]:
+        raise Problem(409, operation.outcome["reason"])
+    return operation.outcome
+
+
+async def safety_known(operation) -> dict:
+    """Wait at most 60 s for a restore's safety snapshot; return schemas.RestoreOut. Problem 503 if it failed."""
+
+    def known(e):
+        return operations.is_over(e) or "safety_snapshot" in e.progress
+
+    operation = await operations.wait_async(operation, 60, until=known)
+    if operations.is_over(operation) and not operation.outcome["ok"]:
+        raise Problem(503, operation.outcome["reason"])
+    return schemas.restore_out(operation)
+
+
+def operation_out(operation) -> dict:
+    """Return an operation in the shape of schemas.OperationOut."""
+    over = operations.is_over(operation)
+    return {
+        "id": str(operation.pk),
+        "kind": operation.kind,
+        "phase": operation.phase,
+        "progress": operation.progress,
+        "can_be_stopped": not over
+        and operation.cancelled_at is None
+        and bool(lifecycle.permission_to_cancel(operation)),
+        "asked_to_stop": operation.cancelled_at is not None,
+        "outcome": operation.outcome,
+        "created_at": operation.created_at,
+    }

@@ -1,0 +1,332 @@
+"""Request and response schemas of the workspaces API (shapes: api.md)."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field, StringConstraints
+
+from workspaces.models import KEY_PATTERN, Operation, Run
+from workspaces.provisioning import isolation
+
+Key = Annotated[str, StringConstraints(pattern=rf"^{KEY_PATTERN}$", max_length=64)]
+Base64 = Annotated[
+    str, StringConstraints(pattern=r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$")
+]
+LabelName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^:\s]+$")]
+LabelValue = Annotated[str, StringConstraints(max_length=200)]
+
+
+class Strict(Schema):
+    """A request body. Unknown fields are refused, so that a misspelt one is not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Source(Strict):
+    git: str | None = Field(None, max_length=500)
+    ref: str | None = Field(None, max_length=200)
+    upload: str | None = Field(None, max_length=64)
+
+
+class NewWorkspace(Strict):
+    key: Key
+    description: str | None = Field(None, max_length=500)
+    driver: str | None = Field(None, max_length=32)
+    environment: str | None = Field(None, max_length=80)
+    source: Source | None = None
+    image: str | None = Field(None, max_length=200)
+    setup: str | None = Field(None, max_length=100_000)
+    labels: dict[LabelName, LabelValue] | None = Field(None, max_length=50)
+    fresh: bool = False
+
+
+class WorkspaceChange(Strict):
+    agents: list[Annotated[str, StringConstraints(min_length=1, max_length=200)]] = Field(max_length=200)
+
+
+class NewRevision(Strict):
+    git: str | Source | None = None
+    ref: str | None = Field(None, max_length=200)
+    upload: str | None = Field(None, max_length=64)
+    base: int | None = Field(None, ge=1, le=2**31 - 1)
+    mode: Literal["merge", "replace"] = "merge"
+
+    def source(self) -> dict:
+        if isinstance(self.git, Source):
+            return self.git.model_dump()
+        return {"git": self.git, "ref": self.ref, "upload": self.upload}
+
+
+class RevisionOut(Schema):
+    operation: str
+    state: str
+    revision: int | None
+    snapshot: int | None
+    safety_snapshot: int | None
+    created: int | None
+    changed: int | None
+    removed: int | None
+
+
+class Fork(Strict):
+    key: Key
+    snapshot: int | None = Field(None, ge=1, le=2**31 - 1)
+
+
+class NewCommand(Strict):
+    command: str | None = None
+    argv: list[str] | None = Field(None, min_length=1, max_length=1000)
+    check: str | None = Field(None, max_length=80)
+    cwd: str | None = Field(None, max_length=4096)
+    env: dict[str, str] | None = Field(None, max_length=200)
+    timeout_s: int | None = Field(None, ge=1, le=7 * 24 * 3600)
+
+
+class NewTerminal(Strict):
+    argv: list[str] | None = Field(None, min_length=1, max_length=100)
+    cols: int | None = Field(None, ge=1, le=1000)
+    rows: int | None = Field(None, ge=1, le=1000)
+
+
+class NewSnapshot(Strict):
+    label: str | None = Field(None, max_length=120)
+
+
+class NewPush(Strict):
+    branch: str = Field(min_length=1, max_length=200)
+
+
+class NewRestore(Strict):
+    paths: list[str] | None = Field(None, min_length=1, max_length=10_000)
+    paths_b64: list[Base64] | None = Field(
+        None,
+        min_length=1,
+        max_length=10_000,
+        description="More of them, as `path_b64` names them",
+    )
+
+
+class WorkspaceOut(Schema):
+    key: str
+    team: str
+    description: str
+    driver: str
+    isolation: str
+    environment: str
+    environment_version: int
+    source: dict
+    state: str
+    reason: str
+    reason_code: str = Field(description="what `reason` says: unreachable, not_cleared or empty")
+    busy: str | None = Field(description="the kind of the exclusive operation in flight")
+    labels: dict[str, str]
+    created_at: datetime
+    last_active_at: datetime | None
+    head_snapshot: int | None
+    baseline_snapshot: int | None
+    entries: int | None
+    bytes: int | None
+    proof: dict
+    alarm: dict = Field(description="a proof that did not hold and that nobody has answered; {} when there is none")
+    missing_snapshot: str = Field(description="why the snapshot of its end is missing; empty when it is there")
+    awake_until: datetime | None = Field(description="somebody asked to keep it awake until then")
+    vitals: dict = Field(description="as measured: at, bytes on disk, ports, and why it is frozen, if it is")
+    agents: list[str] | None = Field(description="those that may work in it besides its creator; not in lists")
+    run: dict | None = Field(description="its newest run and how long that took; not in lists")
+    in_trash_until: datetime | None
+    url: str
+
+
+class UploadOut(Schema):
+    id: str
+    bytes: int
+
+
+class WorkspacePage(Schema):
+    workspaces: list[WorkspaceOut]
+    cursor: str | None
+
+
+class SnapshotOut(Schema):
+    number: int
+    tree: str
+    kind: str
+    label: str
+    entries: int
+    bytes: int
+    added_bytes: int
+    skipped: int
+    pinned: bool
+    created_at: datetime
+
+
+class SnapshotPage(Schema):
+    snapshots: list[SnapshotOut]
+    cursor: str | None
+
+
+class RestoreOut(Schema):
+    operation: str
+    safety_snapshot: int | None
+    snapshot: int
+    state: str
+    outcome: dict | None
+
+
+class OperationOut(Schema):
+    id: str
+    kind: str
+    phase: str
+    progress: dict
+    can_be_stopped: bool
+    asked_to_stop: bool
+    outcome: dict | None
+    created_at: datetime
+
+
+class OperationsOut(Schema):
+    operations: list[OperationOut]
+
+
+class PushOut(Schema):
+    operation: str
+    state: str
+    outcome: dict | None
+
+
+class AskedOut(Schema):
+    """An action that a person must allow first; poll it at /actions/{id}.
+
+    A request with the same Idempotency-Key returns the action as it is then.
+    """
+
+    action: dict
+    status: str = Field(description="as of an action: pending while it waits")
+    url: str = Field(description="the card, for people")
+
+
+class CommandOut(Schema):
+    id: str
+    state: str = Field(description="due, claimed, started, settled or uncertain")
+    command: str
+    cwd: str
+    check: str | None
+    exit_status: int | None
+    signal: int | None
+    reason: str
+    output_bytes: int
+    truncated: bool
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class TerminalOut(Schema):
+    id: str
+    state: str = Field(description="due, claimed, started, settled or uncertain")
+    offset: int = Field(description="where its output begins")
+    argv: list[str]
+    cols: int
+    rows: int
+    exit_status: int | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class ChangesOut(Schema):
+    changes: list[dict]
+
+
+class FolderOut(Schema):
+    path: str
+    entries: list[dict]
+
+
+def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: list[str] | None = None) -> dict:
+    head, environment = workspace.head, workspace.environment
+    return {
+        "key": workspace.key,
+        "team": workspace.team.slug,
+        "description": workspace.description,
+        "driver": environment.driver,
+        "isolation": isolation.of(workspace),
+        "environment": environment.name,
+        "environment_version": environment.version,
+        "source": {name: value for name, value in workspace.source.items() if name != "fork"},
+        "state": workspace.state,
+        "reason": workspace.reason,
+        "reason_code": workspace.reason_code,
+        "busy": busy,
+        "labels": workspace.labels,
+        "created_at": workspace.created_at,
+        "last_active_at": workspace.last_active_at,
+        "head_snapshot": head.number if head else None,
+        "baseline_snapshot": workspace.baseline.number if workspace.baseline else None,
+        "entries": head.entries if head else None,
+        "bytes": head.bytes if head else None,
+        **{name: getattr(workspace, name) for name in ("proof", "alarm", "missing_snapshot", "awake_until", "vitals")},
+        "agents": agents,
+        "run": run and run_out(run),
+        "in_trash_until": workspace.purge_at if workspace.trashed_at else None,
+        "url": f"/w/{workspace.team.slug}/{workspace.key}/",
+    }
+
+
+def run_out(run: Run) -> dict:
+    names = ("started_at", "ready_at", "first_useful_at", "ended_at", "end_reason", "end_code", "cold", "setup_seconds")
+    return {name: getattr(run, name) for name in names} | {"useful_after_s": run.useful_after_s}
+
+
+def snapshot_out(snapshot) -> dict:
+    return {
+        "number": snapshot.number,
+        "tree": snapshot.tree_hex,
+        "kind": snapshot.kind,
+        "label": snapshot.label,
+        "entries": snapshot.entries,
+        "bytes": snapshot.bytes,
+        "added_bytes": snapshot.added_bytes,
+        "skipped": len(snapshot.skipped),
+        "pinned": snapshot.pinned,
+        "created_at": snapshot.created_at,
+    }
+
+
+def command_out(command) -> dict:
+    outcome = command.operation.outcome or {}
+    return {
+        "id": str(command.pk),
+        "state": command.operation.phase,
+        "command": command.shown,
+        "cwd": command.cwd,
+        "check": command.check_name or None,
+        "exit_status": command.exit_status,
+        "signal": command.signal,
+        "reason": outcome.get("words") or outcome.get("reason", ""),
+        "output_bytes": command.output_bytes,
+        "truncated": command.truncated,
+        "created_at": command.created_at,
+        "started_at": command.started_at,
+        "ended_at": command.ended_at,
+    }
+
+
+def terminal_out(terminal) -> dict:
+    names = ("argv", "cols", "rows", "exit_status", "created_at", "ended_at")
+    return {
+        "id": str(terminal.pk),
+        "state": terminal.operation.phase,
+        "offset": terminal.first_offset,
+        **{name: getattr(terminal, name) for name in names},
+    }
+
+
+def restore_out(operation: Operation) -> dict:
+    return {
+        "operation": str(operation.pk),
+        "safety_snapshot": operation.progress.get("safety_snapshot"),
+        "snapshot": operation.args["number"],
+        "state": operation.phase,
+        "outcome": operation.outcome,
+    }

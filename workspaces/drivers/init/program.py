@@ -1,0 +1,85 @@
+"""The arguments of the init, and what it does before and after its event loop.
+
+    python3 -I -S init.pyz LISTEN_FD LOCK_FD [OPTION]
+    python3 -I -S init.pyz --door PATH [OPTION]
+
+LISTEN_FD is a listening unix socket, LOCK_FD holds the lock that shows the host that this Run is alive. Where
+descriptors cannot be inherited, both are received once over the unix socket PATH, which is removed before any program
+is started.
+
+--no-links PATH…     refuse to start if one of these paths is a symlink or leads through one
+--max-processes N    limit all programs together to N processes and threads. Only in a user namespace of its own, where
+                     the kernel counts no others. The init itself may exceed it by a few, so that it can still start
+                     something to end them
+--give-back UID GID  chown /workspace and /home/agent to that user on exit (setup ran as root in them)
+"""
+
+import array
+import os
+import signal
+import socket
+import sys
+
+from .loop import NICENESS, Init
+from .spawn import SPARE_PROCESSES, libc, limit_processes
+
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+
+
+def receive_descriptors(path):
+    """Receive the descriptors of the listening socket and the lock over the unix socket `path`."""
+    with socket.socket(socket.AF_UNIX) as door:
+        door.settimeout(30)
+        door.connect(path)
+        data, rights, _flags, _address = door.recvmsg(1, socket.CMSG_SPACE(2 * 4))
+    fds = array.array("i")
+    for level, kind, payload in rights:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(payload)
+    if not data or len(fds) != 2:
+        raise SystemExit("the driver closed the door without handing over the descriptors")
+    return fds
+
+
+def give_back(uid, gid):
+    """Chown /workspace and /home/agent, where setup ran as root. Nothing else may run any more."""
+    for top in ("/workspace", "/home/agent"):
+        for _path, folders, files, fd in os.fwalk(top, topdown=False):
+            for name in folders + files:
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if (found.st_uid, found.st_gid) != (uid, gid):
+                    os.chown(name, uid, gid, dir_fd=fd, follow_symlinks=False)
+        os.chown(top, uid, gid)
+
+
+def main():
+    if sys.argv[1] == "--door":
+        listen_fd, lock_fd = receive_descriptors(sys.argv[2])
+    else:
+        listen_fd, lock_fd = int(sys.argv[1]), int(sys.argv[2])
+    if sys.argv[3:4] == ["--no-links"]:
+        for path in sys.argv[4:]:
+            if os.path.realpath(path) != path:
+                raise SystemExit(f"{path} must not be a link: programs could exchange what it leads to")
+    keep = {0, 1, 2, listen_fd, lock_fd}
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in keep:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # the descriptor of the listing itself
+    os.set_inheritable(listen_fd, False)
+    os.set_inheritable(lock_fd, False)
+    # The workload has the same uid and namespace: without this it could read our memory and descriptors.
+    if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise SystemExit("cannot protect the init from the workload")
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    os.nice(NICENESS)  # on an overloaded host, the workload yields to Handrail's own processes
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    max_processes = int(sys.argv[4]) if sys.argv[3:4] == ["--max-processes"] else None
+    if max_processes is not None:
+        limit_processes(max_processes + SPARE_PROCESSES)
+    Init(socket.socket(fileno=listen_fd), max_processes).run()
+    if sys.argv[3:4] == ["--give-back"]:
+        give_back(int(sys.argv[4]), int(sys.argv[5]))

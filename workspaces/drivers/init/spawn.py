@@ -1,0 +1,84 @@
+"""Start programs: fork, exec, the limit on processes, the shell."""
+
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import termios
+
+from .protocol import Refused
+
+SPARE_PROCESSES = 16  # that the init may start beyond the limit of its programs
+PR_SET_PDEATHSIG = 1
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def spawn(request, stdio, controlling, max_processes=None):
+    """Fork and exec; return the pid, or raise Refused if the exec failed. Close `stdio`."""
+    argv = [os.fsencode(argument) for argument in request["argv"]]
+    env = {os.fsencode(name): os.fsencode(value) for name, value in request["env"].items()}
+    cwd = os.fsencode(request["cwd"])
+    if not argv:
+        raise Refused("argv is empty")
+    failed_r, failed_w = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            execute(argv, env, cwd, stdio, controlling, failed_w, max_processes)
+    except OSError as error:
+        os.close(failed_r)
+        raise Refused(f"no further process can be started: {error.strerror}") from error
+    finally:
+        os.close(failed_w)
+        for fd in set(stdio):
+            os.close(fd)
+    with open(failed_r, "rb") as file:
+        failure = file.read()
+    if failure:
+        number, what = failure.split(b" ", 1)
+        raise Refused(f"{os.fsdecode(what)}: {os.strerror(int(number))}")
+    return pid
+
+
+def execute(argv, env, cwd, stdio, controlling, failed, max_processes):
+    """Set up the forked child and exec; report a failure through `failed`. Never returns."""
+    what = argv[0]
+    try:
+        os.setsid()
+        if controlling:
+            fcntl.ioctl(stdio[0], termios.TIOCSCTTY, 0)
+        # Duplicate to high numbers first, so that no source is overwritten before it is copied.
+        sources = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in stdio]
+        for target, source in enumerate(sources):
+            os.dup2(source, target, inheritable=True)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if max_processes is not None:
+            limit_processes(max_processes)
+        what = cwd
+        os.chdir(cwd)
+        what = argv[0]
+        os.execvpe(argv[0], argv, env)
+    except OSError as error:
+        os.write(failed, b"%d %s" % (error.errno or errno.EINVAL, what))
+    except BaseException as error:
+        os.write(failed, b"%d %s" % (errno.EINVAL, str(error).encode()))
+    os._exit(127)
+
+
+def limit_processes(number):
+    """Set RLIMIT_NPROC, soft and hard, for this process and its future children."""
+    import resource  # deferred: not every Python that runs us has it, and only a limit needs it
+
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    number = number if hard == resource.RLIM_INFINITY else min(number, hard)
+    resource.setrlimit(resource.RLIMIT_NPROC, (number, number))
+
+
+def shell():
+    """Return the shell for command lines in this root."""
+    return next((path for path in ("/bin/bash", "/usr/bin/bash") if os.access(path, os.X_OK)), "/bin/sh")

@@ -1,0 +1,148 @@
+"""Relay bytes between two connections: a tunnel, or one HTTP exchange. Bodies are streamed, never buffered whole."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import h11
+
+from .attempts import Attempt
+from .http_head import MAX_HEAD_BYTES, forwarded_response, read_response
+
+IDLE_TIMEOUT = 600.0  # seconds without bytes in either direction; a model may take minutes to respond
+READ_BYTES = 256 * 1024
+DISCONNECTED = (ConnectionError, asyncio.IncompleteReadError, TimeoutError, OSError)
+
+
+@dataclass
+class Peer:
+    """One end of a relayed connection: the program or the host."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def close(self):
+        self.writer.close()
+        with contextlib.suppress(*DISCONNECTED):
+            await self.writer.wait_closed()
+
+    def end(self):
+        """Half-close the connection: send EOF, keep reading."""
+        with contextlib.suppress(OSError, RuntimeError):
+            if self.writer.can_write_eof() and not self.writer.is_closing():
+                self.writer.write_eof()
+
+
+class Flow:
+    """Count the bytes relayed between a program and a host; time out an idle connection."""
+
+    def __init__(self, attempt: Attempt):
+        self.attempt = attempt
+        self._limit: asyncio.Timeout | None = None
+
+    @contextlib.asynccontextmanager
+    async def idle_timeout(self):
+        async with asyncio.timeout(IDLE_TIMEOUT) as self._limit:
+            yield
+
+    async def up(self, parts: Sequence[bytes], host: Peer):
+        self.attempt.sent += sum(map(len, parts))
+        await self._write(parts, host)
+
+    async def down(self, parts: Sequence[bytes], program: Peer):
+        self.attempt.received += sum(map(len, parts))
+        await self._write(parts, program)
+
+    async def _write(self, parts: Sequence[bytes], to: Peer):
+        if len(parts) == 1:
+            to.writer.write(parts[0])  # writelines copies
+        else:
+            to.writer.writelines(parts)
+        await to.writer.drain()
+        self._limit.reschedule(asyncio.get_running_loop().time() + IDLE_TIMEOUT)
+
+
+async def tunnel(program: Peer, host: Peer, flow: Flow, first: bytes):
+    """Relay both directions until both have reached EOF. Send `first` to the host before anything else."""
+
+    async def copy(source: Peer, to: Peer, pass_on):
+        while data := await source.reader.read(READ_BYTES):
+            await pass_on([data], to)
+        to.end()
+
+    async with flow.idle_timeout():
+        await flow.up([first], host)
+        await _all(copy(program, host, flow.up), copy(host, program, flow.down))
+
+
+async def _all(*work):
+    """Run coroutines concurrently; when one fails, cancel the rest and raise its error."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def exchange(program: Peer, host: Peer, flow: Flow, client: h11.Connection, request: h11.Request):
+    """Send `request` to the host and relay its body and the response; bytes after the body are not read.
+
+    `client` is the connection that parsed the program's request. Raise BadHead for an invalid response head, before
+    any of it was forwarded.
+    """
+    server = h11.Connection(h11.CLIENT, MAX_HEAD_BYTES)
+    async with flow.idle_timeout():
+        await flow.up([server.send(request)], host)
+        body = asyncio.create_task(_body(request, program.reader, client, server, flow.up, host))
+        try:
+            response = await _final_response(program, host, flow, client, server)
+            await flow.down([client.send(forwarded_response(response))], program)
+            await _body(response, host.reader, server, client, flow.down, program)
+        finally:
+            body.cancel()
+            await asyncio.gather(body, return_exceptions=True)
+
+
+async def _final_response(program: Peer, host: Peer, flow: Flow, client: h11.Connection, server: h11.Connection):
+    """Read up to the final response head. Forward 100 Continue, drop other informational responses."""
+    while not isinstance(response := await read_response(host.reader, server), h11.Response):
+        if response.status_code == 100:
+            await flow.down([client.send(h11.InformationalResponse(status_code=100, headers=[]))], program)
+    return response
+
+
+async def _body(head, reader: asyncio.StreamReader, source: h11.Connection, target: h11.Connection, pass_on, to: Peer):
+    """Relay the body that `source` receives in the framing of `target`. Drop chunk extensions and trailers."""
+    parts, ended = _available(source, target)
+    if not ended and (lengths := [value for name, value in head.headers if name == b"content-length"]):
+        return await _exactly(int(lengths[0]), reader, pass_on, to)  # h11 would copy each byte three times
+    while not ended:
+        source.receive_data(await reader.read(READ_BYTES))
+        parts, ended = _available(source, target)
+        if parts:
+            await pass_on(parts, to)
+
+
+async def _exactly(size: int, reader: asyncio.StreamReader, pass_on, to: Peer):
+    while size:
+        data = await reader.read(min(size, READ_BYTES))
+        if not data:
+            raise ConnectionResetError("incomplete body")
+        size -= len(data)
+        await pass_on([data], to)
+
+
+def _available(source: h11.Connection, target: h11.Connection) -> tuple[list[bytes], bool]:
+    """Return the bytes to send for what `source` has received so far, and True at the end of the body."""
+    parts = []
+    try:
+        while (event := source.next_event()) is not h11.NEED_DATA:
+            if isinstance(event, h11.EndOfMessage):
+                return parts + target.send_with_data_passthrough(h11.EndOfMessage()), True
+            parts += target.send_with_data_passthrough(event)
+    except h11.RemoteProtocolError as error:
+        raise ConnectionResetError("invalid or incomplete body") from error
+    return parts, False

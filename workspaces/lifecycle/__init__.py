@@ -1,0 +1,53 @@
+"""Operations on a workspace: create, resume, pause, stop, snapshot, restore, fork, delete.
+
+Each function checks whether the operation is possible now and submits it to the runner; workspaces/runner/operations
+carry it out and change the state. A request for an operation that is already in flight returns that one.
+"""
+
+from workspaces.lifecycle.cancelling import CANCEL_PERMISSIONS, cancel_operation, permission_to_cancel
+from workspaces.lifecycle.creation import check_key, check_source, create, fork
+from workspaces.lifecycle.deletion import purge_date, trash, untrash
+from workspaces.lifecycle.snapshots import SAFETY_SNAPSHOT_TIMEOUT, pin, reset, restore, snapshot, take_safety_snapshot
+from workspaces.lifecycle.states import (
+    STATE_WORDS,
+    must_be,
+    pause,
+    record,
+    require_permission,
+    resume,
+    resume_for_use,
+    retry,
+    stop,
+    submit_exclusive,
+    wait_until_ready,
+)
+
+__all__ = [
+    "CANCEL_PERMISSIONS",
+    "SAFETY_SNAPSHOT_TIMEOUT",
+    "STATE_WORDS",
+    "cancel_operation",
+    "check_key",
+    "check_source",
+    "create",
+    "fork",
+    "must_be",
+    "pause",
+    "permission_to_cancel",
+    "pin",
+    "purge_date",
+    "record",
+    "require_permission",
+    "reset",
+    "restore",
+    "resume",
+    "resume_for_use",
+    "retry",
+    "snapshot",
+    "stop",
+    "submit_exclusive",
+    "take_safety_snapshot",
+    "trash",
+    "untrash",
+    "wait_until_ready",
+]

@@ -1,0 +1,36 @@
+"""Cancel operations that are in progress."""
+
+from django.db import transaction
+
+from dashboard.models import Actor
+from dashboard.problems import conflict
+from workspaces import needs_approval, operations
+from workspaces.lifecycle.states import record
+from workspaces.models import Operation
+
+CANCEL_PERMISSIONS = {
+    "snapshot": "use_workspace",
+    "restore": "restore",
+    "archive": "use_workspace",
+}
+
+
+def permission_to_cancel(operation: Operation) -> str:
+    """Return the permission needed to cancel the operation; empty if it cannot be cancelled."""
+    # A fetch leaves nothing behind. A setup script that has started ends only by itself or by its timeout.
+    fetched = operation.workspace is not None and operation.workspace.source.keys() & {"git", "upload", "fork"}
+    if operation.kind == "create" and fetched and operation.progress.get("step", "files") == "files":
+        return "create_workspace"
+    return CANCEL_PERMISSIONS.get(operation.kind, "")
+
+
+def cancel_operation(workspace, operation: Operation, *, by: Actor):
+    """Cancel a long operation. A restore can be cancelled until it changes the first entry."""
+    if not permission_to_cancel(operation):
+        raise conflict("This can't be cancelled any more.")
+    wish = {"operation": str(operation.pk), "kind": operation.kind}
+    needs_approval.require_for_others(workspace, "stop_operation", wish, began_by=operation.by, by=by)
+    with transaction.atomic():
+        if not operations.request_cancel(operation):
+            raise conflict("It has ended or is already stopping.")
+        record(workspace, by, "workspace.operation_stopped", {"kind": wish["kind"]})

@@ -1,0 +1,77 @@
+"""Take, pin and restore snapshots."""
+
+import base64
+
+from django.db import transaction
+
+from dashboard.models import Actor
+from dashboard.problems import conflict, invalid, unavailable
+from workspaces import needs_approval, operations
+from workspaces.activity import touch
+from workspaces.history import find_snapshot
+from workspaces.lifecycle.states import must_be, record
+from workspaces.models import Operation, Snapshot, State
+from workspaces.paths import inside
+
+SAFETY_SNAPSHOT_TIMEOUT = 60.0  # seconds
+
+
+def snapshot(workspace, *, by: Actor, kind: str = "manual", label: str = "") -> Operation:
+    """Take a snapshot; the outcome is {"ok": True, "snapshot": number}."""
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="snapshotted")
+    if len(label) > 120:
+        raise invalid("A label can have at most 120 characters.")
+    touch(workspace)
+    return operations.submit(
+        "snapshot", workspace=workspace, by=by, args={"kind": kind, "label": label}, exclusive=True
+    )
+
+
+def take_safety_snapshot(workspace, *, by: Actor, label: str):
+    """Take a safety snapshot and wait for it; Problem 503 when it cannot be taken."""
+    operation = operations.wait(snapshot(workspace, by=by, kind="safety", label=label), SAFETY_SNAPSHOT_TIMEOUT)
+    if not operations.is_over(operation) or not operation.outcome["ok"]:
+        raise unavailable("The current files could not be saved first, so nothing was changed.")
+
+
+def pin(snapshot: Snapshot, pinned: bool, *, by: Actor):
+    """Pin or unpin a snapshot; retention never deletes a pinned one."""
+    if not pinned:
+        needs_approval.require(snapshot.workspace, "unpin", {"snapshot": snapshot.number}, by=by)
+    with transaction.atomic():
+        if Snapshot.objects.filter(pk=snapshot.pk, pinned=not pinned).update(pinned=pinned):
+            verb = "snapshot.pinned" if pinned else "snapshot.unpinned"
+            record(snapshot.workspace, by, verb, {"number": snapshot.number}, subject=snapshot)
+    snapshot.pinned = pinned
+
+
+def restore(
+    workspace, number: int, *, by: Actor, paths: list[str | bytes] | None = None, follow: dict | None = None
+) -> Operation:
+    """Restore the tree, or some paths of it, after a safety snapshot of the current files.
+
+    `follow`: columns of the workspace to restore with it, such as the environment version. The operation's progress
+    names `safety_snapshot` as soon as it is taken; the outcome holds {"ok", "safety_snapshot", "snapshot", "changed",
+    "created", "removed", "entries", "differ"}.
+    """
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="restored")
+    target = find_snapshot(workspace, number)
+    names = [path if isinstance(path, bytes) else inside(path) for path in paths or ()]
+    for name in names:
+        needs_approval.check_file(name, by=by)
+    needs_approval.require(
+        workspace, "restore", {"snapshot": target.number} | ({"paths": paths} if paths else {}), by=by
+    )
+    touch(workspace)
+    # JSON cannot hold a name that is not UTF-8.
+    encoded = [base64.b64encode(name).decode() for name in names] or None
+    args = {"number": target.number, "paths_b64": encoded} | ({"follow": follow} if follow else {})
+    return operations.submit("restore", workspace=workspace, by=by, args=args, exclusive=True)
+
+
+def reset(workspace, *, by: Actor) -> Operation:
+    """Restore the snapshot taken after setup; can be undone like any restore."""
+    if workspace.baseline is None:
+        raise conflict(f"{workspace.key} has no snapshot after setup to restore.")
+    needs_approval.require(workspace, "reset", {}, by=by)
+    return restore(workspace, workspace.baseline.number, by=by)

@@ -1,0 +1,131 @@
+"""Pause, resume, stop and retry: submit the operation if the state allows it."""
+
+import time
+from datetime import datetime
+
+from django.db import transaction
+
+from dashboard import clock
+from dashboard.access import Caller
+from dashboard.models import Actor, Event
+from dashboard.problems import conflict, not_allowed, unavailable
+from workspaces import needs_approval, operations
+from workspaces.activity import touch
+from workspaces.models import Operation, State, Workspace
+from workspaces.provisioning import capacity
+
+STATE_WORDS = {
+    State.CREATING: "is being created",
+    State.SETTING_UP: "is being set up",
+    State.READY: "is ready",
+    State.PAUSED: "is paused",
+    State.STOPPED: "is stopped",
+    State.FAILED: "has failed",
+}
+
+
+def record(workspace, by: Actor, verb: str, data=None, subject=None) -> Event:
+    """Record the event of a change, in the change's transaction. Problem 403 if an agent needed approval for it."""
+    needs_approval.check_event(workspace, verb, by=by)
+    return Event.objects.record(
+        workspace.team_id, actor=by, verb=verb, subject=subject or workspace, workspace=workspace, data=data
+    )
+
+
+def require_permission(caller: Caller, verb: str, workspace):
+    """Problem 403 unless the caller's role allows the verb. Lookups have refused invisible workspaces with 404."""
+    if not caller.can(verb, workspace.team_id):
+        raise not_allowed("You don't have permission to do this.")
+
+
+def submit_exclusive(workspace, kind: str, *, by: Actor, args=None) -> Operation:
+    """Submit an exclusive operation, or return the one of the same kind that is still open."""
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        under_way = Operation.objects.open().filter(workspace=workspace, kind=kind).first()
+        if under_way is None and kind in ("create", "resume"):
+            capacity.refuse_when_promised(workspace)
+        return under_way or operations.submit(kind, workspace=workspace, by=by, args=args, exclusive=True)
+
+
+def must_be(workspace, *states, what: str):
+    """Problem 409 unless the workspace is in one of these states and not in the trash; `what` is a past participle."""
+    workspace.refresh_from_db(fields=["state", "reason", "trashed_at", "purge_at"])
+    if workspace.trashed_at:
+        raise conflict(
+            f"{workspace.key} is in the trash until {clock.in_utc(workspace.purge_at)}.",
+            in_trash_until=workspace.purge_at.isoformat(),
+        )
+    if workspace.state not in states:
+        because = f": {workspace.reason}" if workspace.reason else "."
+        raise conflict(
+            f"{workspace.key} {STATE_WORDS[workspace.state]}, so it can't be {what} now{because}",
+            state=workspace.state,
+        )
+
+
+def resume(workspace, *, by: Actor) -> Operation | None:
+    """Resume it; return None if it is already up."""
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="resumed")
+    operations.refuse_when_stopped(workspace.team_id)
+    if workspace.state == State.READY and not _ending(workspace):
+        return None
+    needs_approval.require(workspace, "resume", {}, by=by)
+    touch(workspace)
+    return submit_exclusive(workspace, "resume", by=by)
+
+
+def _ending(workspace) -> bool:
+    kinds = ("pause", "stop", "ended")
+    return Operation.objects.open().filter(workspace=workspace, kind__in=kinds).exists()
+
+
+def pause(workspace, *, by: Actor, unless_used_since: datetime | None = None) -> Operation | None:
+    """Pause it: files are kept, programs end, and any use resumes it. Return None if it is already paused.
+
+    Activity after `unless_used_since`, checked when the operation starts, leaves the workspace up.
+    """
+    must_be(workspace, State.READY, State.PAUSED, what="paused")
+    if workspace.state == State.PAUSED:
+        return None
+    needs_approval.require(workspace, "pause", {}, by=by)
+    args = {"unless_used_since": unless_used_since.isoformat()} if unless_used_since else None
+    return submit_exclusive(workspace, "pause", by=by, args=args)
+
+
+def stop(workspace, *, by: Actor) -> Operation | None:
+    """Stop it: like a pause, but only an explicit resume starts it again. Return None if it is already stopped."""
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="stopped")
+    if workspace.state == State.STOPPED:
+        return None
+    needs_approval.require(workspace, "stop", {}, by=by)
+    return submit_exclusive(workspace, "stop", by=by)
+
+
+def retry(workspace, *, by: Actor) -> Operation:
+    """Create a failed workspace again from its source; a partly created tree is discarded."""
+    must_be(workspace, State.FAILED, what="retried")
+    needs_approval.require(workspace, "retry", {}, by=by)
+    with transaction.atomic():
+        Workspace.objects.filter(pk=workspace.pk, state=State.FAILED).update(state=State.CREATING, reason="")
+        record(workspace, by, "workspace.retried")
+        return submit_exclusive(workspace, "create", by=by)
+
+
+def resume_for_use(workspace, *, by: Actor):
+    """Prepare it for use: resume it if it is paused. Problem 409 in any other state than ready or paused."""
+    must_be(workspace, State.READY, State.PAUSED, what="used")
+    if workspace.state == State.PAUSED or _ending(workspace):
+        needs_approval.require(workspace, "resume", {}, by=by)
+        submit_exclusive(workspace, "resume", by=by)
+    touch(workspace)
+
+
+def wait_until_ready(workspace, timeout: float = 20.0):
+    """Wait until the resume submitted by `resume_for_use` is done; Problem 503 after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while workspace.state != State.READY:
+        if time.monotonic() > deadline:
+            raise unavailable(f"{workspace.key} did not resume within {timeout:.0f} s.")
+        time.sleep(0.05)
+        workspace.refresh_from_db(fields=["state"])

@@ -1,0 +1,54 @@
+"""Environments: what workspaces are created from."""
+
+import uuid
+
+from django.db import models
+
+from dashboard.models import Team
+from workspaces.models.of_team import OfTeamQuerySet
+
+FOLDER = "folder"  # the driver of connected folders; only workspaces/services/folders.py creates such workspaces
+
+
+class EnvironmentQuerySet(OfTeamQuerySet):
+    def visible_to(self, who):
+        """Environments that `who` may see; agents do not see those of connected folders, which they cannot request."""
+        environments = super().visible_to(who)
+        return environments if who.is_person else environments.to_make_from()
+
+    def to_make_from(self):
+        """Environments that a new workspace may be created from."""
+        return self.exclude(driver=FOLDER)
+
+
+class Environment(models.Model):
+    """What a workspace is created from. Rows are immutable: a change creates the next version."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="environments")
+    name = models.CharField(max_length=80)
+    version = models.PositiveIntegerField(default=1)
+    driver = models.CharField(max_length=32, default="sandbox")
+    image = models.CharField(max_length=200, blank=True)
+    repository = models.CharField(max_length=500, blank=True)
+    ref = models.CharField(max_length=200, blank=True)
+    setup = models.TextField(blank=True)
+    maintenance = models.TextField(blank=True)
+    checks = models.JSONField(default=dict, blank=True)  # {name: shell command}
+    egress = models.JSONField(default=dict, blank=True)  # {"setup": [host…], "agent": [host…]}
+    limits = models.JSONField(default=dict, blank=True)  # {"memory_bytes", "cpus", "pids", "disk_bytes"}
+    minimum_isolation = models.CharField(max_length=20, default="namespace")
+    services = models.JSONField(default=dict, blank=True)  # {name: shell command}; started with each run
+    secrets = models.JSONField(default=dict, blank=True)  # {"setup": [name…], "agent": [name…]}
+    agents = models.JSONField(default=list, blank=True)  # names; with secrets, only these agents create workspaces
+    idle_seconds = models.PositiveIntegerField(default=0)  # 0: the installation's setting
+    stop_seconds = models.PositiveIntegerField(default=0)  # paused time before a stop; 0: the installation's setting
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = EnvironmentQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "name", "version"], name="environment_version_once")]
+
+    def __str__(self):
+        return f"{self.name} v{self.version}"

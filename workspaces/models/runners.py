@@ -1,0 +1,39 @@
+"""The daemons that carry out operations, one for each host."""
+
+import uuid
+from datetime import timedelta
+
+from django.db import models
+
+from dashboard import clock
+
+RUNNER_TIMEOUT = timedelta(seconds=30)  # runners write a heartbeat every two seconds
+
+
+class RunnerQuerySet(models.QuerySet):
+    def alive(self):
+        """Runners with a recent heartbeat. The others are not running, or their host is unreachable."""
+        return self.filter(heartbeat_at__gt=clock.now() - RUNNER_TIMEOUT)
+
+
+class Runner(models.Model):
+    """The daemon of one host, and the drivers available there."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    host = models.CharField(max_length=120, unique=True)
+    boot_id = models.CharField(max_length=64, blank=True)
+    pid = models.IntegerField(default=0)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    version = models.CharField(max_length=32, blank=True)
+    unclear = models.JSONField(default=list, blank=True)  # messages about sandboxes and programs of unknown owner
+    capabilities = models.JSONField(default=dict)  # {driver: {available, isolation, reason, what_to_do, notes}}
+
+    objects = RunnerQuerySet.as_manager()
+
+    def __str__(self):
+        return self.host
+
+    @property
+    def is_alive(self) -> bool:
+        """Like `Runner.objects.alive()`, for a loaded row."""
+        return self.heartbeat_at is not None and self.heartbeat_at > clock.now() - RUNNER_TIMEOUT

@@ -1,0 +1,77 @@
+"""Runs: the periods in which a workspace was up."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from dashboard import clock
+from workspaces.models.runners import Runner
+from workspaces.models.workspaces import Workspace
+
+
+class EndCode(models.TextChoices):
+    """Why a Run ended; the labels are the default end reasons."""
+
+    PAUSED = "paused", "paused"
+    STOPPED = "stopped", "stopped"
+    TRASHED = "trashed", "deleted"
+    REBUILT = "rebuilt", "rebuilt"
+    NOT_STARTED = "not_started", "Could not be started."
+    NEVER_UP = "never_up", "It never started."
+    RUNNER_STOPPED = "runner_stopped", "The runner stopped while it was starting."
+    RESTORED = "restored", "The database was restored to a time before it."
+    # Ended without a request; the codes of drivers.base.Ended.
+    OUT_OF_MEMORY = "out_of_memory", "out of memory"
+    HOST_RESTARTED = "host_restarted", "the host restarted"
+    CRASHED = "crashed", "its first process was killed or crashed"
+    REMOVED = "removed", "its container was removed by somebody else"
+    UNSEEN = "unseen", "It had exited."
+    LOST = "lost", "nothing is left of what ran"
+    UNKNOWN = "unknown", "its driver cannot tell why"
+
+
+class RunQuerySet(models.QuerySet):
+    def end(self, code: EndCode, words: str = "") -> int:
+        """Mark these runs as ended now, with the reason `words` or the code's label; return their number."""
+        return self.update(ended_at=clock.now(), end_code=code, end_reason=(words or code.label)[:200])
+
+
+class Run(models.Model):
+    """A period in which a workspace was up."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="runs")
+    runner = models.ForeignKey(Runner, models.PROTECT, related_name="+")
+    epoch = models.PositiveIntegerField(default=0)
+    owner = models.JSONField(default=dict)  # the driver's record: host, boot id, pid, start time
+    started_at = models.DateTimeField()
+    ready_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    end_reason = models.CharField(max_length=200, blank=True)  # as a message
+    end_code = models.CharField(max_length=16, choices=EndCode, blank=True)
+    cold = models.BooleanField(default=True)
+    setup_seconds = models.FloatField(null=True, blank=True)
+    first_useful_at = models.DateTimeField(null=True, blank=True)
+    proof_entries = models.PositiveIntegerField(null=True, blank=True)
+    proof_differ = models.PositiveIntegerField(null=True, blank=True)
+    network = models.CharField(max_length=300, blank=True)  # why its programs cannot reach the proxy, as a message
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace"], condition=Q(ended_at=None), name="run_one_open"),
+        ]
+
+    def __str__(self):
+        return f"run of {self.workspace_id} from {self.started_at}"
+
+    @property
+    def ready_after_s(self) -> float | None:
+        return (self.ready_at - self.started_at).total_seconds() if self.ready_at else None
+
+    @property
+    def useful_after_s(self) -> float | None:
+        """Seconds from the start of the run to the end of the first command that succeeded."""
+        return (self.first_useful_at - self.started_at).total_seconds() if self.first_useful_at else None

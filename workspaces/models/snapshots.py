@@ -1,0 +1,61 @@
+"""Snapshots and their manifests."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from workspaces.models.runs import Run
+from workspaces.models.workspaces import Workspace
+
+
+class Snapshot(models.Model):
+    """The files of a workspace at a point in time, numbered per workspace."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="snapshots")
+    number = models.PositiveIntegerField()
+    tree = models.BinaryField(max_length=32)
+    parent = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="children")
+    # setup, action, manual, periodic, end, safety, restored, revision, fork, found, kept
+    kind = models.CharField(max_length=24)
+    label = models.CharField(max_length=120, blank=True)
+    entries = models.PositiveBigIntegerField()
+    bytes = models.PositiveBigIntegerField()
+    added_bytes = models.PositiveBigIntegerField()
+    skipped = models.JSONField(default=list, blank=True)
+    pinned = models.BooleanField(default=False)
+    by = models.JSONField(default=dict)  # {type, id, label} of the actor who requested it
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workspace", "number"], name="snapshot_number_once")]
+        indexes = [models.Index(fields=["tree"], name="snapshot_by_tree")]
+
+    def __str__(self):
+        return f"snapshot {self.number}"
+
+    @property
+    def tree_hex(self) -> str:
+        return bytes(self.tree).hex()
+
+
+class Manifest(models.Model):
+    """The provenance record of a snapshot or of a resume."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    snapshot = models.OneToOneField(Snapshot, models.CASCADE, null=True, blank=True, related_name="manifest")
+    run = models.OneToOneField(Run, models.CASCADE, null=True, blank=True, related_name="manifest")
+    body = models.JSONField()
+    sha256 = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(snapshot=None, run__isnull=False) | Q(snapshot__isnull=False, run=None),
+                name="manifest_of_one",
+            )
+        ]
+
+    def __str__(self):
+        return f"manifest of {self.snapshot or self.run}"

@@ -1,0 +1,132 @@
+"""Workspaces and their labels."""
+
+import uuid
+
+from django.conf import settings
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import Q
+
+from dashboard import clock
+from dashboard.models import Agent, Team
+from dashboard.problems import gone
+from workspaces.models.environments import Environment
+from workspaces.models.runners import Runner
+
+KEY_PATTERN = r"[a-z0-9][a-z0-9._-]{0,63}"
+
+
+class State(models.TextChoices):
+    CREATING = "creating"
+    SETTING_UP = "setting_up"
+    READY = "ready"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class StateCode(models.TextChoices):
+    """The meaning of Workspace.reason, where code depends on it."""
+
+    UNREACHABLE = "unreachable"  # its host cannot tell the state of its programs
+    NOT_CLEARED = "not_cleared"  # it has ended, and its remains could not be cleaned up yet
+
+
+class WorkspaceQuerySet(models.QuerySet):
+    def update(self, **fields):
+        """Reset `reason_code` with a new reason that comes without one, so that the two never disagree."""
+        if "reason" in fields:
+            fields.setdefault("reason_code", "")
+        return super().update(**fields)
+
+    def visible_to(self, who):
+        workspaces = self.filter(team_id__in=who.team_ids)
+        return workspaces if who.is_person else workspaces.filter(who.workspace_filter())
+
+    def kept(self):
+        return self.filter(trashed_at=None)
+
+    def in_trash(self):
+        return self.filter(trashed_at__isnull=False, purged_at=None)
+
+    def refuse_if_purged(self):
+        """Problem 410 if the newest of these was deleted for good, so that a new one is not mistaken for it."""
+        newest = self.order_by("-created_at").first()
+        if newest is not None and newest.purged_at is not None:
+            since = clock.in_utc(newest.purged_at)
+            words = f"{newest.key} was deleted for good at {since}. `fresh: true` starts a new one with this key."
+            raise gone(words, gone_at=newest.purged_at.isoformat())
+
+
+class Workspace(models.Model):
+    """A durable place where an agent works, with a key chosen by its creator. The trash is a date, not a state."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="workspaces")
+    key = models.CharField(max_length=64, validators=[RegexValidator(rf"^{KEY_PATTERN}\Z")])
+    description = models.CharField(max_length=500, blank=True)
+    environment = models.ForeignKey(Environment, models.PROTECT, related_name="workspaces")
+    runner = models.ForeignKey(Runner, models.PROTECT, null=True, blank=True, related_name="workspaces")
+    state = models.CharField(max_length=16, choices=State, default=State.CREATING)
+    reason = models.TextField(blank=True)  # why it is in this state, as a message
+    reason_code = models.CharField(max_length=16, choices=StateCode, blank=True)
+    labels = models.JSONField(default=dict, blank=True)  # {k: v}; queried through WorkspaceLabel
+    source = models.JSONField(default=dict, blank=True)  # {"git", "ref", "sha"} or {"upload"} or {} or {"path"}
+    # Owner of its files when the runner is root; two workspaces never share a uid.
+    uid = models.PositiveIntegerField(unique=True, null=True, blank=True)
+    base = models.JSONField(default=dict, blank=True)  # its root file system: {image, digest, layer, layer_digest}
+    disk_generation = models.PositiveIntegerField(default=0)
+    baseline = models.ForeignKey("Snapshot", models.SET_NULL, null=True, blank=True, related_name="+")
+    head = models.ForeignKey("Snapshot", models.SET_NULL, null=True, blank=True, related_name="+")
+    next_snapshot = models.PositiveIntegerField(default=1)
+    created_by_agent = models.ForeignKey(Agent, models.SET_NULL, null=True, blank=True, related_name="created")
+    created_by_user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    bound_agents = models.ManyToManyField(Agent, blank=True, related_name="bound_workspaces")
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_active_at = models.DateTimeField(null=True, blank=True)
+    awake_until = models.DateTimeField(null=True, blank=True)
+    # Why the snapshot at the end of its last run is missing, as a message; empty when there is one.
+    missing_snapshot = models.TextField(blank=True)
+    proof = models.JSONField(default=dict, blank=True)  # the last one: {at, snapshot, entries, differ, names, how}
+    alarm = models.JSONField(default=dict, blank=True)  # a proof that found differences and was not answered yet
+    vitals = models.JSONField(default=dict, blank=True)  # the last measurement: {at, bytes, frozen, ports}
+    # Why the agent in a connected folder is not gated, as a message (approvals.connect.hook_watch); empty when it is.
+    hook_problem = models.TextField(blank=True)
+    hook_problem_at = models.DateTimeField(null=True, blank=True)
+    warned_at = models.DateTimeField(null=True, blank=True)  # of the move to the trash when unused; any use cancels it
+    home_swept_at = models.DateTimeField(null=True, blank=True)
+    trashed_at = models.DateTimeField(null=True, blank=True)
+    purge_at = models.DateTimeField(null=True, blank=True)
+    purged_at = models.DateTimeField(null=True, blank=True)  # a tombstone: the row stays, the files are deleted
+
+    objects = WorkspaceQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "key"], condition=Q(trashed_at=None), name="workspace_key_once"),
+            models.CheckConstraint(condition=Q(state__in=State.values), name="workspace_state_known"),
+        ]
+        indexes = [
+            models.Index(fields=["team", "state"], name="workspace_by_state"),
+            models.Index(fields=["purge_at"], name="workspace_by_purge"),
+        ]
+
+    def __str__(self):
+        return self.key
+
+
+class WorkspaceLabel(models.Model):
+    """A label of `Workspace.labels` as a row, for filters: JSON columns are never queried."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="label_rows")
+    name = models.CharField(max_length=64)
+    value = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workspace", "name"], name="label_once")]
+        indexes = [models.Index(fields=["name", "value"], name="label_by_value")]
+
+    def __str__(self):
+        return f"{self.name}:{self.value}"

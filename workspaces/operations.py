@@ -1,0 +1,231 @@
+"""Operations: work on a workspace or a team's store that must happen at most once. Submit, claim, start, settle.
+
+An operation is a row. Its phase changes by conditional updates on the epoch, so a runner whose lease has expired can no
+longer change it. The runner is woken after the commit of a new operation, and also polls in case the wake is lost.
+"""
+
+import asyncio
+import time
+from datetime import timedelta
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, F, OuterRef, Q
+
+from dashboard import clock
+from dashboard.models import Actor, Team
+from dashboard.problems import conflict
+from dashboard.wakes import wake
+from workspaces import needs_approval, paths
+from workspaces.models import Operation, Phase
+
+# Kinds that bring a workspace up or run a program in it; refused while the team is stopped.
+STARTING_KINDS = frozenset({"create", "resume", "rebuild", "command", "maintain", "service", "terminal"})
+TEAM_STOPPED = "Everything is stopped in this team. A lead can resume it."
+LEASE = timedelta(seconds=settings.HANDRAIL_LEASE_SECONDS)
+
+
+class StaleEpoch(Exception):
+    """The operation has a newer epoch or is over; this epoch's result must not be recorded."""
+
+
+def submit(kind: str, *, workspace, args=None, by: Actor, exclusive=False, dedupe=None) -> Operation:
+    """Create an operation in the caller's transaction.
+
+    `kind` is a name in workspaces.runner.operations.KINDS or in workspaces.extensions.kinds. With `dedupe`, an existing
+    operation with this key is returned instead. Problem 409 (code stopped) for a kind that starts something while the
+    team is stopped.
+    """
+    needs_approval.check_operation(workspace, kind, by=by)
+    with transaction.atomic():
+        if dedupe and (known := Operation.objects.filter(dedupe=dedupe).first()):
+            return known
+        if kind in STARTING_KINDS:
+            refuse_when_stopped(workspace.team_id)
+        operation = Operation.objects.create(
+            runner=workspace.runner,
+            workspace=workspace,
+            kind=kind,
+            args=args or {},
+            exclusive=exclusive,
+            dedupe=dedupe,
+            due_at=clock.now(),
+            by=_by_column(by),
+        )
+    transaction.on_commit(wake_runner)
+    return operation
+
+
+def submit_for_team(kind: str, *, team, args: dict, by: Actor) -> Operation | None:
+    """Create an operation on the team's store in the caller's transaction; None while one of this kind is open."""
+    try:
+        with transaction.atomic():
+            operation = Operation.objects.create(team=team, kind=kind, args=args, due_at=clock.now(), by=_by_column(by))
+    except IntegrityError:
+        return None
+    transaction.on_commit(wake_runner)
+    return operation
+
+
+def is_stopped(team_id) -> bool:
+    return Team.objects.filter(pk=team_id, stopped_at__isnull=False).exists()
+
+
+def refuse_when_stopped(team_id):
+    """Problem 409 (code stopped) while the team is stopped."""
+    if is_stopped(team_id):
+        raise conflict(TEAM_STOPPED, code="stopped")
+
+
+def _by_column(by: Actor) -> dict:
+    return by.as_json | ({"approval": by.approval} if by.approval else {})
+
+
+def actor_of(operation: Operation) -> Actor:
+    return Actor(**operation.by)
+
+
+def wake_runner():
+    """Wake the runner; if this is lost, it polls soon."""
+    wake(paths.runtime() / "nudge")
+
+
+# For the runner ------------------------------------------------------------------------------------------------------
+
+
+def claimable(runner):
+    """Return the due operations that the runner may claim now, oldest first.
+
+    An operation waits for an exclusive one of its workspace that is in flight, and for exclusive ones due earlier.
+    """
+    same = Operation.objects.filter(workspace=OuterRef("workspace"), exclusive=True).exclude(pk=OuterRef("pk"))
+    under_way = same.filter(phase__in=[Phase.CLAIMED, Phase.STARTED])
+    earlier = same.filter(phase=Phase.DUE).filter(
+        Q(due_at__lt=OuterRef("due_at")) | Q(due_at=OuterRef("due_at"), created_at__lt=OuterRef("created_at"))
+    )
+    due = Operation.objects.filter(Q(runner=runner) | Q(runner=None), phase=Phase.DUE, due_at__lte=clock.now())
+    return due.filter(~Exists(under_way), ~Exists(earlier)).order_by("due_at", "created_at")
+
+
+def claim(operation: Operation, runner) -> Operation | None:
+    """Claim a due operation; None if another runner was faster or an exclusive one of its workspace is in flight."""
+    try:
+        with transaction.atomic():
+            won = Operation.objects.filter(pk=operation.pk, phase=Phase.DUE).update(
+                phase=Phase.CLAIMED, epoch=F("epoch") + 1, runner=runner, lease_until=clock.now() + LEASE
+            )
+    except IntegrityError:
+        return None
+    return Operation.objects.select_related("workspace").get(pk=operation.pk) if won else None
+
+
+def _held(operation: Operation, *phases):
+    return Operation.objects.filter(pk=operation.pk, epoch=operation.epoch, phase__in=phases)
+
+
+def start(operation: Operation):
+    """Mark the operation as started: from now on it may have had an effect. Raises StaleEpoch."""
+    now = clock.now()
+    if not _held(operation, Phase.CLAIMED).update(phase=Phase.STARTED, started_at=now, lease_until=now + LEASE):
+        raise StaleEpoch(operation.pk)
+    operation.phase, operation.started_at = Phase.STARTED, now
+
+
+def extend(runner):
+    """Extend the leases of the operations that this runner has in flight; called with each heartbeat."""
+    Operation.objects.in_flight().filter(runner=runner).update(lease_until=clock.now() + LEASE)
+
+
+def record_progress(operation: Operation, progress: dict):
+    """Record the progress of an operation in flight; ignored if another epoch has it."""
+    _held(operation, Phase.CLAIMED, Phase.STARTED).update(progress=progress)
+    operation.progress = progress
+
+
+def request_cancel(operation: Operation) -> bool:
+    """Request cancellation, which may come too late: the outcome tells. False if it is over or already requested."""
+    return bool(Operation.objects.open().filter(pk=operation.pk, cancelled_at=None).update(cancelled_at=clock.now()))
+
+
+def settle(operation: Operation, outcome: dict):
+    """Settle the operation with the outcome {"ok": bool, "reason": message, …}. Raises StaleEpoch."""
+    if not _held(operation, Phase.CLAIMED, Phase.STARTED).update(
+        phase=Phase.SETTLED, outcome=outcome, settled_at=clock.now(), lease_until=None
+    ):
+        raise StaleEpoch(operation.pk)
+    operation.phase, operation.outcome = Phase.SETTLED, outcome
+
+
+def declare_uncertain(operation: Operation, reason: str, code: str):
+    """Mark an operation whose effect is unknown; it is not retried automatically. Raises StaleEpoch."""
+    outcome = {"ok": False, "reason": reason, "reason_code": code}
+    if not _held(operation, Phase.CLAIMED, Phase.STARTED).update(
+        phase=Phase.UNCERTAIN, outcome=outcome, settled_at=clock.now(), lease_until=None
+    ):
+        raise StaleEpoch(operation.pk)
+    operation.phase = Phase.UNCERTAIN
+
+
+def requeue(operation: Operation):
+    """Requeue an operation that was claimed but certainly not started."""
+    _held(operation, Phase.CLAIMED, Phase.STARTED).update(phase=Phase.DUE, lease_until=None, started_at=None)
+
+
+def requeue_expired_claims(runner):
+    """Requeue operations that another host claimed and did not start before its lease expired.
+
+    Only those without a workspace or of one that is on no host yet: the files of others are on their host, which may
+    be alive.
+    A late update by the first host has an older epoch once the operation is claimed again, and is refused.
+    """
+    held = Operation.objects.filter(phase=Phase.CLAIMED, lease_until__lt=clock.now(), workspace__runner=None)
+    held.exclude(runner=runner).update(phase=Phase.DUE, runner=None, lease_until=None)
+
+
+def take_over(operation: Operation) -> Operation:
+    """Give the operation a new epoch after its runner crashed, so that a late update of the old one is refused."""
+    Operation.objects.in_flight().filter(pk=operation.pk).update(epoch=F("epoch") + 1, lease_until=clock.now() + LEASE)
+    return Operation.objects.select_related("workspace").get(pk=operation.pk)
+
+
+# Waiting -------------------------------------------------------------------------------------------------------------
+
+
+def _poll_intervals(timeout: float):
+    """Yield the seconds to sleep between two polls: short at first, up to a quarter of a second."""
+    deadline, pause = time.monotonic() + timeout, 0.01
+    while time.monotonic() < deadline:
+        yield pause
+        pause = min(pause * 1.5, 0.25)
+
+
+def _load(pk) -> Operation:
+    return Operation.objects.get(pk=pk)
+
+
+def is_over(operation: Operation) -> bool:
+    return operation.phase in (Phase.SETTLED, Phase.UNCERTAIN)
+
+
+def wait(operation: Operation, timeout: float, until=is_over) -> Operation:
+    """Wait until `until(operation)` is true or `timeout` seconds have passed; return the operation as it is then."""
+    operation = _load(operation.pk)
+    for pause in _poll_intervals(timeout):
+        if until(operation):
+            break
+        time.sleep(pause)
+        operation = _load(operation.pk)
+    return operation
+
+
+async def wait_async(operation: Operation, timeout: float, until=is_over) -> Operation:
+    """Like `wait`, for async code."""
+    load = sync_to_async(_load)
+    operation = await load(operation.pk)
+    for pause in _poll_intervals(timeout):
+        if until(operation):
+            break
+        await asyncio.sleep(pause)
+        operation = await load(operation.pk)
+    return operation

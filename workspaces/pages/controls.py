@@ -1,0 +1,149 @@
+"""Pages that keep a workspace awake, verify or rebuild it, show its disk usage, and start its services."""
+
+from datetime import timedelta
+from urllib.parse import unquote_to_bytes
+
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from dashboard import clock
+from dashboard.pages import asked, carry_out, must, signed_in
+from dashboard.problems import Problem, conflict, invalid
+from workspaces import history, lifecycle, usage
+from workspaces.models import Operation, Run
+from workspaces.pages.header import find, load_header
+from workspaces.provisioning import capacity
+from workspaces.services import commands, environments, idle, integrity
+
+READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
+
+
+def _carry(request, team, key, verb, do, *, then="workspace", say="", to_operation=False):
+    """Check the permission, call `do`, and redirect to a page of the workspace or of the operation it returned."""
+    workspace = find(request, team, key)
+    must(request.caller, verb, workspace.team_id)
+    here = reverse(then, args=[team, key])
+    operation_page = lambda operation: reverse("workspace-operation", args=[team, key, operation.pk])  # noqa: E731
+    return carry_out(
+        request, lambda: do(workspace), then=operation_page if to_operation else here, otherwise=here, say=say
+    )
+
+
+@signed_in
+@require_POST
+def keep_awake(request, team, key):
+    """Keep it awake for `hours` from now; an empty value cancels that."""
+    hours = asked(request, "hours")["hours"]
+
+    def keep(workspace):
+        if hours and not (hours.isdecimal() and len(hours) < 4):
+            raise invalid("Give a number of hours.")
+        until = clock.now() + timedelta(hours=int(hours)) if hours else None
+        idle.keep_awake(workspace, until, by=request.caller.actor)
+
+    return _carry(request, team, key, "use_workspace", keep)
+
+
+@signed_in
+@require_POST
+def stop_operation(request, team, key, pk):
+    """Cancel an operation; its page then shows the outcome."""
+    head = load_header(request, team, key, "workspace")
+    operation = get_object_or_404(Operation, pk=pk, workspace=head.workspace)
+    must(request.caller, lifecycle.permission_to_cancel(operation) or "use_workspace", head.workspace.team_id)
+    there = reverse("workspace-operation", args=[team, key, operation.pk])
+    return carry_out(
+        request,
+        lambda: lifecycle.cancel_operation(head.workspace, operation, by=request.caller.actor),
+        then=there,
+        otherwise=there,
+    )
+
+
+@signed_in
+@require_POST
+def prove(request, team, key):
+    return _carry(
+        request, team, key, "use_workspace", lambda w: integrity.prove(w, by=request.caller.actor), to_operation=True
+    )
+
+
+@signed_in
+@require_POST
+def keep_found(request, team, key):
+    return _carry(
+        request, team, key, "restore", lambda w: integrity.keep_found(w, by=request.caller.actor), to_operation=True
+    )
+
+
+@signed_in
+@READ_OR_WRITE
+def rebuild(request, team, key):
+    """Show what a rebuild does; a POST runs the newest version's setup on the current files."""
+    if request.method == "POST":
+        return _carry(
+            request,
+            team,
+            key,
+            "manage_environments",
+            lambda w: environments.rebuild(w, by=request.caller.actor),
+            to_operation=True,
+        )
+    head = load_header(request, team, key, "workspace")
+    must(request.caller, "manage_environments", head.workspace.team_id)
+    return render(request, "workspaces/rebuild.html", {"nav": "workspaces", "head": head})
+
+
+@signed_in
+@require_POST
+def undo_rebuild(request, team, key, pk):
+    def undo(workspace):
+        operation = get_object_or_404(Operation, pk=pk, workspace=workspace)
+        return environments.undo_rebuild(workspace, operation, by=request.caller.actor)
+
+    return _carry(request, team, key, "restore", undo, to_operation=True)
+
+
+@signed_in
+@require_safe
+def size(request, team, key):
+    """Show disk usage with the largest files and folders, which can be removed here without running a program."""
+    head = load_header(request, team, key, "workspace")
+    context = {"nav": "workspaces", "head": head, "is_saved": not capacity.is_short_of_room()}
+    context["usage"] = usage.of_workspace(head.workspace)
+    try:
+        found = history.largest(head.workspace)
+        context["largest"] = [(path.decode("utf-8", "surrogateescape"), size) for path, size in found]
+    except Problem as problem:
+        context["refused"] = problem.detail
+    return render(request, "workspaces/size.html", context)
+
+
+@signed_in
+@require_POST
+def remove(request, team, key):
+    """Remove a file or folder of the live tree, after a safety snapshot if there is enough disk space for one."""
+    path = unquote_to_bytes(request.POST.get("path", ""))
+
+    def do(workspace):
+        if not capacity.is_short_of_room():
+            lifecycle.take_safety_snapshot(workspace, by=request.caller.actor, label="before removing a file")
+        history.delete_file(workspace, path, by=request.caller.actor)
+        lifecycle.record(workspace, request.caller.actor, "file.deleted", history.named("path", path))
+
+    return _carry(request, team, key, "use_workspace", do, then="workspace-size", say="Removed.")
+
+
+@signed_in
+@require_POST
+def start_service(request, team, key):
+    name = asked(request, "service")["service"]
+
+    def start(workspace):
+        run = Run.objects.filter(workspace=workspace, ended_at=None, ready_at__isnull=False).first()
+        if run is None:
+            raise conflict(f"{key} isn't running; its services start with it.")
+        commands.start_service(workspace, run, name, by=request.caller.actor)
+
+    return _carry(request, team, key, "use_workspace", start, then="workspace-checks")

@@ -1,0 +1,382 @@
+"""The header of a workspace's pages: its state, isolation, storage, operations, buttons and tabs."""
+
+import base64
+import os
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.db.models import Count, Exists, F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+from django.http import Http404
+from django.utils.dateparse import parse_datetime
+
+from dashboard.models import Agent, Event
+from dashboard.pages import Gone
+from workspaces.activity import Awake, why_awake
+from workspaces.drivers.base import get_driver_class
+from workspaces.lifecycle import permission_to_cancel
+from workspaces.models import FOLDER, Operation, State, Workspace
+from workspaces.provisioning import capacity, isolation
+from workspaces.secrets import open_findings
+from workspaces.services import retention
+from workspaces.services.agent_bindings import bound
+from workspaces.services.drift import Drift, drift_of
+
+ISOLATION_WORDS = {
+    "none": "Not sandboxed: runs as you, in your folder. Handrail asks for approval and takes snapshots.",
+    "namespace": "Sandboxed: sees only its own folder and its allowed hosts. Shares this machine's kernel.",
+    "container": "Container: its own file system and limits. Shares this machine's kernel.",
+    "microvm": "MicroVM: its own kernel, with hardware virtualisation.",
+    "microvm-emulated": "Emulated microVM: its own kernel, but slower, and not a security boundary.",
+}
+STAYS = "Only /workspace is kept. Everything else is reset at each start, so setup should install into /workspace."
+STAYS_IN_A_LAYER = "Only /workspace is kept. Setup's other installs are reused at each start."
+GATE_LIMITS = (
+    "This folder is gated by a hook in .claude/settings.local.json. A session started with --bare, with "
+    "--settings, or with disableAllHooks in that file isn't gated."
+)
+OPERATION_LABELS = {
+    "create": "Creating",
+    "resume": "Resuming",
+    "pause": "Pausing",
+    "stop": "Stopping",
+    "ended": "Cleaning up",
+    "snapshot": "Taking a snapshot",
+    "restore": "Restoring",
+    "prove": "Comparing every byte",
+    "rebuild": "Rebuilding",
+    "maintain": "Running the maintenance script",
+    "revise": "Updating its source",
+    "archive": "Creating an archive",
+    "trash": "Moving to the trash",
+    "forget": "Deleting data past its retention",
+}
+STEP_LABELS = {
+    "files": "fetching the files",
+    "setup": "running setup",
+    "snapshot": "taking a snapshot",
+    "restore": "restoring files",
+    "archive": "packing the files",
+}
+TABS = [
+    ("workspace", "Timeline"),
+    ("workspace-changes", "Changes"),
+    ("workspace-files", "Files"),
+    ("workspace-terminals", "Terminals"),
+    ("workspace-checks", "Commands"),
+    ("workspace-snapshots", "Snapshots"),
+    ("workspace-network", "Network"),
+]
+
+
+def with_display_columns(workspaces):
+    """Load workspaces with team, environment, owner, and the counts that their displayed state needs."""
+    under_way = Operation.objects.open().filter(workspace=OuterRef("pk"))
+    # Two subqueries, as two joins would multiply commands with actions. Each finds its few rows by an index.
+    running = _count(under_way.filter(command__service=""), by="workspace")
+    waiting = _count(Workspace.objects.filter(pk=OuterRef("pk"), actions__status="pending"), by="pk")
+    busy = under_way.filter(exclusive=True)
+    return workspaces.select_related(
+        "team", "environment", "created_by_agent__owner", "created_by_user", "head", "baseline", "runner"
+    ).annotate(is_busy=Exists(busy), running=running, waiting=waiting)
+
+
+def _count(rows, *, by: str):
+    return Coalesce(Subquery(rows.order_by().values(by).annotate(n=Count("*")).values("n")), 0)
+
+
+def find(request, team: str, key: str) -> Workspace:
+    """Return the workspace with this key that the caller may see, else the newest one with it in the trash.
+
+    Raises Gone if it was purged, else Http404.
+    """
+    found = with_display_columns(Workspace.objects.visible_to(request.caller)).filter(team__slug=team, key=key)
+    workspace = found.filter(purged_at=None).order_by(F("trashed_at").desc(nulls_first=True)).first()
+    if workspace is None:
+        purged = Workspace.objects.visible_to(request.caller).filter(team__slug=team, key=key).order_by("-created_at")
+        raise _gone(purged.first()) if purged.exists() else Http404("no such workspace")
+    return workspace
+
+
+def _gone(workspace) -> Gone:
+    """Build Gone for a purged workspace; the event log says who deleted it."""
+    trashed = Event.objects.filter(workspace_id=workspace.pk, verb="workspace.trashed").order_by("-seq").first()
+    by_a_sweep = trashed is not None and trashed.actor_type == "system"
+    why = "by retention" if by_a_sweep else f"by {trashed.actor_label}" if trashed else ""
+    return Gone(workspace.key, at=workspace.purged_at, why=why)
+
+
+@dataclass
+class Head:
+    """The header of one workspace's pages, for one caller."""
+
+    workspace: Workspace
+    caller: object
+    tab: str
+
+    @property
+    def state(self) -> str:
+        """The state to display: "deleted" or "working" if they apply, else the stored one."""
+        if self.workspace.trashed_at:
+            return "deleted"
+        if self.workspace.state == State.READY and self.workspace.running:
+            return "working"
+        return self.workspace.state
+
+    @property
+    def reason(self) -> str:
+        workspace = self.workspace
+        if workspace.trashed_at:
+            return "" if workspace.head is None else f"Snapshot {workspace.head.number} has all files."
+        return workspace.reason
+
+    @cached_property
+    def awake(self) -> Awake | None:
+        return None if self.workspace.trashed_at else why_awake(self.workspace)
+
+    @cached_property
+    def bound(self) -> list[str]:
+        """Agents that may work in it besides the one that created it."""
+        return bound(self.workspace)
+
+    @property
+    def to_bind(self) -> list[tuple[str, bool]]:
+        """(agent name, whether it is bound) for callers who may bind agents."""
+        if self.workspace.trashed_at or not self.caller.can("manage_agents", self.workspace.team_id):
+            return []
+        names = Agent.objects.filter(team=self.workspace.team_id).exclude(pk=self.workspace.created_by_agent_id)
+        return [(name, name in self.bound) for name in names.order_by("name").values_list("name", flat=True)[:200]]
+
+    @cached_property
+    def run(self):
+        """The newest run, for the time its start took."""
+        return self.workspace.runs.order_by("-started_at").first()
+
+    @cached_property
+    def drift(self) -> Drift | None:
+        settled = self.workspace.state in (State.READY, State.PAUSED, State.STOPPED)
+        return drift_of(self.workspace) if settled and not self.workspace.trashed_at else None
+
+    @property
+    def may_rebuild(self) -> bool:
+        return self.caller.can("manage_environments", self.workspace.team_id)
+
+    @property
+    def silent(self) -> str:
+        """A message if its host has no recent heartbeat: the page may be out of date. Else ""."""
+        runner = self.workspace.runner
+        if runner is None or runner.heartbeat_at is None or runner.is_alive:
+            return ""
+        return f"Its host {runner.host} does not answer. Its files are unaffected."
+
+    @property
+    def hook_problem(self) -> str:
+        """Why the agent in this connected folder is not gated."""
+        return "" if self.workspace.trashed_at else self.workspace.hook_problem
+
+    @property
+    def may_put_hook_back(self) -> bool:
+        return self.caller.can("put_hook_back", self.workspace.team_id)
+
+    @property
+    def gate_limits(self) -> str:
+        return GATE_LIMITS if self.workspace.environment.driver == FOLDER else ""
+
+    @property
+    def frozen(self) -> str:
+        return self.workspace.vitals.get("frozen", "")
+
+    @property
+    def size(self) -> tuple[int, int, bool] | None:
+        """(bytes on disk, the limit or 0, whether to warn); None before the first measurement."""
+        size, limit = self.workspace.vitals.get("bytes"), capacity.size_limit(self.workspace)
+        return None if size is None else (size, limit, bool(limit) and size >= limit * capacity.NEARLY_FULL)
+
+    @property
+    def ports(self) -> list[dict]:
+        return self.workspace.vitals.get("ports", [])
+
+    @property
+    def proof_at(self):
+        return parse_datetime(self.workspace.proof["at"])
+
+    @property
+    def proof_how(self) -> str:
+        how = self.workspace.proof.get("how", "")
+        return f" by {how}" if how else ""
+
+    @property
+    def alarm(self) -> dict:
+        """The proof that found differences and was not answered yet, even if later proofs held; else {}."""
+        proof = self.workspace.proof
+        return self.workspace.alarm or (proof if proof.get("differ") and not proof.get("answered") else {})
+
+    @property
+    def isolation(self) -> str:
+        return isolation.of(self.workspace)
+
+    @property
+    def isolation_title(self) -> str:
+        names = {"microvm": "MicroVM", "microvm-emulated": "Emulated microVM"}
+        return f"{names.get(self.isolation, self.isolation.capitalize())} isolation"
+
+    @property
+    def isolation_words(self) -> str:
+        return ISOLATION_WORDS[self.isolation]
+
+    @property
+    def stays(self) -> str:
+        if self.isolation == "none":
+            return ""
+        return STAYS if self.isolation == "namespace" else STAYS_IN_A_LAYER
+
+    @property
+    def _kept_asleep(self) -> str:
+        if get_driver_class(self.workspace.environment.driver).capabilities.memory:
+            return "Files and running programs are kept; services restart."
+        return "Files are kept; programs were stopped."
+
+    @property
+    def asleep_words(self) -> str:
+        return {
+            State.PAUSED: f"{self._kept_asleep} Any use resumes it.",
+            State.STOPPED: "Files are kept; programs were stopped. Resume starts it.",
+        }.get(self.workspace.state, "")
+
+    @cached_property
+    def operations(self) -> list:
+        """The exclusive operations that are due or in flight, as OperationViews."""
+        operations = Operation.objects.open().filter(workspace=self.workspace, exclusive=True).order_by("due_at")
+        return [OperationView(operation) for operation in operations]
+
+    @cached_property
+    def findings(self) -> list:
+        """Files whose secret values block snapshots; also shown to callers who may not manage secrets."""
+        return list(open_findings(self.workspace)[:20])
+
+    @property
+    def may_keep_secrets(self) -> bool:
+        return self.caller.can("manage_secrets", self.workspace.team_id)
+
+    def may_stop(self, operation: "OperationView") -> bool:
+        return bool(operation.stop_needs) and self.caller.can(operation.stop_needs, self.workspace.team_id)
+
+    @property
+    def may_use(self) -> bool:
+        return self.caller.can("use_workspace", self.workspace.team_id)
+
+    @cached_property
+    def goes_at(self):
+        """When it goes to the trash if nobody uses it; None if nobody was warned of that."""
+        return retention.when_it_goes(self.workspace)
+
+    @property
+    def opens_terminal(self) -> bool:
+        usable = self.workspace.state in (State.READY, State.PAUSED) and not self.workspace.trashed_at
+        return usable and self.caller.can("type_in_terminal", self.workspace.team_id)
+
+    @cached_property
+    def live_terminal(self):
+        """The newest running terminal."""
+        running = self.workspace.terminals.filter(ended_at=None, operation__in=Operation.objects.open())
+        return running.order_by("-created_at").first()
+
+    @property
+    def may_restore(self) -> bool:
+        return self.caller.can("restore", self.workspace.team_id)
+
+    @property
+    def may_fork(self) -> bool:
+        """Connected folders cannot be forked (provisioning.eligibility)."""
+        forks = self.workspace.environment.driver != FOLDER and not self.workspace.trashed_at
+        return forks and self.caller.can("create_workspace", self.workspace.team_id)
+
+    @property
+    def may_delete(self) -> bool:
+        return self.caller.can("delete_workspace", self.workspace.team_id)
+
+    @property
+    def resets_at_once(self) -> bool:
+        """Return True if one tap resets it, since a reset can be undone; a connected folder asks first."""
+        return self.workspace.baseline is not None and not self.workspace.source.get("path")
+
+    @property
+    def buttons(self) -> list[tuple[str, str]]:
+        """(URL name, label) of the buttons for the current state."""
+        if self.workspace.trashed_at or not self.may_use:
+            return []
+        reset = [("workspace-reset", "Reset")] if self.may_restore and self.resets_at_once else []
+        return {
+            State.READY: [("workspace-pause", "Pause"), ("workspace-stop", "Stop"), *reset],
+            State.PAUSED: [("workspace-resume", "Resume"), ("workspace-stop", "Stop"), *reset],
+            State.STOPPED: [("workspace-resume", "Resume"), *reset],
+            State.FAILED: [("workspace-retry", "Try again")],
+        }.get(self.workspace.state, [])
+
+    @property
+    def can_snapshot(self) -> bool:
+        settled = self.workspace.state in (State.READY, State.PAUSED, State.STOPPED)
+        return settled and self.may_use and not self.workspace.trashed_at
+
+    @property
+    def tabs(self) -> list[tuple[str, str, bool]]:
+        return [(name, words, name == self.tab) for name, words in TABS]
+
+
+@dataclass
+class OperationView:
+    """An operation of a workspace, for display."""
+
+    row: Operation
+
+    @property
+    def kind(self) -> str:
+        return self.row.kind
+
+    @property
+    def words(self) -> str:
+        return OPERATION_LABELS.get(self.kind, self.kind.capitalize())
+
+    @property
+    def step(self) -> str:
+        if self.row.phase == "due":
+            return "queued"
+        words = STEP_LABELS.get(self.row.progress.get("step"), "")
+        return f"{words}, {self.counted}" if words and self.counted else words or self.counted
+
+    @property
+    def counted(self) -> str:
+        """For example "12,000 of 83,915 entries"; without the total if it is unknown, "" without progress."""
+        done, total = self.row.progress.get("done"), self.row.progress.get("total")
+        if done is None:
+            return ""
+        return f"{done:,} of {total:,} entries" if total and done <= total else f"{done:,} entries"
+
+    @property
+    def total(self) -> int | str:
+        """The maximum of the progress bar; "" if it is unknown."""
+        done, total = self.row.progress.get("done"), self.row.progress.get("total")
+        return total if total and done is not None and done <= total else ""
+
+    @property
+    def stop_needs(self) -> str:
+        """The permission needed to cancel it; empty if it is over, already cancelled or cannot be cancelled."""
+        asked = self.row.cancelled_at is not None or self.is_over
+        return "" if asked else permission_to_cancel(self.row)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The paths of a partial restore; empty for one of the whole workspace."""
+        return [os.fsdecode(base64.b64decode(path)) for path in self.row.args.get("paths_b64") or ()]
+
+    @property
+    def is_over(self) -> bool:
+        return self.row.phase in ("settled", "uncertain")
+
+    @property
+    def went_well(self) -> bool:
+        return bool(self.row.outcome and self.row.outcome.get("ok"))
+
+
+def load_header(request, team: str, key: str, tab: str) -> Head:
+    return Head(find(request, team, key), request.caller, tab)

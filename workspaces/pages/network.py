@@ -1,0 +1,77 @@
+"""The Network page of a workspace: blocked and allowed hosts, and the buttons that allow or revoke one."""
+
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.pages import as_uuid, asked, carry_out, must, signed_in
+from dashboard.problems import invalid
+from workspaces.pages.header import load_header
+from workspaces.services import network
+
+SCOPES = [
+    ("once", "Once", "for one connection"),
+    ("workspace", "For this workspace", "until you revoke it"),
+    ("environment", "For the environment", "for this workspace and new ones"),
+]
+PHASES = {"setup": "setup", "agent": "agent"}
+
+
+@signed_in
+@require_safe
+def page(request, team, key):
+    head = load_header(request, team, key, "workspace-network")
+    workspace = head.workspace
+    may_allow = request.caller.can("allow_host", workspace.team_id) and not workspace.trashed_at
+    may_widen = request.caller.can("manage_environments", workspace.team_id)
+    found = network.shown(workspace)
+    context = {
+        "nav": "workspaces",
+        "head": head,
+        **found,
+        "phase_words": PHASES[found["phase"]],
+        "lists": [(PHASES[phase], hosts, phase == found["phase"]) for phase, hosts in found["lists"].items()],
+        "may_allow": may_allow,
+        "scopes": [scope for scope in SCOPES if scope[0] != "environment" or may_widen],
+    }
+    return render(request, "workspaces/network.html", context)
+
+
+@signed_in
+@require_POST
+def allow(request, team, key):
+    """Allow a blocked host, or any other."""
+    head = load_header(request, team, key, "workspace-network")
+    wish = asked(request, "host", "port", "scope", "phase")
+    verb = "manage_environments" if wish["scope"] == "environment" else "allow_host"
+    must(request.caller, verb, head.workspace.team_id)
+
+    def done():
+        port = wish.pop("port")
+        if port and not (port.isdecimal() and len(port) < 6):
+            raise invalid("A port is a number from 1 to 65535.")
+        checked = network.check_request(head.workspace, {**wish, "port": None if port in ("80", "443") else port})
+        return network.allow(head.workspace, checked, by=request.caller.actor)
+
+    return carry_out(
+        request,
+        done,
+        then=reverse("workspace-network", args=[team, key]),
+        say=lambda made: f"{made.rule} is now allowed. No restart needed.",
+    )
+
+
+@signed_in
+@require_POST
+def revoke(request, team, key):
+    head = load_header(request, team, key, "workspace-network")
+    must(request.caller, "allow_host", head.workspace.team_id)
+    return carry_out(
+        request,
+        lambda: network.revoke(
+            network.find_allowance(head.workspace, as_uuid(asked(request, "allowance")["allowance"])),
+            by=request.caller.actor,
+        ),
+        then=reverse("workspace-network", args=[team, key]),
+        say="Revoked. Connections that it allowed are closed within seconds.",
+    )

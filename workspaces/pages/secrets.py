@@ -1,0 +1,169 @@
+"""Pages that set, replace, expire and delete secrets. They never show a value, nor its length."""
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from dashboard.models import Team
+from dashboard.pages import as_uuid, carry_out, must, signed_in
+from dashboard.problems import Problem
+from workspaces import secrets
+from workspaces.models import Scope, Secret
+from workspaces.pages.header import find
+from workspaces.services import environments
+
+READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
+PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
+
+
+class NeverShown(forms.Textarea):
+    """A text area that does not repeat the typed value when the form is shown again with errors."""
+
+    def format_value(self, value):
+        return ""
+
+
+class SecretForm(forms.Form):
+    team = forms.ModelChoiceField(None, label="Team", to_field_name="slug", empty_label=None)
+    name = forms.CharField(
+        label="Name",
+        max_length=80,
+        help_text="Programs find it in the environment variable of this name.",
+        widget=forms.TextInput(attrs={**PLAIN, "placeholder": "NPM_TOKEN"}),
+    )
+    scope = forms.ChoiceField(
+        label="Given to",
+        choices=[
+            (Scope.SETUP.value, "The setup script; agents never see it"),
+            (Scope.AGENT.value, "The agent, commands, terminals and services"),
+        ],
+    )
+    value = forms.CharField(
+        label="Value",
+        strip=False,
+        help_text="Never shown again. Snapshots and output are scanned for values of eight bytes or more.",
+        widget=NeverShown(attrs={**PLAIN, "class": "code-field", "rows": 3}),
+    )
+    expires_at = forms.DateTimeField(
+        label="Expires",
+        required=False,
+        help_text="In your time zone. After that it isn't given to programs.",
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+    )
+
+    def __init__(self, data=None, *, teams, secret=None, initial=None):
+        super().__init__(data, initial=initial)
+        self.fields["team"].queryset = Team.objects.filter(pk__in=[team.pk for team in teams]).order_by("name")
+        if secret:
+            for name in ("team", "name", "scope"):
+                del self.fields[name]
+            self.fields["value"].required = False
+            self.fields["value"].label = "New value"
+            self.fields["value"].help_text = "Leave empty to keep the current value. Never shown again."
+            self.initial["expires_at"] = secret.expires_at
+        elif len(teams) == 1:
+            self.fields["team"].widget = forms.HiddenInput()
+            self.initial["team"] = teams[0].slug
+
+
+def _teams(caller) -> list[Team]:
+    return [t for t in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_secrets", t)]
+
+
+@signed_in
+@require_safe
+def index(request):
+    teams = _teams(request.caller)
+    if not teams:
+        must(request.caller, "manage_secrets", None)
+    rows = Secret.objects.filter(team__in=teams).select_related("team").order_by("name", "scope", "team__name")[:500]
+    found = [(secret, secrets.state(secret)) for secret in rows]
+    return render(request, "workspaces/secrets.html", {"nav": "environments", "secrets": found})
+
+
+@sensitive_post_parameters("value")
+@signed_in
+@READ_OR_WRITE
+def new(request):
+    teams = _teams(request.caller)
+    if not teams:
+        must(request.caller, "manage_secrets", None)
+    form = SecretForm(request.POST or None, teams=teams, initial={"name": request.GET.get("name", "")[:80]})
+    return _save(request, form) or _page(request, form)
+
+
+@sensitive_post_parameters("value")
+@signed_in
+@READ_OR_WRITE
+def secret(request, pk):
+    found = _find(request, pk)
+    form = SecretForm(request.POST or None, teams=[found.team], secret=found)
+    return _save(request, form, found) or _page(request, form, found)
+
+
+@signed_in
+@require_POST
+def delete(request, pk):
+    found = _find(request, pk)
+    return carry_out(
+        request,
+        lambda: secrets.delete(found, by=request.caller.actor),
+        then=reverse("secrets"),
+        say=f"{found.name} deleted. It is no longer given to programs.",
+    )
+
+
+@signed_in
+@require_POST
+def keep(request, team, key):
+    """Record the decision that snapshots of this workspace may contain these values."""
+    workspace = find(request, team, key)
+    must(request.caller, "manage_secrets", workspace.team_id)
+    ids = [pk for text in request.POST.getlist("finding") if (pk := as_uuid(text))]
+    if not ids:
+        raise Http404("no finding is named")
+    return carry_out(
+        request,
+        lambda: secrets.allow_findings(workspace, ids, by=request.caller.actor),
+        then=reverse("workspace", args=[team, key]),
+        say=lambda kept: f"Allowed in {len(kept)} file{'' if len(kept) == 1 else 's'}. Take the snapshot again.",
+    )
+
+
+def _find(request, pk) -> Secret:
+    found = get_object_or_404(Secret.objects.visible_to(request.caller).select_related("team"), pk=pk)
+    must(request.caller, "manage_secrets", found.team)
+    return found
+
+
+def _save(request, form, found=None):
+    """Save and return a redirect to the list; None if nothing was posted or the form has errors."""
+    if request.method != "POST" or not form.is_valid():
+        return None
+    by, given = request.caller.actor, form.cleaned_data
+    what = (found.team, found.name, found.scope) if found else (given["team"], given["name"], given["scope"])
+    try:
+        if given["value"] or not found:
+            secrets.put(*what, given["value"], expires_at=given["expires_at"], by=by, replace=found is not None)
+            say = f"{what[1]} is {'replaced' if found else 'set'}. New programs get it."
+        else:
+            secrets.change_expiry(found, given["expires_at"], by=by)
+            say = f"{what[1]} was not changed."
+    except Problem as problem:
+        form.add_error(None, problem.detail)
+        return None
+    messages.success(request, say)
+    return redirect("secrets")
+
+
+def _page(request, form, found=None):
+    context = {"nav": "environments", "form": form, "secret": found}
+    if found:
+        newest = environments.newest([found.team_id])
+        names = [e.name for e in newest if found.name in e.secrets.get(found.scope, [])]
+        context |= {"used_by": sorted(names), "state": secrets.state(found)}
+    return render(request, "workspaces/secret_edit.html", context)

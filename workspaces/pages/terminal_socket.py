@@ -1,0 +1,295 @@
+"""A terminal over a WebSocket (frames: api.md).
+
+Output comes straight from the terminal's shim, never through a channel layer. At most WINDOW unacknowledged bytes are
+in flight to a viewer, so a stalled one costs no more than its connection.
+
+A viewer with `?typist=NAME` gets further frames: `ready` {offset, read_only, live_from, typed}, then {size, cols,
+rows}, {typed, count}, {may, read_only} and {sleep, asleep} when they change. Each byte it types arrives exactly once,
+even when connections break: `typed` counts the bytes that arrived, and the viewer sends the rest again. {type: reply,
+data} is what its terminal emulator sends by itself (shim/input.py).
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from urllib.parse import parse_qs
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from dashboard.feed import feed
+from dashboard.problems import Problem
+from dashboard.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
+from workspaces import activity, extensions, lifecycle, needs_approval, paths, terminals
+from workspaces.drivers.base import DriverError
+from workspaces.models import State, Terminal, Workspace
+from workspaces.shim import client
+from workspaces.shim.recording import Gap, Output, Resized
+
+logger = logging.getLogger("handrail.terminals")
+WINDOW = 256 * 1024  # bytes in flight to a viewer that have not been acknowledged
+NO_SUCH = 4404
+ASKS = 4403  # a person has to allow it; the close reason is the action's id
+BROKE = 4500
+NONSENSE = 4400
+TYPED_TOO_MUCH = 4413
+WAITING_INPUT = 1024 * 1024  # typed bytes that are buffered here while the program does not read
+LONGEST_REPLY = 4096
+LONGEST_ASKED = 16 * 1024  # bytes of input in one request for approval
+RECHECK_PAUSE = 1.0  # least seconds between two checks of the caller, however many events the team has
+
+
+class TerminalSocket(AsyncWebsocketConsumer):
+    """Send output from an offset on; receive acknowledgements and, from callers who may type, input and resizes."""
+
+    async def connect(self):
+        self._tasks = []
+        self._typist: client.Typist | None = None
+        caller = await who_calls(self.scope)
+        if caller is None:
+            await self.close(NOT_SIGNED_IN)
+            return
+        self._terminal = await sync_to_async(self._find)(caller)
+        if self._terminal is None:
+            await self.close(NO_SUCH)
+            return
+        self._caller = caller
+        self._may_type = self._types(caller)
+        self._folder = paths.program_of(self._terminal.workspace_id, self._terminal.operation_id)
+        self._asked = parse_qs(self.scope["query_string"].decode("latin-1"))
+        self._name = self._asked.get("typist", [""])[0][:64]
+        self._offset = self._taken = self._asked_number("offset")
+        self._acked = asyncio.Event()
+        self._input: list[bytes] = []
+        self._typed = self._asked_number("typed")
+        self._has_input = asyncio.Event()
+        self._touched = float("-inf")
+        self._asleep = False
+        await self.accept()
+        work = (self._show(), self._recheck(), self._hand_over())
+        self._tasks = [asyncio.create_task(self._or_break(task)) for task in work]
+
+    def _types(self, caller) -> bool:
+        """Return True if the caller may type without approval of each piece."""
+        workspace = self._terminal.workspace
+        may = caller.can("type_in_terminal", workspace.team_id)
+        return may and not needs_approval.must_ask(workspace, caller.actor)
+
+    async def _or_break(self, work):
+        """Log any exception and close the connection, so that the viewer reconnects."""
+        try:
+            await work
+        except Exception:
+            logger.exception("terminal %s", self._terminal.pk)
+            await self.close(BROKE)
+
+    def _find(self, caller) -> Terminal | None:
+        try:
+            pk = UUID(self.scope["url_route"]["kwargs"]["id"])
+        except ValueError:
+            return None
+        visible = Workspace.objects.visible_to(caller)
+        return (
+            Terminal.objects.select_related("workspace__environment", "workspace__team")
+            .filter(pk=pk, workspace__in=visible)
+            .first()
+        )
+
+    def _asked_number(self, name: str) -> int:
+        asked = self._asked.get(name, ["0"])[0]
+        return int(asked) if asked.isdecimal() and asked.isascii() and len(asked) < 16 else 0
+
+    async def disconnect(self, code):
+        for task in self._tasks:
+            task.cancel()
+        if self._typist:
+            self._typist.close()
+
+    async def _say(self, **frame):
+        await self.send(json.dumps(frame))
+
+    async def _tell(self, **frame):
+        """Send a frame that only viewers with a typist name understand."""
+        if self._name:
+            await self._say(**frame)
+
+    # To the viewer
+
+    async def _show(self):
+        await self._until_started()
+        joined = await self._join() if self._may_type else {}
+        self._typed = joined.get("typed", self._typed)
+        live_from = joined.get("live_from", 1 << 53)  # unknown: the emulator then answers no queries
+        await self._say(
+            type="ready", offset=self._offset, read_only=not self._may_type, live_from=live_from, typed=self._typed
+        )
+        await self._tell_sleep(self._terminal.workspace)
+        async for part in client.attach(self._folder, self._offset, sizes=True):
+            if isinstance(part, Output):
+                await self._room()
+                self._offset = part.offset + len(part.data)
+                await self.send(bytes_data=part.data)
+            elif isinstance(part, Resized):
+                await self._tell(type="size", cols=part.cols, rows=part.rows)
+            elif isinstance(part, Gap):
+                await self._say(type="gap", **{"from": part.start, "to": part.end})
+                self._offset = self._taken = part.end
+        status, words = await sync_to_async(terminals.end_of)(self._terminal.pk)
+        await self._say(type="exit", status=status, words=words)
+
+    async def _until_started(self):
+        """Wait until the runner has started the program; return early if it could not, which the exit frame tells."""
+        while not (self._folder / "claim").exists():
+            if await sync_to_async(terminals.is_over)(self._terminal.pk):
+                break
+            await asyncio.sleep(0.1)
+
+    async def _join(self) -> dict:
+        self._typist = client.Typist(self._folder)
+        self._has_input.set()
+        try:
+            return await self._typist.join(self._name) if self._name else {}
+        except DriverError:
+            return {}  # it has ended
+
+    async def _room(self):
+        while self._offset - self._taken >= WINDOW:
+            self._acked.clear()
+            await self._acked.wait()
+
+    async def _recheck(self):
+        """Check session, role and membership at each event of the team, and at least every RECHECK_INTERVAL."""
+        team = self._terminal.workspace.team_id
+        while True:
+            await feed().wait([team], timeout=RECHECK_INTERVAL)
+            caller = await who_calls(self.scope)
+            if caller is None:
+                await self.close(NOT_SIGNED_IN)
+                return
+            if (found := await sync_to_async(self._find)(caller)) is None:
+                await self.close(NO_SUCH)
+                return
+            await self._tell_sleep(found.workspace)
+            if self._types(caller) != self._may_type:
+                await self._may(not self._may_type)
+            await asyncio.sleep(RECHECK_PAUSE)
+
+    async def _tell_sleep(self, workspace: Workspace):
+        """Send a frame when the workspace is paused or resumed. If the program ended instead, the exit frame tells."""
+        asleep = workspace.state == State.PAUSED
+        if asleep != self._asleep:
+            self._asleep = asleep
+            await self._tell(type="sleep", asleep=asleep)
+
+    async def _may(self, may_type: bool):
+        """Apply a change of role. A caller who may type from now on has to reconnect to become a typist."""
+        self._may_type = may_type
+        self._input.clear()
+        if self._typist:
+            self._typist.close()
+            self._typist = None
+        await self._tell(type="may", read_only=not may_type)
+
+    # From the viewer
+
+    async def receive(self, text_data=None, bytes_data=None):
+        if bytes_data is not None:
+            await self._type(bytes_data)
+            return
+        try:
+            frame = json.loads(text_data)
+            kind = frame["type"]
+            if kind == "ack":
+                self._taken = max(self._taken, min(int(frame["offset"]), self._offset))
+                self._acked.set()
+            elif kind == "resize":
+                await self._resize(int(frame["cols"]), int(frame["rows"]))
+            elif kind == "reply":
+                await self._reply(frame["data"].encode())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            await self.close(NONSENSE)
+
+    async def _resize(self, cols: int, rows: int):
+        if self._may_type and self._typist and 1 <= cols <= 1000 and 1 <= rows <= 1000:
+            with contextlib.suppress(DriverError):  # the program has just ended; the exit frame follows
+                await self._typist.resize(cols, rows)
+
+    async def _reply(self, data: bytes):
+        if self._may_type and self._typist and len(data) <= LONGEST_REPLY:
+            with contextlib.suppress(DriverError):
+                await self._typist.reply(data)
+
+    async def _type(self, data: bytes):
+        """Queue input of a caller who may type, and drop that of others.
+
+        An agent's input to a connected folder becomes an action for approval.
+        """
+        if needs_approval.must_ask(self._terminal.workspace, self._caller.actor):
+            await self._ask(data)
+            return
+        if not self._may_type:
+            return
+        if sum(map(len, self._input)) + len(data) > WAITING_INPUT:
+            await self.close(TYPED_TOO_MUCH)
+            return
+        self._input.append(data)
+        self._has_input.set()
+
+    async def _ask(self, data: bytes):
+        """Request approval of the input and close with the action's id; Handrail itself types approved input."""
+        if len(data) > LONGEST_ASKED:
+            await self.close(TYPED_TOO_MUCH)
+            return
+
+        def ask() -> dict:
+            try:
+                terminals.check_typing(self._terminal, data, by=self._caller.actor)
+            except needs_approval.AskFirst as wanted:
+                return extensions.ask_a_person(self._caller, wanted)
+            raise ValueError("nothing has to be asked")
+
+        try:
+            told = await sync_to_async(ask)()
+        except UnicodeDecodeError:
+            await self.close(NONSENSE)
+            return
+        except Problem as problem:
+            await self.close(ASKS, problem.extra.get("action") or problem.detail[:60])
+            return
+        await self._say(type="asked", action=told["action"]["id"], status=told["status"], url=told["url"])
+        await self.close(ASKS, told["action"]["id"])
+
+    async def _hand_over(self):
+        """Send typed bytes to the shim in order; bytes that it has no room for wait here."""
+        while True:
+            await self._has_input.wait()
+            self._has_input.clear()
+            while self._input and self._typist and self._may_type:
+                data = self._input[0]
+                try:
+                    self._typed = await self._typist.type(data, self._typed)
+                except DriverError:
+                    if client.status(self._folder).state != "running":
+                        self._input.clear()
+                        break
+                    await asyncio.sleep(0.05)
+                    continue
+                self._input[:1] = []
+                await self._tell(type="typed", count=self._typed)
+            await self._touch()
+
+    async def _touch(self):
+        if time.monotonic() - self._touched > 5:
+            self._touched = time.monotonic()
+            await sync_to_async(self._used)()
+
+    def _used(self):
+        """Record typing as activity, and resume the workspace if it is paused."""
+        workspace = Workspace.objects.get(pk=self._terminal.workspace_id)
+        activity.touch(workspace)
+        if workspace.state == State.PAUSED:
+            with contextlib.suppress(Problem):  # its state has just changed
+                lifecycle.resume_for_use(workspace, by=self._caller.actor)

@@ -1,0 +1,130 @@
+"""The timeline of a workspace: snapshots, actions, commands, terminals and events, newest first."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import F
+
+from dashboard.models import Event
+from workspaces.models import Command
+from workspaces.terminals import name_of
+
+ENTRIES_PER_PAGE = 60
+# Events on the timeline: those that no snapshot, action or command on it shows already.
+EVENT_LABELS = {
+    "workspace.created": "Created",
+    "workspace.forked": "Forked",
+    "workspace.paused": "Paused",
+    "workspace.stopped": "Stopped",
+    "workspace.resumed": "Resumed",
+    "workspace.restored": "Restored",
+    "workspace.restore_failed": "Restore failed",
+    "workspace.operation_stopped": "Operation cancelled",
+    "workspace.ended": "Exited",
+    "workspace.end_failed": "Exited; cleanup pending",
+    "workspace.resume_failed": "Resume failed",
+    "workspace.maintenance_failed": "The maintenance script failed",
+    "workspace.proof_failed": "Resumed with files that differ",
+    "workspace.proven": "Compared every byte",
+    "workspace.found_kept": "Current files kept",
+    "workspace.kept_awake": "Kept running",
+    "workspace.revised": "Source updated",
+    "workspace.revision_refused": "Source update refused",
+    "workspace.rebuilt": "Rebuilt",
+    "workspace.rebuild_failed": "Rebuild failed",
+    "workspace.nearly_full": "Nearly full",
+    "workspace.frozen": "Frozen: disk full",
+    "workspace.thawed": "Unfrozen",
+    "workspace.orphan_stopped": "Stopped a leftover program",
+    "workspace.unreachable": "Unreachable",
+    "workspace.reachable": "Reachable again",
+    "workspace.root_changed": "Image or setup rebuilt",
+    "workspace.failed": "Failed",
+    "workspace.retried": "Retried",
+    "workspace.warned": "Unused: will move to the trash",
+    "workspace.kept": "Kept",
+    "workspace.hook_missing": "Not gated: the hook is missing or changed",
+    "workspace.hook_in_place": "Gated again",
+    "workspace.forgot": "Old output or the agent's home was deleted",
+    "workspace.trashed": "Moved to the trash",
+    "workspace.untrashed": "Restored from trash",
+    "secret.kept": "Secret allowed in snapshots",
+    "secret.in_home": "Secret value found in its home folder",
+    "workspace.agents_changed": "Changed which agents may work here",
+    "workspace.pushed": "Pushed",
+    "file.hunk_reverted": "Reverted part of a file",
+    "snapshot.pinned": "Pinned snapshot",
+    "snapshot.unpinned": "Unpinned snapshot",
+    "network.blocked": "Blocked a connection",
+    "network.allowed": "Allowed a host",
+    "network.revoked": "Revoked a host",
+}
+
+
+CHANGE_FILES = ("workspace.restored", "workspace.revised", "workspace.rebuilt", "file.hunk_reverted")
+
+
+@dataclass
+class Entry:
+    """An entry of the timeline. `kind`: snapshot, action, command, terminal, event."""
+
+    kind: str
+    at: datetime
+    thing: object
+    words: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}-{self.thing.pk}"
+
+
+@dataclass
+class Timeline:
+    """A page of entries, and the time to continue from ("" on the last page)."""
+
+    entries: list
+    older: str
+
+
+def timeline_of(workspace, *, before: str = "", only_files: bool = False) -> Timeline:
+    """Return at most ENTRIES_PER_PAGE entries before a time (ISO 8601).
+
+    With `only_files`: snapshots whose tree differs from their parent's, and events of CHANGE_FILES.
+    """
+    until = _moment(before)
+    snapshots = workspace.snapshots.exclude(tree=F("parent__tree")) if only_files else workspace.snapshots.all()
+    entries = [Entry("snapshot", s.created_at, s) for s in _newest(snapshots, "created_at", until)]
+    if not only_files:
+        actions = workspace.actions.select_related("agent__owner", "team")
+        entries += [Entry("action", a.created_at, a) for a in _newest(actions, "created_at", until)]
+        commands = Command.objects.filter(workspace=workspace).select_related("operation")
+        entries += [Entry("command", c.created_at, c) for c in _newest(commands, "created_at", until)]
+        opened = workspace.terminals.select_related("operation")
+        entries += [Entry("terminal", t.created_at, t, name_of(t)) for t in _newest(opened, "created_at", until)]
+    events = Event.objects.filter(
+        team=workspace.team_id, workspace_id=workspace.pk, verb__in=CHANGE_FILES if only_files else EVENT_LABELS
+    )
+    entries += [Entry("event", e.at, e, _words(e)) for e in _newest(events, "at", until)]
+    entries.sort(key=lambda entry: entry.at, reverse=True)
+    shown = entries[:ENTRIES_PER_PAGE]
+    return Timeline(shown, shown[-1].at.isoformat() if len(entries) > ENTRIES_PER_PAGE else "")
+
+
+def _words(event) -> str:
+    if event.verb == "workspace.pushed" and not event.data.get("ok"):
+        return "Could not be pushed"
+    number = event.data.get("number")
+    return f"{EVENT_LABELS[event.verb]} {number}" if event.verb.startswith("snapshot.") else EVENT_LABELS[event.verb]
+
+
+def _newest(rows, column: str, until):
+    rows = rows.filter(**{f"{column}__lt": until}) if until else rows
+    return rows.order_by(f"-{column}")[: ENTRIES_PER_PAGE + 1]
+
+
+def _moment(text: str):
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None

@@ -1,0 +1,386 @@
+"""Pages of workspaces: the list, the trash, a workspace's timeline and snapshots, and its operations."""
+
+from django.contrib import messages
+from django.db.models import Q
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from dashboard.models import Team
+from dashboard.pages import Slice, asked, came_from, carry_out, download, must, signed_in
+from dashboard.problems import Problem
+from workspaces import history, lifecycle
+from workspaces.checks import checks_of, failing, in_words
+from workspaces.models import Operation, Snapshot, State, Workspace
+from workspaces.pages.forms import NewWorkspace
+from workspaces.pages.header import OperationView, find, load_header, with_display_columns
+from workspaces.pages.timeline import timeline_of
+from workspaces.services import agent_bindings, archives, retention, store_maintenance
+
+READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
+FILTERS = [
+    ("", "All", Q()),
+    ("awake", "Ready", Q(state=State.READY)),
+    ("asleep", "Paused", Q(state__in=[State.PAUSED, State.STOPPED])),
+    ("broken", "Failed", Q(state=State.FAILED)),
+    ("checks", "Checks failed", failing()),
+]
+
+
+# The list ------------------------------------------------------------------------------------------------------------
+
+
+@signed_in
+@require_safe
+def workspaces(request):
+    caller = request.caller
+    kept = Workspace.objects.visible_to(caller).kept()
+    state, label = asked(request, "state", "label").values()
+    shown = kept
+    for name, _, condition in FILTERS:
+        if name == state:
+            shown = shown.filter(condition)
+    if label:
+        name, _, value = label.partition(":")
+        shown = shown.filter(label_rows__name=name, **({"label_rows__value": value} if value else {}))
+    page = Slice(request, with_display_columns(shown), size=50)
+    checks = checks_of(*page)
+    for workspace in page:
+        workspace.checks_words, workspace.checks_tone = in_words(checks[workspace.pk])
+    return render(
+        request,
+        "workspaces/list.html",
+        {
+            "nav": "workspaces",
+            "page": page,
+            "filters": [(f"?state={name}" if name else "?", words, name == state, None) for name, words, _ in FILTERS],
+            "filtered": bool(state or label),
+            "label": label,
+            "trashed": Workspace.objects.visible_to(caller).in_trash().count(),
+            "may_create": any(caller.can("create_workspace", team) for team in caller.team_ids),
+        },
+    )
+
+
+@signed_in
+@READ_OR_WRITE
+def new(request):
+    caller = request.caller
+    teams = [team for team in Team.objects.visible_to(caller).order_by("name") if caller.can("create_workspace", team)]
+    if not teams:
+        must(caller, "create_workspace", None)
+    wished = {"key": request.GET.get("key", "")}
+    form = NewWorkspace(request.POST or None, request.FILES or None, teams=teams, initial=wished)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made, is_new = lifecycle.create(
+                form.cleaned_data["team"], form.cleaned_data["key"], caller=caller, wish=form.wish(by=caller.actor)
+            )
+        except Problem as problem:
+            form.add_error(None, problem.detail)
+            form.in_trash = "in_trash_until" in problem.extra
+            form.is_gone = "gone_at" in problem.extra
+        else:
+            if not is_new:
+                messages.info(request, f"{made.key} already exists with the same source; starting it.")
+            return redirect("workspace", made.team.slug, made.key)
+    return render(request, "workspaces/new.html", {"nav": "workspaces", "form": form})
+
+
+@signed_in
+@require_safe
+def in_trash(request):
+    caller = request.caller
+    trashed = with_display_columns(Workspace.objects.visible_to(caller).in_trash())
+    page = Slice(request, trashed, by="trashed_at")
+    rows = [(workspace, caller.can("delete_workspace", workspace.team_id)) for workspace in page]
+    return render(request, "workspaces/trash.html", {"nav": "workspaces", "page": page, "rows": rows})
+
+
+@signed_in
+@require_POST
+def untrash(request, pk):
+    workspace = get_object_or_404(Workspace.objects.visible_to(request.caller).select_related("team"), pk=pk)
+    must(request.caller, "delete_workspace", workspace.team_id)
+    return carry_out(
+        request,
+        lambda: lifecycle.untrash(workspace, by=request.caller.actor),
+        then=reverse("workspace", args=[workspace.team.slug, workspace.key]),
+        otherwise=reverse("workspaces-trash"),
+        say=f"{workspace.key} restored. Resume starts it.",
+    )
+
+
+# One workspace -------------------------------------------------------------------------------------------------------
+
+
+@signed_in
+@require_safe
+def timeline(request, team, key):
+    head = load_header(request, team, key, "workspace")
+    only_files = request.GET.get("only") == "files"
+    entries = timeline_of(head.workspace, before=request.GET.get("before", ""), only_files=only_files)
+    return render(
+        request,
+        "workspaces/timeline.html",
+        {"nav": "workspaces", "head": head, "timeline": entries, "only_files": only_files},
+    )
+
+
+@signed_in
+@require_safe
+def snapshots(request, team, key):
+    head = load_header(request, team, key, "workspace-snapshots")
+    page = Slice(request, Snapshot.objects.filter(workspace=head.workspace), size=50)
+    return render(request, "workspaces/snapshots.html", {"nav": "workspaces", "head": head, "page": page})
+
+
+@signed_in
+@require_safe
+def snapshot(request, team, key, number):
+    head = load_header(request, team, key, "workspace-snapshots")
+    found = _snapshot(head.workspace, number)
+    manifest = getattr(found, "manifest", None)
+    newest = Snapshot.objects.filter(workspace=head.workspace).select_related("manifest").order_by("-number").first()
+    now = getattr(newest, "manifest", None)
+    return render(
+        request,
+        "workspaces/snapshot.html",
+        {
+            "nav": "workspaces",
+            "head": head,
+            "snapshot": found,
+            "newest": newest,
+            "manifest": manifest,
+            "weight": store_maintenance.freed_by_snapshot(found),
+            "facts": _manifest_facts(manifest.body, now.body if now else {}) if manifest else [],
+        },
+    )
+
+
+@signed_in
+@require_POST
+def pin(request, team, key, number):
+    """Pin or unpin a snapshot."""
+    workspace = find(request, team, key)
+    must(request.caller, "use_workspace", workspace.team_id)
+    found = _snapshot(workspace, number)
+    return carry_out(
+        request,
+        lambda: lifecycle.pin(found, asked(request, "pinned")["pinned"] == "yes", by=request.caller.actor),
+        then=reverse("snapshot", args=[team, key, number]),
+    )
+
+
+@signed_in
+@READ_OR_WRITE
+def archive(request, team, key, number):
+    """Download a snapshot's files; a POST submits an operation that prepares the archive, and redirects to it."""
+    head = load_header(request, team, key, "workspace-snapshots")
+    found = _snapshot(head.workspace, number)
+    if request.method == "POST":
+        must(request.caller, "use_workspace", head.workspace.team_id)
+        operation = archives.ask(found, by=request.caller.actor)
+        return redirect("workspace-operation", team, key, operation.pk)
+    try:
+        chunks = archives.read(found)
+    except Problem as problem:
+        return HttpResponse(problem.detail + "\n", status=problem.status, content_type="text/plain; charset=utf-8")
+    return download(request, chunks, f"{key}-{number}.tar.zst", "application/zstd")
+
+
+def _snapshot(workspace, number) -> Snapshot:
+    rows = Snapshot.objects.select_related("manifest", "parent")
+    return get_object_or_404(rows, workspace=workspace, number=number)
+
+
+# (name in the manifest, label), in the order of the page.
+MANIFEST_WORDS = [
+    ("repository", "Repository"),
+    ("ref", "Requested branch or SHA"),
+    ("source_sha", "Source commit"),
+    ("git", "Branch and commit"),
+    ("environment", "Environment"),
+    ("image", "Image"),
+    ("setup_sha256", "Setup script"),
+    ("checks", "Last checks"),
+    ("entries", "Entries"),
+    ("bytes", "Bytes"),
+    ("skipped", "Left out"),
+    ("disk_generation", "Disk generation"),
+    ("tree", "Tree"),
+]
+
+
+def _manifest_facts(body: dict, now: dict) -> list[tuple[str, str, str]]:
+    """Return (label, value, value in the newest snapshot's manifest if it differs, else "")."""
+    rest = [(name, name.replace("_", " ").capitalize()) for name in body if name not in dict(MANIFEST_WORDS)]
+    left_out = {"format", "workspace", "snapshot", "parent", "kind", "at", "memory"}
+    facts = []
+    for name, words in [*MANIFEST_WORDS, *(item for item in rest if item[0] not in left_out)]:
+        value = body.get(name)
+        if value in (None, "", {}, []):
+            continue
+        other = now.get(name)
+        facts.append((words, _said(value), _said(other) if other != value and name not in ("bytes", "entries") else ""))
+    return facts
+
+
+def _said(value) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_said(item)}" for name, item in value.items() if item is not None)
+    return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
+
+
+# Operations ----------------------------------------------------------------------------------------------------------
+
+
+def _submit(request, team, key, verb, do, say=""):
+    """Check the permission, submit the operation, and redirect to the workspace."""
+    workspace = find(request, team, key)
+    must(request.caller, verb, workspace.team_id)
+    here = reverse("workspace", args=[team, key])
+    return carry_out(request, lambda: do(workspace, by=request.caller.actor), then=here, say=say)
+
+
+@signed_in
+@require_POST
+def pause(request, team, key):
+    return _submit(request, team, key, "use_workspace", lifecycle.pause)
+
+
+@signed_in
+@require_POST
+def resume(request, team, key):
+    return _submit(request, team, key, "use_workspace", lifecycle.resume)
+
+
+@signed_in
+@require_POST
+def stop(request, team, key):
+    return _submit(request, team, key, "use_workspace", lifecycle.stop)
+
+
+@signed_in
+@require_POST
+def wanted(request, team, key):
+    """Keep an unused workspace, which cancels the warning that it goes to the trash."""
+    workspace = find(request, team, key)
+    must(request.caller, "use_workspace", workspace.team_id)
+    return carry_out(
+        request,
+        lambda: retention.keep(workspace, by=request.caller.actor),
+        then=came_from(request, reverse("workspace", args=[team, key])),
+        say=f"{key} kept.",
+    )
+
+
+@signed_in
+@require_POST
+def retry(request, team, key):
+    return _submit(request, team, key, "use_workspace", lifecycle.retry)
+
+
+@signed_in
+@require_POST
+def take_snapshot(request, team, key):
+    workspace = find(request, team, key)
+    must(request.caller, "use_workspace", workspace.team_id)
+    label = asked(request, "label")["label"]
+    return carry_out(
+        request,
+        lambda: lifecycle.snapshot(workspace, by=request.caller.actor, label=label),
+        then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
+        otherwise=reverse("workspace", args=[team, key]),
+    )
+
+
+@signed_in
+@READ_OR_WRITE
+def restore(request, team, key, number):
+    """Show what a restore of the snapshot would change; a POST submits it."""
+    head = load_header(request, team, key, "workspace-snapshots")
+    found = _snapshot(head.workspace, number)
+    must(request.caller, "restore", head.workspace.team_id)
+    if request.method == "POST":
+        return carry_out(
+            request,
+            lambda: lifecycle.restore(head.workspace, number, by=request.caller.actor),
+            then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
+            otherwise=reverse("snapshot", args=[team, key, number]),
+        )
+    commits, git_note = history.commits_since(head.workspace, found)
+    context = {"nav": "workspaces", "head": head, "snapshot": found, "commits": commits, "git_note": git_note}
+    return render(request, "workspaces/restore.html", context | what_would_change(head.workspace, number))
+
+
+def what_would_change(workspace, number) -> dict:
+    """Return the counts {changed, back, gone, all} of files that a restore would change, or {unknown: reason}."""
+    try:
+        found = history.changes(workspace, history.LIVE, number, count=False)
+    except Problem as problem:
+        return {"unknown": problem.detail}
+    kinds = [change.kind for change in found]
+    back, gone = kinds.count("added"), kinds.count("removed")
+    return {"changed": len(kinds) - back - gone, "back": back, "gone": gone, "all": len(kinds)}
+
+
+@signed_in
+@READ_OR_WRITE
+def reset(request, team, key):
+    """Restore the snapshot taken after setup with one POST, as it can be undone; a GET leads to the restore page."""
+    workspace = find(request, team, key)
+    must(request.caller, "restore", workspace.team_id)
+    if request.method == "POST":
+        return carry_out(
+            request,
+            lambda: lifecycle.reset(workspace, by=request.caller.actor),
+            then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
+            otherwise=reverse("workspace", args=[team, key]),
+        )
+    if workspace.baseline is None:
+        messages.info(request, f"{key} has no snapshot after setup to restore.")
+        return redirect("workspace", team, key)
+    return redirect("snapshot-restore", team, key, workspace.baseline.number)
+
+
+@signed_in
+@require_POST
+def bind_agents(request, team, key):
+    """Set the agents that may work in it besides its creator."""
+    workspace = find(request, team, key)
+    must(request.caller, "manage_agents", workspace.team_id)
+    return carry_out(
+        request,
+        lambda: agent_bindings.bind(workspace, request.POST.getlist("agent"), by=request.caller.actor),
+        then=reverse("workspace", args=[team, key]),
+        say="Saved.",
+    )
+
+
+@signed_in
+@READ_OR_WRITE
+def delete(request, team, key):
+    head = load_header(request, team, key, "workspace")
+    must(request.caller, "delete_workspace", head.workspace.team_id)
+    if request.method == "POST":
+        return carry_out(
+            request,
+            lambda: lifecycle.trash(head.workspace, by=request.caller.actor),
+            then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
+            otherwise=reverse("workspace", args=[team, key]),
+        )
+    context = {"nav": "workspaces", "head": head, "until": lifecycle.purge_date()}
+    return render(request, "workspaces/delete.html", context)
+
+
+@signed_in
+@require_safe
+def operation(request, team, key, pk):
+    """Show the progress and outcome of an operation; for a restore, also how to undo it."""
+    head = load_header(request, team, key, "workspace")
+    operation = get_object_or_404(Operation, pk=pk, workspace=head.workspace)
+    seen = OperationView(operation)
+    context = {"nav": "workspaces", "head": head, "operation": seen, "may_stop": head.may_stop(seen)}
+    return render(request, "workspaces/operation.html", context)

@@ -1,0 +1,56 @@
+"""Paths below HANDRAIL_HOME. Only the runner writes there."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from django.conf import settings
+
+from dashboard.keys.key_files import make_private
+
+
+def store_of(team_id) -> Path:
+    return settings.HANDRAIL_HOME / "stores" / str(team_id)
+
+
+def folder_of(workspace_id) -> Path:
+    """Return the folder of one workspace: `tree`, `home`, `scan` (the stat cache), `journal`, `programs/ID`."""
+    return settings.HANDRAIL_HOME / "workspaces" / str(workspace_id)
+
+
+def tree_of(workspace) -> Path:
+    """Return the folder that the workspace sees as /workspace; with the `folder` driver it is the user's own folder."""
+    if path := workspace.source.get("path"):
+        return Path(path)
+    return folder_of(workspace.pk) / "tree"
+
+
+def program_of(workspace_id, program_id) -> Path:
+    """Return the folder of one shim: the program's spec, output and exit."""
+    return folder_of(workspace_id) / "programs" / str(program_id)
+
+
+def make_folders(workspace) -> Path:
+    folder = make_private(folder_of(workspace.pk))
+    for name in ("home", "programs") if workspace.source.get("path") else ("tree", "home", "programs"):
+        (folder / name).mkdir(exist_ok=True, mode=0o700)
+    return folder
+
+
+def runtime() -> Path:
+    """Return the folder of sockets and heartbeats: a short path, accessible only to the user that runs Handrail."""
+    return make_private(settings.HANDRAIL_RUNTIME)
+
+
+def drop_older(folder: Path, seconds: float):
+    """Remove the files in the subfolders of `folder` that were last modified more than `seconds` ago."""
+    for path in folder.glob("*/*"):
+        with suppress(FileNotFoundError):  # removed by another process, or just renamed into place
+            if path.stat().st_mtime < time.time() - seconds:
+                path.unlink()
+
+
+def inside(path: str) -> bytes:
+    """Return a path as bytes relative to the workspace's root; `/workspace/a` and `a` are the same."""
+    raw = path.encode("utf-8", "surrogateescape")
+    return raw.removeprefix(b"/workspace").lstrip(b"/") if (raw + b"/").startswith(b"/workspace/") else raw

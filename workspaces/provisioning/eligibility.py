@@ -1,0 +1,71 @@
+"""Decide which callers may create a workspace of which environment from which source; every create path checks here.
+
+An environment's secrets belong to its own source: an agent gets them only with that source, and only if the
+environment lists the agent (docs/decisions/0021).
+"""
+
+from dashboard.access import Caller
+from dashboard.models import Agent, Team
+from dashboard.problems import conflict, invalid, not_allowed
+from workspaces.models import FOLDER, Environment
+
+
+def find_environment(team: Team, name: str, caller: Caller) -> Environment:
+    """Return the newest version of the named environment; Problem 422 if it is unknown or a connected folder."""
+    found = Environment.objects.filter(team=team, name=name).order_by("-version").first()
+    if found is not None and found.driver == FOLDER and caller.is_person:
+        raise invalid(f"{name!r} is a connected folder; only `manage.py connect` creates workspaces of it.")
+    if found is None or found.driver == FOLDER:
+        raise invalid(f"There is no environment named {name!r}.")
+    return found
+
+
+def check(environment: Environment, source: dict, caller: Caller):
+    """Raise Problem 409 or 403 unless the caller may create a workspace of this environment from this source.
+
+    `connect` does not call this. A fork keeps the source of its original.
+    """
+    if environment.driver == FOLDER:
+        raise conflict("This is a connected folder; its files cannot become another workspace of the same kind.")
+    if not caller.is_person and (words := why_not(environment, source, caller.agent)):
+        raise not_allowed(words)
+
+
+def why_not(environment: Environment, source: dict, agent: Agent) -> str:
+    """Return why the agent may not use the environment's secrets with this source; "" if it may."""
+    if not environment.secrets:
+        return ""
+    if agent.name not in environment.agents:
+        return f"{environment.name} has secrets, and {agent.name} isn't one of its agents."
+    if "fork" not in source and _origin(source) != own_source(environment):
+        return f"{environment.name} has secrets, so an agent can use it only with the environment's own source."
+    return ""
+
+
+def why_no_set_up(environment: Environment) -> str:
+    """Return why setup may not run again on files that an agent may have changed; "" if it may."""
+    if not environment.secrets.get("setup"):
+        return ""
+    return (
+        f"The setup of {environment.name} uses secrets, and an agent may have changed the files it would run. "
+        "Create a new workspace instead."
+    )
+
+
+def own_source(environment: Environment) -> dict:
+    """Return the default source of a workspace; empty if the environment has no repository."""
+    return {"git": environment.repository, "ref": environment.ref} if environment.repository else {}
+
+
+def _origin(source: dict) -> dict:
+    """Return the source as it was requested, without the commit it resolved to."""
+    return {name: value for name, value in source.items() if name != "sha"}
+
+
+def check_agents(team: Team, names: list[str]) -> list[str]:
+    """Return the names without duplicates; Problem 422 if one is not an agent of the team."""
+    names = list(dict.fromkeys(names))
+    known = set(Agent.objects.filter(team=team, name__in=names).values_list("name", flat=True))
+    if unknown := [name for name in names if name not in known]:
+        raise invalid(f"There is no agent named {unknown[0][:80]!r} in {team.name}.")
+    return names

@@ -1,0 +1,69 @@
+"""The drivers, the isolation level of each, and which of them are available now."""
+
+from dashboard.problems import invalid
+from workspaces.models import Runner
+
+ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "microvm": "microvm"}
+VARIES = {"microvm"}  # drivers whose isolation level depends on the host
+# Weakest first. An emulated machine (TCG) is not a security boundary.
+LEVELS = ("none", "namespace", "microvm-emulated", "container", "microvm")
+
+
+def is_guest(driver: str) -> bool:
+    """Return whether workspaces of this driver have a kernel of their own, whose files are asked of the guest."""
+    return ISOLATION.get(driver) == "microvm"
+
+
+def is_enough(offered: str, minimum: str) -> bool:
+    return LEVELS.index(offered) >= LEVELS.index(minimum)
+
+
+def check(driver: str, minimum: str):
+    """Raise Problem 422 if the driver is unknown, or isolates less than the environment requires."""
+    if driver not in ISOLATION:
+        raise invalid(f"There is no driver {driver!r}; there are: {', '.join(ISOLATION)}.")
+    if minimum not in LEVELS:
+        raise invalid(f"There is no isolation {minimum!r}; there are: {', '.join(LEVELS)}.")
+    if not is_enough(ISOLATION[driver], minimum):
+        raise invalid(too_little(driver, ISOLATION[driver], minimum))
+
+
+def of(workspace) -> str:
+    """Return the isolation level of this workspace on its host."""
+    driver = workspace.environment.driver
+    if driver not in VARIES:
+        return ISOLATION.get(driver, "none")
+    capabilities = workspace.runner.capabilities if workspace.runner is not None else {}
+    return capabilities.get(driver, {}).get("isolation") or workspace.environment.minimum_isolation
+
+
+def offered(driver: str) -> str:
+    """Return the strongest isolation a live host offers with this driver: the default minimum of an environment."""
+    levels = [p[driver].get("isolation") for p in _said() if driver in p and p[driver].get("available")]
+    known = [level for level in levels if level in LEVELS]
+    return max(known, key=LEVELS.index, default=ISOLATION.get(driver, "none"))
+
+
+def too_little(driver: str, offered: str, minimum: str) -> str:
+    return f"This environment requires at least isolation {minimum}; {driver} offers {offered}."
+
+
+def available() -> list[str]:
+    """Return the drivers that a new workspace can use now."""
+    said = _said()
+    able = {name for probes in said for name, probe in probes.items() if probe.get("available")}
+    return ["sandbox", *(name for name in ISOLATION if name in able - {"sandbox", "folder"})]
+
+
+def _said() -> list[dict]:
+    """Return the capabilities reported by each live runner: a list of {driver: probe}."""
+    return list(Runner.objects.alive().order_by("host").values_list("capabilities", flat=True))
+
+
+def why_not(driver: str) -> str:
+    """Return why no host can use this driver now, as text for a person; "" if one can."""
+    probes = [probes[driver] for probes in _said() if driver in probes]
+    if any(probe.get("available") for probe in probes):
+        return ""
+    said = [probe[part] for probe in probes for part in ("reason", "what_to_do") if probe.get(part)]
+    return " ".join(said) or "No runner supports it."

@@ -1,0 +1,78 @@
+"""Archives uploaded for new workspaces: valid for an hour, unpacked by the runner and never by the web process."""
+
+import hashlib
+import os
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from django.conf import settings
+from django.template.defaultfilters import filesizeformat
+
+from dashboard.files.atomic_write import move_into_place
+from dashboard.keys.key_files import make_private
+from dashboard.problems import Problem, invalid
+from workspaces import paths
+from workspaces.provisioning import capacity
+from workspaces.store import Limits
+
+KEPT_SECONDS = 3600
+MAX_KEPT_UPLOADS = 4  # quota of each caller, in uploads of the maximum size
+LIMITS = Limits(bytes=settings.HANDRAIL_UNPACKED_BYTES, entries=settings.HANDRAIL_UNPACKED_ENTRIES)
+_CHUNK = 1024 * 1024
+
+
+def _folder(team_id) -> Path:
+    return settings.HANDRAIL_HOME / "uploads" / str(team_id)
+
+
+def receive(team_id, body, *, by) -> tuple[str, int]:
+    """Store the file `body` as a new upload of the team; return (id, bytes). Raise Problem 413, 422, 429 or 507."""
+    capacity.refuse_new()
+    owner = hashlib.sha256(f"{by.type}:{by.id}".encode()).hexdigest()[:12]
+    upload = owner + uuid.uuid4().hex[12:]
+    folder = make_private(_folder(team_id))
+    fresh, size = folder / f".{upload}", 0
+    kept = _kept_of(folder, owner)
+    try:
+        with open(fresh, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            while chunk := body.read(_CHUNK):
+                size += len(chunk)
+                if size > settings.HANDRAIL_UPLOAD_BYTES:
+                    raise Problem(413, f"An upload can have at most {settings.HANDRAIL_UPLOAD_BYTES:,} bytes.")
+                if kept + size > MAX_KEPT_UPLOADS * settings.HANDRAIL_UPLOAD_BYTES:
+                    used = filesizeformat(kept)
+                    raise Problem(429, f"Upload quota exceeded: {used} used. Uploads are deleted after two hours.")
+                capacity.refuse_new()
+                file.write(chunk)
+        if not size:
+            raise invalid("The upload is empty; send a tar (also .gz, .zst) as the raw body.")
+        move_into_place(fresh, folder / upload)
+    except OSError as error:
+        raise Problem(507, f"The upload could not be stored ({error.strerror}).") from None
+    finally:
+        fresh.unlink(missing_ok=True)
+    return upload, size
+
+
+def _kept_of(folder: Path, owner: str) -> int:
+    """Return the total bytes of one caller's stored uploads, including those in progress."""
+    found = 0
+    for path in (*folder.glob(f"{owner}*"), *folder.glob(f".{owner}*")):
+        with suppress(FileNotFoundError):  # expired meanwhile
+            found += path.stat().st_size
+    return found
+
+
+def find(team_id, upload: str) -> Path:
+    """Return the archive's path; Problem 422 if it is unknown, another team's or expired."""
+    path = _folder(team_id) / upload if len(upload) == 32 and upload.isalnum() else None
+    if path is None or not path.is_file() or path.stat().st_mtime < time.time() - KEPT_SECONDS:
+        raise invalid("No such upload; uploads expire after an hour.")
+    return path
+
+
+def sweep():
+    """Delete expired uploads and the remains of interrupted ones."""
+    paths.drop_older(settings.HANDRAIL_HOME / "uploads", 2 * KEPT_SECONDS)

@@ -1,0 +1,355 @@
+"""Query git about a repository from inside a sandbox. Run by `python3 -c` with the query as a JSON argument.
+
+{"what": "push", "folder", "remote", "refspecs", "steps", "patch", "seconds", "root"} → {"remote", "sends": […], …}
+{"what": "clean", "folder", "flags", "paths", …} → {"paths": […]}
+{"what": "since", "folder", "base", …} → {"commits": […]} of HEAD that are not reachable from the commit `base`
+{"what": "uncommitted", "folder", …} → {"sha256"} of all that a commit could include: changes and new files.
+
+The answer is a JSON object, {"error": sentence} on failure. Standard library only, Python 3.9.
+"""
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+COMMITS, FILES, REFS, PATHS = 20, 50, 5, 10_000
+TAKEN, TAKEN_BYTES = 2_000, 64 << 20  # files, and bytes of them, that a rehearsed commit may include
+PATCH_BYTES = 400_000
+OUTPUT = 2 << 20
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+# Run no program that the repository configures, and do not trust its commit-graph in place of the commits.
+SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.attributesFile": "/dev/null",
+    "core.commitGraph": "false",
+    "core.bigFileThreshold": "1m",
+    "core.quotePath": "false",
+    "core.pager": "cat",
+    "log.showSignature": "false",
+    "diff.renames": "false",
+    "safe.directory": "*",
+    "submodule.recurse": "false",
+}
+
+
+class NoAnswer(Exception):
+    pass
+
+
+class Git:
+    def __init__(self, folder, seconds):
+        self.folder, self.until = folder, time.monotonic() + seconds
+        self.env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": "/home/agent",
+            "LANG": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_GRAFT_FILE": "/dev/null",
+            "GIT_CONFIG_COUNT": str(len(SETTINGS)),
+        }
+        self.made = {}  # {branch or HEAD: commit} of rehearsed commits
+        self.branch = ""
+        for number, (name, value) in enumerate(SETTINGS.items()):
+            self.env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+
+    def check_time(self):
+        """Return the seconds left. Raise NoAnswer when there are none."""
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise NoAnswer("git did not answer in time.")
+        return left
+
+    def __call__(self, *args, check=True, feed=None):
+        """Run git and return its output as text, at most OUTPUT bytes; None if it fails and `check` is false."""
+        printed = self.raw(*args, check=check, feed=feed)
+        return None if printed is None else printed[:OUTPUT].decode("utf-8", "surrogateescape")
+
+    def raw(self, *args, check=True, feed=None):
+        """Run git and return its output; None if it fails and `check` is false, else NoAnswer."""
+        left = self.check_time()
+        try:
+            done = subprocess.run(
+                ["git", *args],
+                cwd=self.folder,
+                env=self.env,
+                capture_output=True,
+                timeout=left,
+                input=feed or b"",
+            )
+        except subprocess.TimeoutExpired:
+            raise NoAnswer("git did not answer in time.") from None
+        except FileNotFoundError:
+            raise NoAnswer("git is not installed on this host.") from None
+        if done.returncode:
+            if check:
+                words = done.stderr.decode("utf-8", "replace").strip().splitlines()
+                raise NoAnswer(f"git says: {words[-1][:300] if words else 'nothing'}")
+            return None
+        return done.stdout
+
+    def line(self, *args):
+        """Run git and return its output stripped; "" if it fails."""
+        return (self(*args, check=False) or "").strip()
+
+
+def push(git, question):
+    """Return where a push would go and what it would send, judged by the repository's remote-tracking branches."""
+    outside = alternates(git, question["root"])
+    git.branch = git.line("symbolic-ref", "--short", "-q", "HEAD")
+    commits_made = rehearse(git, question["steps"]) if question.get("steps") else 0
+    branch = git.branch
+    remote = question.get("remote") or configured_remote(git, branch)
+    known = remote in git.line("remote").splitlines()
+    addresses = git.line("remote", "get-url", "--push", "--all", remote).splitlines() if known else []
+    refspecs = question.get("refspecs") or default_refspecs(git, remote, branch)
+    return {
+        "remote": remote,
+        "known": known,
+        "addresses": addresses[:REFS],
+        "branch": branch,
+        "outside": outside,
+        "made": commits_made,
+        "sends": [send(git, remote if known else None, spec, question.get("patch")) for spec in refspecs[:REFS]],
+        "more": max(0, len(refspecs) - REFS),
+    }
+
+
+def rehearse(git, steps):
+    """Perform the stage and commit steps of a command that then pushes. Return the number of commits made.
+
+    Objects and index go to a scratch folder: the repository is read and never written.
+    """
+    scratch = tempfile.mkdtemp()
+    os.mkdir(os.path.join(scratch, "objects"))
+    objects, index = (
+        os.path.join(git.folder, git.line("rev-parse", "--git-path", name)) for name in ("objects", "index")
+    )
+    git.env |= {
+        "GIT_OBJECT_DIRECTORY": os.path.join(scratch, "objects"),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": json.dumps(objects),
+        "GIT_INDEX_FILE": os.path.join(scratch, "index"),
+    }
+    git.env |= {f"GIT_{who}_{what}": "you" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    if os.path.exists(index):
+        shutil.copyfile(index, git.env["GIT_INDEX_FILE"])
+    head, made = git.line("rev-parse", "--verify", "--quiet", "HEAD"), 0
+    for step in steps:
+        if step["do"] == "branch":
+            git.branch = step["name"]
+        elif step["do"] == "add":
+            stage(git, step["paths"], step["new"])
+        else:
+            new = commit(git, step, head)
+            made, head = made + (new != head), new
+        git.made = {name: head for name in ("HEAD", "@", git.branch) if name and head}
+    return made
+
+
+def commit(git, step, head):
+    """Return the commit that `git commit` would make, or `head` if there is nothing to commit."""
+    if step["paths"]:
+        git.env["GIT_INDEX_FILE"] += ".only"
+        git("read-tree", head or EMPTY_TREE)
+    if step["all"] or step["paths"]:
+        stage(git, step["paths"], new=False)
+    tree = git.line("write-tree")
+    if not step["amend"] and tree == git.line("rev-parse", "--verify", "--quiet", f"{head}^{{tree}}"):
+        return head
+    parents = git.line("rev-parse", f"{head}^@").split() if step["amend"] else [head] if head else []
+    said = git.line("log", "-1", "--format=%s", head) if step["amend"] else "(message unknown until it runs)"
+    message = step["message"] or said
+    return git.line("commit-tree", tree, "-m", message, *(word for parent in parents for word in ("-p", parent)))
+
+
+def stage(git, paths, new):
+    """Add files to the index as they are, without the repository's filters."""
+    top = git.line("rev-parse", "--show-toplevel")
+    spec = ["--", *(paths or [":/"])]
+    minimal = ["-c", "core.checkStat=minimal", "-c", "core.trustctime=false"]
+    listed = git(*minimal, "diff-files", "-z", "--name-only", *spec)
+    listed += git("ls-files", "-z", "--full-name", "--others", "--exclude-standard", *spec) if new else ""
+    names = sorted(set(filter(None, listed.split("\0"))))
+    files = {name: os.path.join(top, name) for name in names}
+    sizes = sum(os.lstat(path).st_size for path in files.values() if os.path.lexists(path))
+    if len(files) > TAKEN or sizes > TAKEN_BYTES:
+        raise NoAnswer("the commit before it takes in more files than are looked at here.")
+    rows = b"".join(entry(git, name, path) for name, path in files.items())
+    git("update-index", "-z", "--index-info", feed=rows)
+
+
+def entry(git, name, path):
+    """Return one record for `update-index --index-info`: the file's mode and blob, or its removal."""
+    name = os.fsencode(name)
+    if os.path.islink(path):
+        mode, content = b"120000", os.fsencode(os.readlink(path))
+    elif os.path.isfile(path):
+        mode = b"100755" if os.access(path, os.X_OK) else b"100644"
+        with open(path, "rb") as file:
+            content = file.read(TAKEN_BYTES)
+    elif os.path.lexists(path):
+        return b""  # a nested repository, or not a regular file
+    else:
+        return b"0 " + b"0" * 40 + b"\t" + name + b"\0"
+    sha = git("hash-object", "-w", "--no-filters", "--stdin", feed=content).strip().encode()
+    return mode + b" " + sha + b"\t" + name + b"\0"
+
+
+def alternates(git, root):
+    """Return True if the repository has alternates outside the tree, which cannot be read here."""
+    objects = git.line("rev-parse", "--git-path", "objects/info/alternates")
+    try:
+        with open(os.path.join(git.folder, objects), errors="surrogateescape") as file:
+            named = [line.strip() for line in file.read(1 << 16).splitlines() if line.strip()]
+    except OSError:
+        return False
+    base = os.path.dirname(os.path.dirname(os.path.join(git.folder, objects)))
+    return any(not os.path.realpath(os.path.join(base, name)).startswith(root + "/") for name in named)
+
+
+def configured_remote(git, branch):
+    names = [f"branch.{branch}.pushRemote", "remote.pushDefault", f"branch.{branch}.remote"]
+    return next((found for name in names if (found := git.line("config", "--get", name))), "origin")
+
+
+def default_refspecs(git, remote, branch):
+    if specs := git.line("config", "--get-all", f"remote.{remote}.push").splitlines():
+        return specs
+    merge = git.line("config", "--get", f"branch.{branch}.merge")
+    if merge and git.line("config", "--get", "push.default") in ("upstream", "tracking"):
+        return [f"{branch}:{merge}"]
+    return [branch] if branch else []
+
+
+def send(git, remote, spec, patch=False):
+    """Return what one refspec would push, or {"to", "forced", "says"} if that is not known.
+
+    {"to", "forced", "sha", "tracked", "count", "lost", "commits", "files"}, with `patch` also {"patch", "cut"}.
+    """
+    forced, spec = spec.startswith("+"), spec.removeprefix("+")
+    source, _, target = spec.partition(":")
+    target = (target or source).removeprefix("refs/heads/")
+    if target in ("HEAD", "@"):
+        target = git.branch or target
+    told = {"to": target, "forced": forced}
+    if ":" in spec and not source:
+        return told | {"says": "removed there"}
+    if "*" in spec or not source:
+        return told | {"says": "more than one branch; unknown until it runs"}
+    sha = git.made.get(source.removeprefix("refs/heads/")) or git.line(
+        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{source}^{{commit}}"
+    )
+    if not sha:
+        return told | {"says": f"{source} names no commit that can be read here"}
+    there = git.line("rev-parse", "--verify", "--quiet", f"refs/remotes/{remote}/{target}") if remote else ""
+    known = [there] if there else [f"--remotes={remote}"] if remote else ["--remotes"]
+    new = ["--not", *known]
+    told |= {"sha": sha, "tracked": bool(there), "count": int(git("rev-list", "--count", sha, *new))}
+    told["lost"] = int(git("rev-list", "--count", there, f"^{sha}")) if there else 0
+    base = base_of(git, sha, there, new)
+    told |= {"commits": commits(git, sha, new), "files": files(git, base, sha)}
+    if patch:
+        printed = git("diff", "--no-ext-diff", "--no-textconv", "--no-color", base, sha)
+        told |= {"patch": printed[:PATCH_BYTES], "cut": len(printed) > PATCH_BYTES}
+    return told
+
+
+def base_of(git, sha, there, new):
+    """Return the diff base: the last commit of this history that the remote is known to have, or the empty tree."""
+    base = git.line("merge-base", there, sha) if there else ""
+    if not base:
+        first = git("rev-list", "--topo-order", sha, *new).split()[-1:]
+        base = git.line("rev-parse", "--verify", "--quiet", f"{first[0]}^") if first else sha
+    return base or EMPTY_TREE
+
+
+def commits(git, sha, new):
+    printed = git("log", "-z", f"--max-count={COMMITS}", "--no-show-signature", "--format=%H%x1f%an%x1f%s", sha, *new)
+    rows = (row.split("\x1f", 2) for row in printed.split("\0") if row)
+    return [{"sha": row[0], "by": row[1][:100], "subject": row[2][:200]} for row in rows if len(row) == 3]
+
+
+def files(git, base, sha):
+    """Return {count, additions, deletions, first: [[path, lines added, lines removed]]}; None for binary files."""
+    printed = git("diff", "--numstat", "-z", "--no-ext-diff", "--no-textconv", base, sha)
+    rows = [row.split("\t", 2) for row in printed.split("\0") if row.count("\t") >= 2]
+    count = [[int(n) if n.isdigit() else None for n in row[:2]] for row in rows]
+    return {
+        "count": len(rows),
+        "additions": sum(added or 0 for added, _ in count),
+        "deletions": sum(removed or 0 for _, removed in count),
+        "first": [[row[2], *count[n]] for n, row in enumerate(rows[:FILES])],
+    }
+
+
+def clean(git, question):
+    """Return the paths that `git clean` would remove, relative to the tree, and their count."""
+    flags = question["flags"]
+    args = ["ls-files", "-z", "--others", "--directory"]
+    args += [] if "x" in flags else ["--exclude-standard"]
+    args += ["--ignored"] if "X" in flags else []
+    found = [path for path in git(*args, "--", *question["paths"]).split("\0") if path]
+    kept = [path for path in found if "d" in flags or not path.endswith("/")]
+    prefix = os.path.relpath(git.folder, question["root"])
+    return {"paths": [os.path.normpath(os.path.join(prefix, path)) for path in kept[:PATHS]], "count": len(kept)}
+
+
+def uncommitted(git, question):
+    """Return a digest of what differs from HEAD, staged or not, and of new files that git does not ignore."""
+    digest = hashlib.sha256()
+    base = git.line("rev-parse", "--verify", "--quiet", "HEAD") or EMPTY_TREE
+    digest.update(git.raw("diff", "--binary", "--no-ext-diff", "--no-textconv", "--cached", base))
+    digest.update(git.raw("diff", "--binary", "--no-ext-diff", "--no-textconv", base))
+    new = git.raw("ls-files", "-z", "--others", "--exclude-standard")
+    digest.update(new)
+    for name in sorted(filter(None, new.split(b"\0"))):
+        path = os.path.join(os.fsencode(git.folder), name)
+        if os.path.islink(path):
+            digest.update(os.readlink(path))
+        elif os.path.isfile(path):
+            with open(path, "rb") as file:
+                while piece := file.read(1 << 20):
+                    git.check_time()
+                    digest.update(piece)
+    return {"sha256": digest.hexdigest()}
+
+
+def since(git, question):
+    """Return the commits of HEAD that are not reachable from `base`."""
+    base = git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{question['base']}^{{commit}}")
+    if not base:
+        raise NoAnswer("That snapshot's commit can't be read.")
+    return {"commits": commits(git, "HEAD", ["--not", base])}
+
+
+ANSWERS = {"push": push, "clean": clean, "uncommitted": uncommitted, "since": since}
+
+
+def main():
+    question = json.loads(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (512 << 20, 512 << 20))
+    folder = os.path.join(question["root"], question.get("folder") or ".")
+    git = Git(os.path.normpath(folder), question["seconds"])
+    try:
+        if not os.path.isdir(git.folder):
+            raise NoAnswer("The folder does not exist.")
+        if git("rev-parse", "--git-dir", check=False) is None:
+            raise NoAnswer("No readable git repository in the workspace.")
+        answer = ANSWERS[question["what"]](git, question)
+    except NoAnswer as error:
+        answer = {"error": str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

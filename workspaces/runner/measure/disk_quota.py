@@ -1,0 +1,252 @@
+"""Measure each running workspace's size and listening ports, and freeze it when its limit or the disk is full.
+
+A size is found by walking the tree, which is slow for a large one. The tree is walked again only once fifty times the
+duration of the last walk has passed, or the disk has lost as much space as the workspace had left.
+"""
+
+import logging
+import os
+import shutil
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.template.defaultfilters import filesizeformat
+from django_q.tasks import async_task
+
+from dashboard import clock
+from dashboard.models import Actor
+from workspaces import lifecycle, paths
+from workspaces.drivers.base import DriverError
+from workspaces.models import Operation, Run, Workspace
+from workspaces.provisioning import capacity
+from workspaces.runner.measure import ports
+
+logger = logging.getLogger("handrail.runner")
+ROUND_S = 10.0
+PAUSE_FACTOR = 50  # pause between two walks, as a multiple of the last one's duration
+MAX_DEPTH = 200
+LARGEST_TIMEOUT_S = 20.0
+RELIEF_INTERVAL_S = 3600.0  # seconds between two early retention sweeps for lack of disk space
+VITALS = Actor.system("limits")
+
+
+@dataclass
+class Measured:
+    bytes: int
+    at: float
+    took: float
+    used: int  # bytes used on the whole disk at that time
+
+
+class Vitals:
+    """Measurements of the workspaces that are up on this host; kept in memory, measured again after a restart."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+        self._measured: dict = {}
+        self._relieved = float("-inf")
+
+    async def round(self):
+        """Measure all that are up, freeze those that are too large, and thaw those that are small again."""
+        daemon = self.daemon
+        await daemon.thread(self._relieve)
+        runs = await daemon.thread(_up, daemon.row)
+        self._measured = {pk: m for pk, m in self._measured.items() if pk in {run.workspace_id for run in runs}}
+        for driver, run, owner in await daemon.with_owners(runs):
+            try:
+                await self._measure(run, driver, owner)
+            except (DriverError, OSError) as error:
+                logger.warning("%s could not be measured: %s", run.workspace.key, error)
+
+    async def check(self, workspace):
+        """Raise DriverError if the workspace is too large to start a program in it.
+
+        Measures again only a workspace that is frozen or may have outgrown its limit since the last measurement.
+        """
+        run = await self.daemon.thread(_up_of, workspace)
+        if run is None:
+            return
+        measured = self._measured.get(workspace.pk)
+        if run.workspace.vitals.get("frozen") or (measured and self._may_be_too_large(run.workspace, measured)):
+            self.forget(workspace.pk)
+            for driver, _, owner in await self.daemon.with_owners([run]):
+                await self._measure(run, driver, owner)
+        if words := run.workspace.vitals.get("frozen"):
+            raise DriverError(words)
+
+    def forget(self, workspace_id):
+        """Drop the measurement of a workspace that has become smaller; the next round takes a new one."""
+        self._measured.pop(workspace_id, None)
+
+    async def _measure(self, run, driver, owner):
+        workspace = run.workspace
+        if owner is None:
+            return
+        size = await self._size(workspace)
+        vitals = {"at": (await self.daemon.thread(clock.now)).isoformat(), "bytes": size}
+        vitals["ports"] = await ports.of(driver, owner)
+        # A sandbox with its own disk enforces the limit itself: writes beyond it fail in the program.
+        too_large = "" if "disk" in owner.limits else _too_large(workspace, size)
+        words = too_large or (_disk_is_full() if driver.capabilities.freeze else "")
+        if words and driver.capabilities.freeze:
+            vitals["frozen"] = words
+        await self._hold(workspace, driver, owner, vitals.get("frozen", ""))
+        await self.daemon.thread(_note, workspace, vitals, words)
+
+    async def _size(self, workspace) -> int:
+        measured = self._measured.get(workspace.pk)
+        if measured is None or self._is_due(workspace, measured):
+            begun, used = time.monotonic(), _used()
+            size = await self.daemon.thread(disk_usage, *_folders(workspace))
+            measured = self._measured[workspace.pk] = Measured(size, begun, time.monotonic() - begun, used)
+        return measured.bytes
+
+    def _is_due(self, workspace, measured: Measured) -> bool:
+        waited = time.monotonic() - measured.at
+        return waited >= max(ROUND_S - 1, PAUSE_FACTOR * measured.took) or self._may_be_too_large(workspace, measured)
+
+    def _may_be_too_large(self, workspace, measured: Measured) -> bool:
+        """Return True if the disk lost as much as the workspace had left, to the warning or else to the limit."""
+        limit = capacity.size_limit(workspace)
+        nearly = limit * capacity.NEARLY_FULL
+        left = (nearly if measured.bytes < nearly else limit) - measured.bytes
+        return bool(limit) and _used() - measured.used > max(left, 0)
+
+    async def _hold(self, workspace, driver, owner, words: str):
+        """Freeze the workspace if there is a reason (`words`), else thaw it.
+
+        Under the tree lock, because the operation that holds it may freeze and thaw too.
+        """
+        was = workspace.vitals.get("frozen", "")
+        if not words and not was:
+            return
+        async with self.daemon.tree_lock(workspace.pk):
+            if words and not await driver.frozen(owner):
+                await driver.freeze(owner)
+            elif not words:
+                await driver.thaw(owner)
+
+    def _relieve(self):
+        """Run retention and the store's garbage collection early if the disk is short of space."""
+        if not capacity.is_short_of_room() or time.monotonic() - self._relieved < RELIEF_INTERVAL_S:
+            return
+        self._relieved = time.monotonic()
+        logger.warning("the disk has %s left: retention and the collection run now", capacity.free_bytes())
+        async_task("workspaces.tasks.sweep_retention")
+        async_task("workspaces.tasks.collect_garbage")
+
+
+def _up(runner):
+    """Return the Runs that are up on this host and have no exclusive operation open."""
+    busy = Operation.objects.open().filter(exclusive=True, workspace__runner=runner).values("workspace")
+    rows = Run.objects.filter(runner=runner, ended_at=None, ready_at__isnull=False).exclude(workspace__in=busy)
+    return list(rows.select_related("workspace__environment", "workspace__team"))
+
+
+def _up_of(workspace):
+    rows = Run.objects.filter(workspace=workspace, ended_at=None, ready_at__isnull=False)
+    return rows.select_related("workspace__environment", "workspace__team").first()
+
+
+def _note(workspace, vitals: dict, words: str):
+    was = workspace.vitals
+    if {**was, "at": ""} == {**vitals, "at": ""}:
+        return
+    Workspace.objects.filter(pk=workspace.pk).update(vitals=vitals)
+    workspace.vitals = vitals
+    if vitals.get("frozen") and not was.get("frozen"):
+        lifecycle.record(workspace, VITALS, "workspace.frozen", {"reason": words})
+    elif was.get("frozen") and not vitals.get("frozen"):
+        lifecycle.record(workspace, VITALS, "workspace.thawed", {"bytes": vitals["bytes"]})
+    limit = capacity.size_limit(workspace)
+    if limit and was.get("bytes", 0) < limit * capacity.NEARLY_FULL <= vitals["bytes"]:
+        lifecycle.record(workspace, VITALS, "workspace.nearly_full", {"bytes": vitals["bytes"], "limit": limit})
+
+
+def _too_large(workspace, size: int) -> str:
+    limit = capacity.size_limit(workspace)
+    if not limit or size <= limit:
+        return ""
+    return (
+        f"This workspace uses {filesizeformat(size)} of {filesizeformat(limit)}, so its programs are frozen. Delete "
+        "something or raise the limit of its environment to continue."
+    )
+
+
+def _disk_is_full() -> str:
+    """Return why all programs are frozen, or "".
+
+    The reserve is for end snapshots, so programs are frozen once less than half of it is left.
+    """
+    free = capacity.free_bytes()
+    if free >= settings.HANDRAIL_RESERVE_BYTES / 2:
+        return ""
+    return f"This machine's disk has {filesizeformat(free)} left, so all programs are frozen until there is room."
+
+
+def _used() -> int:
+    return shutil.disk_usage(settings.HANDRAIL_HOME).used
+
+
+def _folders(workspace) -> list[Path]:
+    """Return the folders that count: the tree, and the agent's home unless the workspace is a connected folder."""
+    tree = paths.tree_of(workspace)
+    return [tree] if workspace.source.get("path") else [tree, paths.folder_of(workspace.pk) / "home"]
+
+
+def disk_usage(*folders: Path) -> int:
+    """Return the bytes on disk of everything below some folders; a file with several hard links counts once."""
+    seen: set = set()
+    return sum(_disk_usage(os.fsencode(folder), None, 0, seen) for folder in folders)
+
+
+def _disk_usage(name: bytes, above: int | None, depth: int, seen: set) -> int:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    except OSError:
+        return 0  # gone meanwhile
+    total = 0
+    try:
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+                    if (found.st_dev, found.st_ino) in seen:
+                        continue
+                    seen.add((found.st_dev, found.st_ino))
+                total += found.st_blocks * 512
+                if stat.S_ISDIR(found.st_mode) and depth < MAX_DEPTH:
+                    total += _disk_usage(os.fsencode(entry.name), fd, depth + 1, seen)
+    finally:
+        os.close(fd)
+    return total
+
+
+def largest(tree, most: int = 20) -> list[tuple[bytes, int]]:
+    """Return (path, bytes on disk) of the `most` largest entries down to the second level, largest first.
+
+    Stops after LARGEST_TIMEOUT_S seconds; entries it did not reach are not counted.
+    """
+    until, totals = time.monotonic() + LARGEST_TIMEOUT_S, {}
+    with tree.files() as files:
+        todo = [(b"", 0)]
+        while todo and time.monotonic() < until:
+            at, depth = todo.pop()
+            try:
+                entries = list(files.entries(at))
+            except OSError:
+                continue  # gone meanwhile, or not to be read
+            for name, info in entries:
+                path = at + b"/" + name if at else name
+                parts = path.split(b"/")
+                for shown in {b"/".join(parts[:1]), b"/".join(parts[:2])}:
+                    totals[shown] = totals.get(shown, 0) + info.st_blocks * 512
+                if stat.S_ISDIR(info.st_mode) and depth < MAX_DEPTH:
+                    todo.append((path, depth + 1))
+    return sorted(totals.items(), key=lambda row: (-row[1], row[0]))[:most]

@@ -1,0 +1,47 @@
+"""Registry of operation kinds: one `Kind` object for each value of `Operation.kind`."""
+
+from workspaces import extensions
+from workspaces.runner.job import Kind
+from workspaces.runner.operations.allow_host import AllowHost
+from workspaces.runner.operations.create import Create
+from workspaces.runner.operations.expire import Expire
+from workspaces.runner.operations.export import MakeArchive, MakeBundle, Push
+from workspaces.runner.operations.programs import Maintain, RunCommand, RunService, RunTerminal
+from workspaces.runner.operations.rebuild import Rebuild
+from workspaces.runner.operations.resume import Prove, Resume
+from workspaces.runner.operations.revise import Revise
+from workspaces.runner.operations.shutdown import CloseDeadRun, Pause, Purge, Stop, Trash
+from workspaces.runner.operations.snapshot import RestoreSnapshot, TakeSnapshot
+from workspaces.runner.operations.store import CheckStore, CollectGarbage, RepairStore
+
+KINDS = {
+    "create": Create(),
+    "resume": Resume(),
+    "pause": Pause(),
+    "stop": Stop(),
+    "ended": CloseDeadRun(),
+    "trash": Trash(),
+    "purge": Purge(),
+    "forget": Expire(),
+    "snapshot": TakeSnapshot(),
+    "restore": RestoreSnapshot(),
+    "prove": Prove(),
+    "rebuild": Rebuild(),
+    "revise": Revise(),
+    "command": RunCommand(),
+    "maintain": Maintain(),
+    "service": RunService(),
+    "terminal": RunTerminal(),
+    "archive": MakeArchive(),
+    "bundle": MakeBundle(),
+    "push": Push(),
+    "allow_host": AllowHost(),
+    "store_check": CheckStore(),
+    "store_collect": CollectGarbage(),
+    "store_repair": RepairStore(),
+}
+
+
+def kind_named(name: str) -> Kind:
+    """Return the `Kind` for `Operation.kind`. Raise KeyError for a name this version does not know."""
+    return extensions.kinds[name] if name in extensions.kinds else KINDS[name]

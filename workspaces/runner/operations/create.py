@@ -1,0 +1,324 @@
+"""Create a workspace, and start one (`bring_up`, also used by resume and rebuild)."""
+
+import logging
+import shutil
+import time
+from functools import partial
+
+from django.conf import settings
+from django.db import transaction
+
+from dashboard import clock
+from dashboard.failpoints import failpoint
+from dashboard.keys.keyring import Unreadable
+from dashboard.problems import Problem
+from workspaces import lifecycle, paths, secrets
+from workspaces.drivers.base import DriverError
+from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
+from workspaces.provisioning import capacity, isolation, sources, uploads
+from workspaces.runner import programs, rootfs, snapshots
+from workspaces.runner.job import Job, Kind
+from workspaces.runner.reconcile import suspended
+from workspaces.runner.refusals import Refused
+from workspaces.runner.run_spec import spec_of, uid_of
+from workspaces.services import run_tokens
+from workspaces.store import Cancelled, StoreError, import_archive
+
+logger = logging.getLogger("handrail.runner")
+
+
+class Failed(DriverError):
+    """Setup failed; the message is shown to people."""
+
+
+async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
+    """Start the agent phase: create the Run's row, then start it with the driver. Return the Run.
+
+    `first()` is awaited while the files can be reached and no program of the workspace runs.
+    """
+    in_guest = job.driver.capabilities.files_need_run  # a guest's files can be reached only while it is up
+    if first is not None and not in_guest:
+        await first()
+    _check_isolation(job)
+    if changed := await rootfs.ensure(job, run_set_up):
+        await job.record("workspace.root_changed", {"words": changed})
+    run = await job.thread(_open_run, job.workspace, job.operation, run_id)
+    failpoint("up.row")
+    spec = spec_of(job.workspace, run.pk)
+    try:
+        await job.driver.prepare(spec)
+        owner = await _start(job, spec, run)
+        await job.thread(_save_owner, run, owner)
+        await job.thread(_make_token, job.workspace, run)  # before any of its programs can run
+        if first is not None and in_guest:
+            await first()
+    except (DriverError, StoreError, Problem):
+        await _give_up(job, run)
+        raise
+    failpoint("up.started")
+    await job.daemon.network.open_for_run(run, owner, job.workspace)
+    if job.driver.capabilities.memory:
+        if run.cold:
+            await suspended.discard(job, f"the workspace was booted anew. {run.why_cold}")
+        else:
+            await suspended.resume(job, run, owner.address)
+            failpoint("up.woken")
+        await job.driver.thaw(owner)
+    await job.thread(_mark_ready, run, job.setup_seconds)
+    job.daemon.warm(job.driver, spec)
+    return run
+
+
+async def _start(job: Job, spec, run: Run):
+    """Resume from kept memory, with the programs frozen, if there is one that fits; otherwise boot.
+
+    Set `run.cold` and `run.why_cold`. Return the driver's record.
+    """
+    run.why_cold = await job.driver.why_no_memory(spec)
+    if not run.why_cold:
+        try:
+            owner = await job.driver.resume(spec)
+            run.cold = False
+            return owner
+        except DriverError as error:
+            run.why_cold = str(error)
+            logger.warning("%s boots, its memory could not be used: %s", job.workspace.key, error)
+    owner = await job.driver.start(spec)
+    run.cold = not owner.began  # a runner that died at this point may have resumed it from memory
+    return owner
+
+
+async def _give_up(job: Job, run: Run):
+    owner = await job.daemon.owner_of(job.driver, run.pk)
+    if owner is not None:
+        await job.driver.stop(owner, grace_s=0.0)
+        await job.driver.clear(owner)
+    await job.thread(_mark_not_started, run)
+
+
+def _check_isolation(job: Job):
+    environment, offered = job.workspace.environment, job.daemon.isolation_of(job.driver)
+    if not isolation.is_enough(offered, environment.minimum_isolation):
+        raise DriverError(isolation.too_little(environment.driver, offered, environment.minimum_isolation))
+
+
+def _open_run(workspace, operation, run_id) -> Run:
+    with transaction.atomic():
+        Runner.objects.select_for_update().get(pk=operation.runner_id)  # serializes the capacity check of a host
+        found = Run.objects.filter(workspace=workspace, ended_at=None).first()
+        if found is None:
+            capacity.refuse_when_promised(workspace, operation.runner_id)
+        return found or Run.objects.create(
+            workspace=workspace, runner=operation.runner, epoch=operation.epoch, started_at=clock.now()
+        )
+
+
+def _mark_not_started(run):
+    Run.objects.filter(pk=run.pk).end(EndCode.NOT_STARTED)
+    run_tokens.suspend(run.workspace_id)  # not revoked: programs in kept memory may still hold them
+
+
+def _save_owner(run, owner):
+    names = ("host", "boot_id", "pid", "start_time", "image", "began")
+    run.owner = {name: getattr(owner, name) for name in names}
+    run.save(update_fields=["owner", "cold"])
+
+
+def _make_token(workspace, run):
+    try:
+        run_tokens.make(workspace, run)
+    except Unreadable as error:
+        raise DriverError(f"Its secrets cannot be read. {error}") from error
+
+
+def _mark_ready(run, setup_seconds):
+    Run.objects.filter(pk=run.pk).update(ready_at=clock.now(), setup_seconds=setup_seconds)
+
+
+class Create(Kind):
+    """Make the files (empty, upload, clone or fork), run setup, take the first snapshot, and start the workspace."""
+
+    async def perform(self, job):
+        await job.mark_started()
+        await job.thread(_bind_to_host, job.operation)
+        workspace = await job.refresh()
+        try:
+            await job.progress(step="files")
+            await job.thread(_make_tree, workspace, job.watch(step="files"))
+            failpoint("create.tree")
+            await rootfs.choose(job)
+            if await job.thread(_is_cancelled, job.operation):  # building the image may have taken long as well
+                raise Cancelled("cancelled before it was set up")
+            if "fork" not in workspace.source:  # from here on it cannot be cancelled
+                await job.progress(step="setup" if workspace.environment.setup else "snapshot")
+            if not workspace.source.get("path") and not job.driver.capabilities.files_need_run:
+                # Before the first snapshot, which records the final file owners. A guest sets them inside.
+                await job.driver.prepare(spec_of(workspace, f"setup-{job.operation.pk}"))
+            if workspace.environment.setup and "fork" not in workspace.source:
+                await job.thread(_move, workspace, State.CREATING, State.SETTING_UP, job.by)
+                await set_up(job)
+            note = await _bring_up_or_explain(job, partial(_first_snapshot, job))
+        except Cancelled:
+            await job.thread(_empty_folder, paths.folder_of(workspace.pk) / "tree")
+            raise
+        return {"ok": True, "note": note}
+
+    async def recover(self, job):
+        """Clear what was started and fail: it is unknown how far it got, so a retry starts over."""
+        await job.refresh()
+        for owner in await job.driver.records():
+            if owner.workspace_id == str(job.workspace.pk):
+                await job.driver.stop(owner)
+                await job.driver.clear(owner)
+        words = "The runner stopped while creating it. Try again to start over."
+        raise Refused(words, ReasonCode.RUNNER_STOPPED)
+
+    def finish(self, job, outcome):
+        workspace = job.workspace
+        if outcome["ok"]:
+            _move(workspace, None, State.READY, job.by, verb="workspace.ready", reason=outcome["note"])
+            return
+        Run.objects.filter(workspace=workspace, ended_at=None).end(EndCode.NOT_STARTED, outcome["reason"])
+        Workspace.objects.filter(pk=workspace.pk).update(state=State.FAILED, reason=outcome["reason"])
+        lifecycle.record(workspace, job.by, "workspace.failed", {"reason": outcome["reason"][:1000]})
+
+
+async def set_up(job: Job):
+    """Run the environment's setup in the live tree and keep what it installs outside. Raise Failed."""
+    async with rootfs.set_up(job) as setup:
+        await setup.begin()
+        if setup.script:
+            await run_set_up(job, setup.script, before=setup.scan_before, keep=setup.keep)
+
+
+async def run_set_up(job: Job, script: str, *, before=None, keep=None, tree=None):
+    """Run the setup script in its own Run and home, with the live tree or `tree` as /workspace. Raise Failed.
+
+    `before(owner)` is awaited before the script; `keep(owner)` after it succeeded and its programs were ended.
+    """
+    workspace = job.workspace
+    if lacks := await job.thread(secrets.problems, workspace.environment, "setup"):
+        raise Failed(f"The setup script was not run: {lacks}. Set it under Environments › Secrets and try again.")
+    await job.progress(step="setup")
+    run_id = f"setup-{job.operation.pk}"
+    home = paths.folder_of(workspace.pk) / "setup-home"
+    await job.thread(_empty_folder, home)
+    spec = spec_of(workspace, run_id, phase="setup", home=home, tree=tree)
+    await job.driver.prepare(spec)
+    owner = await job.driver.start(spec)
+    try:
+        if trouble := await job.daemon.network.open(owner, workspace, "setup"):
+            raise Failed(trouble)
+        if before is not None:
+            await before(owner)
+        began = time.monotonic()
+        ended = await programs.run(
+            job,
+            _strict(owner.address.shell, script),
+            cwd="/workspace",
+            env={"HANDRAIL_PHASE": "setup"},
+            timeout_s=settings.HANDRAIL_SETUP_SECONDS,
+            owner=owner,
+            phase="setup",
+        )
+        job.setup_seconds = round(time.monotonic() - began, 3)
+        await job.driver.end_programs(owner)
+        if not ended["ok"]:
+            raise Failed(ended["reason"])
+        if ended["exit_status"] != 0:
+            output = await job.output_tail(ended)
+            note = "It can reach only the hosts allowed for setup. Last output:"
+            raise Failed(f"The setup script failed ({ended['words']}). {note}\n{output or '(none)'}")
+        if keep is not None:
+            await keep(owner)
+    finally:
+        await job.driver.stop(owner)
+        await job.daemon.network.close(owner.run_id)
+        await job.driver.clear(owner)
+        await job.thread(shutil.rmtree, home, ignore_errors=True)
+
+
+def _strict(shell: str, script: str) -> list[str]:
+    """Return the argv that runs the script in this shell and exits at the first failing command."""
+    return [shell, "-eu", *(["-o", "pipefail"] if shell.endswith("/bash") else []), "-c", script]
+
+
+async def _first_snapshot(job):
+    workspace = job.workspace
+    if "fork" in workspace.source:
+        await _restore_origin(job)
+    await job.progress(step="snapshot")
+    await job.snapshot("fork" if "fork" in workspace.source else "setup")
+    failpoint("create.snapshot")
+    if workspace.baseline is None:
+        await job.thread(_set_baseline, workspace)
+
+
+async def _restore_origin(job):
+    """Restore the files of the snapshot this workspace was forked from, owned by this workspace's user."""
+    workspace = job.workspace
+    origin = await job.thread(Snapshot.objects.get, pk=workspace.source["fork"]["id"])
+    store, journal = await job.thread(snapshots.store_of, workspace), snapshots.journal_of(workspace)
+    owner = job.driver.file_owner(uid_of(workspace).get("uid"))
+    async with job.open_tree() as tree:
+        how = {"journal": journal, "owner": owner} | job.watch(step="files")
+        await job.thread(store.restore, origin.tree_hex, tree, **how)
+
+
+async def _bring_up_or_explain(job, first) -> str:
+    """Start the workspace. Return "", or for a connected folder why it could not be started.
+
+    A user's own folder is useful without a Run: it is gated and snapshotted, and only commands need a Run.
+    """
+    try:
+        await bring_up(job, first=first)
+        return ""
+    except DriverError as error:
+        if job.driver.capabilities.isolation != "none":
+            raise
+        return f"Commands cannot run here: {error}"
+
+
+def _bind_to_host(operation):
+    """Bind the workspace to this host: the files are made here, so only this runner may claim its operations."""
+    Workspace.objects.filter(pk=operation.workspace_id).update(runner=operation.runner)
+
+
+def _is_cancelled(operation) -> bool:
+    return Operation.objects.filter(pk=operation.pk).exclude(cancelled_at=None).exists()
+
+
+def _make_tree(workspace, watch: dict):
+    """Make the initial files (a fork's come later), after removing those of a failed attempt."""
+    if workspace.source.get("path"):
+        paths.make_folders(workspace)
+        return
+    tree = paths.make_folders(workspace) / "tree"
+    _empty_folder(tree)
+    if upload := workspace.source.get("upload"):
+        with open(uploads.find(workspace.team_id, upload), "rb") as archive:
+            import_archive(archive, tree, uploads.LIMITS, **watch)
+    elif "git" in workspace.source:
+        source = sources.check_git(workspace.source["git"], workspace.source.get("ref", ""))
+        sha = sources.clone(source, tree, cancel=watch["cancel"])
+        workspace.source = workspace.source | {"sha": sha}
+        Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
+
+
+def _empty_folder(folder):
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o755, parents=True)
+
+
+def _set_baseline(workspace):
+    Workspace.objects.filter(pk=workspace.pk, baseline=None).update(baseline=workspace.head)
+
+
+def _move(workspace, before, after, by, verb=None, reason=""):
+    with transaction.atomic():
+        rows = Workspace.objects.filter(pk=workspace.pk)
+        if before is not None:
+            rows = rows.filter(state=before)
+        rows.update(state=after, reason=reason, last_active_at=clock.now())
+        lifecycle.record(workspace, by, verb or f"workspace.{after}")

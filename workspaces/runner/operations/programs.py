@@ -1,0 +1,116 @@
+"""Run commands, services and terminals, each under its own shim."""
+
+from django.db import transaction
+from django.utils.dateparse import parse_datetime
+
+from dashboard import clock
+from workspaces import activity, lifecycle
+from workspaces.models import Command, ReasonCode, Run, State, Terminal, Workspace
+from workspaces.runner import programs
+from workspaces.runner.job import Kind
+from workspaces.runner.refusals import Refused
+
+
+class RunCommand(Kind):
+    """Run one program to completion, at most once."""
+
+    is_useful = True  # its first success sets the Run's first_useful_at
+
+    async def perform(self, job):
+        command = await job.thread(Command.objects.get, operation=job.operation.pk)
+        if command.cancelled_at:
+            raise Refused("Cancelled before it started.", ReasonCode.CANCELLED)
+        await job.require(State.READY)
+        await job.thread(self._begins, job, command)
+        timeout_s = command.timeout_s or None
+        return await job.run_program(command.argv, cwd=command.cwd, env=command.env, timeout_s=timeout_s)
+
+    async def recover(self, job):
+        await job.refresh()
+        found = await job.find_program()
+        return found if found is not None else await self.perform(job)
+
+    def _begins(self, job, command):
+        with transaction.atomic():  # one commit for both writes
+            run = Run.objects.filter(workspace=job.workspace, ended_at=None).first()
+            Command.objects.filter(pk=command.pk).update(started_at=clock.now(), run=run)
+            self._counts(job)
+
+    def _counts(self, job):
+        """Count as activity, both when the command starts and when it ends."""
+        activity.touch(job.workspace)
+
+    def finish(self, job, outcome):
+        command = Command.objects.get(operation=job.operation.pk)
+        told = outcome if "exit_status" in outcome else {}
+        command.exit_status, command.signal = told.get("exit_status"), told.get("signal")
+        command.output_bytes, command.truncated = told.get("output_bytes", 0), told.get("truncated", False)
+        command.started_at = _moment(told.get("started_at")) or command.started_at
+        command.ended_at = _moment(told.get("ended_at")) or clock.now()
+        command.save(update_fields=["exit_status", "signal", "output_bytes", "truncated", "started_at", "ended_at"])
+        if command.exit_status == 0 and self.is_useful:
+            Run.objects.filter(pk=command.run_id, first_useful_at=None).update(first_useful_at=command.ended_at)
+        self._counts(job)
+        verb = "command.unclear" if outcome.get("uncertain") else "command.ended"
+        data = {"exit_status": command.exit_status, "signal": command.signal, "reason": outcome.get("reason", "")[:500]}
+        lifecycle.record(job.workspace, job.by, verb, data, subject=command)
+
+
+def _moment(text):
+    return parse_datetime(text) if isinstance(text, str) else None
+
+
+class Maintain(RunCommand):
+    """Run the environment's maintenance script after a resume. Operations submitted meanwhile wait until it ends."""
+
+    is_useful = False
+
+    def finish(self, job, outcome):
+        super().finish(job, outcome)
+        if outcome.get("exit_status") == 0:
+            return
+        how = outcome.get("words") or outcome.get("reason") or "it did not run"
+        words = f"The maintenance script failed ({how}). Its output is under Commands."
+        Workspace.objects.filter(pk=job.workspace.pk, state=State.READY, reason="").update(reason=words)
+        lifecycle.record(job.workspace, job.by, "workspace.maintenance_failed", {"reason": how[:1000]})
+
+
+class RunService(RunCommand):
+    """Run a service of the environment while the workspace is up; submitted by reconcile/services.py."""
+
+    def _counts(self, job):
+        pass  # a service does not keep its workspace from an idle pause
+
+
+class RunTerminal(Kind):
+    """Run a program on a pty until it exits, with or without viewers."""
+
+    async def perform(self, job):
+        await job.require(State.READY)
+        terminal = await job.thread(Terminal.objects.get, operation=job.operation.pk)
+        run = await job.open_run()
+        await job.thread(Terminal.objects.filter(pk=terminal.pk).update, run=run)
+        return await programs.run(
+            job,
+            terminal.argv,
+            cwd="/workspace",
+            env={"TERM": "xterm-256color"},
+            timeout_s=None,
+            pty=True,
+            cols=terminal.cols,
+            rows=terminal.rows,
+        )
+
+    async def recover(self, job):
+        await job.refresh()
+        found = await job.find_program()
+        return found if found is not None else await self.perform(job)
+
+    def finish(self, job, outcome):
+        terminal = Terminal.objects.get(operation=job.operation.pk)
+        terminal.exit_status = outcome.get("exit_status")
+        terminal.bytes = outcome.get("output_bytes", 0)
+        terminal.ended_at = clock.now()
+        terminal.save(update_fields=["exit_status", "bytes", "ended_at"])
+        data = {"exit_status": terminal.exit_status, "reason": outcome.get("reason", "")[:500]}
+        lifecycle.record(job.workspace, job.by, "terminal.ended", data, subject=terminal)

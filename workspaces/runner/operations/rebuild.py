@@ -1,0 +1,98 @@
+"""Rebuild a workspace on the newest version of its environment: run setup again on the current files, reversibly."""
+
+from django.db import transaction
+
+from dashboard.problems import Problem
+from workspaces import lifecycle
+from workspaces.drivers.base import DriverError
+from workspaces.history import find_snapshot
+from workspaces.models import EndCode, ReasonCode, State, Workspace
+from workspaces.provisioning import eligibility
+from workspaces.runner import rootfs, snapshots
+from workspaces.runner.job import Kind
+from workspaces.runner.operations.create import Failed, bring_up, set_up
+from workspaces.runner.operations.shutdown import at_rest, bring_down
+from workspaces.runner.refusals import Refused
+from workspaces.services.environments import newest_of
+from workspaces.store import StoreError
+
+
+class Rebuild(Kind):
+    """Stop the workspace, snapshot it, run the new setup, and start it again if it was up.
+
+    If setup fails, restore the files and the base. The outcome holds `safety_snapshot` (the number to restore for an
+    undo), `version` and `environment` (the new ones), and `up`.
+    """
+
+    async def perform(self, job):
+        workspace = await job.refresh()
+        newest = await job.thread(newest_of, workspace.environment)
+        if newest.driver != workspace.environment.driver:
+            raise Refused(f"Version {newest.version} uses another driver; create a new workspace from it.")
+        if words := eligibility.why_no_set_up(newest):
+            raise Refused(words)
+        await job.mark_started()
+        was_up = workspace.state == State.READY or job.operation.progress.get("was_up", False)
+        was = {"environment_id": str(workspace.environment_id), "base": workspace.base}
+        await job.progress(was_up=was_up, was=was)
+        if missing_snapshot := await bring_down(job, EndCode.REBUILT):
+            raise Refused(f"Nothing was rebuilt: {missing_snapshot}", ReasonCode.SNAPSHOT_MISSING, down=True)
+        safety = workspace.head.number
+        await job.progress(safety_snapshot=safety)
+        workspace.environment, workspace.base = newest, {}
+        try:
+            await rootfs.choose(job)
+            if newest.setup:
+                await set_up(job)
+            async with job.lock():
+                await job.snapshot("setup", f"rebuilt with version {newest.version}")
+        except (Failed, DriverError, StoreError) as error:
+            await self._put_back(job, safety)
+            raise Refused(f"{error}\nThe files are back as they were.", ReasonCode.SETUP, down=True) from error
+        told = {"ok": True, "safety_snapshot": safety, "version": newest.version, "environment": str(newest.pk)}
+        try:
+            run = await bring_up(job) if was_up else None
+        except (DriverError, Problem) as error:
+            return told | {"note": f"Setup finished, but it could not be started: {error}", "up": False}
+        return told | {"up": run is not None}
+
+    async def recover(self, job):
+        """Restore the safety snapshot, since it is unknown how far setup got; start over if there is none yet."""
+        await job.refresh()
+        for owner in await job.driver.records():
+            if owner.workspace_id == str(job.workspace.pk):
+                await job.driver.stop(owner)
+                await job.driver.clear(owner)
+        safety = job.operation.progress.get("safety_snapshot")
+        if safety is None:
+            return await self.perform(job)
+        await self._put_back(job, safety)
+        words = "The runner stopped during setup. The files were restored."
+        raise Refused(words, ReasonCode.RUNNER_STOPPED, down=True)
+
+    async def _put_back(self, job, number: int):
+        async with job.lock(), job.open_tree() as tree:
+            await job.recover_tree()
+            await job.thread(_restore, job.workspace, tree, number, job.operation.progress["was"]["base"])
+
+    def finish(self, job, outcome):
+        rows = Workspace.objects.filter(pk=job.workspace.pk)
+        with transaction.atomic():
+            if not outcome["ok"]:
+                if outcome.get("down"):
+                    rows.update(state=State.STOPPED, reason=outcome["reason"], vitals=at_rest(job.workspace))
+                lifecycle.record(
+                    job.workspace, job.by, "workspace.rebuild_failed", {"reason": outcome["reason"][:1000]}
+                )
+                return
+            state = State.READY if outcome["up"] else State.STOPPED
+            rows.update(environment=outcome["environment"], state=state, reason=outcome.get("note", ""))
+            data = {"version": outcome["version"], "safety_snapshot": outcome["safety_snapshot"]}
+            lifecycle.record(job.workspace, job.by, "workspace.rebuilt", data)
+
+
+def _restore(workspace, tree, number: int, base: dict):
+    """Restore the files of a snapshot and the workspace's previous `base`."""
+    target = find_snapshot(workspace, number)
+    snapshots.store_of(workspace).restore(target.tree_hex, tree, journal=snapshots.journal_of(workspace))
+    Workspace.objects.filter(pk=workspace.pk).update(base=base)

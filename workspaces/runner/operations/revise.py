@@ -1,0 +1,147 @@
+"""Take the next revision of a workspace's source: merge it into the files or replace them.
+
+A path that both the revision and the workspace changed since the base snapshot is a conflict; then nothing is taken.
+"""
+
+import shutil
+
+from django.db import transaction
+
+from workspaces import history, lifecycle
+from workspaces import paths as workspace_paths
+from workspaces.models import ReasonCode, Workspace
+from workspaces.needs_approval import HOOK_FILES
+from workspaces.provisioning import sources, uploads
+from workspaces.runner import snapshots
+from workspaces.runner.operations.snapshot import RestoreSnapshot
+from workspaces.runner.refusals import Refused
+from workspaces.runner.run_spec import uid_of
+from workspaces.store import LocalTree, import_archive
+from workspaces.store.diff import MODE, REMOVED
+from workspaces.store.objects import FOLDER
+from workspaces.store.text import inside_git
+
+CONFLICTS_NAMED = 1000
+
+
+class Revise(RestoreSnapshot):
+    """Merge or replace the files with a new revision; freezes and takes a safety snapshot first, like a restore.
+
+    args: {source, replace: bool, base: snapshot number}.
+    """
+
+    when_cancelled = "Nothing was changed."
+    when_store_fails = "The revision was not taken: "
+
+    async def perform(self, job):
+        await job.refresh()
+        job.fetched = await job.thread(_fetch, job.workspace, job.args["source"], job.watch(step="files"))
+        return await super().perform(job)
+
+    async def _put_back(self, job):
+        workspace, replace = job.workspace, job.args["replace"]
+        source, tree_id = job.fetched
+        revision = workspace.source.get("revision", 1) + 1
+        base = await job.thread(history.find_snapshot, workspace, job.args["base"])
+        safety = await job.snapshot("safety", f"before revision {revision}", **job.watch())
+        await job.progress(step="restore", safety_snapshot=safety.number)
+        store = await job.thread(snapshots.store_of, workspace)
+        told = await job.thread(_compare, store, base.tree_hex, safety.tree_hex, tree_id, replace)
+        if told["conflicts"]:
+            raise _refused(base, safety, told["conflicts"])
+        how = {"journal": snapshots.journal_of(workspace), "owner": _owner(job), **job.watch()}
+        how["keep"] = HOOK_FILES if job.by.type == "agent" else ()
+        async with job.open_tree() as tree:
+            paths = None if replace else told["differ"]
+            done = await job.thread(store.restore, tree_id, tree, paths=paths, **how)
+        taken = await job.snapshot("revision", f"revision {revision}")
+        return {
+            "ok": True,
+            "revision": revision,
+            "source": source | {"revision": revision, "snapshot": taken.number},
+            "snapshot": taken.number,
+            "safety_snapshot": safety.number,
+            "created": done.created,
+            "changed": done.changed,
+            "removed": done.removed,
+        }
+
+    def finish(self, job, outcome):
+        if not outcome["ok"]:
+            data = {"reason": outcome["reason"][:1000]}
+            lifecycle.record(job.workspace, job.by, "workspace.revision_refused", data)
+            return
+        with transaction.atomic():
+            changed = {"source": outcome["source"], "disk_generation": job.workspace.disk_generation + 1}
+            if job.args["replace"]:
+                changed["baseline"] = history.find_snapshot(job.workspace, outcome["snapshot"])
+            Workspace.objects.filter(pk=job.workspace.pk).update(**changed)
+            names = ("revision", "snapshot", "safety_snapshot", "created", "changed", "removed")
+            data = {name: outcome[name] for name in names}
+            lifecycle.record(job.workspace, job.by, "workspace.revised", data)
+
+
+def _refused(base, safety, conflicts: list[bytes]) -> Refused:
+    words = "1 path was" if len(conflicts) == 1 else f"{len(conflicts):,} paths were"
+    return Refused(
+        f"{words} changed here since snapshot {base.number}; nothing was taken.",
+        ReasonCode.CONFLICTS,
+        conflicts=[history.named("path", path) for path in conflicts[:CONFLICTS_NAMED]],
+        safety_snapshot=safety.number,
+    )
+
+
+def _owner(job) -> tuple[int, int] | None:
+    return job.driver.file_owner(uid_of(job.workspace).get("uid"))
+
+
+def _fetch(workspace, source: dict, watch: dict) -> tuple[dict, str]:
+    """Fetch a revision into the store.
+
+    Return (the source, with the commit it resolved to; the store tree id of its files, kept for an hour).
+    """
+    folder = workspace_paths.folder_of(workspace.pk) / "revision"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o755)
+    try:
+        if upload := source.get("upload"):
+            with open(uploads.find(workspace.team_id, upload), "rb") as archive:
+                import_archive(archive, folder, uploads.LIMITS, **watch)
+        else:
+            checked = sources.check_git(source["git"], source.get("ref", ""))
+            source = source | {"sha": sources.clone(checked, folder, cancel=watch["cancel"])}
+        return source, snapshots.store_of(workspace).snapshot(LocalTree(folder), cancel=watch["cancel"]).tree
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compare(store, base: str, live: str, coming: str, replace: bool) -> dict:
+    """Return {differ: paths the revision changes, conflicts: those of them changed here since `base`}.
+
+    A merge skips paths the revision does not have and everything in `.git`; a replacement includes both.
+    """
+    differ = set()
+    for change in store.diff(live, coming):
+        if _is_of_owner_alone(change) or (not replace and (change.kind == REMOVED or inside_git(change.path))):
+            continue
+        differ.add(change.path)
+        if replace and change.old_path:
+            differ.add(change.old_path)
+    since = set()
+    for change in store.diff(base, live):
+        if (change.new or change.old).kind != FOLDER and _is_somebodys(change.path):
+            since |= {change.path, change.old_path or change.path}
+    return {"differ": sorted(differ), "conflicts": sorted(differ & since)}
+
+
+def _is_of_owner_alone(change) -> bool:
+    """Return True for a change of owner only: fetched files belong to Handrail's user until they are in place."""
+    return change.kind == MODE and change.old.mode == change.new.mode
+
+
+def _is_somebodys(path: bytes) -> bool:
+    """Return True for a path whose change is the user's or an agent's work.
+
+    Files in `.git` change when git only reads; of those, only a moved branch counts.
+    """
+    return not inside_git(path) or path.startswith(b".git/refs/heads/")

@@ -1,0 +1,293 @@
+"""End a Run: pause, stop, crash and trash. Each takes an end snapshot or records that one is missing."""
+
+import logging
+import shutil
+from datetime import datetime
+
+from django.db import transaction
+
+from dashboard import clock
+from dashboard.failpoints import failpoint
+from dashboard.keys.keyring import Unreadable
+from workspaces import lifecycle, paths
+from workspaces.drivers.base import DriverError
+from workspaces.models import EndCode, Phase, Run, State, StateCode, Workspace
+from workspaces.runner import programs, secret_scan
+from workspaces.runner.job import Job, Kind
+from workspaces.runner.measure import ports
+from workspaces.runner.reconcile import suspended
+from workspaces.runner.run_spec import spec_of
+from workspaces.services import archives, run_tokens
+from workspaces.store import StoreError
+
+logger = logging.getLogger("handrail.runner")
+NOT_CLEARED = "It exited. Cleanup failed and will be retried."
+# Messages for a Run that ended without a request.
+ENDED_WORDS = {
+    EndCode.OUT_OF_MEMORY: "It ran out of memory; its programs were stopped.",
+    EndCode.HOST_RESTARTED: "The machine was restarted, which ended its programs.",
+}
+
+
+async def bring_down(job: Job, code: EndCode, words: str = "", *, thorough: bool = False) -> str:
+    """End the programs and the Run, and take the end snapshot. Return why the snapshot is missing, or ""."""
+    owner = await job.owner() if job.driver.capabilities.files_need_run else None
+    if owner is not None and await job.driver.alive(owner):
+        # A guest's files can be reached only while it is up.
+        listened = await ports.of(job.driver, owner)
+        await job.driver.end_programs(owner)
+        await _search_home(job, await job.open_run())
+        missing_snapshot = await end_snapshot(job, thorough=thorough, ports=listened)
+        await end_run(job, code, words)
+        return missing_snapshot
+    listened = await end_run(job, code, words)
+    return await end_snapshot(job, thorough=thorough, ports=listened)
+
+
+async def suspend_run(job: Job) -> str:
+    """End the Run and keep its programs' memory if the driver can; otherwise the same as `bring_down`."""
+    if not job.driver.capabilities.memory:
+        return await bring_down(job, EndCode.PAUSED)
+    owner, known = await job.owner(), job.operation.progress
+    if owner is None or not await job.driver.alive(owner):
+        if "missing_snapshot" in known and not await job.driver.why_no_memory(spec_of(job.workspace, job.operation.pk)):
+            await suspended.confirm(job)  # the runner died after the memory was kept
+            await end_run(job, EndCode.PAUSED, suspended_run=True)
+            return known["missing_snapshot"]
+        return await bring_down(job, EndCode.PAUSED)
+    await programs.end_services(job, await job.open_run())
+    # Frozen from before the snapshot until the next start has compared it with the files.
+    await job.driver.freeze(owner)
+    try:
+        await _search_home(job, await job.open_run())
+        missing_snapshot = await end_snapshot(job, ports=await ports.of(job.driver, owner))
+        await job.progress(missing_snapshot=missing_snapshot)
+        failpoint("sleep.snapshot")
+        await suspended.announce(job)
+        await job.driver.pause(owner, spec_of(job.workspace, owner.run_id))
+        failpoint("sleep.kept")
+        await suspended.confirm(job)
+    except DriverError as error:
+        logger.warning("%s is paused without its memory: %s", job.workspace.key, error)
+        return await bring_down(job, EndCode.PAUSED)
+    await end_run(job, EndCode.PAUSED, suspended_run=True)
+    return missing_snapshot
+
+
+async def discard_memory(job: Job, why: str):
+    """Discard the kept memory of a paused workspace, end its programs, and revoke its run tokens."""
+    await job.driver.discard_memory(spec_of(job.workspace, job.operation.pk))
+    await suspended.discard(job, why)
+    await job.thread(run_tokens.revoke, job.workspace.pk)
+
+
+async def end_run(job: Job, code: EndCode, words: str = "", *, suspended_run: bool = False) -> list[dict]:
+    """End the open Run, if any, and its programs. Return the ports they listened on.
+
+    `suspended_run`: the programs' memory is kept, so their run tokens are suspended, not revoked.
+    """
+    run, listened = await job.open_run(), []
+    if run is not None:
+        owner = await job.daemon.owner_of(job.driver, run.pk)
+        if owner is not None:
+            listened = await ports.of(job.driver, owner)
+            await job.driver.stop(owner)
+            failpoint("down.stopped")
+            await job.daemon.network.close(run.pk)
+            await job.driver.clear(owner)
+        await job.thread(_close, run, code, words, suspended_run)
+        failpoint("down.closed")
+        if not job.driver.capabilities.files_need_run:  # a guest's home was searched while the guest was up
+            await _search_home(job, run)
+    return listened
+
+
+async def _search_home(job: Job, run: Run):
+    """Search the home for secrets. Only a report: an error here does not keep the Run from ending."""
+    try:
+        async with job.open_tree() as tree:
+            await job.thread(secret_scan.look_at_home, job.workspace, tree, run.started_at, by=job.by)
+    except (OSError, DriverError, StoreError, Unreadable):
+        logger.exception("the home of %s could not be searched for secrets", job.workspace.pk)
+
+
+def _close(run, code, words, suspended_run):
+    Run.objects.filter(pk=run.pk, ended_at=None).end(code, words)
+    (run_tokens.suspend if suspended_run else run_tokens.revoke)(run.workspace_id)
+
+
+async def end_snapshot(job: Job, **how) -> str:
+    """Take the snapshot at the end of a Run. Return why it is missing, or ""."""
+    async with job.lock():
+        try:
+            async with job.open_tree():
+                await job.recover_tree()
+                await job.snapshot("end", **how)
+            failpoint("down.snapshot")
+            return ""
+        except (StoreError, DriverError, OSError) as error:
+            logger.exception("the snapshot at the end of %s is missing", job.workspace.pk)
+            return f"A snapshot could not be taken yet: {error}. The files on disk are unchanged."
+
+
+class _EndRun(Kind):
+    """End the Run and leave the workspace in `state`; base of Pause and Stop."""
+
+    state: str
+    verb: str
+    end_code: EndCode
+    before: tuple = (State.READY,)
+
+    async def perform(self, job):
+        workspace = await job.refresh()
+        if workspace.state == self.state or (job.operation.phase != Phase.STARTED and _used_since(job)):
+            return {"ok": True, "already": True}
+        if workspace.state not in self.before:
+            raise job.wrong_state()
+        await job.mark_started()
+        if workspace.state == State.PAUSED:  # nothing runs; the end snapshot was taken or is recorded as missing
+            await discard_memory(job, "the workspace was stopped meanwhile.")
+            return {"ok": True, "missing_snapshot": workspace.missing_snapshot}
+        return {"ok": True, "missing_snapshot": await self.end(job)}
+
+    async def end(self, job) -> str:
+        return await bring_down(job, self.end_code)
+
+    def finish(self, job, outcome):
+        if not outcome["ok"] or outcome.get("already"):
+            return
+        missing_snapshot = outcome["missing_snapshot"]
+        rows = Workspace.objects.filter(pk=job.workspace.pk)
+        rows.update(
+            state=self.state, reason=missing_snapshot, missing_snapshot=missing_snapshot, vitals=at_rest(job.workspace)
+        )
+        lifecycle.record(job.workspace, job.by, self.verb, {"missing_snapshot": missing_snapshot})
+
+
+def _used_since(job) -> bool:
+    """Return True if the workspace was used after this idle pause was queued."""
+    since, last = job.args.get("unless_used_since"), job.workspace.last_active_at
+    return bool(since and last and last > datetime.fromisoformat(since))
+
+
+def at_rest(workspace) -> dict:
+    """Return the vitals of a workspace without programs: nothing is frozen and no port is listened on."""
+    return {name: value for name, value in workspace.vitals.items() if name not in ("frozen", "ports")}
+
+
+class Pause(_EndRun):
+    state, verb, end_code = State.PAUSED, "workspace.paused", EndCode.PAUSED
+
+    async def end(self, job) -> str:
+        return await suspend_run(job)
+
+
+class Stop(_EndRun):
+    state, verb, end_code = State.STOPPED, "workspace.stopped", EndCode.STOPPED
+    before = (State.READY, State.PAUSED)
+
+
+class CloseDeadRun(Kind):
+    """Close a Run that was found dead: record why, take the end snapshot, and mark the workspace stopped."""
+
+    async def perform(self, job):
+        workspace = await job.refresh()
+        if workspace.state != State.READY:
+            return {"ok": True, "already": True}
+        run = await job.open_run()
+        owner = await job.daemon.owner_of(job.driver, run.pk) if run else None
+        if owner is not None and await job.driver.alive(owner):
+            return {"ok": True, "already": True}
+        await job.mark_started()
+        known = job.operation.progress.get("why") or job.args.get("why")
+        code, words = known or await self._why(job, owner)
+        code = EndCode(code)
+        # Saved first: the driver's record, which holds the reason, is cleared before the snapshot is taken.
+        await job.progress(why=[code.value, words])
+        missing_snapshot = await bring_down(job, code, words, thorough=code == EndCode.HOST_RESTARTED)
+        return {"ok": True, "end_code": code.value, "reason": words, "missing_snapshot": missing_snapshot}
+
+    async def _why(self, job, owner) -> tuple[EndCode, str]:
+        """Return why the Run ended, as a code and as a message."""
+        try:
+            code = EndCode(await job.driver.end_reason(owner)) if owner is not None else EndCode.LOST
+        except DriverError as error:
+            return EndCode.UNKNOWN, str(error)
+        return code, code.label
+
+    def finish(self, job, outcome):
+        rows = Workspace.objects.filter(pk=job.workspace.pk, state=State.READY)
+        if not outcome["ok"]:  # reconcile/liveness.py submits it again
+            words = f"{NOT_CLEARED} {outcome['reason']}"
+            if rows.exclude(reason=words).update(reason=words, reason_code=StateCode.NOT_CLEARED):
+                lifecycle.record(job.workspace, job.by, "workspace.end_failed", {"reason": words[:1000]})
+            return
+        if outcome.get("already"):
+            rows.filter(reason_code=StateCode.NOT_CLEARED).update(reason="")
+            return
+        reason, missing_snapshot = outcome["reason"], outcome["missing_snapshot"]
+        words = f"{ENDED_WORDS.get(outcome['end_code']) or f'It ended by itself: {reason}.'} {missing_snapshot}".strip()
+        rows.update(state=State.STOPPED, reason=words, missing_snapshot=missing_snapshot, vitals=at_rest(job.workspace))
+        lifecycle.record(
+            job.workspace, job.by, "workspace.ended", {"reason": words[:1000], "missing_snapshot": missing_snapshot}
+        )
+
+
+class Trash(Kind):
+    """Stop the workspace, take a last snapshot, and move it to the trash."""
+
+    async def perform(self, job):
+        workspace = await job.refresh()
+        if workspace.trashed_at:
+            return {"ok": True, "already": True}
+        await job.mark_started()
+        if workspace.state == State.READY:
+            return {"ok": True, "missing_snapshot": await bring_down(job, EndCode.TRASHED)}
+        await discard_memory(job, "the workspace went to the trash meanwhile.")
+        return {"ok": True, "missing_snapshot": await end_snapshot(job) if workspace.missing_snapshot else ""}
+
+    def finish(self, job, outcome):
+        if outcome.get("already") or not outcome["ok"]:
+            return
+        with transaction.atomic():
+            rows = Workspace.objects.filter(pk=job.workspace.pk, trashed_at=None)
+            state = State.FAILED if job.workspace.state == State.FAILED else State.STOPPED
+            gone = {
+                "trashed_at": clock.now(),
+                "purge_at": lifecycle.purge_date(),
+                "missing_snapshot": outcome["missing_snapshot"],
+            }
+            rows.update(state=state, vitals=at_rest(job.workspace), **gone)
+            lifecycle.record(
+                job.workspace, job.by, "workspace.trashed", {"missing_snapshot": outcome["missing_snapshot"]}
+            )
+
+
+class Purge(Kind):
+    """Delete the folder and snapshots of a trashed workspace whose time is up. Its row stays as a tombstone."""
+
+    async def perform(self, job):
+        workspace = await job.refresh()
+        if workspace.trashed_at is None or workspace.purge_at > await job.thread(clock.now):
+            return {"ok": True, "already": True}
+        await job.mark_started()
+        async with job.lock():
+            await job.thread(_remove, paths.folder_of(workspace.pk))
+            await job.thread(_remove, archives.folder_of(workspace.pk))
+        return {"ok": True}
+
+    def finish(self, job, outcome):
+        if outcome.get("already") or not outcome["ok"]:
+            return
+        workspace = job.workspace
+        Workspace.objects.filter(pk=workspace.pk).update(purged_at=clock.now(), head=None, baseline=None)
+        workspace.snapshots.all().delete()
+        workspace.handed_secrets.all().delete()
+        workspace.contacts.all().delete()
+        workspace.allowances.all().delete()
+        lifecycle.record(workspace, job.by, "workspace.purged", {"key": workspace.key})
+
+
+def _remove(folder):
+    if folder.exists():
+        shutil.rmtree(folder)

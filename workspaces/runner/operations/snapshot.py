@@ -1,0 +1,200 @@
+"""Take a snapshot on request, and restore one."""
+
+import base64
+
+from django.db import transaction
+
+from dashboard.failpoints import failpoint
+from workspaces import history, lifecycle
+from workspaces.drivers.base import DriverError, Process
+from workspaces.models import Run, Snapshot, State, Workspace
+from workspaces.needs_approval import HOOK_FILES
+from workspaces.runner import snapshots
+from workspaces.runner.job import Kind
+from workspaces.runner.operations.resume import prove
+from workspaces.services import periodic_snapshots
+from workspaces.store import StoreError
+
+HOLDERS = 20  # processes listed that still hold an old file open
+
+
+class TakeSnapshot(Kind):
+    """Snapshot the live tree."""
+
+    when_store_fails = "The snapshot could not be kept: "
+
+    async def perform(self, job):
+        await job.refresh()
+        await job.mark_started()
+        async with job.lock(), job.open_tree(read=not job.workspace.missing_snapshot):
+            await job.recover_tree()
+            # A periodic snapshot does not trust file times, so it finds changes that others may have missed.
+            thorough = job.args["kind"] == periodic_snapshots.KIND
+            taken = await job.snapshot(job.args["kind"], job.args.get("label", ""), thorough=thorough, **job.watch())
+        return {"ok": True, "snapshot": taken.number}
+
+    async def recover(self, job):
+        """Return the snapshot committed before the crash, or take one now."""
+        await job.refresh()
+        made = await job.thread(self._made_since, job)
+        return {"ok": True, "snapshot": made.number} if made else await self.perform(job)
+
+    def finish(self, job, outcome):
+        if outcome["ok"] and job.args["kind"] == "kept":
+            proof = job.workspace.proof | {"answered": outcome["snapshot"]}
+            Workspace.objects.filter(pk=job.workspace.pk).update(alarm={}, proof=proof)
+            lifecycle.record(job.workspace, job.by, "workspace.found_kept", {"snapshot": outcome["snapshot"]})
+
+    def _made_since(self, job):
+        since = job.operation.started_at or job.operation.created_at
+        rows = Snapshot.objects.filter(workspace=job.workspace, kind=job.args["kind"], created_at__gte=since)
+        return rows.filter(label=job.args.get("label", "")).order_by("number").first()
+
+
+class RestoreSnapshot(Kind):
+    """Freeze the programs, take a safety snapshot, restore the snapshot's files, compare them, and thaw."""
+
+    when_cancelled = "Nothing was restored."
+    when_store_fails = "Nothing was restored: "
+
+    async def perform(self, job):
+        workspace = await job.refresh()
+        await job.mark_started()
+        owner = await job.owner() if workspace.state == State.READY else None
+        async with job.lock(), job.open_tree():
+            # Frozen before the safety snapshot, so that nothing written in between is lost. A workspace that was frozen
+            # for another reason stays frozen; after a runner crash the freeze can only be this operation's.
+            freezes = owner is not None and job.driver.capabilities.freeze and not workspace.vitals.get("frozen")
+            if freezes:
+                await job.driver.freeze(owner)
+                failpoint("restore.frozen")
+            try:
+                before = await _unless_ended(job, owner, _open_files(job, owner)) if owner is not None else None
+                outcome = await self._put_back(job)
+                if before:
+                    outcome["holders"] = await _unless_ended(job, owner, _holders(job, owner, before)) or []
+            finally:
+                if freezes:
+                    await _unless_ended(job, owner, job.driver.thaw(owner))
+        return outcome
+
+    async def recover(self, job):
+        """Complete or undo the interrupted swap from its journal, then restore once more."""
+        await job.refresh()
+        await job.recover_tree()
+        return await self.perform(job)
+
+    async def _put_back(self, job):
+        workspace = job.workspace
+        paths = [base64.b64decode(path) for path in job.args.get("paths_b64") or ()] or None
+        target = await job.thread(history.find_snapshot, workspace, job.args["number"])
+        safety = await self._saved(job, target)
+        await job.progress(step="restore", safety_snapshot=safety.number)
+        failpoint("restore.saved")
+        store = await job.thread(snapshots.store_of, workspace)
+        async with job.open_tree() as tree:
+            done = await job.thread(
+                store.restore,
+                target.tree_hex,
+                tree,
+                journal=snapshots.journal_of(workspace),
+                paths=paths,
+                keep=HOOK_FILES if _keeps_hooks(job) else (),
+                **job.watch(),
+            )
+        failpoint("restore.placed")
+        back, missing_snapshot = await self._kept(job, f"restored {target.number}" + (" (some paths)" if paths else ""))
+        failpoint("restore.back")
+        async with job.open_tree() as tree:
+            proof = await job.thread(self._proof, workspace, tree, back if paths else target)
+        return {
+            "ok": True,
+            "snapshot": target.number,
+            "safety_snapshot": safety.number,
+            "created": done.created,
+            "changed": done.changed,
+            "removed": done.removed,
+            "proof": proof,
+            "missing_snapshot": missing_snapshot,
+        }
+
+    async def _saved(self, job, target) -> Snapshot:
+        """Return the safety snapshot of the files before the restore.
+
+        After a runner crash this is the one taken then, since the tree may already be the restored one. A driver that
+        cannot freeze gets one more, with what was written since.
+        """
+        if number := job.operation.progress.get("safety_snapshot"):
+            if not job.driver.capabilities.freeze:
+                await job.snapshot("safety", f"what came while it went back to {target.number}")
+            return await job.thread(history.find_snapshot, job.workspace, number)
+        return await job.snapshot("safety", f"before restoring {target.number}", **job.watch())
+
+    async def _kept(self, job, label: str) -> tuple[Snapshot | None, str]:
+        """Snapshot the restored files. Return (snapshot, "") or (None, why it is missing); the files stay restored."""
+        try:
+            return await job.snapshot("restored", label), ""
+        except StoreError as error:
+            return None, f"The files were restored, but a snapshot of them could not be taken yet: {error}."
+
+    def _proof(self, workspace, tree, against: Snapshot | None) -> dict:
+        """Compare the live tree with a snapshot. {} without one: some paths were restored and not snapshotted."""
+        if against is None:
+            return {}
+        head, workspace.head = workspace.head, against
+        proof = prove(workspace, tree)
+        workspace.head = head
+        return proof
+
+    def finish(self, job, outcome):
+        if not outcome["ok"]:
+            lifecycle.record(job.workspace, job.by, "workspace.restore_failed", {"reason": outcome["reason"][:1000]})
+            return
+        with transaction.atomic():
+            rows, proof = Workspace.objects.filter(pk=job.workspace.pk), outcome["proof"]
+            rows.update(disk_generation=job.workspace.disk_generation + 1, missing_snapshot=outcome["missing_snapshot"])
+            if proof:
+                rows.update(proof=proof)
+                open_run = Run.objects.filter(workspace=job.workspace, ended_at=None)
+                open_run.update(proof_entries=proof["entries"], proof_differ=proof["differ"])
+                if proof["differ"] or not job.args.get("paths_b64"):  # a fully restored tree clears the alarm
+                    rows.update(alarm=proof | {"found": None} if proof["differ"] else {})
+            if follow := job.args.get("follow"):
+                rows.update(**follow)
+            names = ("snapshot", "safety_snapshot", "created", "changed", "removed", "missing_snapshot")
+            data = {name: outcome[name] for name in names} | {"differ": proof.get("differ")}
+            lifecycle.record(job.workspace, job.by, "workspace.restored", data)
+
+
+def _keeps_hooks(job) -> bool:
+    """Return True if a restore must leave the agent's hook files as they are.
+
+    That is always so in a connected folder, and elsewhere for agents and for actions approved for them.
+    """
+    return bool(job.workspace.source.get("path") or job.by.type == "agent" or job.by.approval)
+
+
+async def _unless_ended(job, owner, asked):
+    """Await a driver call; return None if it failed because the Run has ended, which does not affect the files."""
+    try:
+        return await asked
+    except DriverError:
+        if await job.driver.alive(owner):
+            raise
+        return None
+
+
+async def _open_files(job, owner) -> list[Process]:
+    """Return the processes that have files of the tree open."""
+    return [process for process in await job.driver.processes(owner, open_files=True) if process.open]
+
+
+async def _holders(job, owner, before: list[Process]) -> list[dict]:
+    """Return up to HOLDERS processes that still hold a replaced or removed file open, and so see its old content."""
+    now = {process.pid: process.open for process in await job.driver.processes(owner, open_files=True)}
+    found = []
+    for process in before:
+        old = [path for path in process.open if path not in now.get(process.pid, process.open)]
+        if old:
+            found.append({"pid": process.pid, "argv": list(process.argv)[:3], "open": old[:5]})
+    return found[:HOLDERS]

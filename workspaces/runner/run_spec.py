@@ -1,0 +1,48 @@
+"""Build the RunSpec that a driver starts for a workspace."""
+
+import os
+
+from workspaces import extensions, paths
+from workspaces.drivers.base import PIDS, DriverError, Limits, RunSpec
+from workspaces.models import FOLDER
+from workspaces.services import network
+
+
+def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpec:
+    """Return the RunSpec of a workspace. Raise DriverError for a folder workspace without a connected folder."""
+    if workspace.environment.driver == FOLDER and not workspace.source.get("path"):
+        raise DriverError("This workspace uses the folder driver, but no folder is connected.")
+    limits = {"pids": PIDS} | workspace.environment.limits
+    env = {"HANDRAIL_WORKSPACE": workspace.key}
+    if network.has_managed_network(workspace):
+        env |= network.environment_variables()
+    return RunSpec(
+        run_id=str(run_id),
+        workspace_id=str(workspace.pk),
+        key=workspace.key,
+        workspace=tree or paths.tree_of(workspace),
+        home=home or paths.folder_of(workspace.pk) / "home",
+        limits=Limits(limits.get("memory_bytes"), limits.get("cpus"), limits.get("pids"), limits.get("disk_bytes")),
+        env=env,
+        phase=phase,
+        generation=workspace.disk_generation,
+        image=workspace.base.get("layer_digest") or workspace.base.get("digest"),
+        system_files=system_files_of(workspace) if phase == "agent" and network.has_managed_network(workspace) else {},
+        **uid_of(workspace),
+    )
+
+
+def system_files_of(workspace) -> dict[str, bytes]:
+    """Return {path below /etc: content} that other apps provide for the agent's programs."""
+    found = {}
+    for files_for in extensions.system_files:
+        found |= files_for(workspace)
+    return found
+
+
+def uid_of(workspace) -> dict:
+    # Only root can give a workspace a uid of its own; an ordinary user's workloads run as that user.
+    if os.geteuid() != 0:
+        return {}
+    path = workspace.source.get("path")
+    return {"uid": os.stat(path).st_uid if path else workspace.uid}

@@ -1,0 +1,67 @@
+"""Archives of snapshots for download: written by the runner with progress, and kept for an hour."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+
+from dashboard.files.atomic_write import move_into_place
+from dashboard.keys.key_files import make_private
+from dashboard.models import Actor
+from workspaces import history, operations, paths
+from workspaces.models import Operation, Snapshot
+
+KEPT_SECONDS = 3600
+KIND = "archive"
+_PIECE = 1024 * 1024
+
+
+def folder_of(workspace_id) -> Path:
+    return settings.HANDRAIL_HOME / "archives" / str(workspace_id)
+
+
+def _path(snapshot: Snapshot) -> Path:
+    return folder_of(snapshot.workspace_id) / f"{snapshot.pk}.tar.zst"
+
+
+def ask(snapshot: Snapshot, *, by: Actor) -> Operation:
+    """Submit an operation that writes the archive, or return the one in progress."""
+    for operation in Operation.objects.open().filter(workspace=snapshot.workspace, kind=KIND, cancelled_at=None):
+        if operation.args["number"] == snapshot.number:
+            return operation
+    return operations.submit(KIND, workspace=snapshot.workspace, by=by, args={"number": snapshot.number})
+
+
+def write(snapshot: Snapshot, watch: dict) -> int:
+    """Write the archive atomically and return its size in bytes. `watch`: keyword arguments of Store.archive."""
+    path = _path(snapshot)
+    make_private(path.parent)
+    fresh = path.with_suffix(f".{os.urandom(8).hex()}")
+    try:
+        with open(fresh, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+            history.store_of(snapshot.workspace).archive(snapshot.tree_hex, out, **watch)
+        move_into_place(fresh, path)  # readers take a file at `path` for complete
+    finally:
+        fresh.unlink(missing_ok=True)
+    return path.stat().st_size
+
+
+def read(snapshot: Snapshot) -> Iterator[bytes]:
+    """Return an iterator over the archive's bytes: the file on this host, else written while it is read."""
+    try:
+        file = open(_path(snapshot), "rb")  # noqa: SIM115  # closed when the iterator ends or is closed
+    except FileNotFoundError:
+        return history.archive(snapshot)
+    return _pieces(file)
+
+
+def _pieces(file) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def sweep():
+    """Delete archives older than KEPT_SECONDS, and leftovers of interrupted writes."""
+    paths.drop_older(settings.HANDRAIL_HOME / "archives", KEPT_SECONDS)

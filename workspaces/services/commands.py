@@ -1,0 +1,151 @@
+"""Submit commands, services and terminals: a row and an Operation each, which the runner carries out."""
+
+import hashlib
+
+from django.conf import settings
+from django.db import transaction
+
+from dashboard import clock
+from dashboard.models import Actor
+from dashboard.problems import invalid
+from dashboard.strict_json import canonical
+from workspaces import needs_approval, operations
+from workspaces.lifecycle import record, resume_for_use
+from workspaces.models import Command, Operation, Phase, State, Terminal, Workspace
+
+COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
+
+
+def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None = None) -> Command:
+    """Run a program; `wish` as in the API: {command | argv | check, cwd?, env?, timeout_s?}.
+
+    A known idempotency key returns its command if the request is the same, and is Problem 422 if it is not.
+    """
+    argv, shown = _argv(workspace, wish)
+    needs_approval.require(workspace, "command", wish, by=by)
+    body_hash = hashlib.sha256(canonical(wish)).hexdigest()
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        if idempotency_key:
+            known = Command.objects.filter(workspace=workspace, idempotency_key=idempotency_key).first()
+            if known and known.body_hash != body_hash:
+                raise invalid("This Idempotency-Key was used for another command.")
+            if known:
+                return known
+        resume_for_use(workspace, by=by)
+        operation = operations.submit("command", workspace=workspace, by=by)
+        command = Command.objects.create(
+            workspace=workspace,
+            operation=operation,
+            argv=argv,
+            shown=shown,
+            cwd=wish.get("cwd") or "/workspace",
+            env=wish.get("env") or {},
+            check_name=wish.get("check") or "",
+            timeout_s=wish.get("timeout_s") or 3600,
+            idempotency_key=idempotency_key,
+            body_hash=body_hash,
+            by=operation.by,
+        )
+        record(workspace, by, "command.asked", {"command": shown[:500]}, subject=command)
+    return command
+
+
+def _argv(workspace, wish) -> tuple[list[str], str]:
+    if check := wish.get("check"):
+        if check not in workspace.environment.checks:
+            raise invalid(f"The environment has no check named {check!r}.")
+        wish = {"command": workspace.environment.checks[check]}
+    command, argv = wish.get("command"), wish.get("argv")
+    if (command is None) == (argv is None):
+        raise invalid("Give exactly one of command, argv and check.")
+    found = [*argv] if argv is not None else ["bash", "-c", command]
+    texts = [*found, wish.get("cwd") or "", *(wish.get("env") or {}), *(wish.get("env") or {}).values()]
+    if not found or not found[0] or (command is not None and not command.strip()):
+        raise invalid("The command is empty.")
+    if any("\0" in text for text in texts):
+        raise invalid("A command can't contain NUL.")
+    if any(len(text.encode("utf-8", "surrogatepass")) > COMMAND_BYTES for text in texts):
+        raise invalid(f"A command has at most {COMMAND_BYTES:,} bytes; write a file and run that.")
+    return found, command if command is not None else " ".join(found)
+
+
+def maintain(workspace, *, before: Operation):
+    """Run the environment's maintenance script after the resume `before`, ahead of operations that wait for it."""
+    script = workspace.environment.maintenance
+    if not script.strip() or operations.is_stopped(workspace.team_id):
+        return
+    by = Actor.system("maintenance")
+    operation = operations.submit("maintain", workspace=workspace, by=by, exclusive=True)
+    Operation.objects.filter(pk=operation.pk).update(due_at=before.due_at)
+    command = Command.objects.create(
+        workspace=workspace,
+        operation=operation,
+        argv=["bash", "-eu", "-o", "pipefail", "-c", script],
+        shown=script,
+        timeout_s=settings.HANDRAIL_SETUP_SECONDS,
+        by=operation.by,
+    )
+    record(workspace, by, "command.asked", {"command": "the maintenance script"}, subject=command)
+
+
+def cancel_command(command: Command, *, by: Actor) -> Command:
+    """Ask the runner to end the command; one that is over is returned unchanged."""
+    if not operations.is_over(command.operation):
+        wish = {"id": str(command.pk), "command": command.shown[:500]}
+        needs_approval.require_for_others(command.workspace, "cancel", wish, began_by=command.by, by=by)
+    with transaction.atomic():
+        if operations.is_over(command.operation):
+            return command
+        if Command.objects.filter(pk=command.pk, cancelled_at=None).update(cancelled_at=clock.now()):
+            record(command.workspace, by, "command.cancelled", subject=command)
+            if command.workspace.state == State.PAUSED and command.operation.phase == Phase.STARTED:
+                resume_for_use(command.workspace, by=by)  # a program can only be ended once its workspace is resumed
+    transaction.on_commit(operations.wake_runner)
+    return command
+
+
+def open_terminal(workspace, wish: dict, *, by: Actor) -> Terminal:
+    """Open a pty in the workspace, as in the API: {argv?, cols?, rows?}; it exists until its program ends."""
+    argv = wish.get("argv") or ["bash", "-l"]
+    if any("\0" in text for text in argv):
+        raise invalid("A command can't contain NUL.")
+    needs_approval.require(workspace, "terminal", wish | {"argv": argv}, by=by)
+    with transaction.atomic():
+        resume_for_use(workspace, by=by)
+        operation = operations.submit("terminal", workspace=workspace, by=by)
+        terminal = Terminal.objects.create(
+            workspace=workspace,
+            operation=operation,
+            argv=argv,
+            cols=wish.get("cols") or 80,
+            rows=wish.get("rows") or 24,
+            opened_by=operation.by,
+        )
+        record(workspace, by, "terminal.opened", {"argv": argv[:5]}, subject=terminal)
+    return terminal
+
+
+def start_service(workspace, run, name: str, *, by: Actor) -> Command:
+    """Start a service of the workspace's environment in a Run that is up, or return the command already running it."""
+    text = workspace.environment.services.get(name)
+    if text is None:
+        raise invalid(f"The environment has no service named {name!r}.")
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        running = Command.objects.filter(run=run, service=name, operation__in=Operation.objects.open()).first()
+        if running:
+            return running
+        operation = operations.submit("service", workspace=workspace, by=by)
+        command = Command.objects.create(
+            workspace=workspace,
+            operation=operation,
+            run=run,
+            argv=["bash", "-c", text],
+            shown=text,
+            service=name,
+            timeout_s=0,
+            by=operation.by,
+        )
+        record(workspace, by, "service.asked", {"service": name}, subject=command)
+    return command

@@ -1,0 +1,79 @@
+"""Connected folders: a user's existing folder as a workspace, with snapshots and restores but without isolation.
+
+Its path is the workspace's source; Handrail owns no file in it.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+
+from dashboard import clock
+from dashboard.models import Actor
+from dashboard.problems import conflict, invalid
+from workspaces import lifecycle, operations
+from workspaces.models import FOLDER, Environment, Workspace
+from workspaces.needs_approval import HOOK_FILES  # noqa: F401 - known by this name to what reads a folder
+
+
+def check(path: str) -> Path:
+    """Return the resolved folder. Problem 422 unless it is readable and writable and apart from Handrail's own data."""
+    try:
+        real = Path(path).expanduser().resolve(strict=True)
+    except OSError as error:
+        raise invalid(f"There is no folder {path}: {error.strerror}.") from None
+    if not real.is_dir():
+        raise invalid(f"{real} is not a folder.")
+    if not os.access(real, os.R_OK | os.W_OK | os.X_OK):
+        raise invalid(f"{real} cannot be read and written by the user that runs Handrail.")
+    if real == Path(real.anchor) or _overlap(real, settings.HANDRAIL_HOME.resolve()):
+        raise invalid(f"{real} contains Handrail's own data ({settings.HANDRAIL_HOME}) or is inside it.")
+    return real
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def find(path: Path) -> Workspace | None:
+    """Return the workspace of exactly this folder, or None."""
+    folders = Workspace.objects.kept().filter(environment__driver=FOLDER).select_related("environment", "team")
+    return next((workspace for workspace in folders if workspace.source.get("path") == str(path)), None)
+
+
+def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
+    """Create a workspace of the folder for the agent. Problem 409 if it overlaps with another connected folder."""
+    with transaction.atomic():
+        type(team).objects.select_for_update().get(pk=team.pk)
+        for other in Workspace.objects.kept().filter(environment__driver=FOLDER):
+            if _overlap(path, Path(other.source["path"])):
+                raise conflict(f"{other.source['path']} is already connected, as {other.key}.")
+        key = key or _free_key(team, path)
+        environment = Environment.objects.create(
+            team=team, name=f"folder-{key}", version=_next_version(team, key), driver=FOLDER, minimum_isolation="none"
+        )
+        workspace = Workspace.objects.create(
+            team=team,
+            key=key,
+            environment=environment,
+            source={"path": str(path)},
+            created_by_agent=agent,
+            last_active_at=clock.now(),
+        )
+        lifecycle.record(workspace, by, "workspace.connected", {"key": key, "path": str(path)})
+        operations.submit("create", workspace=workspace, by=by, exclusive=True)
+    return workspace
+
+
+def _next_version(team, key) -> int:
+    latest = Environment.objects.filter(team=team, name=f"folder-{key}").order_by("-version").first()
+    return latest.version + 1 if latest else 1
+
+
+def _free_key(team, path: Path) -> str:
+    base = re.sub(r"[^a-z0-9._-]+", "-", path.name.lower()).strip("-._")[:56] or "folder"
+    taken = set(Workspace.objects.kept().filter(team=team, key__startswith=base).values_list("key", flat=True))
+    names = (base, *(f"{base}-{number}" for number in range(2, 1000)))
+    return next(name for name in names if name not in taken)

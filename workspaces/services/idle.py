@@ -1,0 +1,59 @@
+"""Pause idle workspaces, stop long-paused ones, and keep a workspace awake on request."""
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import OuterRef, Subquery
+
+from dashboard import clock
+from dashboard.models import Actor
+from dashboard.problems import Problem, invalid
+from workspaces import lifecycle, needs_approval
+from workspaces.activity import idle_after, stops_after, why_awake
+from workspaces.models import Run, State, Workspace
+
+IDLE = Actor.system("idle")
+MAX_KEEP_AWAKE = timedelta(days=7)  # the longest that one request keeps a workspace awake
+
+
+def keep_awake(workspace, until: datetime | None, *, by: Actor):
+    """Do not pause the workspace before `until`, even when idle; None cancels that. A paused one resumes."""
+    now = clock.now()
+    if until is not None and not now < until <= now + MAX_KEEP_AWAKE:
+        raise invalid(f"Choose a time within the next {MAX_KEEP_AWAKE.days} days.")
+    needs_approval.require(workspace, "awake", {"until": until.isoformat() if until else None}, by=by)
+    with transaction.atomic():
+        if until is not None:
+            lifecycle.resume_for_use(workspace, by=by)
+        Workspace.objects.filter(pk=workspace.pk).update(awake_until=until)
+        data = {"until": until.isoformat() if until else None}
+        lifecycle.record(workspace, by, "workspace.kept_awake", data)
+    workspace.awake_until = until
+
+
+def sweep(runner):
+    """Pause the idle workspaces of this runner, and stop those paused for long."""
+    here = Workspace.objects.kept().filter(runner=runner).select_related("environment", "team")
+    _pause(here.filter(state=State.READY))
+    ended = Run.objects.filter(workspace=OuterRef("pk")).order_by("-started_at").values("ended_at")[:1]
+    _stop(here.filter(state=State.PAUSED).annotate(asleep_since=Subquery(ended)))
+
+
+def _pause(ready):
+    now = clock.now()
+    for workspace in ready:
+        kept = workspace.awake_until and workspace.awake_until > now
+        if kept or (workspace.last_active_at and now - workspace.last_active_at <= idle_after(workspace)):
+            continue  # most workspaces end here; `why_awake` costs queries
+        if why_awake(workspace).is_over:
+            with suppress(Problem):  # its state has just changed
+                lifecycle.pause(workspace, by=IDLE, unless_used_since=now)
+
+
+def _stop(paused):
+    for workspace in paused:
+        since = workspace.asleep_since or workspace.last_active_at
+        if since and clock.now() - since > stops_after(workspace):
+            with suppress(Problem):
+                lifecycle.stop(workspace, by=IDLE)

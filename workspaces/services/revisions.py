@@ -1,0 +1,28 @@
+"""Submit the next revision of a workspace's source; workspaces/runner/operations/revise.py applies it."""
+
+from dashboard.models import Actor
+from dashboard.problems import conflict
+from workspaces import lifecycle, operations
+from workspaces.activity import touch
+from workspaces.history import find_snapshot
+from workspaces.models import Operation, State
+
+
+def ask(workspace, source: dict, *, by: Actor, base: int | None = None, replace: bool = False) -> Operation:
+    """Merge a revision into the files, or `replace` them; the operation's outcome lists the conflicts.
+
+    `base` is the newest snapshot that the caller has seen: by default that of the last revision.
+    """
+    source = lifecycle.check_source(workspace.team, source)
+    if not source:
+        raise conflict("Give {git, ref?} or {upload}.")
+    lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="updated")
+    if workspace.source.get("path"):
+        raise conflict(f"{workspace.key} is a folder on this host; change its files there.")
+    operations.refuse_when_stopped(workspace.team_id)
+    known = workspace.source.get("snapshot") or (workspace.baseline and workspace.baseline.number)
+    if not (base or known):
+        raise conflict(f"{workspace.key} has no snapshot of its source; give a snapshot as base.")
+    args = {"source": source, "replace": replace, "base": find_snapshot(workspace, base or known).number}
+    touch(workspace)
+    return operations.submit("revise", workspace=workspace, by=by, args=args, exclusive=True)

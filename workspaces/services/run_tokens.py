@@ -1,0 +1,104 @@
+"""The API token of the programs of a Run: derived for each program, and valid while the Run lasts."""
+
+import hashlib
+from datetime import timedelta
+
+from django.db import transaction
+
+from dashboard import clock
+from dashboard.models import Actor, Agent, Token
+from dashboard.tokens import derived, make_token, sha256
+from workspaces import lifecycle, secrets
+from workspaces.models import Run, Workspace
+from workspaces.services import network
+
+TOKEN = "HANDRAIL_TOKEN"  # the environment variable that holds it
+TOKEN_HOURS = 24  # validity; extended while the Run is open
+
+
+def agent_of(workspace: Workspace) -> Agent:
+    """Return the agent that programs in the workspace act as.
+
+    That is its creator, else the first bound one, else a new one that is bound to it.
+    """
+    found = workspace.created_by_agent or workspace.bound_agents.order_by("created_at").first()
+    if found is None:
+        tag = hashlib.sha256(str(workspace.pk).encode()).hexdigest()[:6]  # a key can be reused; this name cannot
+        found = Agent.objects.get_or_create(team=workspace.team, name=f"in {workspace.key} {tag}")[0]
+        workspace.bound_agents.add(found)
+    return found
+
+
+def _plain_of(run: Run) -> str:
+    """Return the token of the Run; programs resumed from kept memory have that of the Run in which they started."""
+    return derived(f"run:{run.owner.get('began') or run.pk}")
+
+
+def make(workspace: Workspace, run: Run):
+    """Create the token of this Run's programs. It is derived for each program and never stored in the clear.
+
+    While it is valid, what the programs write is searched for it like for a secret. Programs resumed from kept memory
+    have theirs already: it becomes valid again unless somebody has revoked it.
+    """
+    plain = _plain_of(run)
+    if not network.has_managed_network(workspace):
+        return
+    known = Token.objects.filter(sha256=sha256(plain), workspace=workspace).first()
+    if known is None:
+        revoke(workspace.pk)  # tokens of suspended programs that will not be resumed
+    elif known.revoked_at is not None:
+        return
+    secrets.search_for(workspace, TOKEN, "agent", plain)  # first: never hand out a token that is not searched for
+    if known is None:
+        _make(workspace, run, plain)
+    else:
+        Token.objects.filter(pk=known.pk, revoked_at=None).update(expires_at=_good_until())
+
+
+@transaction.atomic
+def _make(workspace: Workspace, run: Run, plain: str):
+    agent = agent_of(workspace)
+    how = {"expires_at": _good_until(), "for_run": True, "plain": plain}
+    make_token(workspace.team, agent=agent, workspace=workspace, **how)
+    lifecycle.record(workspace, Actor.system("runner"), "run.token_made", {"run": str(run.pk), "agent": agent.name})
+
+
+def variables(workspace: Workspace, phase: str) -> dict[str, str]:
+    """Return {HANDRAIL_TOKEN: token} for programs of the agent phase, else {}."""
+    run = Run.objects.filter(workspace=workspace, ended_at=None).first()
+    if phase != "agent" or run is None or not network.has_managed_network(workspace):
+        return {}
+    return {TOKEN: _plain_of(run)}
+
+
+def _good_until():
+    return clock.now() + timedelta(hours=TOKEN_HOURS)
+
+
+def _of_runs(workspace_id, tokens):
+    return tokens.filter(workspace=workspace_id, for_run=True)
+
+
+def extend(workspace_id):
+    """Extend the workspace's valid tokens to TOKEN_HOURS from now."""
+    _of_runs(workspace_id, Token.objects.live()).update(expires_at=_good_until())
+
+
+def revoke(workspace_id):
+    """Revoke the workspace's tokens. Files may contain them from now on, so they are no longer searched for."""
+    with transaction.atomic():
+        _of_runs(workspace_id, Token.objects.filter(revoked_at=None)).update(revoked_at=clock.now())
+        secrets.stop_searching_for(workspace_id, TOKEN)
+
+
+def suspend(workspace_id):
+    """Expire the workspace's tokens while its programs are suspended; `make` extends them when these are resumed."""
+    with transaction.atomic():
+        _of_runs(workspace_id, Token.objects.live()).update(expires_at=clock.now())
+        secrets.stop_searching_for(workspace_id, TOKEN)
+
+
+def sweep():
+    """Revoke the tokens of workspaces without an open Run, however it ended."""
+    up = Run.objects.filter(ended_at=None).values("workspace")
+    Token.objects.live().filter(for_run=True).exclude(workspace__in=up).update(revoked_at=clock.now())

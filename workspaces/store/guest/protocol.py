@@ -1,0 +1,125 @@
+"""The wire protocol between the host and the server in a guest: frames of a JSON head and a body of bytes.
+
+The guest is untrusted: lengths are bounded, and the formats hold plain data only.
+Runs inside guests too, so it uses the standard library only.
+"""
+
+import json
+import os
+import select
+import struct
+import time
+from typing import NamedTuple
+
+VERSION = 1
+MOST = 8 << 20  # maximum bytes of a frame's body; a longer one is refused
+FILL = 1 << 20  # bytes; senders fill a frame's body to about this size
+_LENGTHS = struct.Struct(">II")
+_MOST_HEAD = 4 << 20
+NO_FRAME = "an invalid frame was received"
+
+STAT = struct.Struct("<QQqqIIIIB")  # ino, size, mtime, ctime, mode, uid, gid, links, whether on another device
+KEY_BYTES = 32  # the first four of them are the key of the stat cache
+FOLDER_ITEM = struct.Struct("<BIIIII")  # status; lengths of path, names, keys, the rest of each stat, attributes
+READ_ITEM = struct.Struct("<BIIII")  # status, number in the request; lengths of content, attributes, reason
+REST = struct.Struct("<IIIIB")
+
+# The status of an entry that was to be listed or read.
+READ, KEPT_OUT, GONE, BECAME_FOLDER = range(4)
+
+
+class Closed(OSError):
+    """The peer has disconnected, timed out or broken the protocol."""
+
+
+class Stat(NamedTuple):
+    """The transmitted subset of `os.stat_result`, with its field names. `st_dev` is 0 on the root's device, else 1."""
+
+    st_ino: int
+    st_size: int
+    st_mtime_ns: int
+    st_ctime_ns: int
+    st_mode: int
+    st_uid: int
+    st_gid: int
+    st_nlink: int
+    st_dev: int
+
+    @classmethod
+    def of(cls, found: os.stat_result, device: int) -> "Stat":
+        return cls(
+            found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns,
+            found.st_mode, found.st_uid, found.st_gid, min(found.st_nlink, 2**32 - 1), found.st_dev != device,
+        )  # fmt: skip
+
+    def pack(self) -> bytes:
+        return STAT.pack(*self)
+
+
+def waits_for(fd: int, seconds: float) -> bool:
+    """Return True if `fd` becomes readable within `seconds`."""
+    poll = select.poll()  # select() is limited to descriptors up to 1,023
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+class Wire:
+    """Send and receive frames over a pair of descriptors, which may be the same.
+
+    Raise Closed when the peer disconnects, sends an invalid frame, or is silent for `patience` seconds.
+    """
+
+    def __init__(self, reading: int, writing: int, patience: float | None = None):
+        self.reading, self.writing, self._patience = reading, writing, patience
+
+    def send(self, head: dict, body: bytes | bytearray | memoryview = b"") -> None:
+        text = json.dumps(head, separators=(",", ":")).encode()
+        self._write(_LENGTHS.pack(len(text), len(body)) + text)
+        if len(body):
+            self._write(body)
+
+    def receive(self) -> tuple[dict, bytes]:
+        """Return (head, body) of the next frame."""
+        self._wait(self._patience)
+        # A frame that has begun must be complete after `patience` again: single bytes must not keep the host waiting.
+        until = None if self._patience is None else time.monotonic() + self._patience
+        head_length, body_length = _LENGTHS.unpack(self._read(_LENGTHS.size, until))
+        if head_length > _MOST_HEAD or body_length > MOST:
+            raise Closed(NO_FRAME)
+        try:
+            head = json.loads(self._read(head_length, until))
+        except (ValueError, RecursionError):
+            raise Closed(NO_FRAME) from None
+        if not isinstance(head, dict):
+            raise Closed(NO_FRAME)
+        return head, self._read(body_length, until) if body_length else b""
+
+    def _write(self, data) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self.writing, view) :]
+        except BrokenPipeError as error:
+            raise Closed("the connection was closed") from error
+
+    def _read(self, length: int, until: float | None) -> bytes:
+        parts, have = [], 0
+        while have < length or not parts:
+            data = self._some(min(length - have, FILL), until)
+            if not data:
+                raise Closed("the connection was closed")
+            parts.append(data)
+            have += len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _some(self, length: int, until: float | None) -> bytes:
+        if until is not None:
+            self._wait(max(0.0, until - time.monotonic()))
+        try:
+            return os.read(self.reading, length)
+        except ConnectionResetError as error:
+            raise Closed("the connection was closed") from error
+
+    def _wait(self, seconds: float | None) -> None:
+        if seconds is not None and not waits_for(self.reading, seconds):
+            raise Closed(f"no data was received for {self._patience:.0f} seconds")

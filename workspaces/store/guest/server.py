@@ -1,0 +1,347 @@
+"""The guest's file server: list, read and restore the guest's tree on request of the host.
+
+    python3 handrail-tree.pyz ROOT --journal FILE              serve one host on standard input and output
+    python3 handrail-tree.pyz ROOT --journal FILE --recover    only finish or roll back an interrupted restore
+
+Uses the standard library only; `client.bundle()` packs it. The host makes all decisions; only work that must happen
+in the guest is done here: consistent reads, and restores with a journal on the guest's own disk.
+"""
+
+import argparse
+import json
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+
+from .. import swap
+from ..errors import StoreError
+from ..file_system import extents, is_ctime_trusted, sync_tree
+from ..journal import RolledBack, read_journal, recover
+from ..safe_open import open_beneath, open_root, parent_beneath
+from .builder import StageBuilder
+from .exec import ReadOnlyProgram
+from .file_ops import FileVerbs
+from .protocol import (
+    BECAME_FOLDER,
+    FILL,
+    FOLDER_ITEM,
+    GONE,
+    KEPT_OUT,
+    KEY_BYTES,
+    READ,
+    READ_ITEM,
+    VERSION,
+    Closed,
+    Stat,
+    Wire,
+    waits_for,
+)
+
+LARGE = 1 << 20
+TRIES = 6
+OTHERS = ("home", "installed")
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+class Aborted(StoreError):
+    """The host cancelled the request; the tree is unchanged."""
+
+
+class Server:
+    """Serve one host, one request at a time."""
+
+    def __init__(self, wire: Wire, root: str, journal: str, others: dict[str, str]):
+        self.wire, self.journal = wire, Path(journal)
+        self.place = os.fsencode(os.path.realpath(root))
+        self.root = open_root(root)
+        self.found = os.fstat(self.root)
+        single = FileVerbs(wire, {"tree": self.root} | {name: open_root(path) for name, path in others.items()})
+        self.do = {"hello": self.hello, "begin": self.begin, "list": self.folders, "read": self.read,
+                   "restore": self.restore, "recover": self.recover, "file": single.answer,
+                   "run_read_only": ReadOnlyProgram(wire, self.root).answer,
+                   "stop": lambda head, body: None}  # fmt: skip
+
+    def serve(self) -> None:
+        """Serve requests until the host disconnects."""
+        while True:
+            try:
+                head, body = self.wire.receive()
+            except Closed:
+                return
+            try:
+                self.do[head["do"]](head, body)
+            except Closed:
+                return
+            except (StoreError, OSError) as error:
+                what = "rolled back" if isinstance(error, RolledBack) else type(error).__name__
+                number = error.errno if isinstance(error, OSError) else None
+                said = error.strerror if isinstance(error, OSError) else str(error)
+                self.wire.send({"end": True, "error": said or str(error), "what": what, "errno": number})
+
+    def hello(self, head: dict, body: bytes) -> None:
+        self.found = os.fstat(self.root)
+        self.wire.send({
+            "end": True, "version": VERSION, "euid": os.geteuid(), "owner": [self.found.st_uid, self.found.st_gid],
+            "place": self.place.decode("latin-1"), "identity": [self.found.st_dev, self.found.st_ino],
+            "is_ctime_trusted": is_ctime_trusted(self.root), "unfinished": read_journal(self.journal) is not None,
+        })  # fmt: skip
+
+    def begin(self, head: dict, body: bytes) -> None:
+        """Send the guest's clock in Unix ns, read before a sync: a write that the sync missed has a later ctime."""
+        started_ns = time.time_ns()
+        sync_tree(self.root)
+        self.wire.send({"end": True, "started_ns": started_ns})
+
+    def recover(self, head: dict, body: bytes) -> None:
+        self.wire.send({"end": True, "state": recover(self.journal)})
+
+    # -- listing ---------------------------------------------------------------------------------------------------
+
+    def folders(self, head: dict, body: bytes) -> None:
+        """Send every folder with the stat of each of its entries; the last frame has the stat of the root."""
+        out = bytearray()
+        stack = [b""]
+        while stack:
+            path = stack.pop()
+            out += self._folder(path, stack)
+            if len(out) >= FILL:
+                if self._cancelled():
+                    break
+                self.wire.send({"folders": True}, out)
+                out.clear()
+        root = Stat.of(os.fstat(self.root), self.found.st_dev)
+        self.wire.send({"folders": True}, out)
+        self.wire.send({"end": True, "root": root})
+
+    def _folder(self, path: bytes, stack: list[bytes]) -> bytes:
+        try:
+            fd = open_beneath(self.root, path, _FOLDER)
+        except PermissionError:
+            return _item(KEPT_OUT, path)
+        except OSError:
+            return _item(GONE, path)
+        try:
+            names, keys, rest = [], [], []
+            with os.scandir(fd) as listing:
+                for entry in listing:
+                    try:
+                        found = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    packed = Stat.of(found, self.found.st_dev).pack()
+                    name = os.fsencode(entry.name)
+                    names.append(name)
+                    keys.append(packed[:KEY_BYTES])
+                    rest.append(packed[KEY_BYTES:])
+                    if stat.S_ISDIR(found.st_mode) and found.st_dev == self.found.st_dev:
+                        stack.append(path + b"/" + name if path else name)
+            return _item(READ, path, b"\0".join(names), b"".join(keys), b"".join(rest), _xattrs(fd))
+        except PermissionError:  # it can be listed but not entered
+            return _item(KEPT_OUT, path)
+        finally:
+            os.close(fd)
+
+    def _cancelled(self) -> bool:
+        """Return True if the host has sent a frame during a response, which can only be `stop`."""
+        if not waits_for(self.wire.reading, 0):
+            return False
+        self.wire.receive()
+        return True
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, head: dict, body: bytes) -> None:
+        """Send each path of the body (joined by NUL); the first `bare` ones with stat and extended attributes only."""
+        out = bytearray()
+        for number, path in enumerate(body.split(b"\0")):
+            out += self._entry(number, path, number < head["bare"], out)
+            if len(out) >= FILL:
+                if self._cancelled():
+                    break
+                self.wire.send({"items": True}, out)
+                out.clear()
+        self.wire.send({"items": True}, out)
+        self.wire.send({"end": True})
+
+    def _entry(self, number: int, path: bytes, bare: bool, before: bytearray) -> bytes:
+        try:
+            with parent_beneath(self.root, path) as (at, name):
+                found = os.stat(name, dir_fd=at, follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode):
+                    return _read_item(BECAME_FOLDER, number)
+                if stat.S_ISREG(found.st_mode) and not bare:
+                    return self._file(number, at, name, found, before)
+                content = b""
+                if stat.S_ISLNK(found.st_mode):
+                    content = os.readlink(name, dir_fd=at)
+                xattrs = _xattrs(b"/proc/self/fd/%d/%s" % (at, name))
+                return self._item(number, found, content, xattrs)
+        except (FileNotFoundError, NotADirectoryError):
+            return _read_item(GONE, number)
+        except OSError as error:
+            reason = "permission denied" if isinstance(error, PermissionError) else f"cannot be read: {error.strerror}"
+            return _read_item(KEPT_OUT, number, reason=reason.encode())
+
+    def _item(self, number: int, found: os.stat_result, content: bytes, xattrs: bytes) -> bytes:
+        return _read_item(READ, number, Stat.of(found, self.found.st_dev).pack(), content, xattrs)
+
+    def _file(self, number: int, at: int, name: bytes, found: os.stat_result, before: bytearray) -> bytes:
+        fd = self._open(at, name, found)
+        try:
+            for attempt in range(TRIES):
+                last = attempt == TRIES - 1
+                runs = extents(fd, found)
+                if found.st_size <= LARGE and all(is_data for _, _, is_data in runs):
+                    content = os.pread(fd, found.st_size + 1, 0) if found.st_size else b""
+                    xattrs = _xattrs(fd)
+                    after = os.fstat(fd)
+                    if _key(after) == _key(found):
+                        return self._item(number, found, content, xattrs)
+                    if last:
+                        return _read_item(
+                            READ, number, Stat.of(found, self.found.st_dev).pack(), content, xattrs, b"torn"
+                        )
+                elif self._large(number, fd, found, runs, before, last):
+                    return b""
+                found = os.fstat(fd)
+                time.sleep(0.001 * attempt)
+        finally:
+            os.close(fd)
+        raise AssertionError("unreachable")
+
+    def _open(self, at: int, name: bytes, found: os.stat_result) -> int:
+        if os.geteuid() in (0, found.st_uid):  # only the owner and root may use O_NOATIME
+            try:
+                return os.open(name, _READ | os.O_NOATIME, dir_fd=at)
+            except PermissionError:
+                pass
+        return os.open(name, _READ, dir_fd=at)
+
+    def _large(self, number: int, fd: int, found, runs, before: bytearray, last: bool) -> bool:
+        """Send a file in pieces. Return False if it changed meanwhile and must be sent again."""
+        if before:
+            self.wire.send({"items": True}, before)
+            before.clear()
+        self.wire.send({"large": number}, json.dumps(runs).encode())
+        for start, end, is_data in runs:
+            at = start
+            while is_data and at < end:
+                data = os.pread(fd, min(FILL, end - at), at)
+                at += len(data)
+                # The file was truncated meanwhile: pad with zeros; the stat afterwards shows the change.
+                self.wire.send({"data": True}, data or bytes(min(FILL, end - at)))
+                at = at if data else min(end, at + FILL)
+                if self._cancelled():
+                    raise Aborted("cancelled")
+        xattrs = _xattrs(fd)
+        same = _key(os.fstat(fd)) == _key(found)
+        stats = Stat.of(found, self.found.st_dev)
+        self.wire.send({"done": number, "same": same, "again": not same and not last, "stat": stats}, xattrs)
+        return same or last
+
+    # -- restoring -------------------------------------------------------------------------------------------------
+
+    def restore(self, head: dict, body: bytes) -> None:
+        """Build the entries that the host sends in a stage beside the tree, then exchange them atomically."""
+        begun = False
+
+        def build(stage_fd: int) -> list[dict]:
+            nonlocal begun
+            begun = True
+            return self._build(stage_fd)
+
+        try:
+            if read_journal(self.journal) is not None:
+                raise StoreError("an earlier restore was interrupted; recover it first")
+            swap.apply(self.place, self.root, self.journal, build)
+        finally:
+            if not begun:
+                self._drain()
+        self.wire.send({"end": True})
+
+    def _drain(self) -> None:
+        """Discard the rest of the host's request, so that it gets to read the response."""
+        while True:
+            head, _ = self.wire.receive()
+            if "abort" in head or ("drafts" in head and not head["drafts"]):
+                return
+            if "link" in head:
+                self.wire.send({"linked": False})
+
+    def _build(self, stage_fd: int) -> list[dict]:
+        builder, text = StageBuilder(stage_fd, self.root), b""
+        try:
+            while True:
+                head, body = self.wire.receive()
+                if "abort" in head:
+                    raise Aborted("cancelled by the host")
+                if "drafts" in head:
+                    text += body
+                    if not head["drafts"]:  # the last part
+                        return json.loads(text)
+                    continue
+                try:
+                    if "link" in head:
+                        self.wire.send({"linked": builder.link(head["link"], head["to"])})
+                    else:
+                        builder.make(head["make"], body)
+                except OSError:
+                    self._drain()
+                    raise
+        finally:
+            builder.close()
+
+
+def _key(found: os.stat_result) -> tuple:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _xattrs(at: int | bytes) -> bytes:
+    """Return the extended attributes in the store's encoding (objects.encode_xattrs)."""
+    options = {} if isinstance(at, int) else {"follow_symlinks": False}
+    try:
+        names = os.listxattr(at, **options)
+        pairs = [(os.fsencode(name), os.getxattr(at, name, **options)) for name in names]
+    except OSError:
+        return b""
+    return b"".join(
+        len(name).to_bytes(2, "little") + len(value).to_bytes(4, "little") + name + value
+        for name, value in sorted(pairs)
+    )
+
+
+def _item(status: int, path: bytes, *parts: bytes) -> bytes:
+    parts = parts or (b"",) * 4
+    return FOLDER_ITEM.pack(status, len(path), *map(len, parts)) + path + b"".join(parts)
+
+
+def _read_item(status, number, found=b"", content=b"", xattrs=b"", reason=b"") -> bytes:
+    head = READ_ITEM.pack(status, number, len(content), len(xattrs), len(reason))
+    return head + found + content + xattrs + reason
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="handrail-tree", description=__doc__.partition("\n")[0])
+    parser.add_argument("root")
+    parser.add_argument("--journal", required=True, help="the journal of restores, outside the tree")
+    for name in OTHERS:
+        parser.add_argument(f"--{name}", help="a further folder whose entries can be requested")
+    parser.add_argument("--recover", action="store_true", help="recover an interrupted restore and exit")
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = _arguments()
+    if args.recover:
+        print(json.dumps({"state": recover(args.journal)}))
+        return 0
+    others = {name: path for name in OTHERS if (path := getattr(args, name))}
+    Server(Wire(0, 1), args.root, args.journal, others).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,357 @@
+"""The store's public API: take snapshots of live trees; read, compare, restore, collect and verify them.
+
+Modules that only some methods need are imported inside them: reading one file must not load the tree writer.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from blake3 import blake3
+
+from .atomic_write import flush_folder, replace_file
+from .content import read_entry, stream_entry
+from .errors import Missing, StoreError
+from .index.catalog import FORMAT, VERSION, Catalog, Head
+from .lock import WAIT_SECONDS, writing
+from .objects import FOLDER, Entry
+from .progress import Report, Watch
+from .safe_open import split_path
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .diff import Change
+    from .file_reader import Inspect, Sink
+    from .gc import Collected, Usage
+    from .restore import Owner, Proof, Restored
+    from .scan import Scan, Skipped
+    from .stat_cache import StatCache
+    from .tree import LocalLive, LocalTree
+    from .verify import Findings
+
+
+class Snapshot(NamedTuple):
+    """The result of a snapshot. `bytes` is the total size of its files, `added_bytes` the growth of the store."""
+
+    tree: str
+    entries: int
+    bytes: int
+    added_bytes: int
+    skipped: list[Skipped]
+    seconds: float
+
+
+class Store:
+    """A folder of snapshots. Any number of threads and processes may read; a lock serializes writers."""
+
+    def __init__(self, path: Path, catalog: Catalog, store_id: str):
+        self.path, self.catalog, self.id = path, catalog, store_id
+
+    @classmethod
+    def create(cls, path: str | os.PathLike) -> Store:
+        """Create an empty store in a new or empty folder. It is built beside `path` and renamed into place."""
+        import shutil
+        import tempfile
+
+        path = Path(path)
+        try:
+            if path.is_dir() and os.listdir(path):
+                raise StoreError(f"{path} is not empty")
+            path.absolute().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            half = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.absolute().parent))
+            try:
+                cls._fill(half)
+                half.rename(path)
+            except BaseException:
+                shutil.rmtree(half)
+                raise
+            flush_folder(path.absolute().parent)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise StoreError(f"{path} is not empty") from error
+            raise StoreError(f"the store could not be created at {path}: {error.strerror}") from error
+        return cls.open(path)
+
+    @staticmethod
+    def _fill(path: Path):
+        for name in ("packs", "index", "caches", "holds"):
+            (path / name).mkdir(mode=0o700)
+            flush_folder(path / name)
+        format_line = json.dumps({"format": FORMAT, "version": VERSION, "id": os.urandom(16).hex()}) + "\n"
+        replace_file(path / "format", format_line.encode())
+        replace_file(path / "head", Head().encode())
+        flush_folder(path)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> Store:
+        """Open an existing store. Raise StoreError if it is missing, unreadable or of another format version."""
+        path = Path(path)
+        try:
+            fields = json.loads((path / "format").read_bytes())
+            name, version = fields["format"], fields["version"]
+        except FileNotFoundError as error:
+            raise StoreError(f"there is no store at {path}") from error
+        except OSError as error:
+            raise StoreError(f"the store at {path} cannot be read: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path / 'format'} is damaged: it has no store id") from error
+        if (name, version) != (FORMAT, VERSION):
+            raise StoreError(f"the store at {path} has format {name} {version}; supported: {FORMAT} {VERSION}")
+        return cls(path, Catalog(path), fields.get("id", ""))
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshot(
+        self,
+        tree: LocalTree,
+        *,
+        progress: Report | None = None,
+        cancel: threading.Event | None = None,
+        inspect: Inspect | None = None,
+        before_commit: Callable[[], None] | None = None,
+        thorough: bool = False,
+        hold: float = 3600.0,
+        wait: float = WAIT_SECONDS,
+    ) -> Snapshot:
+        """Store the tree as it is now. Nothing is left behind on an error, a cancel, or an exception of a callback.
+
+        `inspect(path, bytes)` is called with all new content, large files in overlapping pieces, and separately with
+        extended attributes. `before_commit()` is called once, before the commit. `thorough` reads every file. Garbage
+        collection keeps the tree for `hold` seconds, so that the caller has time to record its id.
+        """
+        from .writer import Writer
+
+        begun = time.monotonic()
+        with tree.opened() as live, self._failing(f"no snapshot of {tree.path}"):
+            with writing(self.path, wait=wait, cancel=cancel):
+                writer = Writer(self.catalog)
+                try:
+                    scan = self._scan(tree, live, writer, thorough=thorough)
+                    scan.inspect, scan.cancel, scan.report = inspect, cancel, progress
+                    tree_id = scan.run(live.root).hex()
+                    scan.check_cancelled()
+                    if before_commit:
+                        before_commit()
+                    if hold:
+                        self.hold(tree_id, hold)
+                    writer.commit(tree_id)
+                except BaseException:
+                    writer.abort()
+                    raise
+                scan.remember()
+        return Snapshot(tree_id, scan.entries, scan.bytes, writer.added_bytes, scan.skipped, time.monotonic() - begun)
+
+    def _scan(self, tree: LocalTree, live: LocalLive, sink: Sink, *, thorough: bool) -> Scan:
+        self.catalog.refresh()  # objects removed by a garbage collection must not count as stored
+        started_ns = live.begin()
+        thorough = thorough or not live.is_ctime_trusted()
+        return live.scan(sink, self._cache(tree, live), thorough=thorough, started_ns=started_ns)
+
+    def _cache(self, tree: LocalTree, live: LocalLive) -> StatCache:
+        from .stat_cache import StatCache
+
+        path = tree.cache or self.path / "caches" / blake3(live.place).hexdigest(16)
+        cache = StatCache(path, (self.id, *live.identity))
+        root = cache.folders.get("")
+        if root and not self.catalog.holds(root.tree):
+            # A garbage collection removed it. An object that the index names is stored with everything below it.
+            cache.folders = {at: known for at, known in cache.folders.items() if self.catalog.holds(known.tree)}
+        return cache
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def root(self, tree_id: str) -> Entry:
+        """Return the root entry of a tree: its name is empty, its content the top folder's id."""
+        return self.catalog.folder(_tree_bytes(tree_id)).root()
+
+    def entry(self, tree_id: str, path: bytes) -> Entry:
+        """Return one entry. Raise Missing if the snapshot has no such path."""
+        found = self.root(tree_id)
+        for name in split_path(path):
+            below = self.catalog.folder(found.content).find(name) if found.kind == FOLDER and found.kept else None
+            if below is None:
+                raise Missing(f"{os.fsdecode(path)!r} does not exist in the snapshot")
+            found = below
+        return found
+
+    def ls(self, tree_id: str, path: bytes = b"") -> list[Entry]:
+        """Return the entries of a folder in byte order, or [entry] for a path that is not a folder."""
+        found = self.entry(tree_id, path)
+        if found.kind != FOLDER or not found.kept:
+            return [found]
+        return list(self.catalog.folder(found.content))
+
+    def read(self, tree_id: str, path: bytes, offset: int = 0, length: int | None = None) -> bytes:
+        """Return part of a file's bytes, or of a symlink's target."""
+        return read_entry(self.catalog, self.entry(tree_id, path), offset, length)
+
+    def stream(self, tree_id: str, path: bytes) -> Iterator[bytes]:
+        """Yield a file's bytes in pieces."""
+        return stream_entry(self.catalog, self.entry(tree_id, path))
+
+    def archive(
+        self, tree_id: str, out: BinaryIO, *, progress: Report | None = None, cancel: threading.Event | None = None
+    ) -> int:
+        """Write a tree as `.tar.zst` to an open file and return the number of its entries."""
+        from .archive import write_archive  # tarfile is slow to import and rarely needed
+
+        below = self.catalog.folder(_tree_bytes(tree_id))
+        watch = Watch(progress, cancel, below.entries_below, below.bytes_below)
+        return write_archive(self.catalog, below.root(), out, watch)
+
+    # -- comparing -------------------------------------------------------------------------------------------------
+
+    def diff(self, a: str, b: str) -> Iterator[Change]:
+        """Yield the changes between two trees in path order; folders with equal ids are not read."""
+        from .diff import changes
+
+        old, new = self.root(a), self.root(b)
+        return changes(self.catalog.folder, old.content, new.content)
+
+    def compare(
+        self,
+        tree_id: str,
+        target: LocalTree,
+        *,
+        full: bool = False,
+        lend: bool = True,
+        owner: Owner | None = None,
+        progress: Report | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Proof:
+        """Compare a live tree with a snapshot: by stat, by content where stat differs, all content if `full`.
+
+        With `lend`, a file that is not in the stat cache counts as equal if its size and mtime match the snapshot, as
+        after a restore, which gives each file a new inode. Without it, such a file is read.
+        """
+        from .restore import prove
+        from .scan import Sketch
+
+        with target.opened() as live, self._failing(f"{target.path} cannot be compared"):
+            scan = self._scan(target, live, Sketch(self.catalog), thorough=full)
+            scan.twin = None if full or not lend else _tree_bytes(tree_id)
+            scan.cancel, scan.report = cancel, progress
+            return prove(self.catalog, scan, _tree_bytes(tree_id), live, owner)
+
+    # -- restoring -------------------------------------------------------------------------------------------------
+
+    def restore(
+        self,
+        tree_id: str,
+        target: LocalTree,
+        *,
+        journal: str | os.PathLike | None,
+        paths: Iterable[bytes] | None = None,
+        keep: Iterable[bytes] = (),
+        owner: Owner | None = None,
+        progress: Report | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Restored:
+        """Make a live tree equal to a snapshot, in whole or only at `paths`; paths in `keep` are not changed.
+
+        The restore is atomic: after a crash, `target.recover(journal)` must run before anything reads the tree.
+        `cancel` has effect until the first entry of the tree is changed. With `owner` (uid, gid), entries owned by the
+        owner of the snapshot's root get that owner, as a fork for another user needs.
+        """
+        from .restore import restore_tree
+        from .scan import Sketch
+
+        with target.opened() as live, self._failing(f"{target.path} was not restored"):
+            scan = self._scan(target, live, Sketch(self.catalog), thorough=False)
+            scan.cancel = cancel
+            return restore_tree(self.catalog, scan, _tree_bytes(tree_id), live, journal, paths, keep, owner, progress)
+
+    # -- garbage collection and checks -----------------------------------------------------------------------------
+
+    def hold(self, tree_id: str, seconds: float) -> None:
+        """Protect a tree from garbage collection for `seconds` from now; any process may call this."""
+        from .gc import write_hold
+
+        write_hold(self.path / "holds", _tree_bytes(tree_id).hex(), seconds)
+
+    def release(self, tree_id: str) -> None:
+        """Remove the hold on a tree before it expires."""
+        (self.path / "holds" / _tree_bytes(tree_id).hex()).unlink(missing_ok=True)
+
+    def gc(
+        self,
+        keep: Iterable[str],
+        *,
+        since: float | None = None,
+        wait: float = WAIT_SECONDS,
+        progress: Report | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Collected:
+        """Remove the objects that no tree of `keep` needs. Held trees stay, and trees committed since `since`.
+
+        `since` is a Unix timestamp (default: now); pass the time at which `keep` was read. A cancelled collection has
+        removed nothing.
+        """
+        from .gc import collect
+
+        since = time.time() if since is None else since
+        with self._failing("nothing was collected"), writing(self.path, wait=wait, cancel=cancel):
+            keep = {_tree_bytes(tree_id) for tree_id in keep}
+            return collect(self.catalog, keep, since, Watch(progress, cancel))
+
+    def verify(
+        self, full: bool = False, *, progress: Report | None = None, cancel: threading.Event | None = None
+    ) -> Findings:
+        """Check the structure of the store, or every byte of it if `full`."""
+        from .verify import check
+
+        with self._failing("the store cannot be checked"):
+            return check(self.catalog, full, Watch(progress, cancel))
+
+    def usage(self, trees: Iterable[str] = ()) -> Usage:
+        """Return the disk usage of the store and, for each of `trees`, its exclusive and its total stored bytes."""
+        from .gc import measure
+
+        return measure(self.catalog, [_tree_bytes(tree_id) for tree_id in trees])
+
+    def alone(
+        self,
+        trees: Iterable[tuple[str, str]],
+        *,
+        progress: Report | None = None,
+        cancel: threading.Event | None = None,
+    ) -> dict[str, int]:
+        """Estimate for each owner of `trees` (owner, tree id) the stored bytes that removing all its trees frees."""
+        from .gc import alone
+
+        pairs = ((owner, _tree_bytes(tree_id)) for owner, tree_id in trees)
+        return alone(self.catalog, pairs, Watch(progress, cancel))
+
+    def freed(self, going: Iterable[str], kept: Iterable[str]) -> int:
+        """Estimate the stored bytes that removing the trees of `going` would free while those of `kept` stay."""
+        from .gc import freed
+
+        return freed(self.catalog, map(_tree_bytes, going), map(_tree_bytes, kept))
+
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        """Turn an OSError into a StoreError with a message that can be shown."""
+        try:
+            yield
+        except OSError as error:
+            reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or error
+            where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
+            raise StoreError(f"{what}: {reason}{where}") from error
+
+
+def _tree_bytes(tree_id: str) -> bytes:
+    try:
+        content = bytes.fromhex(tree_id)
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{tree_id!r} is not a tree id") from error
+    if len(content) != 32:
+        raise StoreError(f"{tree_id!r} is not a tree id")
+    return content

@@ -1,0 +1,108 @@
+"""Open the snapshot store of a team, and check that it is the one that holds its snapshots.
+
+The database has the id from the store's `format` file. A missing store (its disk is not mounted) or another store in
+its place is reported, and neither used nor replaced until somebody accepts it.
+"""
+
+from contextlib import suppress
+
+from django.db import transaction
+
+from dashboard.models import Actor, Event, Team
+from workspaces import paths
+from workspaces.models import Snapshot, StoreIdentity, Workspace
+from workspaces.store import Store, StoreError
+
+WAY_OUT = "Mount its disk, or restore a backup. If it is lost: `manage.py accept_store TEAM`."
+
+
+class NoStore(StoreError):
+    """The team has no snapshot yet."""
+
+
+class WrongStore(StoreError):
+    """The team's store is missing, or another one is in its place."""
+
+
+def is_expected(team_id) -> bool:
+    """Return True if the team must have a store, because it has or had snapshots."""
+    known = StoreIdentity.objects.filter(team=team_id).exists()
+    return known or paths.store_of(team_id).exists() or Snapshot.objects.filter(workspace__team=team_id).exists()
+
+
+def opened(team_id) -> Store:
+    """Open the team's store. Raises NoStore, WrongStore, StoreError."""
+    path = paths.store_of(team_id)
+    known = StoreIdentity.objects.filter(team=team_id).values_list("store_id", flat=True).first()
+    if not path.exists():
+        if known is None and not Snapshot.objects.filter(workspace__team=team_id).exists():
+            raise NoStore(f"there is no store at {path}")
+        raise WrongStore(f"the snapshot store is missing: there is no {path}")
+    store = Store.open(path)
+    if known is not None and store.id != known:
+        raise WrongStore(f"{path} holds another snapshot store than the one that this team's snapshots were kept in")
+    return store
+
+
+def opened_to_write(team_id) -> Store:
+    """Open the team's store for writing; the first use creates it and records its id. Raises WrongStore, StoreError."""
+    try:
+        store = opened(team_id)
+    except NoStore:
+        store = _created(team_id)
+    StoreIdentity.objects.get_or_create(team_id=team_id, defaults={"store_id": store.id})
+    return store
+
+
+def _created(team_id) -> Store:
+    path = paths.store_of(team_id)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        return Store.create(path)
+    except StoreError:
+        if not path.exists():
+            raise
+        return Store.open(path)  # another workspace of the team created it meanwhile
+
+
+def troubles() -> list[tuple[Team, str]]:
+    """Return (team, message) of each team whose store is missing or the wrong one."""
+    found = []
+    for team in Team.objects.order_by("slug"):
+        if is_expected(team.pk):
+            try:
+                opened(team.pk)
+            except WrongStore as error:
+                found.append((team, str(error)))
+            except StoreError:  # the check reports a damaged one
+                pass
+    return found
+
+
+def accept(team, *, by: Actor) -> tuple[Store, int]:
+    """Accept the store at the team's path, or create an empty one; return (store, number of snapshots it lacks).
+
+    A workspace whose newest snapshot is lost starts a new history from its files.
+    """
+    try:
+        store = Store.open(paths.store_of(team.pk))
+    except StoreError:
+        if paths.store_of(team.pk).exists():
+            raise
+        store = _created(team.pk)
+    rows = Snapshot.objects.filter(workspace__team=team)
+    lost = [pk for pk, tree in rows.values_list("pk", "tree") if not store.catalog.holds(bytes(tree))]
+    with transaction.atomic():
+        StoreIdentity.objects.update_or_create(team=team, defaults={"store_id": store.id})
+        for column in ("head", "baseline"):
+            Workspace.objects.filter(team=team, **{f"{column}__in": lost}).update(**{column: None})
+        data = {"store": store.id, "lost_snapshots": len(lost)}
+        Event.objects.record(team, actor=by, verb="store.accepted", subject=team, data=data)
+    return store, len(lost)
+
+
+def usable(team_id) -> Store | None:
+    """Open the team's store for optional figures; None if it cannot be opened."""
+    with suppress(StoreError):
+        return opened(team_id)
+    return None
