@@ -33,7 +33,7 @@ test-all: test-sqlite test-postgres ## every guest, kill and round, on both data
 test-sqlite: setup-tests
 	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) $(PYTEST) --ring all $(ARGS)
 
-# Threads of async views keep their connections until the test process ends, and psycopg warns of each.
+# The threads that the last event loop kept hold connections until the test process ends, and psycopg warns of each.
 test-postgres: setup-tests ## the tests that ask the database, on the server that HANDRAIL_TEST_POSTGRES_URL names
 	@test -n "$$HANDRAIL_TEST_POSTGRES_URL" || { echo "HANDRAIL_TEST_POSTGRES_URL names no server" >&2; exit 1; }
 	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) HANDRAIL_TEST_DATABASE_URL="$$HANDRAIL_TEST_POSTGRES_URL" $(PYTEST) --ring all \
