@@ -57,18 +57,21 @@ class Job:
         """Run a blocking function (database, store) off the event loop."""
         return await self.daemon.thread(function, *args, **kwargs)
 
-    async def mark_started(self):
+    async def mark_started(self, begins=None):
         """Record durably, in the database and the ledger, that it may have happened from here on.
 
-        Raise operations.StaleEpoch if another epoch has the operation.
+        `begins` writes the rows of the kind in the same commit. Raise operations.StaleEpoch if another epoch has the
+        operation.
         """
         if self.operation.phase == Phase.STARTED:
             return
         failpoint("K6")
-        await self.thread(self._mark_started)
+        await self.thread(self._mark_started, begins)
 
-    def _mark_started(self):
+    def _mark_started(self, begins):
         with transaction.atomic():
+            if begins:
+                begins()
             operations.start(self.operation)
             self.daemon.ledger.write(self.operation.pk, self.operation.epoch, "started")
 
@@ -175,15 +178,18 @@ class Job:
         async with self.open_tree() as tree:
             return await self.thread(snapshots.take, self.workspace, tree, kind=kind, label=label, by=self.by, **how)
 
-    async def run_program(self, argv, *, cwd="/workspace", env=None, timeout_s=3600, phase="agent") -> dict:
+    async def run_program(
+        self, argv, *, cwd="/workspace", env=None, timeout_s=3600, phase="agent", begins=None
+    ) -> dict:
         """Run a program in the workspace under a shim keyed by this operation, until it ends.
 
         Return {"ok": True, exit_status, signal, output_bytes, truncated, reason, words, started_at, ended_at, tail}, or
         {"ok": False, "reason", "reason_code"[, "uncertain": True]} if it did not start or its shim was lost.
-        Calls `mark_started()` just before the program may begin. The program gets the secrets of its phase, none with
-        phase=None.
+        Calls `mark_started(begins)` just before the program may begin. The program gets the secrets of its phase, none
+        with phase=None.
         """
-        return await programs.run(self, argv, cwd=cwd, env=env or {}, timeout_s=timeout_s, phase=phase)
+        how = {"timeout_s": timeout_s, "phase": phase, "begins": begins}
+        return await programs.run(self, argv, cwd=cwd, env=env or {}, **how)
 
     async def output_tail(self, ended: dict, size: int = 2000) -> str:
         """Return the last `size` bytes of this operation's program output, as text."""

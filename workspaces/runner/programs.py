@@ -27,11 +27,11 @@ def folder(job) -> Path:
     return paths.program_of(job.workspace.pk, job.operation.pk)
 
 
-async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", **pty) -> dict:
+async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", begins=None, **pty) -> dict:
     """Start a program (at most once) and wait for its end. Return as `Job.run_program` does.
 
     `owner`: the driver's record of a run other than the open one; `phase`: the phase whose secrets it gets, None for
-    no secrets; `pty`: {pty, cols, rows} for a terminal.
+    no secrets; `begins`: as for `Job.mark_started`; `pty`: {pty, cols, rows} for a terminal.
     """
     if owner is None:
         await job.daemon.vitals.check(job.workspace)
@@ -48,7 +48,7 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", **pt
         **pty,
     )
     handed = await job.thread(_handed, job.workspace, phase)
-    await job.mark_started()
+    await job.mark_started(begins)
     failpoint("program.asked")
     await client.start(folder(job), spec, handed)
     failpoint("K7")

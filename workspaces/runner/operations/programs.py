@@ -1,6 +1,7 @@
 """Run commands, services and terminals, each under its own shim."""
 
-from django.db import transaction
+from functools import partial
+
 from django.utils.dateparse import parse_datetime
 
 from dashboard import clock
@@ -21,9 +22,8 @@ class RunCommand(Kind):
         if command.cancelled_at:
             raise Refused("Cancelled before it started.", ReasonCode.CANCELLED)
         await job.require(State.READY)
-        await job.thread(self._begins, job, command)
-        timeout_s = command.timeout_s or None
-        return await job.run_program(command.argv, cwd=command.cwd, env=command.env, timeout_s=timeout_s)
+        how = {"cwd": command.cwd, "env": command.env, "timeout_s": command.timeout_s or None}
+        return await job.run_program(command.argv, **how, begins=partial(self._begins, job, command))
 
     async def recover(self, job):
         await job.refresh()
@@ -31,10 +31,9 @@ class RunCommand(Kind):
         return found if found is not None else await self.perform(job)
 
     def _begins(self, job, command):
-        with transaction.atomic():  # one commit for both writes
-            run = Run.objects.filter(workspace=job.workspace, ended_at=None).first()
-            Command.objects.filter(pk=command.pk).update(started_at=clock.now(), run=run)
-            self._counts(job)
+        run = Run.objects.filter(workspace=job.workspace, ended_at=None).first()
+        Command.objects.filter(pk=command.pk).update(started_at=clock.now(), run=run)
+        self._counts(job)
 
     def _counts(self, job):
         """Count as activity, both when the command starts and when it ends."""
@@ -89,7 +88,6 @@ class RunTerminal(Kind):
         await job.require(State.READY)
         terminal = await job.thread(Terminal.objects.get, operation=job.operation.pk)
         run = await job.open_run()
-        await job.thread(Terminal.objects.filter(pk=terminal.pk).update, run=run)
         return await programs.run(
             job,
             terminal.argv,
@@ -99,6 +97,7 @@ class RunTerminal(Kind):
             pty=True,
             cols=terminal.cols,
             rows=terminal.rows,
+            begins=partial(Terminal.objects.filter(pk=terminal.pk).update, run=run),
         )
 
     async def recover(self, job):
