@@ -6,7 +6,8 @@ WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # A skip for want of one of these fails `make test-all`.
 HANDRAIL_TEST_REQUIRE ?= browser,docker,postgres,user,microvm
-ASK_DATABASE := tests/approvals tests/audit tests/dashboard tests/skeleton
+# The tests that ask the database.
+ASK_DATABASE := tests/approvals tests/dashboard --ignore tests/approvals/policy --ignore tests/approvals/evidence
 # Compiled once, not at each start of a part.
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt hatch_build.py package.json package-lock.json Makefile
@@ -25,7 +26,7 @@ setup-tests: .venv/.ready-tests
 check: setup-tests ## the tests that start no product, browser, engine or guest; for each save
 	@$(PYTEST) --ring check $(ARGS)
 
-test: setup-tests ## what a laptop can run, each behaviour at least once; narrow with ARGS="tests/store -k sign_in"
+test: setup-tests ## what a laptop can run, each behaviour at least once; narrow with ARGS="tests/workspaces/store -k sign_in"
 	@$(PYTEST) --ring test -rs $(ARGS)
 
 test-all: test-sqlite test-postgres ## every guest, kill and round, on both databases; what is missing fails, as in .ci/run

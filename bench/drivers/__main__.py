@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.loop.__main__ import spread
-from tests.drivers.runs import IMAGES, OPTIONS, driver_of, image_of
+from tests.workspaces.drivers.runs import IMAGES, OPTIONS, driver_of, image_of
 from workspaces.drivers.base import DriverError, RunSpec
 from workspaces.drivers.init_client import InitClient
 from workspaces.drivers.sandbox import find_bwrap

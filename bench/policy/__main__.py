@@ -9,8 +9,8 @@ from itertools import chain
 
 from approvals.policy import Policy, classify, shell
 from bench.policy import hostile
-from tests.policy.mutations import mutations
-from tests.policy.test_corpus import CORPUS, own_rows
+from tests.approvals.policy.mutations import mutations
+from tests.approvals.policy.test_corpus import CORPUS, own_rows
 
 OPERATORS = re.compile(r"&&|\|\||\|&|[;|&\n]")
 

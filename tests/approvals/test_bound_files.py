@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evidence.conftest import Person, text_of
+from tests.approvals.evidence.conftest import Person, text_of
 
 from .conftest import ACTIONS
 from .test_broker import Brokered

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.drivers.runs import IMAGES, OPTIONS, why_not
-from tests.evidence.conftest import Person, text_of
+from tests.approvals.evidence.conftest import Person, text_of
 from tests.support.engine import make_busybox
+from tests.workspaces.drivers.runs import IMAGES, OPTIONS, why_not
 
 from .conftest import ACTIONS
 from .test_bound_files import CHANGED, consume, look, paths

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tests.evidence.conftest import Person, text_of
+from tests.approvals.evidence.conftest import Person, text_of
 
 from .conftest import ACTIONS
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.approvals.test_connect_folder import hook_line
-from tests.terminals.viewers import Viewer
+from tests.workspaces.terminals.viewers import Viewer
 
 HOOKS = (".claude/settings.local.json", ".claude/settings.json", ".claude", "./.claude//settings.json", ".CLAUDE/x/..")
 

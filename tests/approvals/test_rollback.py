@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.evidence.conftest import Person, text_of
+from tests.approvals.evidence.conftest import Person, text_of
 
 from .test_broker import Brokered
 

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.drivers.runs import IMAGES, why_not
 from tests.faults.armed_product import ArmedProduct
 from tests.faults.conftest import ROUNDS
-from tests.store.compare_trees import describe
 from tests.support.engine import Engine, lacks, make_busybox
+from tests.workspaces.drivers.runs import IMAGES, why_not
+from tests.workspaces.store.compare_trees import describe
 from workspaces.drivers.base import RunRecord, start_time
 
 DOWN = ("down.stopped", "down.closed", "down.snapshot")

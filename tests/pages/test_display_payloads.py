@@ -11,7 +11,7 @@ import urllib.parse
 import pytest
 from playwright.sync_api import expect
 
-from tests.frontend.test_visible import PAYLOADS, raw
+from tests.dashboard.frontend.test_visible import PAYLOADS, raw
 
 TEXTS = [payload for payload in PAYLOADS if isinstance(payload, str)]
 COMMANDS = [text for text in TEXTS if "\0" not in text]  # with a NUL no command is taken

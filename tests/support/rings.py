@@ -31,52 +31,57 @@ MODULES = {
     "tests.support.chromium": "browser",
 }
 DRIVERS = {"docker": "engine", "microvm": "guest"}  # where a test is done for several drivers
-FOLDERS = {"faults": "product", "race": "product", "claude_code": "product", "microvm": "guest"}
+FOLDERS = {
+    "faults": "product",
+    "approvals/race": "product",
+    "approvals/claude_code": "product",
+    "workspaces/microvm": "guest",
+}
 FILES = {
-    "egress/test_guest.py": "guest",
+    "workspaces/egress/test_guest.py": "guest",
     "faults/test_a_sleep_killed.py": "guest",
     "pages/test_manifest_width.py": "browser",
     "workspaces/test_microvm.py": "guest",
 }
 # Guests are long, but for these: made and forked, paused with its memory, and its one way out.
 GUESTS_IN_TEST = (
-    "microvm/test_memory.py::test_what_runs_goes_on_and_no_file_differs",
-    "microvm/test_network.py::test_a_listed_host_is_reached_and_nothing_else",
+    "workspaces/microvm/test_memory.py::test_what_runs_goes_on_and_no_file_differs",
+    "workspaces/microvm/test_network.py::test_a_listed_host_is_reached_and_nothing_else",
     "workspaces/test_microvm.py::test_a_guest_from_its_making_to_its_fork",
 )
 # Many processes or many rounds of what a shorter test beside them does once.
 LONG = (
     "approvals/test_races.py::test_sixteen_processes_never_see_a_locked_database",
-    "policy/test_corpus.py::test_mutations_change_nothing",
-    "race/test_crowd.py",
-    "terminals/test_flood.py::test_two_hundred_megabytes_beside_a_viewer_that_stalls",
+    "approvals/policy/test_corpus.py::test_mutations_change_nothing",
+    "approvals/race/test_crowd.py",
+    "workspaces/terminals/test_flood.py::test_two_hundred_megabytes_beside_a_viewer_that_stalls",
 )
 # Of each parametrized test in these, `make test` does the first case: one kill point, one width, one kind of disk.
 FIRST_CASE = (
     "browser/",
-    "claude_code/test_outages.py",
-    "claude_code/test_questions.py",
+    "approvals/claude_code/test_outages.py",
+    "approvals/claude_code/test_questions.py",
     "contract/test_schema.py",
     "faults/",
-    "skeleton/test_backup.py",
-    "skeleton/test_two_at_once.py",
-    "store/test_crash.py",
-    "store/test_full_disk.py",
-    "terminals/test_in_a_browser.py",
+    "dashboard/test_backup.py",
+    "dashboard/test_two_at_once.py",
+    "workspaces/store/test_crash.py",
+    "workspaces/store/test_full_disk.py",
+    "workspaces/terminals/test_in_a_browser.py",
     "workspaces/test_rounds.py",
 )
 SLOW = (
     "approvals/test_command_hook.py",
     "approvals/test_races.py",
-    "drivers/test_contract.py::test_all_of_this_holds_for_an_ordinary_user",
-    "drivers/test_sandbox.py::test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on",
-    "drivers/test_sandbox.py::test_processes_of_another_sandbox_do_not_count",
-    "frontend/test_build.py",
-    "skeleton/test_supervisor.py",
-    "store/test_concurrency.py",
-    "store/test_crash.py",
-    "store/test_full_disk.py",
-    "store/test_properties.py",
+    "workspaces/drivers/test_contract.py::test_all_of_this_holds_for_an_ordinary_user",
+    "workspaces/drivers/test_sandbox.py::test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on",
+    "workspaces/drivers/test_sandbox.py::test_processes_of_another_sandbox_do_not_count",
+    "dashboard/frontend/test_build.py",
+    "dashboard/test_supervisor.py",
+    "workspaces/store/test_concurrency.py",
+    "workspaces/store/test_crash.py",
+    "workspaces/store/test_full_disk.py",
+    "workspaces/store/test_properties.py",
 )
 NOT_IN = {
     "check": {"product", "browser", "engine", "guest", "claude", "slow", "long"},

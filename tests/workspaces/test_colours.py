@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from dashboard.workers.pool import Late, Worker, Workers
-from tests.evidence.conftest import Person, text_of
+from tests.approvals.evidence.conftest import Person, text_of
 from workspaces import highlight
 from workspaces.highlight import coloured_lines
 

@@ -5,9 +5,9 @@ import uuid
 
 import pytest
 
-from tests.drivers.runs import IMAGES, OPTIONS, Blocking
 from tests.support.engine import Client, make_busybox
 from tests.support.waiting import until
+from tests.workspaces.drivers.runs import IMAGES, OPTIONS, Blocking
 from workspaces.drivers.base import DriverError, get_driver
 
 IMAGE = IMAGES["docker"]

@@ -21,10 +21,10 @@ from django.db import connection
 from dashboard import clock
 from dashboard.management.commands import down
 from dashboard.models import Team
-from tests.drivers.runs import IMAGES, NOBODY, OPTIONS, why_not
 from tests.support.desk import Desk
 from tests.support.product import Product
 from tests.support.waiting import until
+from tests.workspaces.drivers.runs import IMAGES, NOBODY, OPTIONS, why_not
 from workspaces.drivers.base import RunRecord, start_time
 from workspaces.models import Environment, Operation, Phase, Runner, State, Workspace
 

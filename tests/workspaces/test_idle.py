@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.drivers.runs import IMAGES, OPTIONS, why_not
 from tests.support.desk import Desk
 from tests.support.product import Product
 from tests.support.waiting import until
+from tests.workspaces.drivers.runs import IMAGES, OPTIONS, why_not
 
 
 @pytest.fixture(scope="module")

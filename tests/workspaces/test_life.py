@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.runs import IMAGES, why_not
 from tests.support.desk import Desk
 from tests.support.waiting import until
+from tests.workspaces.drivers.runs import IMAGES, why_not
 from workspaces.drivers import cgroups
 from workspaces.drivers.base import RunRecord
 

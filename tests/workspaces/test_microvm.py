@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.secrets.conftest import Person
 from tests.support.desk import Desk
 from tests.support.waiting import until
-from tests.terminals.viewers import Viewer
+from tests.workspaces.secrets.conftest import Person
+from tests.workspaces.terminals.viewers import Viewer
 from workspaces.drivers.base import RunRecord
 
 

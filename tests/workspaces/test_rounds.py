@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.runs import IMAGES, why_not
-from tests.store.compare_trees import describe
+from tests.workspaces.drivers.runs import IMAGES, why_not
+from tests.workspaces.store.compare_trees import describe
 from tests.workspaces.test_life import tree_of
 
 ROUNDS = max(2, int(os.environ.get("HANDRAIL_TEST_ROUNDS", "2")))

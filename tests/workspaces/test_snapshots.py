@@ -8,9 +8,9 @@ import time
 import pytest
 import zstandard
 
-from tests.drivers.runs import IMAGES, why_not
 from tests.support.visitor import Visitor
 from tests.support.waiting import until
+from tests.workspaces.drivers.runs import IMAGES, why_not
 from tests.workspaces.test_stopping import until_shown
 
 
