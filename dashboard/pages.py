@@ -14,11 +14,14 @@ from django.http import Http404, HttpResponse, HttpResponseRedirect, StreamingHt
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views import defaults
+from django.views.decorators.http import require_http_methods
 
 from dashboard.access import caller_of
 from dashboard.feed import cursor_of
 from dashboard.lookup import PAGE_SIZE, page_of
 from dashboard.problems import Problem, not_found, problem_response
+
+READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])  # a view that shows a form and takes it
 
 
 def signed_in(view):

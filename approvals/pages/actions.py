@@ -5,7 +5,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from approvals import expiry, gate, solo
 from approvals.calls import parsed
@@ -15,13 +15,11 @@ from approvals.pages.card import Card, cards_of, for_rows, pretty
 from approvals.pages.forms import edit_form
 from approvals.pages.lists import MAX_CARDS, chosen_filters, filter_query, narrowed, next_card, pending_for
 from dashboard import clock
-from dashboard.pages import asked, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
 from dashboard.problems import Problem
 from dashboard.templatetags.handrail import clock as clock_time
 from dashboard.visible_text import visible
 from workspaces.diff import compare
-
-READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
 
 
 def _find(request, pk) -> Action:

@@ -7,7 +7,7 @@ from django.http import Http404
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from approvals import judges, policies
 from approvals.models import Grant, Policy
@@ -15,7 +15,7 @@ from approvals.pages.forms import ExactField
 from approvals.policy import MODES, TIERS, PolicyError
 from dashboard import clock
 from dashboard.models import Team
-from dashboard.pages import carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
 from dashboard.problems import Problem
 from workspaces.diff import compare
 from workspaces.models import Environment
@@ -156,7 +156,7 @@ class PolicyForm(forms.Form):
 
 
 @signed_in
-@require_http_methods(["GET", "HEAD", "POST"])
+@READ_OR_WRITE
 def edit(request):
     scope = _scope(request)
     must(request.caller, "write_policy", scope.team)

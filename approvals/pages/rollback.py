@@ -5,19 +5,18 @@ import os
 from django.contrib import messages
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods
 
 from approvals import rollback
 from approvals.models import Action
 from approvals.pages.card import for_rows
-from dashboard.pages import asked, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
 from dashboard.problems import Problem
 
 MAX_SHOWN_PATHS = 100  # paths that are listed
 
 
 @signed_in
-@require_http_methods(["GET", "HEAD", "POST"])
+@READ_OR_WRITE
 def roll_back(request, pk):
     """Show the files to restore, the later changes that would be lost, and the commits that stay; on POST restore."""
     actions = for_rows(Action.objects.visible_to(request.caller)).select_related("snapshot_before__manifest")

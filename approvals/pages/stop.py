@@ -2,14 +2,12 @@
 
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 
 from approvals import emergency_stop
 from approvals.models import Action, Status
 from dashboard.models import Team
-from dashboard.pages import carry_out, must, signed_in
-
-READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
+from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
 
 
 @signed_in

@@ -85,11 +85,9 @@ async def of_driver(name: str, folder: Path, rounds: int, at_once: int) -> dict:
     ground = Ground(name, folder)
     created, resumed, ended, commands = [], [], [], []
     owner = await ground.up(await ground.spec())  # what is made once (the bundle) is made now
-    pool.keep_spares(1)
+    pool.prepare()
     for _ in range(rounds):
         commands.append(await timed(ground.command(owner)))
-        await asyncio.sleep(0.1)  # the next spare host process
-    pool.keep_spares(0)
     await ground.down(owner)
     for _ in range(rounds):
         spec = await ground.spec()

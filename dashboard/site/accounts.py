@@ -7,10 +7,10 @@ from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
 
 from dashboard import clock
 from dashboard.models import Actor, SignInLink
+from dashboard.pages import READ_OR_WRITE
 from dashboard.people.sign_ins import note_sign_in, record_for_person
 from dashboard.tokens import sha256, use_sign_in_link
 
@@ -55,7 +55,7 @@ class ClosedSignup(DefaultAccountAdapter):
 
 
 @never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
+@READ_OR_WRITE
 def sign_in(request, secret):
     """Show a one-time link's page, or use it up by POST. GET does not, since chat programs fetch links for previews."""
     response = _use(request, secret) if request.method == "POST" else _show(request, secret)

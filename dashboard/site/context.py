@@ -53,5 +53,5 @@ def _runner() -> dict:
     from workspaces.models import Runner  # as above
 
     if Runner.objects.alive().exists():
-        return {"tone": "calm", "words": "Runner works"}
+        return {"tone": "calm", "words": "Runner OK"}
     return {"tone": "amber", "words": "Runner does not answer"}

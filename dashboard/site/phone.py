@@ -6,10 +6,9 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import transaction
 from django.shortcuts import render
-from django.views.decorators.http import require_http_methods
 
 from dashboard.addresses import is_loopback, is_wildcard
-from dashboard.pages import signed_in
+from dashboard.pages import READ_OR_WRITE, signed_in
 from dashboard.site.accounts import record_for_person
 from dashboard.site.invitations import make_invitation
 
@@ -17,7 +16,7 @@ VALID = timedelta(minutes=10)
 
 
 @signed_in
-@require_http_methods(["GET", "HEAD", "POST"])
+@READ_OR_WRITE
 def phone(request):
     """Show the page; POST adds a code to this response only. It works once, for ten minutes."""
     context = {"nav": "connect", "address": settings.HANDRAIL_PUBLIC_URL, "minutes": VALID.seconds // 60}

@@ -23,7 +23,7 @@ def test_every_reader_uses_the_same_threshold(lena, workspace, browser_of, read,
     assert {
         "rows": list(Runner.objects.alive()) == [runner],
         "row": runner.is_alive,
-        "page": "Runner works" in read(browser_of(lena), "/"),
+        "page": "Runner OK" in read(browser_of(lena), "/"),
         "drivers": isolation.available() == ["sandbox", "docker"],
         "limits": environments.limits_shown(workspace.environment)[2][2],
         "doctor": next(found.ok for found in doctor.needed_to_work() if found.part == "runner"),

@@ -13,7 +13,7 @@ from dashboard.problems import Problem
 from dashboard.threads import query_in_thread
 from workspaces import lifecycle, operations, recordings
 from workspaces.api import schemas
-from workspaces.api.lookup import CONTROLLED, LONGEST_WAIT, find
+from workspaces.api.lookup import CONTROLLED, MAX_WAIT_S, find
 from workspaces.models import Command, Workspace
 from workspaces.services import commands
 
@@ -63,7 +63,7 @@ async def get_command(request, id: str, wait: float = 0):
         lambda command: operations.is_over(command.operation),
         team_ids=request.auth.team_ids,
         subject=id.lower(),
-        timeout=min(wait, LONGEST_WAIT),
+        timeout=min(wait, MAX_WAIT_S),
     )
     return Status(200, schemas.command_out(command))
 

@@ -11,7 +11,7 @@ from workspaces.models import Command, Operation, Terminal, Workspace
 from workspaces.needs_approval import AskFirst
 from workspaces.services import agent_bindings
 
-LONGEST_WAIT = 25.0
+MAX_WAIT_S = 25.0
 CONTROLLED = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
 
 

@@ -12,7 +12,7 @@ from dashboard.lookup import page_of
 from dashboard.problems import Problem, invalid
 from workspaces import lifecycle
 from workspaces.api import schemas
-from workspaces.api.lookup import LONGEST_WAIT, answered, busy_of, find, safety_known, shown, team_of
+from workspaces.api.lookup import MAX_WAIT_S, answered, busy_of, find, safety_known, shown, team_of
 from workspaces.models import State, Workspace
 from workspaces.provisioning import uploads
 from workspaces.services import agent_bindings
@@ -75,7 +75,7 @@ async def get_workspace(request, key: str, wait: float = 0):
     """Return a workspace; with `wait` (at most 25 s), once no exclusive operation is open."""
     look = sync_to_async(lambda: shown(find(request, key)))
     answer = await look()
-    deadline = time.monotonic() + min(max(wait, 0), LONGEST_WAIT)
+    deadline = time.monotonic() + min(max(wait, 0), MAX_WAIT_S)
     while answer["busy"] and (left := deadline - time.monotonic()) > 0:
         await feed().wait(request.auth.team_ids, timeout=min(left, 1.0))
         answer = await look()

@@ -96,7 +96,7 @@ class InitClient:
         self._last_id += 1
         body = json.dumps({"id": self._last_id, "op": op, **fields}).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        patience = self._sock.gettimeout()
+        timeout_before = self._sock.gettimeout()
         if timeout_s is not None:
             self._sock.settimeout(timeout_s)
         try:
@@ -113,7 +113,7 @@ class InitClient:
         except OSError as error:
             raise InitGone("The workspace's init process ended.") from error
         finally:
-            self._sock.settimeout(patience)
+            self._sock.settimeout(timeout_before)
         if "error" in answer:
             raise InitRefused(answer["error"])
         return answer
@@ -138,7 +138,7 @@ class InitClient:
 
     def read_exits(self) -> None:
         """Read pending exit events without blocking; raise InitGone at the end of the connection."""
-        patience = self._sock.gettimeout()
+        timeout_before = self._sock.gettimeout()
         self._sock.settimeout(0)
         try:
             self._receive()
@@ -147,7 +147,7 @@ class InitClient:
         except OSError as error:
             raise InitGone("The workspace's init process ended.") from error
         finally:
-            self._sock.settimeout(patience)
+            self._sock.settimeout(timeout_before)
         self._take_exits()
 
     def _take_exits(self) -> None:

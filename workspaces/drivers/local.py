@@ -93,7 +93,7 @@ class LocalDriver(Driver):
             return EndReason.OUT_OF_MEMORY
         return EndReason.CRASHED
 
-    def _patience(self, record: RunRecord) -> float:
+    def _extra_grace_s(self, record: RunRecord) -> float:
         """Return how many seconds the init may take to exit after its programs have ended."""
         return 3.0
 
@@ -307,7 +307,7 @@ class LocalDriver(Driver):
         with contextlib.suppress(InitGone, InitRefused), InitClient(record.address.socket, timeout_s=2.0) as client:
             client.request("stop", grace_s=grace_s)
         lock = self._folder(record.run_id) / "lock"
-        if not _wait_free(lock, grace_s + self._patience(record)):
+        if not _wait_free(lock, grace_s + self._extra_grace_s(record)):
             self._kill(record)
             if not _wait_free(lock, 5.0):
                 raise DriverError("The workspace's programs could not be stopped.")

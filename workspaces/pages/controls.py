@@ -5,18 +5,16 @@ from urllib.parse import unquote_to_bytes
 
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import clock
-from dashboard.pages import asked, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
 from dashboard.problems import Problem, conflict, invalid
 from workspaces import history, lifecycle, usage
 from workspaces.models import Operation, Run
 from workspaces.pages.header import find, load_header
 from workspaces.provisioning import capacity
 from workspaces.services import commands, environments, idle, integrity
-
-READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
 
 
 def _carry(request, team, key, verb, do, *, then="workspace", say="", to_operation=False):

@@ -4,10 +4,10 @@ from django import forms
 from django.contrib import messages
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
 from dashboard.problems import Problem
 from workspaces import secrets
 from workspaces.drivers.base import PIDS
@@ -17,7 +17,6 @@ from workspaces.pages.header import find
 from workspaces.provisioning import images, isolation
 from workspaces.services import environments, network
 
-READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
 MB = 1024**2
 REACHES = {"setup": "Hosts allowed for setup", "agent": "Hosts allowed for the agent"}
 INITIAL = ("driver", "image", "minimum_isolation", "repository", "ref", "setup", "maintenance")

@@ -5,9 +5,9 @@ from urllib.parse import unquote_to_bytes
 from django.contrib import messages
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST
 
-from dashboard.pages import asked, carry_out, download, must, signed_in
+from dashboard.pages import READ_OR_WRITE, asked, carry_out, download, must, signed_in
 from dashboard.problems import Problem, invalid
 from workspaces import history, lifecycle, operations
 from workspaces.pages.header import load_header
@@ -64,7 +64,7 @@ def _changes(team, key, from_) -> str:
 
 
 @signed_in
-@require_http_methods(["GET", "HEAD", "POST"])
+@READ_OR_WRITE
 def fork(request, team, key, number):
     """Create a workspace with a snapshot's files."""
     head = load_header(request, team, key, "workspace-snapshots")

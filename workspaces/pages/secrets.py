@@ -6,17 +6,16 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import as_uuid, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, as_uuid, carry_out, must, signed_in
 from dashboard.problems import Problem
 from workspaces import secrets
 from workspaces.models import Scope, Secret
 from workspaces.pages.header import find
 from workspaces.services import environments
 
-READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 
 

@@ -5,10 +5,10 @@ from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import Slice, asked, came_from, carry_out, download, must, signed_in
+from dashboard.pages import READ_OR_WRITE, Slice, asked, came_from, carry_out, download, must, signed_in
 from dashboard.problems import Problem
 from workspaces import history, lifecycle
 from workspaces.checks import checks_of, failing, in_words
@@ -18,7 +18,6 @@ from workspaces.pages.header import OperationView, find, load_header, with_displ
 from workspaces.pages.timeline import timeline_of
 from workspaces.services import agent_bindings, archives, retention, store_maintenance
 
-READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])
 FILTERS = [
     ("", "All", Q()),
     ("awake", "Ready", Q(state=State.READY)),

@@ -17,7 +17,7 @@ import pytest
 from workspaces.drivers import init_client
 from workspaces.drivers.init_client import InitClient, InitGone
 from workspaces.drivers.microvm import mux
-from workspaces.drivers.microvm.mux import CREDIT, DATA, HEAD, MESSAGE, WINDOW, Line, Nonsense, Stream
+from workspaces.drivers.microvm.mux import CREDIT, DATA, HEAD, MESSAGE, WINDOW, Line, ProtocolError, Stream
 from workspaces.store.guest.protocol import Closed, Wire
 
 HELLO = {"protocol": 1, "pid": 1, "frozen": False, "shell": "/bin/sh"}
@@ -119,7 +119,7 @@ def line():
 )
 def test_a_frame_that_makes_no_sense_ends_the_line_and_is_taken_once(line, sent):
     line.theirs.sendall(HEAD.pack(MESSAGE, 0, 2) + b"{}" + sent)
-    with pytest.raises(Nonsense):
+    with pytest.raises(ProtocolError):
         line.ready(selectors.EVENT_READ)
     assert line.told == [{}]
     assert len(line.received) <= len(sent)
@@ -133,10 +133,10 @@ def overfill(stream):
 def test_a_side_that_sends_beyond_its_leave_is_not_kept(line):
     read_end, write_end = os.pipe()
     stream = Stream(line, 7, write_end, reads=False, writes=True)
-    with pytest.raises(Nonsense):
+    with pytest.raises(ProtocolError):
         overfill(stream)
-    assert len(stream.inbox) <= mux.MOST_CREDIT
-    with pytest.raises(Nonsense):
+    assert len(stream.inbox) <= mux.MAX_CREDIT
+    with pytest.raises(ProtocolError):
         line.take(CREDIT, 7, struct.pack(">I", 2**32 - 1))
     stream.close()
     os.close(read_end)

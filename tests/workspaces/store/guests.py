@@ -41,7 +41,7 @@ class Guest:
         return fd, fd, lambda: None
 
     def tree(self) -> RemoteTree:
-        return RemoteTree(self.connect, name=os.fspath(self.root), patience=60)
+        return RemoteTree(self.connect, name=os.fspath(self.root), timeout_s=60)
 
     def close(self):
         if self.process is not None:

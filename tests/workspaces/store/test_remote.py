@@ -168,7 +168,7 @@ class Liar(RemoteTree):
         for head, body in said:
             wire.send(head, body)
         self.ends = reading, writing, away, theirs
-        super().__init__(lambda: (reading, writing, lambda: None), name="/workspace", patience=0.2)
+        super().__init__(lambda: (reading, writing, lambda: None), name="/workspace", timeout_s=0.2)
 
     def close(self):
         for fd in self.ends:

@@ -216,9 +216,9 @@ class DockerDriver(LocalDriver):
             raise DriverError(f"its container ended: {state['Error']}")
         return EndReason.CRASHED
 
-    def _patience(self, record: RunRecord) -> float:
+    def _extra_grace_s(self, record: RunRecord) -> float:
         # The init of a setup Run chowns every file to the workspace's user before it exits.
-        return GIVE_BACK_S if record.phase == "setup" else super()._patience(record)
+        return GIVE_BACK_S if record.phase == "setup" else super()._extra_grace_s(record)
 
     def _stop(self, record: RunRecord, grace_s: float) -> None:
         super()._stop(record, grace_s)

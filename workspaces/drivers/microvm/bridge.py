@@ -31,12 +31,12 @@ import tty
 
 from init.protocol import PROTOCOL, Client
 from init.terminals import resize
-from mux import MAX_STREAMS, RESET, Line, LineLost, Nonsense, Stream
+from mux import MAX_STREAMS, RESET, Line, LineLost, ProtocolError, Stream
 
-LOOK_AT_SIZES_S = 0.1
+SIZE_POLL_S = 0.1
 CONSOLE_BYTES = 64 << 10
 HAND_OUT_S = 5.0
-STREAMS_AT_ONCE = 16
+MAX_NEW_STREAMS = 16
 COMPLAINTS = 100  # errors that a guest may cause before it is ended; each is printed
 HERE_ONLY = ("hold", "go", "sync", "dial", "serve")
 
@@ -67,7 +67,7 @@ class Bridge:
         self.selector.register(self.console, selectors.EVENT_READ, self.show)
         self.ask({"op": "hello", "session": os.urandom(16).hex()}, self.greeted)
         while not self.qemu.ended():
-            for key, mask in self.selector.select(LOOK_AT_SIZES_S if self.terminals else None):
+            for key, mask in self.selector.select(SIZE_POLL_S if self.terminals else None):
                 self.guarded(key.data, mask)
             if self.lost:
                 break
@@ -96,7 +96,7 @@ class Bridge:
     def guarded(self, step, *args):
         try:
             step(*args)
-        except Nonsense as error:
+        except ProtocolError as error:
             self.give_up(error)
         except LineLost:
             pass  # QEMU is about to end
@@ -158,11 +158,11 @@ class Bridge:
                 self.welcome(number)
 
     def heard(self, message):
-        """Handle a message from the guest; raise Nonsense if it is malformed."""
+        """Handle a message from the guest; raise ProtocolError if it is malformed."""
         try:
             self.carry_on(message)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise Nonsense(f"a message that cannot be carried out: {error!r}"[:500]) from error
+            raise ProtocolError(f"a message that cannot be carried out: {error!r}"[:500]) from error
 
     def carry_on(self, message):
         if "c" in message:
@@ -179,8 +179,8 @@ class Bridge:
         client = self.clients.get(message["c"])
         if "oom_kills" in message and self.config["oom"] is not None:
             os.pwrite(self.config["oom"], b"oom_kill %d\n" % message["oom_kills"], 0)
-        if len(message["streams"]) > STREAMS_AT_ONCE or len(self.line.streams) > MAX_STREAMS:
-            raise Nonsense("more streams than there can be")
+        if len(message["streams"]) > MAX_NEW_STREAMS or len(self.line.streams) > MAX_STREAMS:
+            raise ProtocolError("more streams than there can be")
         fds = []
         for number, kind in message["streams"]:
             fd = self.terminal(number, message) if kind == "pty" else self.output(number)

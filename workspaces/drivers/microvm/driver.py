@@ -221,7 +221,7 @@ class MicroVMDriver(Roots):
             take(name, listen(self._socket(spec.run_id, name)).detach())
         return fds
 
-    def _patience(self, record: RunRecord) -> float:
+    def _extra_grace_s(self, record: RunRecord) -> float:
         # An emulated guest shuts down slowly; a setup guest also chowns every file to the agent's user first.
         return GIVE_BACK_S if record.phase == "setup" else 15.0
 

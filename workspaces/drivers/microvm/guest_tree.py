@@ -33,7 +33,7 @@ class GuestTree(RemoteTree):
 
     @contextmanager
     def opened(self) -> Iterator[RemoteLive]:
-        with self._held(self._patience) as live:
+        with self._held(self._timeout_s) as live:
             yield live
 
     @contextmanager
@@ -52,22 +52,22 @@ class GuestTree(RemoteTree):
             yield tree, home
 
     @contextmanager
-    def _held(self, patience: float) -> Iterator[RemoteLive]:
+    def _held(self, timeout_s: float) -> Iterator[RemoteLive]:
         """Yield the server's connection while holding the port's lock; DriverError if others keep it busy."""
         with _changing:
             turn = _turns.setdefault(str(self._port), threading.Lock())
-        if not turn.acquire(timeout=patience):
+        if not turn.acquire(timeout=timeout_s):
             raise DriverError("The workspace's files are being read or restored. Try again in a moment.")
         try:
-            with self._spoken(patience) as live:
+            with self._spoken(timeout_s) as live:
                 yield live
         finally:
             turn.release()
 
     @contextmanager
-    def _spoken(self, patience: float) -> Iterator[RemoteLive]:
+    def _spoken(self, timeout_s: float) -> Iterator[RemoteLive]:
         """Yield a connection to the server, and keep it afterwards if it is still usable."""
-        stream, live = self._reach(patience)
+        stream, live = self._reach(timeout_s)
         try:
             yield live
         except Closed as error:
@@ -87,20 +87,20 @@ class GuestTree(RemoteTree):
         if kept is not stream:
             stream.close()
 
-    def _reach(self, patience: float) -> tuple[socket.socket, RemoteLive]:
+    def _reach(self, timeout_s: float) -> tuple[socket.socket, RemoteLive]:
         """Return an idle connection that still answers, or start a new server."""
         with _changing:
             stream = _idle.pop(str(self._port), None)
         if stream is not None:
             try:
-                return stream, self._greeted(stream, patience)
+                return stream, self._greeted(stream, timeout_s)
             except (Closed, OSError):
                 stream.close()  # the guest was paused or has ended meanwhile
         for greeting_s in GREETING_S:
             stream = self._new()
             try:
                 self._greeted(stream, greeting_s)
-                return stream, self._greeted(stream, patience)
+                return stream, self._greeted(stream, timeout_s)
             except Closed as error:
                 # A server that found nobody connected to its port exits at once, unnoticed; start another.
                 stream.close()
@@ -110,8 +110,8 @@ class GuestTree(RemoteTree):
                 raise
         raise DriverError(OUT_OF_REACH) from silent
 
-    def _greeted(self, stream: socket.socket, patience: float) -> RemoteLive:
-        return RemoteLive(self.path, Wire(stream.fileno(), stream.fileno(), patience))
+    def _greeted(self, stream: socket.socket, timeout_s: float) -> RemoteLive:
+        return RemoteLive(self.path, Wire(stream.fileno(), stream.fileno(), timeout_s))
 
     def _new(self) -> socket.socket:
         """Connect to the port and make the guest start a server for it."""

@@ -20,7 +20,7 @@ HEAD = struct.Struct(">BII")
 WINDOW = 256 << 10
 CHUNK = 64 << 10
 MAX_FRAME = 32 << 20
-MOST_CREDIT = 2 * WINDOW  # a new peer after an adoption has a full window, besides the data still in the inbox
+MAX_CREDIT = 2 * WINDOW  # a new peer after an adoption has a full window, besides the data still in the inbox
 MAX_STREAMS = 4096
 
 
@@ -28,7 +28,7 @@ class LineLost(Exception):
     """The other side is gone, or violates the protocol."""
 
 
-class Nonsense(LineLost):
+class ProtocolError(LineLost):
     """The other side violates the protocol; nothing it sends afterwards can be interpreted."""
 
 
@@ -115,7 +115,7 @@ class Line:
             while len(self.received) - start >= HEAD.size:
                 kind, number, length = HEAD.unpack_from(self.received, start)
                 if length > MAX_FRAME or kind > RESET or (kind == CREDIT and length != 4):
-                    raise Nonsense("a frame that makes no sense")
+                    raise ProtocolError("a frame that makes no sense")
                 end = start + HEAD.size + length
                 if len(self.received) < end:
                     break
@@ -131,9 +131,9 @@ class Line:
             try:
                 message = json.loads(payload)
             except (ValueError, RecursionError):
-                raise Nonsense("a message that makes no sense") from None
+                raise ProtocolError("a message that makes no sense") from None
             if not isinstance(message, dict):
-                raise Nonsense("a message that makes no sense")
+                raise ProtocolError("a message that makes no sense")
             self.on_message(message)
             return
         stream = self.streams.get(number)
@@ -230,17 +230,17 @@ class Stream:
 
     def allow(self, count):
         """Add credit from the other side."""
-        if self.credit + count > MOST_CREDIT:
-            raise Nonsense("leave to send more than was ever sent")
+        if self.credit + count > MAX_CREDIT:
+            raise ProtocolError("leave to send more than was ever sent")
         self.credit += count
         self.watch()
 
     def put(self, data):
-        """Queue received data for the descriptor; raise Nonsense if it exceeds the credit given."""
+        """Queue received data for the descriptor; raise ProtocolError if it exceeds the credit given."""
         if self.fd is None or not self.writes:
             return
-        if len(self.inbox) + self.taken + len(data) > MOST_CREDIT:
-            raise Nonsense("more bytes than it had leave to send")
+        if len(self.inbox) + self.taken + len(data) > MAX_CREDIT:
+            raise ProtocolError("more bytes than it had leave to send")
         self.inbox += data
         self.pour()
 

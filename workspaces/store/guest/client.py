@@ -49,13 +49,15 @@ class RemoteTree:
     """A folder inside a guest, with the interface of LocalTree.
 
     `connect` opens a stream to a new or idle server and returns (read descriptor, write descriptor, close function).
-    `name` identifies the tree, `cache` is the file of its stat cache on this host, and `patience` is the number of
+    `name` identifies the tree, `cache` is the file of its stat cache on this host, and `timeout_s` is the number of
     seconds without a response after which the stream counts as closed. The server's `--journal` argument sets the
     path of the journal, so the `journal` arguments of the store are ignored here.
     """
 
-    def __init__(self, connect: Connect, *, name: str, cache: str | os.PathLike | None = None, patience: float = 600.0):
-        self._connect, self.path, self._patience = connect, Path(name), patience
+    def __init__(
+        self, connect: Connect, *, name: str, cache: str | os.PathLike | None = None, timeout_s: float = 600.0
+    ):
+        self._connect, self.path, self._timeout_s = connect, Path(name), timeout_s
         self.cache = Path(cache) if cache is not None else None
 
     @contextmanager
@@ -63,7 +65,7 @@ class RemoteTree:
         """Open a stream to the server. Raise StoreError if it disconnects or speaks another protocol version."""
         reading, writing, close = self._connect()
         try:
-            yield RemoteLive(self.path, Wire(reading, writing, self._patience))
+            yield RemoteLive(self.path, Wire(reading, writing, self._timeout_s))
         except Closed as error:
             raise StoreError(f"the connection to the guest of {self.path} was lost: {error}") from error
         finally:

@@ -12,10 +12,10 @@ import time
 from typing import NamedTuple
 
 VERSION = 1
-MOST = 8 << 20  # maximum bytes of a frame's body; a longer one is refused
+MAX_BODY = 8 << 20  # maximum bytes of a frame's body; a longer one is refused
 FILL = 1 << 20  # bytes; senders fill a frame's body to about this size
 _LENGTHS = struct.Struct(">II")
-_MOST_HEAD = 4 << 20
+_MAX_HEAD = 4 << 20
 NO_FRAME = "an invalid frame was received"
 
 STAT = struct.Struct("<QQqqIIIIB")  # ino, size, mtime, ctime, mode, uid, gid, links, whether on another device
@@ -66,11 +66,11 @@ def waits_for(fd: int, seconds: float) -> bool:
 class Wire:
     """Send and receive frames over a pair of descriptors, which may be the same.
 
-    Raise Closed when the peer disconnects, sends an invalid frame, or is silent for `patience` seconds.
+    Raise Closed when the peer disconnects, sends an invalid frame, or is silent for `timeout_s` seconds.
     """
 
-    def __init__(self, reading: int, writing: int, patience: float | None = None):
-        self.reading, self.writing, self._patience = reading, writing, patience
+    def __init__(self, reading: int, writing: int, timeout_s: float | None = None):
+        self.reading, self.writing, self._timeout_s = reading, writing, timeout_s
 
     def send(self, head: dict, body: bytes | bytearray | memoryview = b"") -> None:
         text = json.dumps(head, separators=(",", ":")).encode()
@@ -80,11 +80,11 @@ class Wire:
 
     def receive(self) -> tuple[dict, bytes]:
         """Return (head, body) of the next frame."""
-        self._wait(self._patience)
-        # A frame that has begun must be complete after `patience` again: single bytes must not keep the host waiting.
-        until = None if self._patience is None else time.monotonic() + self._patience
+        self._wait(self._timeout_s)
+        # A frame that has begun must be complete after `timeout_s` again: single bytes must not keep the host waiting.
+        until = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         head_length, body_length = _LENGTHS.unpack(self._read(_LENGTHS.size, until))
-        if head_length > _MOST_HEAD or body_length > MOST:
+        if head_length > _MAX_HEAD or body_length > MAX_BODY:
             raise Closed(NO_FRAME)
         try:
             head = json.loads(self._read(head_length, until))
@@ -122,4 +122,4 @@ class Wire:
 
     def _wait(self, seconds: float | None) -> None:
         if seconds is not None and not waits_for(self.reading, seconds):
-            raise Closed(f"no data was received for {self._patience:.0f} seconds")
+            raise Closed(f"no data was received for {self._timeout_s:.0f} seconds")
