@@ -1,0 +1,88 @@
+"""An envelope as data: what a program may read, write and reach, and for how long."""
+
+from dataclasses import asdict, dataclass
+
+READ_WORDS = frozenset({"workspace", "toolchains"})
+WRITE_WORDS = frozenset({"scratch", "workspace", "caches"})
+NETWORK_WORDS = frozenset({"loopback", "hosts"})
+FIELDS = frozenset({"read", "write", "network", "seconds"})
+MAX_ENTRIES = 256  # in one list
+MAX_ENTRY = 4096  # characters of one entry
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What one program may do.
+
+    `read` and `write` hold words or absolute paths: "workspace"; "toolchains" (system programs, libraries and language
+    toolchains); "scratch" (a private /tmp); "caches" (those of known tools, in the home). What may be written may be
+    read. `network` holds "loopback" (the Run's own), "hosts" (those that the environment's list allows) or "host:port";
+    if it is empty, the program has no sockets but pairs of its own. `seconds` limits the run time, None: no limit.
+    """
+
+    read: tuple = ()
+    write: tuple = ()
+    network: tuple = ()
+    seconds: "int | None" = None
+
+    def __post_init__(self):
+        for name, words in (("read", READ_WORDS), ("write", WRITE_WORDS)):
+            for entry in _entries(self, name):
+                if entry not in words and not _is_plain_path(entry):
+                    raise ValueError(f"{entry!r} is no word and no absolute path for {name} of an envelope")
+        for entry in _entries(self, "network"):
+            if entry not in NETWORK_WORDS and not _is_host_and_port(entry):
+                raise ValueError(f"{entry!r} is neither loopback, hosts nor host:port")
+        if self.seconds is not None and (type(self.seconds) is not int or self.seconds <= 0):
+            raise ValueError("the seconds of an envelope must be a positive number")
+
+    def to_json(self):
+        """Return a dict of lists, as the policy answers and as rows keep it."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, data):
+        """Return the envelope of such a dict; raise ValueError for anything else, so that nothing is dropped."""
+        if not isinstance(data, dict) or not FIELDS.issuperset(data):
+            raise ValueError("an envelope has read, write, network and seconds")
+        for name in ("read", "write", "network"):
+            if not isinstance(data.get(name, []), (list, tuple)):
+                raise ValueError(f"{name} of an envelope must be a list")
+        lists = {name: tuple(data.get(name, ())) for name in ("read", "write", "network")}
+        return cls(**lists, seconds=data.get("seconds"))
+
+    def wider(self, other):
+        """Return an envelope that allows what either allows."""
+        both = {
+            name: tuple(dict.fromkeys(getattr(self, name) + getattr(other, name)))
+            for name in ("read", "write", "network")
+        }
+        limits = (self.seconds, other.seconds)
+        return Envelope(**both, seconds=None if None in limits else max(limits))
+
+
+def _entries(envelope, name):
+    entries = getattr(envelope, name)
+    if not isinstance(entries, tuple) or len(entries) > MAX_ENTRIES:
+        raise ValueError(f"{name} of an envelope must be a list of at most {MAX_ENTRIES} entries")
+    for entry in entries:
+        if not isinstance(entry, str) or not 0 < len(entry) <= MAX_ENTRY or "\0" in entry:
+            raise ValueError(f"{name} of an envelope holds something that is no plain text")
+    return entries
+
+
+def _is_plain_path(entry):
+    """Return whether it is an absolute path without `.`, `..` and empty parts, and not the root."""
+    return entry[:1] == "/" and entry != "/" and not {"", ".", ".."}.intersection(entry[1:].split("/"))
+
+
+def _is_host_and_port(entry):
+    host, colon, port = entry.rpartition(":")
+    return bool(host and colon) and port.isascii() and port.isdigit() and 0 < int(port) < 65536
+
+
+LOW = Envelope(read=("workspace", "toolchains"), write=("scratch",))
+MEDIUM = Envelope(
+    read=("workspace", "toolchains"), write=("scratch", "workspace", "caches"), network=("loopback", "hosts")
+)
+BY_TIER = {"low": LOW, "medium": MEDIUM}
