@@ -51,6 +51,9 @@ GUESTS_IN_TEST = (
 )
 # Many processes or many rounds of what a shorter test beside them does once.
 LONG = (
+    "dashboard/test_demo.py::test_a_person_may_take_long_and_can_stop_it",
+    "dashboard/test_through_nginx.py",
+    "workspaces/drivers/test_contract.py::test_all_of_this_holds_for_an_ordinary_user",
     "approvals/test_races.py::test_sixteen_processes_never_see_a_locked_database",
     "approvals/policy/test_corpus.py::test_mutations_change_nothing",
     "approvals/race/test_crowd.py",
@@ -68,12 +71,14 @@ FIRST_CASE = (
     "workspaces/store/test_crash.py",
     "workspaces/store/test_full_disk.py",
     "workspaces/terminals/test_in_a_browser.py",
+    "workspaces/test_down.py",
+    "workspaces/test_fork_bomb.py",
+    "workspaces/test_life.py",
     "workspaces/test_rounds.py",
 )
 SLOW = (
     "approvals/test_command_hook.py",
     "approvals/test_races.py",
-    "workspaces/drivers/test_contract.py::test_all_of_this_holds_for_an_ordinary_user",
     "workspaces/drivers/test_sandbox.py::test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on",
     "workspaces/drivers/test_sandbox.py::test_processes_of_another_sandbox_do_not_count",
     "dashboard/frontend/test_build.py",
