@@ -1,6 +1,7 @@
 """Submit commands, services and terminals: a row and an Operation each, which the runner carries out."""
 
 import hashlib
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
@@ -77,7 +78,8 @@ def maintain(workspace, *, before: Operation):
         return
     by = Actor.system("maintenance")
     operation = operations.submit("maintain", workspace=workspace, by=by, exclusive=True)
-    Operation.objects.filter(pk=operation.pk).update(due_at=before.due_at)
+    # What waited for the resume may have been due in the same millisecond.
+    Operation.objects.filter(pk=operation.pk).update(due_at=before.due_at - timedelta(milliseconds=1))
     command = Command.objects.create(
         workspace=workspace,
         operation=operation,
