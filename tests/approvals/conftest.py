@@ -14,6 +14,7 @@ from approvals.models import Action
 from dashboard.access import Caller, caller_by_token
 from dashboard.models import Membership
 from dashboard.tokens import find_token
+from workspaces.models import Environment, Workspace
 
 ACTIONS = "/api/v1/actions"
 PUSH = {"command": "git push origin main"}  # high in every mode
@@ -156,3 +157,21 @@ def before(arguments=PUSH, *, tool="Bash", session="s1", call_id="toolu_1", cwd=
         "tool_input": arguments,
         "tool_use_id": call_id,
     } | more
+
+
+def full(answer):
+    """What must hold of every answer there is."""
+    assert (answer.status, len(answer.starts)) == (200, 1)
+    assert answer.headers["content-type"] == "application/json"
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    assert isinstance(json.loads(answer.body), dict)
+    assert answer.json
+    return answer
+
+
+@pytest.fixture
+def workspace(team, agent):
+    environment = Environment.objects.create(team=team, name="default")
+    return Workspace.objects.create(
+        team=team, key="repo-1", environment=environment, state="ready", created_by_agent=agent
+    )
