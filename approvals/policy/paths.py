@@ -8,39 +8,20 @@ import unicodedata
 from collections import deque
 from dataclasses import dataclass, field
 
+from workspaces.envelope.sensitive_names import (
+    NOT_SECRET,
+    OUTER,
+    PROTECTED,
+    PROTECTED_PAIRS,
+    SECRET_FOLDERS,
+    SECRET_NAMES,
+    SECRET_PAIRS,
+)
+
 from .globs import shell_fits
 from .hidden_characters import hidden_in
-from .shell_words import names
 from .step_budget import spend
 
-PROTECTED = names(
-    """
-    .git .claude .mcp.json .vscode .idea .devcontainer .husky .envrc .bashrc .bash_profile .bash_login
-    .bash_logout .bash_aliases .profile .zshrc .zprofile .zshenv .zlogin .zlogout .kshrc .cshrc .tcshrc .login
-    .inputrc .gitconfig .ssh .gnupg .pam_environment .xprofile .xsession .xinitrc .handrail
-    """
-)
-# Where coding agents read settings, hooks and plugins from: files written there take effect at the agent's next start.
-PROTECTED |= names(
-    """
-    .codex .gemini .qwen .opencode opencode.json opencode.jsonc .cursor .copilot .kiro
-    """
-)
-PROTECTED_PAIRS = {(".github", "workflows"), (".config", "fish"), (".config", "git"), (".config", "autostart")}
-PROTECTED_PAIRS |= {(".github", "hooks"), (".config", "opencode")}
-OUTER = {outer for outer, _ in PROTECTED_PAIRS}
-SECRET_FOLDERS = {".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store"}
-SECRET_PAIRS = {(".docker", "config.json"), (".config", "gh"), (".config", "gcloud"), (".config", "hub")}
-SECRET_PAIRS |= {(".codex", "auth.json"), (".gemini", "oauth_creds.json"), (".qwen", "oauth_creds.json")}
-SECRET_NAMES = names(
-    """
-    .env .env.* *.env .netrc _netrc .pgpass .npmrc .pypirc .git-credentials .vault-token .envrc id_rsa* id_dsa*
-    id_ecdsa* id_ed25519* *.pem *.key *.p12 *.pfx *.kdbx *.jks *.keystore credentials credentials.json
-    credentials.yml secrets.json secrets.yml secrets.yaml secrets.toml .htpasswd kubeconfig
-    service-account*.json *.tfstate .credentials.json
-    """
-)
-NOT_SECRET = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub", "example.env", "sample.env")
 HARMLESS_DEVICES = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/tty", "/dev/urandom"}
 SYSTEM_READS = ("/usr/share/", "/usr/include/", "/usr/lib/", "/usr/local/lib/", "/usr/bin/", "/bin/", "/lib/")
 SHORTENED = [re.sub(r"[^a-z0-9_]", "", name) for name in (*PROTECTED, ".github")]
