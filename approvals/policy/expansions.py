@@ -71,6 +71,9 @@ class Expansions:
             cells.add("", quoted=True)
 
     def part_ExtGlob(self, part, cells, quoted):
+        # The parser leaves the pattern as plain text.
+        if any(mark in part["Pattern"]["Value"] for mark in ("$", "`", "<(", ">(")):
+            raise Unreadable("it holds a substitution that the parser did not take apart")
         cells.glob = True
         cells.add_opaque(quoted=False)
 
@@ -103,11 +106,13 @@ class Expansions:
         if name == "PWD" and len(self.scope.cwds) == 1:
             known = Word(self.scope.cwds[0])
         simple = not expansion and not part.get("Length")
-        if simple and known is not None and not known.opaque and not (not quoted and "{" in known.text):
-            cells.add(known.text, quoted=quoted)
+        if simple and known is not None and not known.opaque:
+            if quoted:
+                cells.add(known.text, quoted=True)
+            else:
+                cells.add_value(known.text)
             # A name from a wildcard may begin with a dash, even inside quotes.
             cells.glob |= known.glob
-            cells.splits |= not quoted and any(c.isspace() for c in known.text)
         else:
             named = known is not None or name in KNOWN_VARIABLES or name in SAFE_VARIABLES or name.isdecimal()
             foreign = nested.foreign or not named or bool(getattr(known, "foreign", False))

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 
 from .expansions import SAFE_VARIABLES, Expansions
+from .scope import MAX_FOLDERS, Scope, joined
 from .shell import Unreadable
-from .shell_words import Cells, Word
+from .shell_words import OPAQUE, Cells, Word
 from .step_budget import spend
 
 MAX_COMMANDS = 200
+MAX_ITEMS = 20  # of a loop, each of which is judged by itself
 MAX_TEXT = 200_000  # characters of all commands together
 ARITHMETIC_TESTS = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}
 
@@ -33,20 +35,6 @@ class Simple:
     unclear: list = field(default_factory=list)
 
 
-@dataclass
-class Scope:
-    """The shell's state: possible folders, variables, and `maybe`: the folders it stays in if the last `cd` fails."""
-
-    cwds: tuple
-    variables: dict
-    maybe: tuple = ()
-    moved: bool = False
-
-    def copy(self):
-        spend(1 + len(self.variables) // 4)
-        return Scope(self.cwds, dict(self.variables), self.maybe, self.moved)
-
-
 class Reader(Expansions):
     """Walks a tree once; `commands` is the result, in the order of the text."""
 
@@ -56,6 +44,8 @@ class Reader(Expansions):
         self.commands = []
         self.length = 0
         self.current = None
+        self.assigned = set()  # variables that the loop being read sets
+        self.jumps = []  # states at its `break` and `continue`
         cwds = tuple(cwds) or (world.cwd,)
         self.scope = Scope(cwds, {"HOME": Word(world.home)}, moved=self.has_moved(cwds))
 
@@ -71,10 +61,9 @@ class Reader(Expansions):
             self.settle()
 
     def settle(self):
-        """After `cd x;` the next command runs in x, or in the old folder if that failed."""
+        """Forget whether the last command succeeded: after `cd x;` the next one runs in x or in the old folder."""
         if self.scope.maybe:
-            self.scope.cwds = tuple(dict.fromkeys((*self.scope.cwds, *self.scope.maybe)))[:8]
-            self.scope.maybe = ()
+            self.scope = joined([self.scope, *self.scope.maybe])
 
     def statement(self, node, fed_by=None):
         """Visit one statement; return its simple command, or None for a compound one."""
@@ -98,6 +87,8 @@ class Reader(Expansions):
             if simple.redirects or simple.unclear:
                 self.keep(simple)
             self.compound(command, fed_by)
+        if node.get("Negated"):
+            self.settle()
         if scope:
             self.scope = scope
         self.current = outer
@@ -117,7 +108,9 @@ class Reader(Expansions):
         visit = getattr(self, "visit_" + node["Type"], None)
         if visit is None:
             raise Unreadable(f"it uses a form that is not judged by rules ({node['Type']})")
-        return visit(node, fed_by)
+        failed, self.scope.maybe = self.scope.maybe, ()
+        visit(node, fed_by)
+        self.scope.maybe = (*failed, *self.scope.maybe)
 
     def scoped(self, nodes):
         """Visit statements of a subshell, whose changes of folder and variables do not last."""
@@ -127,16 +120,28 @@ class Reader(Expansions):
 
     def visit_BinaryCmd(self, node, fed_by):
         if node["Op"] in ("|", "|&"):
-            outer, self.scope = self.scope, self.scope.copy()
-            left = self.statement(node["X"], fed_by)
-            self.scope = outer.copy()
-            self.statement(node["Y"], left or Simple("a compound command"))
-            self.scope = outer
+            self.pipe(node, fed_by)
             return
         self.statement(node["X"], fed_by)
-        if node["Op"] != "&&":
-            self.settle()
+        if node["Op"] == "&&":
+            failed, before, self.scope.maybe = self.scope.maybe, self.scope.copy(), ()
+            self.statement(node["Y"])
+            kept = () if self.scope.same(before) else (before,)
+            self.scope.maybe = (*failed, *kept, *self.scope.maybe)
+            return
+        succeeded = self.scope.copy()
+        self.settle()
         self.statement(node["Y"])
+        failed = self.scope.maybe
+        self.scope = succeeded if _exits(node["Y"]) else joined([succeeded, self.scope])
+        self.scope.maybe = failed
+
+    def pipe(self, node, fed_by):
+        outer, self.scope = self.scope, self.scope.copy()
+        left = self.statement(node["X"], fed_by)
+        self.scope = outer.copy()
+        self.statement(node["Y"], left or Simple("a compound command"))
+        self.scope = outer
 
     def visit_Subshell(self, node, fed_by):
         self.scoped(node.get("Stmts", []))
@@ -145,36 +150,80 @@ class Reader(Expansions):
         self.statements(node.get("Stmts", []))
 
     def visit_IfClause(self, node, fed_by):
-        for part in ("Cond", "Then"):
-            self.statements(node.get(part, []))
+        if not node.get("Cond"):
+            self.statements(node.get("Then", []))
+            return
+        failed = self.condition(node["Cond"])
+        self.statements(node.get("Then", []))
+        done, self.scope = self.scope, failed
         if node.get("Else"):
             self.visit_IfClause(node["Else"], fed_by)
+        self.scope = joined([done, self.scope])
+
+    def condition(self, nodes):
+        """Visit the statements of a condition, leave the state if it holds, and return the state if not."""
+        self.statements(nodes[:-1])
+        self.statement(nodes[-1])
+        failed = joined([self.scope, *self.scope.maybe])
+        self.scope.maybe = ()
+        return failed
 
     def visit_WhileClause(self, node, fed_by):
-        # Twice, since the second round meets the folder and variables that the first one left.
-        for _ in range(2):
-            self.statements(node.get("Cond", []))
-            self.statements(node.get("Do", []))
+        self.loop(lambda: self.statements([*node.get("Cond", []), *node.get("Do", [])]))
+
+    def loop(self, body):
+        """Visit a body that runs any number of times: a second time with all that a round may have changed unknown."""
+        outer, self.assigned, self.jumps = (self.assigned, self.jumps), set(), []
+        head = self.scope.copy()
+        body()
+        self.scope = joined([head, self.scope, *self.jumps])
+        if self.assigned or self.scope.cwds != head.cwds:
+            self.scope.forget(self.assigned)
+            head = self.scope.copy()
+            body()
+            self.scope = joined([head, self.scope, *self.jumps])
+            self.scope.forget(self.assigned)
+            if set(self.scope.cwds) != set(head.cwds):
+                raise Unreadable("its loop goes to another folder in each round")
+        self.assigned, self.jumps = outer[0] | self.assigned, [*outer[1], *self.jumps]
 
     def visit_ForClause(self, node, fed_by):
         loop = node["Loop"]
-        if loop["Type"] != "WordIter":
-            raise Unreadable("it holds a loop with arithmetic")
+        if loop["Type"] != "WordIter" or node.get("Select"):
+            raise Unreadable("it holds a loop with arithmetic or a menu")
         items = [word for item in loop.get("Items", []) for word in self.word(item)]
         name = loop["Name"]["Value"]
         self.assignable(name)
-        if not items:
-            items = [Word("\ufffc", opaque=True, splits=True)]
-        for item in items if len(items) <= 20 else [Word("\ufffc", opaque=True, splits=True)]:
-            self.scope.variables[name] = item
-            self.statements(node.get("Do", []))
+        self.assigned.add(name)
+        if not items or len(items) > MAX_ITEMS:
+            items = [Word(OPAQUE, opaque=True, splits=True, foreign=any(item.foreign for item in items))]
+
+        def each():
+            for item in items:
+                self.scope.variables[name] = item
+                self.statements(node.get("Do", []))
+                if self.jumps:
+                    self.scope = joined([self.scope, *self.jumps])
+
+        if not all(item.literal for item in items):
+            self.loop(each)
+            return
+        outer, self.jumps = self.jumps, []
+        each()
+        self.jumps = [*outer, *self.jumps]
 
     def visit_CaseClause(self, node, fed_by):
         self.word(node["Word"])
+        entry = self.scope.copy()
+        ends, falls = [entry], False
         for item in node.get("Items", []):
+            self.scope = joined(ends) if falls else entry.copy()
             for pattern in item.get("Patterns", []):
                 self.word(pattern)
             self.statements(item.get("Stmts", []))
+            ends.append(self.scope)
+            falls = falls or item.get("Op") != ";;"
+        self.scope = joined(ends)
 
     def visit_TimeClause(self, node, fed_by):
         if node.get("Stmt"):
@@ -190,25 +239,37 @@ class Reader(Expansions):
         simple.words = [word for arg in node.get("Args", []) for word in self.word(arg)]
         for assign in node.get("Assigns", []):
             self.assignment(assign, simple, lasting=not node.get("Args"))
-        first = simple.words[0].text if simple.words else ""
+        words = _bare(simple.words)
+        first = words[0].text if words else ""
         if first == "cd":
-            self.change_folder(simple)
+            self.change_folder(simple, words[1:])
+        elif first in ("break", "continue"):
+            self.jumps.append(self.scope.copy())
         elif first == "read":
-            for word in simple.words[1:]:
+            for word in words[1:]:
                 if word.text.isidentifier():
                     self.assignable(word.text)
-                    self.scope.variables[word.text] = Word("\ufffc", opaque=True, splits=True)
+                    self.set(word.text, Word(OPAQUE, opaque=True, splits=True))
 
-    def change_folder(self, simple):
-        targets = [w for w in simple.words[1:] if w.text not in ("-L", "-P", "--")]
+    def change_folder(self, simple, words):
+        targets = [w for w in words if w.text not in ("-L", "-P", "--")]
         self.scope.moved = True
         if len(targets) != 1 or not targets[0].literal or targets[0].text == "-":
             simple.unclear.append("goes to a folder that is unknown until it runs")
             return
-        self.scope.maybe = self.scope.cwds
+        before = self.scope.copy()
+        before.moved = self.has_moved(before.cwds)
         places = [self.world.place(targets[0].text, cwd, shell=True) for cwd in self.scope.cwds]
-        self.scope.cwds = tuple(dict.fromkeys(end for place in places for end in place.reals))[:8]
+        self.scope.cwds = tuple(dict.fromkeys(end for place in places for end in place.reals))
+        if len(self.scope.cwds) > MAX_FOLDERS:
+            raise Unreadable("it may run in more folders than can be judged")
+        self.scope.maybe = (*self.scope.maybe, before)
         self.scope.moved = self.has_moved(self.scope.cwds)
+
+    def set(self, name, value):
+        """Record the value of a variable that lasts."""
+        self.assigned.add(name)
+        self.scope.variables[name] = value
 
     def has_moved(self, cwds):
         """Return True if a command may run in another folder than the root, by `cd` or by the cwd the agent sent."""
@@ -244,7 +305,7 @@ class Reader(Expansions):
                 self.current.unclear.append("declares variables with options")
                 continue
             self.assignment(arg, self.current, lasting=False)
-            self.scope.variables[arg["Name"]["Value"]] = Word("\ufffc", opaque=True, foreign=True)
+            self.set(arg["Name"]["Value"], Word(OPAQUE, opaque=True, foreign=True))
             self.current.words.append(Word(self.raw(arg)))
 
     def visit_LetClause(self, node):
@@ -266,7 +327,7 @@ class Reader(Expansions):
         simple.assigns.append((name, value))
         if lasting:
             self.assignable(name)
-            self.scope.variables[name] = value or Word("")
+            self.set(name, value or Word(""))
 
     def assignable(self, name):
         """Mark assignments to variables that programs or the shell itself interpret as unclear."""
@@ -292,3 +353,26 @@ class Reader(Expansions):
             simple.redirects.append(Redirect("<<", []))
             return
         simple.redirects.append(Redirect(op, self.word(node["Word"])))
+
+
+def _bare(words):
+    """Return the words without `command` and `builtin` in front, which run a builtin of the shell as it is."""
+    words = list(words)
+    while len(words) > 1 and words[0].text in ("command", "builtin"):
+        del words[0]
+        while words and words[0].text in ("-p", "--"):
+            del words[0]
+    return words
+
+
+def _exits(node):
+    """Return True for a plain `exit`, after which nothing runs."""
+    command = node.get("Cmd") or {}
+    if command.get("Type") != "CallExpr" or command.get("Assigns") or len(command.get("Args", [])) > 2:
+        return False
+    if node.get("Background") or node.get("Negated") or node.get("Redirs"):
+        return False
+    parts = [arg["Parts"] for arg in command.get("Args", [])]
+    plain = all(len(part) == 1 and part[0]["Type"] == "Lit" for part in parts)
+    texts = [part[0]["Value"] for part in parts] if plain else []
+    return texts[:1] == ["exit"] and all(text.isdecimal() for text in texts[1:])

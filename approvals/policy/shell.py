@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import subprocess
 import sysconfig
@@ -21,6 +22,7 @@ MAX_TREE = 1_000_000  # bytes; its indentation grows with the square of the dept
 TIME_LIMIT = 2.0  # seconds of wall-clock time
 PROCESSOR_LIMIT = 0.1  # seconds of processor time
 PARSE_STEPS = 10_000  # steps charged for starting the parser
+BRACES = re.compile(r"\{[^}]*(?:,|\.\.)")  # expanded by bash only
 
 
 class Unreadable(Exception):
@@ -55,20 +57,32 @@ def parse(command):
     return remembered(command) if len(command) <= MAX_REMEMBERED else _tree(command)
 
 
+def reads_equally(text):
+    """Return True if a POSIX shell certainly takes this text apart as bash does. Raise Unreadable."""
+    bash = parse(text)
+    spend(PARSE_STEPS + 10 * len(text))
+    if BRACES.search(text):
+        return False
+    try:
+        return _tree(text, "posix") == bash
+    except Unreadable:
+        return False
+
+
 # A tree is a thousand times the size of its text, so only those of short commands are cached.
 @lru_cache(maxsize=256)
 def remembered(command):
     return _tree(command)
 
 
-def _tree(command):
+def _tree(command, dialect="bash"):
     try:
         text = command.encode()
     except UnicodeEncodeError:
         raise Unreadable("it is not valid Unicode") from None
     try:
         parser = subprocess.Popen(
-            [_parser(), "-ln=bash", "--to-json"],
+            [_parser(), f"-ln={dialect}", "--to-json"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -7,6 +7,9 @@ from .step_budget import spend
 
 OPAQUE = "\ufffc"  # stands for text that is known only when the command runs
 MAX_BRACES = 64
+VALUE = "value"  # marks characters of an unquoted variable: wildcards count there, braces and tildes do not
+BREAK = "break"  # marks a blank of an unquoted variable, which ends the word
+BLANKS = " \t\n"
 
 
 def names(text):
@@ -33,7 +36,7 @@ class Word:
 
 
 class Cells:
-    """A word under construction: characters, each with a flag whether it was quoted."""
+    """A word under construction: characters, each with how it was quoted: True, False, VALUE or BREAK."""
 
     def __init__(self):
         self.cells = []
@@ -43,7 +46,13 @@ class Cells:
 
     def add(self, text, *, quoted):
         spend(len(text))
-        self.cells.extend((char, quoted) for char in text)
+        # An empty pair of quotes makes a word.
+        self.cells.extend([(char, quoted) for char in text] or ([("", True)] if quoted else []))
+
+    def add_value(self, text):
+        """Add the value of a variable that is not quoted: the shell splits it at blanks."""
+        spend(len(text))
+        self.cells.extend([(char, BREAK if char in BLANKS else VALUE) for char in text] or [("", BREAK)])
 
     def add_opaque(self, *, quoted, foreign=False):
         self.cells.append((OPAQUE, True))
@@ -75,18 +84,18 @@ class Cells:
 
     def words(self, home):
         """Return the finished words; braces make several."""
-        return [self._word(cells, home) for cells in expand_braces(self.cells)]
+        return [self._word(piece, home) for cells in expand_braces(self.cells) for piece in _fields(cells)]
 
     def _word(self, cells, home):
         spend(5 + len(cells))
-        bare = [char for char, quoted in cells if not quoted]
+        bare = [char for char, quoted in cells if quoted in (False, VALUE)]
         glob = self.glob or "*" in bare or "?" in bare or ("[" in bare and "]" in bare)
         text = "".join(char for char, _ in cells)
         if cells and cells[0] == ("~", False):
             end = next((i for i, cell in enumerate(cells) if cell[0] == "/"), len(cells))
             if end == 1:
                 text = home + text[1:]
-            elif not any(quoted for _, quoted in cells[:end]):
+            elif not any(quoted is True for _, quoted in cells[:end]):
                 return Word(text, opaque=True, foreign=True, splits=self.splits, glob=glob)
         return Word(
             text,
@@ -97,6 +106,14 @@ class Cells:
             plain=self.plain,
             pipe=self.pipe,
         )
+
+
+def _fields(cells):
+    """Split at the blanks that variables brought in; nothing is left of one that is empty."""
+    if not any(quoted == BREAK for _, quoted in cells):
+        return [cells]
+    groups = itertools.groupby(cells, key=lambda cell: cell[1] == BREAK)
+    return [list(group) for is_break, group in groups if not is_break]
 
 
 def expand_braces(cells):

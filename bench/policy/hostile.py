@@ -145,7 +145,7 @@ def _nested():
         "loops": "".join(f"for {c} in 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0; do " for c in "abcdefgh")
         + "case x in x) ;; esac"
         + "; done" * 8,
-        "while": "while :; do " * 40 + "case x in x) ;; esac" + "; done" * 40,
+        "while": "while x=a; do " * 40 + "case x in x) ;; esac" + "; done" * 40,
         "long loop": "for i in 1 2 3 4 5 6 7 8 9; do ls " + "a" * 9_000 + "; done",
         "doubling": "a=xxxxxxxx" + "; a=$a$a" * 500 + "; ls $a",
         "doubled words": "a=xxxxxxxx" + "; a=$a$a" * 9 + "; ls" + " $a" * 300,

@@ -4,6 +4,7 @@ import re
 
 from .. import impacts
 from ..rules import INTERPRETERS, SHELLS, WRAPPERS
+from ..shell import Unreadable, reads_equally
 from ..verdict import TIERS
 from ..web import host_of
 from . import packages, services
@@ -119,6 +120,8 @@ def shell(name, words, simple, judge):
     """Judge `sh -c text` like any other command; a script or a pipe cannot be read."""
     texts = [word.text for word in words]
     if len(words) >= 2 and re.fullmatch(r"-[elxu]*c", texts[0]) and words[1].literal and words[1].plain:
+        if name not in ("bash", "sh") or (name == "sh" and not _read_alike(texts[1])):
+            return [impacts.starts(f"runs text through {name}, which reads it in its own way")]
         through = impacts.Effect("start", f"runs text through {name}", "low")
         return [through, *judge.nested(texts[1])]
     if texts[:1] in (["--version"], ["-n"]) and len(texts) <= 2:
@@ -127,6 +130,13 @@ def shell(name, words, simple, judge):
     if script:
         return [impacts.starts(f"runs {script[:80]}, which can do anything", script)]
     return [_piped_in(name, simple)]
+
+
+def _read_alike(text):
+    try:
+        return reads_equally(text)
+    except Unreadable:
+        return False
 
 
 def _piped_in(name, simple):
