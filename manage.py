@@ -6,6 +6,8 @@ import sys
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+    if sys.argv[1:2] and sys.argv[1] not in ("up", "runner", "queue"):
+        os.environ.setdefault("HANDRAIL_LOG_LEVEL", "WARNING")  # the command prints for the person who called it
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)
