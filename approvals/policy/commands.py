@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from . import impacts
-from .expansions import SAFE_VARIABLES
+from .environment import variable_effects
 from .programs import program_effects
 from .programs.registry import HARMLESS_FLAGS, TEXT_ONLY
 from .script import Reader
@@ -21,12 +21,6 @@ WITHOUT_FOLDER = TEXT_ONLY | names(
 )
 LISTED = Word("./*", glob=True)  # stands for a file name piped in from a listing
 MAX_DEPTH = 6
-# Variables that programs or the shell itself interpret; others are settings of the project.
-OBEYED = re.compile(
-    r"(?:LD|DYLD|GIT|SSH|BASH|PERL|RUBY|JAVA|XDG|GPG|AWS|KUBE|DOCKER|LESS|MAN)\w*|PATH|ENV|IFS|PS4|HOME|SHELL\w*|CDPATH"
-    r"|PROMPT_COMMAND|NODE_OPTIONS|PYTHONSTARTUP|PYTHONINSPECT|\w*PAGER|\w*EDITOR|VISUAL|\w*BROWSER|\w*_PROXY|TMPDIR"
-    r"|CC|CXX|LD|AR|MAKEFLAGS|RUSTC\w*|CARGO\w*|GO\w*|npm_\w*|NPM_\w*|PIP_\w*|UV_\w*|PYTEST_ADDOPTS|PYTEST_PLUGINS|\w*_WRAPPER"
-)
 
 
 @dataclass
@@ -82,9 +76,9 @@ def effects_of(simple, world, depth=0):
         found += _around(_redirect(redirect, judge))
     if not simple.words:
         return Found(found, [])
-    for name, value in simple.assigns:
-        found += _variable(name, value)
     words, more = _unwrap(simple.words, simple)
+    for name, value in simple.assigns:
+        found += variable_effects(name, value, words[0].text)
     found += more
     if simple.form == "call":
         found += program_effects(words, simple, judge)
@@ -130,14 +124,6 @@ def _redirect(redirect, judge):
     if op in (">", ">>", ">|", "&>", "&>>", "<>", ">&", "&>|"):
         return judge.writes(word)
     return [impacts.unknown(f"redirects with {op}")]
-
-
-def _variable(name, value):
-    plain = value is not None and value.literal
-    if name in SAFE_VARIABLES and plain and re.fullmatch(r"[\w.@+-]*(?:/[\w+-]+)?", value.text):
-        return []
-    tier = "medium" if plain and re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and not OBEYED.fullmatch(name) else "high"
-    return [impacts.Effect("unclear", f"sets {name}, which can change what the program does", tier, "yes")]
 
 
 def _unwrap(words, simple):

@@ -1,10 +1,10 @@
 """Expand the words of a syntax tree as bash would, as far as their text tells; other parts become opaque."""
 
+from .environment import SAFE_VARIABLES
 from .shell import Unreadable
 from .shell_words import Cells, Word, names
 from .step_budget import spend
 
-SAFE_VARIABLES = names("NODE_ENV LANG TZ NO_COLOR CI LC_ALL FORCE_COLOR PYTHONUNBUFFERED RUST_BACKTRACE")
 KNOWN_VARIABLES = names("? # $ ! @ * RANDOM SECONDS LINENO UID EUID USER LOGNAME HOSTNAME")
 KNOWN_VARIABLES |= {"SHELL", "TERM", "PATH", "PWD", "COLUMNS", "LINES", "OSTYPE", "LANG", "OLDPWD"}
 QUIET_EXPANSIONS = {":-", "-", ":+", "+", ":?", "?", "#", "##", "%", "%%", "^", "^^", ",", ",,"}

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from .expansions import SAFE_VARIABLES, Expansions
+from .environment import SAFE_VARIABLES
+from .expansions import Expansions
 from .scope import MAX_FOLDERS, Scope, joined
 from .shell import Unreadable
 from .shell_words import OPAQUE, Cells, Word
@@ -84,9 +85,10 @@ class Reader(Expansions):
                 self.keep(simple)
         else:
             simple.form = "compound"
-            if simple.redirects or simple.unclear:
-                self.keep(simple)
+            at = len(self.commands)
             self.compound(command, fed_by)
+            if simple.redirects or simple.unclear:
+                self.keep(simple, at)
         if node.get("Negated"):
             self.settle()
         if scope:
@@ -94,15 +96,15 @@ class Reader(Expansions):
         self.current = outer
         return simple if own else None
 
-    def keep(self, simple):
-        """Add a simple command to the result. Raise Unreadable if the result becomes too large."""
+    def keep(self, simple, at=None):
+        """Add a command to the result, before number `at`. Raise Unreadable if the result becomes too large."""
         if len(self.commands) >= MAX_COMMANDS:
             raise Unreadable(f"it holds more than {MAX_COMMANDS} commands")
         # A loop repeats its body, so together the texts can be far longer than the command.
         self.length += len(simple.text)
         if self.length > MAX_TEXT:
             raise Unreadable("its loops repeat more text than can be judged")
-        self.commands.append(simple)
+        self.commands.insert(len(self.commands) if at is None else at, simple)
 
     def compound(self, node, fed_by):
         visit = getattr(self, "visit_" + node["Type"], None)
