@@ -254,20 +254,43 @@ def _any_of(patterns):
 _SECRET, _NOT_SECRET = _any_of(SECRET_NAMES), _any_of(NOT_SECRET)
 
 
+GLOB_PROBES = (
+    ".env",
+    ".env.local",
+    ".netrc",
+    ".npmrc",
+    ".pgpass",
+    ".pypirc",
+    ".boto",
+    ".s3cfg",
+    ".dockercfg",
+    ".my.cnf",
+)
+GLOB_PROBES += (".bash_history", "id_rsa", "id_ed25519", "server.pem", "server.key")
+# Names that the patterns of secrets match, to try wildcards on.
+SAMPLES = [name.replace("*", end) for name in sorted(SECRET_NAMES) for end in (("", "x") if "*" in name else ("",))]
+SAMPLES += ["id_rsa_x.y", "server.pem", "server.key", ".env.local"]
+
+
 def glob_may_hit_secret(pattern):
     """Return True if a shell wildcard could expand to a secret name that a plain `*` would not."""
     last = fold(pattern.rsplit("/", 1)[-1])
-    probes = (".env", ".env.local", ".netrc", ".npmrc", ".pgpass", "id_rsa", "id_ed25519", "server.pem", "server.key")
     if last.startswith(("*", "?")):
         # A leading wildcard never matches a dot, and one without any letters does not aim at keys.
         literal = last.strip("*?")
-        return bool(literal) and any(shell_fits(last, p) for p in probes if not p.startswith("."))
+        return bool(literal) and any(shell_fits(last, p) for p in GLOB_PROBES if not p.startswith("."))
     folders = [fold(part) for part in pattern.split("/")[:-1]]
     if any(
         re.search(r"[*?\[]", f) and any(shell_fits(f, s) for s in SECRET_FOLDERS) for f in folders if f.startswith(".")
     ):
         return True
-    return any(shell_fits(last, probe) for probe in probes)
+    return any(shell_fits(last, probe) for probe in GLOB_PROBES)
+
+
+def name_may_be_secret(pattern):
+    """Return True if a pattern of `find` fits the name of a secret; there a wildcard matches a leading dot as well."""
+    pattern = fold(pattern)
+    return any(shell_fits(pattern, name) for name in (*SAMPLES, *SECRET_FOLDERS))
 
 
 def _reveals_process(path):

@@ -25,15 +25,48 @@ PROTECTED |= _names(
 PROTECTED_PAIRS = {(".github", "workflows"), (".config", "fish"), (".config", "git"), (".config", "autostart")}
 PROTECTED_PAIRS |= {(".github", "hooks"), (".config", "opencode")}
 OUTER = {outer for outer, _ in PROTECTED_PAIRS}
-SECRET_FOLDERS = {".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store"}
-SECRET_PAIRS = {(".docker", "config.json"), (".config", "gh"), (".config", "gcloud"), (".config", "hub")}
-SECRET_PAIRS |= {(".codex", "auth.json"), (".gemini", "oauth_creds.json"), (".qwen", "oauth_creds.json")}
+SECRET_FOLDERS = _names(
+    """
+    .ssh .aws .gnupg .kube .azure .password-store .oci .aliyun .bluemix .minikube .chef .vnc .cloudflared .electrum
+    .bitcoin .ethereum .pki keyrings
+    """
+)
+# A folder, and a file or folder in it.
+SECRET_PAIRS = {
+    tuple(pair.split("/"))
+    for pair in _names(
+        """
+    .docker/config.json .config/gh .config/gcloud .config/hub .config/glab-cli .config/doctl .config/hcloud
+    .config/heroku .config/rclone .config/op .config/containers .config/github-copilot .config/configstore
+    .config/solana .config/stripe .config/ngrok .config/netlify .config/sops .config/pypoetry .codex/auth.json
+    .gemini/oauth_creds.json .qwen/oauth_creds.json .composer/auth.json .m2/settings.xml .m2/settings-security.xml
+    .gradle/gradle.properties .subversion/auth .terraform.d/credentials.tfrc.json .pulumi/credentials.json
+    .huggingface/token huggingface/token .snowsql/config .snowflake/connections.toml .dbt/profiles.yml .fly/config.yml
+    .netlify/config.json .circleci/cli.yml .travis/config.yml .ngrok2/ngrok.yml .mc/config.json .purple/accounts.xml
+    .local/keyrings
+    """
+    )
+}
 SECRET_NAMES = _names(
     """
-    .env .env.* *.env .netrc _netrc .pgpass .npmrc .pypirc .git-credentials .vault-token .envrc id_rsa* id_dsa*
-    id_ecdsa* id_ed25519* *.pem *.key *.p12 *.pfx *.kdbx *.jks *.keystore credentials credentials.json
-    credentials.yml secrets.json secrets.yml secrets.yaml secrets.toml .htpasswd kubeconfig
-    service-account*.json *.tfstate .credentials.json
+    .env .env.* *.env .envrc .dev.vars .secrets secrets.json secrets.yml secrets.yaml secrets.toml secrets.ini
+    secret.json secret.yml secret.yaml secret.toml local.settings.json *.tfvars *.tfstate *.tfstate.backup
+    .netrc _netrc .authinfo .authinfo.gpg .rhosts .smbcredentials .xauthority
+    .pgpass pgpass.conf .my.cnf .mylogin.cnf .dbshell .databrickscfg
+    .npmrc .pypirc pip.conf auth.json auth.toml .terraformrc terraform.rc .condarc .boto .s3cfg .dockercfg
+    .dockerconfigjson rclone.conf kaggle.json .linode-cli .tugboat .python-gitlab.cfg .claude.json
+    .git-credentials .gitcookies .vault-token .vault_pass* vault_pass* .ansible_vault_pass* .htpasswd
+    id_rsa* id_dsa* id_ecdsa* id_ed25519* *.pem *.key *.p8 *.p12 *.pfx *.pkcs12 *.ppk *.kdb *.kdbx *.jks *.bks
+    *.keystore *.agekey *.ovpn *.keychain *.agilekeychain secring.gpg key3.db key4.db logins.json cookies.sqlite
+    wallet.dat
+    credentials credentials.json credentials.yml credentials.yaml credentials.toml credentials.xml credentials.csv
+    credentials.db .credentials .credentials.json application_default_credentials.json oauth_creds.json
+    client_secret*.json service-account*.json service_account*.json *-service-account.json *firebase-adminsdk*.json
+    accesstokens.json msal_token_cache.* kubeconfig *.kubeconfig k3s.yaml
+    sftp-config.json .ftpconfig .remote-sync.json filezilla.xml sitemanager.xml recentservers.xml
+    .msmtprc .fetchmailrc .offlineimaprc .mbsyncrc .muttrc .esmtprc
+    .bash_history .zsh_history .sh_history .history .python_history .node_repl_history .irb_history .psql_history
+    .mysql_history .sqlite_history .rediscli_history .dbshell_history
     """
 )
 NOT_SECRET = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub", "example.env", "sample.env")
