@@ -40,6 +40,8 @@ def answer(line):
         "rule": verdict.rule,
         "undo": verdict.undo,
         "title": verdict.title,
+        "envelope": verdict.envelope,
+        "code_host_read": verdict.code_host_read,
     }
 
 

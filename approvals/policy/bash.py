@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from . import envelopes
 from .commands import effects_of
 from .coverage import file_rules, find_rule, gap, restricting
 from .hidden_characters import hidden_in
@@ -11,7 +12,7 @@ from .script import Reader
 from .shell import MAX_COMMAND, Unreadable, parse
 from .step_budget import TooMuch, limited
 from .titles import headline, title_of
-from .verdict import RESTRICTING, TIERS, Effect, SubCommand, Verdict, reason, undo_of, worst
+from .verdict import ALLOWING, RESTRICTING, TIERS, Effect, SubCommand, Verdict, reason, undo_of, worst
 from .web import is_private
 
 VERBS = ("push", "remote", "install", "network", "harmful", "delete", "write", "start", "unknown", "unclear", "hidden")
@@ -29,9 +30,10 @@ def classify(arguments, policy, world, context):
     if not isinstance(command, str) or not command.strip():
         return Verdict("high", [reason("high", "holds no command")], title="Run an empty command")
     refusal = _refusal(command, arguments)
+    terms = envelopes.Terms.of(context)
     try:
         commands = Reader(command, world).read(parse(command))
-        entries = [judge(simple, number, policy, world, context) for number, simple in enumerate(commands, 1)]
+        entries = [judge(simple, number, policy, world, context, terms) for number, simple in enumerate(commands, 1)]
     except Unreadable as error:
         return _unreadable(command, policy, refusal or str(error))
     except RecursionError:
@@ -39,7 +41,7 @@ def classify(arguments, policy, world, context):
     except TooMuch:
         with limited():
             return _unreadable(command, policy, refusal or TOO_MUCH)
-    verdict = _sum_up(entries, policy)
+    verdict = _sum_up(entries, policy, terms)
     return _held(verdict, _unreadable(command, policy, refusal)) if refusal else verdict
 
 
@@ -48,7 +50,7 @@ def _held(verdict, held):
     more = verdict.reasons if verdict.tier not in ("low", "medium") else []
     stricter = worst([verdict.tier, held.tier])
     rule = held.rule if stricter == held.tier and held.rule else verdict.rule
-    return replace(verdict, tier=stricter, reasons=[*held.reasons, *more], rule=rule)
+    return replace(verdict, tier=stricter, reasons=[*held.reasons, *more], rule=rule, envelope=None)
 
 
 def _refusal(command, arguments):
@@ -71,7 +73,7 @@ def _unreadable(command, policy, why):
     return Verdict(tier, [reason(tier, why)], rule, "unknown", title)
 
 
-def judge(simple, line, policy, world, context):
+def judge(simple, line, policy, world, context, terms=None):
     """Return one simple command as a SubCommand, with tier and reason."""
     result = effects_of(simple, world)
     found, words = result.effects, result.words
@@ -87,7 +89,12 @@ def judge(simple, line, policy, world, context):
     entry.names = _targets([e for e in found if e.kind in kinds])
     entry.runs = any(effect.kind in RUNNING for effect in found)
     entry.headline = headline(words, found)
-    _decide(entry, simple, texts, result, policy, world)
+    _decide(entry, simple, texts, result, policy, world, terms)
+    if terms and entry.tier in ALLOWING:
+        program = texts[0].rsplit("/", 1)[-1] if texts else ""
+        by_rule = entry.rule is not None
+        entry.envelope = envelopes.envelope_of(program, entry.tier, found, terms, by_rule=by_rule)
+        entry.code_host_read = any(effect.at_code_host for effect in (*found, *result.within))
     return entry
 
 
@@ -106,7 +113,7 @@ def _resolved(path, world):
     return Effect("hidden", f"would run {path[:100]}, not the program that it names", "high", "no")
 
 
-def _decide(entry, simple, texts, result, policy, world):
+def _decide(entry, simple, texts, result, policy, world, terms):
     found = result.effects
     if not simple.words and not found:
         entry.tier, entry.reason = "low", "changes nothing"
@@ -128,6 +135,7 @@ def _decide(entry, simple, texts, result, policy, world):
         entry.tier, entry.rule = allowed[0], allowed[1].text
         entry.reason = f"covered by the rule {allowed[1].text}"
         return
+    found = envelopes.held([*found, *result.within], terms) if terms else found
     entry.tier = "low" if no_effect else by_mode(policy.mode, found)
     if entry.tier == "low":
         entry.reason = "only reads"
@@ -183,7 +191,7 @@ def _because(entry, found, rule):
     return f"{says}{named}"
 
 
-def _sum_up(entries, policy):
+def _sum_up(entries, policy, terms):
     if not entries:
         return Verdict("low", [reason("low", "holds no command")], None, "yes", "Do nothing", [])
     tier = worst(entry.tier for entry in entries)
@@ -195,4 +203,8 @@ def _sum_up(entries, policy):
     notes = [f"The rule {text} grants nothing: {why}" for text, why in policy.ignored.items()] if tier != "low" else []
     undo = undo_of([effect for entry in entries for effect in entry.effects])
     rule = next((entry.rule for entry in deciding if entry.rule), None)
-    return Verdict(tier, reasons[:20] + notes, rule, undo, title_of(entries), [entry.as_dict() for entry in entries])
+    verdict = Verdict(tier, reasons[:20] + notes, rule, undo, title_of(entries), [entry.as_dict() for entry in entries])
+    if terms and tier in ALLOWING:
+        verdict.envelope = envelopes.joined(entry.envelope for entry in entries)
+        verdict.code_host_read = any(entry.code_host_read for entry in entries)
+    return verdict

@@ -25,11 +25,16 @@ MAX_DEPTH = 6
 
 @dataclass
 class Found:
-    """Effects of one simple command. `words`: what rules match; `also`: further forms that restricting rules match."""
+    """Effects of one simple command. `words`: what rules match; `also`: further forms that restricting rules match.
+
+    `within`: effects of commands that a wrapper or an unknown program seems to start, which matter where that one
+    itself does not ask.
+    """
 
     effects: list
     words: list
     also: list = field(default_factory=list)
+    within: list = field(default_factory=list)
 
 
 class Judge(impacts.FileJudge):
@@ -39,6 +44,7 @@ class Judge(impacts.FileJudge):
         super().__init__(world, simple)
         self.depth = depth
         self.also = []
+        self.within = []
 
     def inner(self, words):
         """Return the effects of a command that another one starts."""
@@ -62,6 +68,7 @@ class Judge(impacts.FileJudge):
         for simple in commands:
             inside = effects_of(simple, self.world, self.depth)
             found += inside.effects
+            self.within += inside.within
             self.also += [[word.text for word in inside.words], *inside.also]
         return found
 
@@ -82,7 +89,7 @@ def effects_of(simple, world, depth=0):
     found += more
     if simple.form == "call":
         found += program_effects(words, simple, judge)
-    return Found(found, words, judge.also)
+    return Found(found, words, judge.also, judge.within)
 
 
 def _whereabouts(simple, world):
@@ -90,7 +97,7 @@ def _whereabouts(simple, world):
     if not simple.words or world.place(world.cwd, shell=True).inside:
         return []
     if world.root is not None:
-        return [impacts.unclear(f"runs in {world.cwd}, outside the workspace")]
+        return [impacts.unclear(f"runs in {world.cwd}, outside the workspace", held="asks")]
     globs = any(word.glob for word in simple.words)
     if simple.form != "call" or (simple.words[0].text in WITHOUT_FOLDER and not globs):
         return []
@@ -100,8 +107,15 @@ def _whereabouts(simple, world):
 def _around(found):
     """Make reads by redirects "unclear": a rule covers a command's words, and redirects are not among them."""
     return [
-        replace(e, kind="unclear") if e.kind in ("read", "network", "unknown") and e.tier != "low" else e for e in found
+        replace(e, kind="unclear", held=e.held or _held_around(e))
+        if e.kind in ("read", "network", "unknown") and e.tier != "low"
+        else e
+        for e in found
     ]
+
+
+def _held_around(effect):
+    return "asks" if effect.kind != "unknown" and effect.tier != "medium" else ""
 
 
 def _redirect(redirect, judge):

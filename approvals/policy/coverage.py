@@ -17,7 +17,7 @@ def gap(rule, effects, file_rules, world):
 def _gap(rule, effect, file_rules, world):
     kind, place = effect.kind, effect.place
     if kind in ("write", "delete"):
-        if place is None or effect.tier != "medium":
+        if place is None or effect.tier != "medium" or not place.inside:
             return effect.says
         covered = any(file.allows_path(place, world) for file in file_rules)
         return None if covered else f"{effect.says}, which no Edit rule covers"

@@ -22,19 +22,19 @@ CATASTROPHES = {
 }
 
 
-def unknown(says):
+def unknown(says, *, held=""):
     """Return the effect of words that are not understood; only a rule without wildcards covers it."""
-    return Effect("unknown", says, "high", "unknown")
+    return Effect("unknown", says, "high", "unknown", held=held)
 
 
-def unclear(says):
+def unclear(says, *, held=""):
     """Return the effect of surroundings that make a command uncertain; no rule about its words covers it."""
-    return Effect("unclear", says, "high", "unknown")
+    return Effect("unclear", says, "high", "unknown", held=held)
 
 
-def starts(says, spelled=""):
+def starts(says, spelled="", *, held=""):
     """Return the effect of starting another program, chosen by the arguments."""
-    return Effect("start", says, "high", "unknown", spelled=_words(spelled))
+    return Effect("start", says, "high", "unknown", spelled=_words(spelled), held=held)
 
 
 def builds(says, spelled=""):
@@ -57,9 +57,10 @@ def pushes(says, spelled, targets, tier="high"):
     return Effect("push", says, tier, "no", spelled=_words(spelled), more=tuple(targets))
 
 
-def installs(says, spelled, packages=(), *, title=""):
+def installs(says, spelled, packages=(), *, title="", hosts=()):
     """Return the effect of installing packages, which a snapshot undoes only in part."""
-    return Effect("install", says, "high", "partly", spelled=_words(spelled), more=tuple(packages), title=title)
+    more = tuple(packages)
+    return Effect("install", says, "high", "partly", spelled=_words(spelled), more=more, title=title, hosts=hosts)
 
 
 def harmful(says, tier="high", spelled="", *, title="", source=""):
@@ -105,7 +106,9 @@ class FileJudge:
         if place.unclear:
             return unknown(f"reads a path that {place.unclear}")
         if place.secret or (word.glob and glob_may_hit_secret(word.text)):
-            return Effect("read", f"reads {name}, where secrets are kept", "high", "no", name, (word.text,), place)
+            held = "runs" if place.temporary else ""
+            says = f"reads {name}, where secrets are kept"
+            return Effect("read", says, "high", "no", name, (word.text,), place, held=held)
         held = folder and place.inside and self.world.holds_secret(place.lexical)
         if held:
             says = f"reads {name}, which holds {held.rsplit('/', 1)[-1]}"
@@ -114,7 +117,12 @@ class FileJudge:
             return Effect("read", f"reads {name}", "low", "yes", name, (), place)
         if place.system:
             return Effect("read", f"reads {name}, a file of the system", "low", "yes", name, (word.text,), place)
-        return Effect("read", f"reads {name}, {self.world.outside}", "high", "no", name, (word.text,), place)
+        if place.temporary or place.trusted:
+            tier = "low" if place.trusted else "medium"
+            return Effect("read", f"reads {name}", tier, "yes", name, (word.text,), place)
+        # An envelope does not show it; the refusal says how to ask for it.
+        says = f"reads {name}, {self.world.outside}"
+        return Effect("read", says, "high", "no", name, (word.text,), place, held="runs")
 
     def writes(self, word, verb="writes"):
         """Return the effects of writing a file, or of deleting it if `verb` is "deletes"."""
@@ -122,7 +130,7 @@ class FileJudge:
         if word.pipe or (word.text == "-" and kind == "write"):
             return []
         if word.opaque or word.splits:
-            return [Effect(kind, f"{verb} a file that is unknown until it runs", "high", "unknown")]
+            return [Effect(kind, f"{verb} a file that is unknown until it runs", "high", "unknown", held="runs")]
         return [self._write(place, kind, verb, word) for place in self.places(word)]
 
     def _write(self, place, kind, verb, word):
@@ -137,7 +145,7 @@ class FileJudge:
         if whole and kind == "delete":
             return Effect(kind, f"{verb} the whole workspace", "high", "yes", name, (), place)
         if not place.inside:
-            return Effect(kind, f"{verb} {name}, {self.world.outside}", "high", "no", name, (), place)
+            return self._write_outside(place, kind, verb, name)
         if place.protected:
             # A snapshot restores the file, but not what a hook or a setting in it has started since.
             undo = "partly" if kind == "write" else "yes"
@@ -147,6 +155,13 @@ class FileJudge:
         if word.glob and glob_may_hit_secret(word.text):
             return Effect(kind, f"{verb} {name}, which may match secrets", "high", "yes", name, (), place)
         return Effect(kind, f"{verb} {name}", "medium", "yes", name, (), place)
+
+    def _write_outside(self, place, kind, verb, name):
+        """Judge a change outside the workspace, which no snapshot restores; in an envelope /tmp is the call's own."""
+        if (place.temporary or place.trusted) and kind == "write" and not (place.secret or place.protected):
+            return Effect(kind, f"{verb} {name}", "medium", "no", name, (), place)
+        held = "runs" if place.temporary else ""
+        return Effect(kind, f"{verb} {name}, {self.world.outside}", "high", "no", name, (), place, held=held)
 
     def _catastrophic(self, place, word):
         path = place.lexical.rstrip("/*") or "/"

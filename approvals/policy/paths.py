@@ -24,6 +24,7 @@ from .step_budget import spend
 
 HARMLESS_DEVICES = {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero", "/dev/tty", "/dev/urandom"}
 SYSTEM_READS = ("/usr/share/", "/usr/include/", "/usr/lib/", "/usr/local/lib/", "/usr/bin/", "/bin/", "/lib/")
+TEMPORARY = ("/tmp/", "/private/tmp/")
 SHORTENED = [re.sub(r"[^a-z0-9_]", "", name) for name in (*PROTECTED, ".github")]
 SHORT_NAME = re.compile(r"([^~]{1,6})~\d+(?:\.[^.]{0,3})?")
 MAX_LINKS = 40
@@ -42,6 +43,8 @@ class Place:
     protected: bool = False
     secret: bool = False
     unclear: str = ""
+    temporary: bool = False  # below /tmp
+    trusted: str = ""  # the place that the policy trusts and that this is in
 
     @property
     def device(self):
@@ -72,6 +75,8 @@ class World:
     cwd: str = "/workspace"
     symlinks: dict = field(default_factory=dict)
     files: dict = field(default_factory=dict)
+    trusted_places: tuple = ()
+    trusted_programs: frozenset = frozenset()  # as commands name them
 
     @classmethod
     def of(cls, root, home, cwd, context):
@@ -106,6 +111,7 @@ class World:
             return Place(path, lexical, (lexical,), inside=False, unclear="leads through too many symlinks")
         ends = {lexical, *reals}
         below = [[fold(name) for name in self._below(end)] for end in ends]
+        outer = self._outer(ends) if self.root and not all(map(self._within, ends)) else {}
         return Place(
             path,
             lexical,
@@ -113,7 +119,16 @@ class World:
             inside=all(map(self._within, ends)),
             protected=any(map(_folded_protected, below)),
             secret=any(map(_folded_secret, below)) or any(map(_reveals_process, ends)),
+            **outer,
         )
+
+    def _outer(self, ends):
+        """Return what is known of a place outside the workspace."""
+        trusted = [place for place in self.trusted_places if all(f"{end}/".startswith(f"{place}/") for end in ends)]
+        return {
+            "temporary": all(f"{end}/".startswith(TEMPORARY) for end in ends),
+            "trusted": max(trusted, key=len, default=""),
+        }
 
     def _unclear(self, path, shell):
         if not path:

@@ -30,7 +30,8 @@ class Effect:
     `kind`: read, write, delete, run, start, network, push, remote, install, local, harmful, unknown, unclear, hidden.
     `says` completes "part 1 …". `spelled`: words that a rule must contain literally to cover this effect. `tier` is
     that of the first mode. `undo` is one of UNDO. `title` is the headline, if it cannot be derived from `says`.
-    `target` is a path, or the host of a network or remote effect.
+    `target` is a path, or the host of a network or remote effect. `held` is "runs" or "asks" if an envelope makes it
+    run or does not, "" if its kind decides (see envelopes). `at_code_host`: only reads there, by a closed grammar.
     """
 
     kind: str
@@ -43,6 +44,9 @@ class Effect:
     more: tuple = ()  # further targets
     title: str = ""
     source: str = ""  # the host that the script it runs comes from
+    held: str = ""
+    at_code_host: bool = False
+    hosts: tuple = ()  # those of the registry that packages come from
 
 
 @dataclass
@@ -63,6 +67,8 @@ class SubCommand:
     headline: str = ""
     runs: bool = False  # it starts something, and files decide what that does (see run_files)
     effects: list = field(default_factory=list)
+    envelope: dict | None = None  # what it gets if it runs and the call can be held
+    code_host_read: bool = False
 
     def as_dict(self):
         return {
@@ -78,12 +84,17 @@ class SubCommand:
             "rule": self.rule,
             "cwd": self.cwd,
             "runs": self.runs,
+            "code_host_read": self.code_host_read,
         }
 
 
 @dataclass
 class Verdict:
-    """The policy's answer for one action; `commands` is a list of dicts (see SubCommand)."""
+    """The policy's answer for one action; `commands` is a list of dicts (see SubCommand).
+
+    `envelope` is what the kernel lets the call do (see envelopes), None if the call asks, is not held, or is allowed by
+    a rule although it leaves every envelope. `code_host_read`: a part of it reads at the code host, outside of it.
+    """
 
     tier: str
     reasons: list
@@ -91,6 +102,8 @@ class Verdict:
     undo: str = "unknown"
     title: str = ""
     commands: list = field(default_factory=list)
+    envelope: dict | None = None
+    code_host_read: bool = False
 
 
 def undo_of(effects):

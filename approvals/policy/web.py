@@ -79,6 +79,12 @@ def is_private(host):
     return not address.is_global or address.is_multicast or (mapped is not None and not mapped.is_global)
 
 
+def is_loopback(host):
+    """Return True for names and addresses of this machine itself, with or without a port."""
+    name = host.rsplit(":", 1)[0] if host.count(":") == 1 else host
+    return name in ("localhost", "::1") or re.fullmatch(r"127(?:\.\d{1,3}){3}", name) is not None
+
+
 def domain_covers(spec, scheme, host, port):
     """Return why `WebFetch(domain:…)` does not cover a host, or None if it does."""
     domain, _, named_port = spec.lower().rstrip(".").partition(":")

@@ -134,7 +134,7 @@ def unpacks(folder, judge):
     """Return effects of extracting unknown names: a rule can cover a separate folder, not the workspace root."""
     found = judge.writes(folder) if folder else []
     if folder is None or any(place.lexical == judge.world.root for place in judge.places(folder)):
-        found.append(impacts.Effect("write", "unpacks files whose names are not known", "high", "yes"))
+        found.append(impacts.Effect("write", "unpacks files whose names are not known", "high", "yes", held="runs"))
     return found
 
 
@@ -166,7 +166,7 @@ def make_zip(name, words, simple, judge):
 def patch(name, words, simple, judge):
     if any(word.text == "--dry-run" for word in words):
         return [impacts.unknown("reads files that the patch names")]
-    return [impacts.Effect("write", "writes the files that the patch names", "high", "yes")]
+    return [impacts.Effect("write", "writes the files that the patch names", "high", "yes", held="runs")]
 
 
 @handles("dd")

@@ -4,6 +4,8 @@ import re
 from dataclasses import replace
 
 from .. import impacts
+from ..shell_words import Word
+from . import code_host
 from .grammar import read_arguments
 from .registry import judged_arguments, parse_table
 
@@ -64,6 +66,19 @@ FETCH = parse_table(
     "git",
 )
 MAIN_BRANCHES = {"main", "master", "trunk", "production", "release", "stable", "develop"}
+# Subcommands that change git's settings or talk to other machines, in the forms that no table has.
+NOT_HELD = ("remote", "submodule", "credential", "send-email", "lfs", "svn", "p4", "imap-send", "http-push", "archive")
+NOT_HELD += (
+    "send-pack",
+    "fetch-pack",
+    "http-fetch",
+    "daemon",
+    "instaweb",
+    "subtree",
+    "scalar",
+    "annex",
+    "request-pull",
+)
 UNNAMED_FILES = {"apply": "the patch", "am": "the patch", "read-tree": "the tree", "checkout-index": "the index"}
 
 
@@ -76,10 +91,16 @@ def effects_of_change(verb, words, judge):
     if verb in LOCAL:
         return _local(verb, words, judge)
     if verb in UNNAMED_FILES:
-        return [impacts.Effect("write", f"writes the files that {UNNAMED_FILES[verb]} names", "high", "yes")]
+        says = f"writes the files that {UNNAMED_FILES[verb]} names"
+        return [impacts.Effect("write", says, "high", "yes", held="runs")]
     if verb == "config":
-        return [impacts.Effect("write", "changes git's settings, which can start programs", "high", "partly")]
-    return [impacts.unknown(f"uses git {verb[:40]} in a form that Handrail does not know")]
+        texts = [word.text for word in words]
+        scratch = all(judge.world.place(cwd).temporary for cwd in judge.simple.cwds) and "--global" not in texts
+        held = "runs" if scratch and "--system" not in texts else ""
+        says = "changes git's settings, which can start programs"
+        return [impacts.Effect("write", says, "high", "partly", held=held)]
+    held = "asks" if verb in NOT_HELD else ""
+    return [impacts.unknown(f"uses git {verb[:40]} in a form that Handrail does not know", held=held)]
 
 
 def _local(verb, words, judge):
@@ -148,6 +169,8 @@ def _fetch(verb, words, judge):
         remote = operands[0] if operands else "its remote"
         act = {"pull": "pulls from", "fetch": "fetches from"}.get(verb, "reads from")
         found.append(impacts.Effect("network", f"{act} {remote}", "high", "yes", spelled=(verb,)))
+    if code_host.reads("git", [Word(verb), *words]):
+        return [replace(effect, at_code_host=True) for effect in found]
     return found
 
 

@@ -1,11 +1,12 @@
 """Programs that contact other machines: curl and wget name their host, the others name a service."""
 
 import re
+from dataclasses import replace
 
 from .. import impacts
 from ..shell_words import names
 from ..web import BadAddress, parts_of
-from . import services
+from . import code_host, services
 from .grammar import parse_table, read_arguments
 from .registry import argument_effects, handles, kind
 from .verbs import operands_of
@@ -101,9 +102,9 @@ def fetch(name, words, simple, judge):
     if flags & {"-L", "--location"} or any(re.fullmatch(r"-[a-zA-Z]*L[a-zA-Z]*", flag) for flag in flags):
         found.append(impacts.unknown("follows redirects to hosts that are unknown until it runs"))
     if any(re.fullmatch(r"-[a-zA-Z]*k[a-zA-Z]*|--insecure", flag) for flag in flags):
-        found.append(impacts.unknown("does not check who answers (no certificate check)"))
+        found.append(impacts.unknown("does not check who answers (no certificate check)", held="asks"))
     if name == "wget" and not any(a.kind == "out" for a in arguments) and "--spider" not in flags:
-        found.append(impacts.Effect("write", "writes a file named by the address", "high", "yes"))
+        found.append(impacts.Effect("write", "writes a file named by the address", "high", "yes", held="runs"))
     if not any(a.kind == "url" for a in arguments):
         found.append(impacts.unknown("names no address"))
     return found
@@ -119,7 +120,8 @@ def _sends(says, found, spelled):
 @kind("url")
 def url(word, name, judge):
     if word.opaque or word.splits:
-        return [impacts.Effect("network", "contacts an address that is unknown until it runs", "high", "no")]
+        says = "contacts an address that is unknown until it runs"
+        return [impacts.Effect("network", says, "high", "no", held="runs")]
     try:
         parts_of(word.text if "://" in word.text else f"http://{word.text}")
     except BadAddress:
@@ -169,7 +171,7 @@ def shape(word, name, judge):
 @kind("resource")
 def resource(word, name, judge):
     if re.search(r"(?:^|[,/.])secrets?(?:[,/.]|$)", word.text, re.IGNORECASE) or word.glob or word.opaque:
-        return [impacts.unknown(f"shows {word.text[:40]} of the cluster, where secrets are kept")]
+        return [impacts.unknown(f"shows {word.text[:40]} of the cluster, where secrets are kept", held="asks")]
     return []
 
 
@@ -199,6 +201,23 @@ def endpoint(word, name, judge):
 @handles("kubectl", "docker", "gh", "podman")
 def service(name, words, simple, judge):
     """Judge a service's client: read-only forms are known by table, all others change what no snapshot restores."""
+    if name == "gh" and [word.text for word in words] in (["--version"], ["version"], ["help"], ["--help"]):
+        return []
+    found = _service(name, words, judge)
+    if name == "gh" and not simple.assigns and code_host.reads(name, words):
+        return [replace(effect, at_code_host=True) for effect in found]
+    return found
+
+
+@handles("glab")
+def glab(name, words, simple, judge):
+    if words and code_host.reads(name, words) and not simple.assigns:
+        says = f"reads from GitLab (glab {words[0].text[:20]})"
+        return [impacts.Effect("network", says, "high", "yes", spelled=(words[0].text,), at_code_host=True)]
+    return [impacts.unknown("runs glab in a form that may change something at the code host", held="asks")]
+
+
+def _service(name, words, judge):
     texts = [name.replace("podman", "docker"), *(word.text for word in words)]
     if texts[:2] == ["gh", "api"]:
         return _gh_api(words[1:], judge)
@@ -211,7 +230,7 @@ def service(name, words, simple, judge):
                 found += argument_effects(argument, name, judge)
             says = _reads_from(texts[:length])
             if name in ("docker", "podman"):
-                return [*found, impacts.Effect("run", says, "medium")]
+                return [*found, impacts.Effect("run", says, "medium", held="asks")]
             return [*found, impacts.Effect("network", says, "high", "yes", spelled=tuple(texts[1:length]))]
     return [_service_change(name, words)]
 
@@ -226,7 +245,7 @@ def _service_change(name, words):
     program, spelled = name.replace("podman", "docker"), tuple(word.text for word in words)
     operands = operands_of(name, spelled)
     if not operands or any("\ufffc" in text for text in operands[:1]):
-        return impacts.unknown(f"couldn't tell which {name} command this is")
+        return impacts.unknown(f"couldn't tell which {name} command this is", held="asks")
     for length in (2, 1):
         if " ".join([program, *operands[:length]]) in SERVICES:
             says = _reads_from([program, *operands[:length]])

@@ -42,6 +42,21 @@ VALUED = {
     "dnf": "--enablerepo --disablerepo --releasever -x --exclude --setopt",
 }
 SAME = {"pnpm": "npm", "yarn": "npm", "bun": "npm", "pip3": "pip", "apt-get": "apt", "bunx": "npx", "yum": "dnf"}
+# The hosts from which a package manager fetches what its project names.
+REGISTRIES = {
+    "npm": ("registry." "npmjs.org",),
+    "pip": ("pypi." "org", "files.pythonhosted." "org"),
+    "cargo": ("index.crates.io", "static.crates.io"),
+    "go": ("proxy.golang.org", "sum.golang.org"),
+    "gem": ("rubygems.org",),
+    "composer": ("repo.packagist.org",),
+}
+REGISTRY_OF = dict.fromkeys(("npm", "pnpm", "yarn", "bun", "npx", "bunx"), "npm")
+REGISTRY_OF |= dict.fromkeys(("pip", "pip3", "uv", "uvx", "poetry", "pipenv"), "pip")
+REGISTRY_OF |= {"cargo": "cargo", "go": "go", "gem": "gem", "bundle": "gem", "composer": "composer"}
+SYSTEM_WIDE = names(
+    "-g --global --system --break-system-packages --root --prefix -t --target --install-dir --userconfig"
+)
 FLAGS = names(
     """
     -y --yes --assume-yes -q -qq --quiet -v --verbose -D --save-dev -S --save -E --save-exact -O --save-optional -P
@@ -107,6 +122,21 @@ def wanted(program, texts):
         found.packages = [name for name in found.packages if OPAQUE not in name]
         found.files = [name for name in found.files if OPAQUE not in name]
     return found
+
+
+def registry_hosts(program, texts):
+    """Return the hosts that fetching these packages takes; none if they come from elsewhere or go elsewhere."""
+    hosts = REGISTRIES.get(REGISTRY_OF.get(program, ""), ())
+    elsewhere = any(
+        OPAQUE in text or "://" in text or text.startswith(("git+", "git@", "github:")) or _leaves(text)
+        for text in texts
+    )
+    return () if elsewhere else hosts
+
+
+def _leaves(text):
+    flag = text.partition("=")[0]
+    return flag in SYSTEM_WIDE or flag in SOURCES
 
 
 def _split(program, key, texts):

@@ -1,6 +1,7 @@
 """Package managers, compilers and runtimes: a project's own tests and builds, and whatever else they start."""
 
 import re
+from dataclasses import replace
 
 from .. import impacts
 from ..shell_words import Word, names
@@ -16,6 +17,7 @@ CALM_SCRIPT = re.compile(
     r"|clean|docs?|dev|bench|storybook|prettier|eslint|style|ci|all|watch|dist|help|mypy|ruff)(?:[:_.-][\w:.-]+)?"
 )
 LOUD_PART = re.compile(r"deploy|publish|release|push|upload|prod|migrate|destroy|drop|install")
+LEAVING_SCRIPT = re.compile(r"deploy|publish|release|push|upload|destroy")  # what it does is to leave the envelope
 NPM_READS = {"ls", "list", "ll", "la", "root", "prefix", "bin", "explain", "why", "--version", "-v", "help", "fund"}
 NPM_ASKS = {"view", "info", "show", "outdated", "audit", "search", "ping", "whoami", "doctor"}
 NPM_INSTALLS = names("install i add ci update upgrade up rebuild dedupe prune uninstall remove rm link")
@@ -52,6 +54,7 @@ TABLE = parse_table(
     """,
     "single-dash",
 )
+GO_MOD = ("tidy", "why", "graph", "edit", "verify", "vendor", "init")  # need the network only for what is missing
 GRADLE = re.compile(
     r"(?:build|test|check|assemble|clean|compile\w*|lint\w*|verify|package|spotless\w*|dependencies|tasks|help)"
 )
@@ -88,7 +91,8 @@ def script_effects(script, name):
     """Return the effects of a project's script, judged by its name."""
     if CALM_SCRIPT.fullmatch(script) and not LOUD_PART.search(script):
         return [impacts.builds(f"runs {name} {script}, which runs the project's own code")]
-    return [impacts.starts(f"runs {name} {script[:60]}, which can do anything the project says", script)]
+    held = "asks" if LEAVING_SCRIPT.search(script) else ""
+    return [impacts.starts(f"runs {name} {script[:60]}, which can do anything the project says", script, held=held)]
 
 
 @handles("npm", "pnpm", "yarn", "bun")
@@ -132,7 +136,8 @@ def _npm_verb(name, verb, rest, texts):
     if verb in NPM_READS or (verb in ("config", "pkg") and rest[:1] in (["get"], ["list"], ["ls"])):
         return []
     if verb in NPM_ASKS:
-        return [impacts.Effect("network", f"asks the package registry ({name} {verb})", "high", "yes", spelled=(verb,))]
+        says, hosts = f"asks the package registry ({name} {verb})", packages.registry_hosts(name, texts)
+        return [impacts.Effect("network", says, "high", "yes", spelled=(verb,), hosts=hosts)]
     if verb in NPM_INSTALLS:
         return [_installs(f"installs packages with {name} {verb}", (verb,), name, texts)]
     if verb in NPM_REMOTE:
@@ -150,7 +155,8 @@ def _installs(says, spelled, name, texts):
     """Return the effect of an install; its packages are the words that the program itself takes for packages."""
     found = packages.wanted(name, texts)
     named = [*found.packages, *found.files] if found else ()
-    return impacts.installs(says, spelled, named, title=packages.title(found) if found else "")
+    hosts = packages.registry_hosts(name, texts)
+    return impacts.installs(says, spelled, named, title=packages.title(found) if found else "", hosts=hosts)
 
 
 @handles(
@@ -241,7 +247,10 @@ def _compiler(name, words, judge, building, reading):
         sets = verb == "env" and any(word.text.startswith("-") or "=" in word.text for word in own)
         return [*found, impacts.unknown("changes the settings of go")] if sets else found
     if verb in ("install", "add", "get", "update", "mod", "fetch", "remove", "uninstall"):
-        return [*found, _installs(f"changes packages with {name} {verb}", (verb,), name, [w.text for w in words])]
+        effect = _installs(f"changes packages with {name} {verb}", (verb,), name, [w.text for w in words])
+        if name == "go" and verb == "mod" and len(words) > 1 and words[1].text in GO_MOD:
+            effect = replace(effect, hosts=(), held="runs")
+        return [*found, effect]
     if verb in ("publish", "login", "yank", "owner"):
         title = f"Publish this package ({name})" if verb == "publish" else f"Run {name} {verb} (remote)"
         return [*found, impacts.remote(f"changes the package registry with {name} {verb}", (verb,), title=title)]

@@ -3,7 +3,7 @@
 import re
 
 from .. import impacts
-from ..paths import glob_may_hit_secret
+from ..paths import glob_may_hit_secret, is_secret
 from .grammar import Grammar, parse_table, read_arguments
 from .tables import BUILDS, READS, WRITES
 
@@ -27,6 +27,10 @@ SETTINGS = {
     "sqlite3": (".sqliterc",),
 }
 PROGRAM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/")
+OPTION_VALUE = re.compile(r"-{0,2}[A-Za-z][\w-]*=")
+ADDRESS = re.compile(r"https?://[^\s'\"]+")
+# Where a path leads that no program of the project needs, unlike /api or /regex/.
+OUTSIDE = re.compile(r"(?:~|\.\.|/(?:home|Users|root|etc|var|srv|mnt|media|run|proc|sys|dev|boot))(?:/[^\s'\"]*)?$")
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.:\[{(!+@-][A-Za-z0-9_./+\[\]:@-]*|/[A-Za-z0-9_./+-]+")
 
 
@@ -62,6 +66,14 @@ def program_effects(words, simple, judge):
         if not name.startswith(PROGRAM_FOLDERS) or ".." in name:
             return [*_foreign(words[1:]), *_own_program(name, words, simple, judge)]
         name = name.rsplit("/", 1)[-1]
+    found = _by_name(name, words, simple, judge)
+    if any(effect.kind in ("start", "unknown", "run") for effect in found):
+        judge.within += named_in(words[1:], judge)
+    return found
+
+
+def _by_name(name, words, simple, judge):
+    """Return the effects of a program in one of the system's folders."""
     found = _wildcard_flags(name, words[1:]) + _own_settings(name, judge)
     if name not in ("test", "[", "[["):
         found += _foreign(words[1:])
@@ -69,8 +81,38 @@ def program_effects(words, simple, judge):
         return found + HANDLERS[name](name, words[1:], simple, judge)
     grammar = READS.get(name) or BUILDS.get(name) or WRITES.get(name)
     if grammar is None:
-        return [*found, impacts.unknown(f"runs {name}, which Handrail doesn't know")]
+        return [*found, *unknown_program(name, words, judge)]
     return found + by_grammar(grammar, name, words[1:], simple, judge)
+
+
+def unknown_program(name, words, judge):
+    """Return the effects of a program in no table: unknown, or as a trusted one what its words seem to start."""
+    before = len(judge.within)
+    for index, word in enumerate(words[1:], 1):
+        if word.literal and word.text not in TEXT_ONLY and is_known(word.text):
+            judge.also.append([each.text for each in words[index:]])
+            judge.within += judge.inner(words[index:])
+            break
+    judge.within += named_in(words[1:], judge)
+    if name in judge.world.trusted_programs:
+        return [impacts.builds(f"runs {name[:80]}, which the policy trusts"), *judge.within[before:]]
+    return [impacts.unknown(f"runs {name}, which Handrail doesn't know")]
+
+
+def is_known(name):
+    return any(name in known for known in (HANDLERS, READS, BUILDS, WRITES))
+
+
+def named_in(words, judge):
+    """Return effects of words that plainly name a secret, a place outside the workspace or an address."""
+    found = []
+    for word in words:
+        text = word.text.partition("=")[2] if OPTION_VALUE.match(word.text) else word.text
+        if ADDRESS.fullmatch(text):
+            found.append(impacts.contacts(text))
+        elif text and not word.pipe and (OUTSIDE.match(text) or is_secret(text.split("/"))):
+            found += judge.reads(type(word)(text, opaque=word.opaque, glob=word.glob))
+    return [effect for effect in found if effect.tier not in ("low", "medium") and effect.kind != "unknown"]
 
 
 def _own_program(name, words, simple, judge):
@@ -82,7 +124,9 @@ def _own_program(name, words, simple, judge):
         return [*inner, impacts.builds(f"runs {name}, which the project installed")]
     if name in ("./gradlew", "./mvnw", "./node_modules/.bin/jest", "./node_modules/.bin/tsc") and not simple.moved:
         return HANDLERS["gradle"](name, words[1:], simple, judge)
-    found = [impacts.starts(f"runs {place.label(judge.world.root)}, which can do anything", name)]
+    found = unknown_program(name, words, judge)
+    if found[0].kind == "unknown":
+        found = [impacts.starts(f"runs {place.label(judge.world.root)}, which can do anything", name)]
     if simple.moved and not name.startswith("/"):
         found.append(impacts.unclear(f"runs {name} of another folder"))
     return found
@@ -167,7 +211,7 @@ def number(word, name, judge):
 @kind("glob")
 def glob(word, name, judge):
     if glob_may_hit_secret(word.text.lstrip("!")) and not word.text.startswith("!"):
-        return [impacts.unknown(f"searches {word.text[:40]}, where secrets are kept")]
+        return [impacts.unknown(f"searches {word.text[:40]}, where secrets are kept", held="asks")]
     return []
 
 

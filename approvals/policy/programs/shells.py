@@ -1,6 +1,7 @@
 """Shell builtins, and programs that start others."""
 
 import re
+from dataclasses import replace
 
 from .. import impacts
 from ..rules import INTERPRETERS, SHELLS, WRAPPERS
@@ -8,14 +9,25 @@ from ..shell import Unreadable, reads_equally
 from ..verdict import TIERS
 from ..web import host_of
 from . import packages, services
-from .registry import HANDLERS, handles
+from .registry import HANDLERS, handles, is_known, named_in
 from .tables import BUILDS
 
 ARITHMETIC = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge")
 VENV = re.compile(r"(?:\./)?\.?venv/bin/activate")
+OTHER_USERS = ("sudo", "doas", "su", "runuser")
+# Wrappers whose command is not, or may not be, run in the envelope of the call.
+LEAVING = {*OTHER_USERS, "ssh", "chroot", "nsenter", "unshare", "systemd-run"}
 CATASTROPHIC = ("mkfs", "shutdown", "reboot", "halt", "poweroff", "fdisk", "sfdisk", "parted", "wipefs", "mkswap")
 MACHINE = ("chown", "chgrp", "mount", "umount", "systemctl", "service", "crontab", "at", "batch", "iptables", "sysctl")
 MACHINE += ("useradd", "usermod", "passwd", "insmod", "modprobe", "launchctl", "kill", "pkill", "killall", "setcap")
+
+
+# The desktop, the session's services, terminals of others, and from WSL the Windows around it.
+OUTSIDE_SERVICES = ("busctl", "dbus-send", "gdbus", "journalctl", "loginctl", "xdg-open", "open", "tmux", "screen")
+OUTSIDE_SERVICES += ("docker-compose", "nerdctl", "colima", "minikube", "vagrant", "virsh", "multipass", "machinectl")
+OUTSIDE_SERVICES += ("wsl", "wsl.exe", "cmd.exe", "powershell.exe", "explorer.exe", "security", "secret-tool", "pass")
+FOREIGN_PACKAGE = re.compile(r"://|^git[+@]|^(?:github|gitlab|bitbucket):|^--?(?:registry|c|call)\b|\ufffc")
+JOB = re.compile(r"%[%+-]?\d*")
 
 
 @handles("echo", ":", "true", "false")
@@ -53,14 +65,17 @@ def read(name, words, simple, judge):
 
 @handles("printenv")
 def environment(name, words, simple, judge):
+    """Judge printing the environment; an envelope has one without secrets only as far as they are known."""
     return [impacts.Effect("read", "prints the environment, where secrets may be", "high", "no", "the environment")]
 
 
 @handles("cd")
 def change_folder(name, words, simple, judge):
     places = [place for word in words if word.text not in ("-L", "-P", "--") for place in judge.places(word)]
-    outside = [place.shown for place in places if not place.inside]
-    return [impacts.unknown(f"goes to {outside[0]}, {judge.world.outside}")] if outside else []
+    outside = [place for place in places if not (place.inside or place.trusted)]
+    if not outside:
+        return []
+    return [impacts.unknown(f"goes to {outside[0].shown}, {judge.world.outside}")]
 
 
 @handles("set")
@@ -95,23 +110,24 @@ def starter(name, words, simple, judge):
     if name in ("source", ".") and words and VENV.fullmatch(words[0].text) and len(words) == 1:
         return [impacts.builds("turns on the project's Python environment")]
     says = f"starts another program through {name}"
-    if name in ("sudo", "doas", "su", "runuser"):
+    if name in OTHER_USERS:
         says = "takes the rights of another user"
-    found = [impacts.starts(says)]
+    found = [impacts.starts(says, held="asks" if name in LEAVING else "")]
     if name == "ssh":
         found.append(services.connects(name, [word.text for word in words]))
     if name in ("eval",) and all(word.literal for word in words):
-        return found + _worst_only(judge.nested(" ".join(word.text for word in words)))
+        return found + _worst_only(judge.nested(" ".join(word.text for word in words)), judge)
     for index, word in enumerate(words):
         if not word.text.startswith("-") and "=" not in word.text and not re.fullmatch(r"[\d.]+[smhd]?", word.text):
             judge.also.append([w.text for w in words[index:]])
             inner = judge.inner(words[index:]) if word.literal and word.text != name else []
-            return found + _worst_only(inner)
+            return found + _worst_only(inner, judge)
     return found
 
 
-def _worst_only(inner):
-    """Keep effects above high; the others add nothing, since the wrapper asks anyway."""
+def _worst_only(inner, judge):
+    """Keep effects above high; the others matter only in an envelope, since the wrapper asks otherwise."""
+    judge.within += inner
     return [effect for effect in inner if TIERS.index(effect.tier) > TIERS.index("high")]
 
 
@@ -164,10 +180,23 @@ def catastrophe(name, words, simple, judge):
     return [impacts.harmful(f"runs {name}, which destroys or stops the machine", "forbidden")]
 
 
+@handles(*OUTSIDE_SERVICES)
+def outside_service(name, words, simple, judge):
+    """Judge programs that ask a service or another system of this machine, which no envelope holds, to do things."""
+    return [impacts.unknown(f"talks to another part of this machine through {name}", held="asks")]
+
+
 @handles(*MACHINE)
 def machine(name, words, simple, judge):
+    if name == "kill" and words and all(JOB.fullmatch(word.text) for word in _targets(words)):
+        return [impacts.local("ends jobs of this shell")]
     says = "ends processes" if "kill" in name else f"changes the machine with {name}"
     return [impacts.harmful(says, spelled=words[0].text if words else name)]
+
+
+def _targets(words):
+    """Return the words of kill after the signal."""
+    return words[1:] if re.fullmatch(r"-(?:[A-Z]+|\d+)", words[0].text) and len(words) > 1 else words
 
 
 @handles("npx", "bunx")
@@ -178,7 +207,13 @@ def package_runner(name, words, simple, judge):
     found = packages.wanted(name, [word.text for word in rest])
     named = [*found.packages, *found.files][:1]
     says = f"fetches and runs the package {named[0][:60]}" if named else f"fetches and runs a package with {name}"
-    return [impacts.installs(says, rest[0].text if rest else name, named, title=packages.title(found))]
+    effect = impacts.installs(says, rest[0].text if rest else name, named, title=packages.title(found))
+    if rest and rest[0].literal and is_known(rest[0].text):
+        judge.within += judge.inner(rest)
+    judge.within += named_in(rest, judge)
+    # Most often the project has the package; where it has not, the envelope's list of hosts decides.
+    elsewhere = any(FOREIGN_PACKAGE.search(word.text) for word in rest)
+    return [effect if elsewhere else replace(effect, held="runs")]
 
 
 def register_mkfs():
