@@ -79,16 +79,17 @@ def _exec(flag, rest, judge):
     return rest[end + 1 :], [through, *judge.inner(inner)]
 
 
-TAR_SHORT = set("tcxrujzJvfkpPhwaOSmZ")
+TAR_SHORT = set("tcxrujzJvfkpwaOSmZ")
 TAR_LONG = {"--list", "--extract", "--create", "--gzip", "--gunzip", "--bzip2", "--xz", "--zstd", "--verbose", "--get"}
 TAR_LONG |= {"--auto-compress", "--no-same-owner", "--keep-old-files", "--totals", "--full-time", "--numeric-owner"}
-TAR_VALUED = {"--file": "f", "--directory": "C", "--exclude": "", "--strip-components": "", "--wildcards": ""}
+TAR_LONG |= {"--wildcards", "--no-wildcards", "--anchored", "--no-anchored", "--exclude-vcs", "--keep-newer-files"}
+TAR_VALUED = {"--file": "f", "--directory": "C", "--exclude": "", "--strip-components": ""}
 
 
 @handles("tar", "bsdtar")
 def tar(name, words, simple, judge):
     """Judge tar: listing reads the archive, creating reads files and writes it, extracting writes into one folder."""
-    letters, archive, folder, operands, found = set(), None, None, [], []
+    letters, archive, folders, operands, found = set(), None, [], [], []
     rest = list(words)
     if rest and re.fullmatch(r"[A-Za-z]+", rest[0].text):
         rest[0] = Word("-" + rest[0].text)
@@ -98,11 +99,11 @@ def tar(name, words, simple, judge):
         if flag in TAR_VALUED and (equals or rest):
             given = Word(value) if equals else rest.pop(0)
             archive = given if TAR_VALUED[flag] == "f" else archive
-            folder = given if TAR_VALUED[flag] == "C" else folder
+            folders += [given] if TAR_VALUED[flag] == "C" else []
         elif flag in TAR_LONG and not equals:
             letters.add({"--list": "t", "--extract": "x", "--get": "x", "--create": "c"}.get(flag, "v"))
         elif word.text == "-C" and rest:
-            folder = rest.pop(0)
+            folders.append(rest.pop(0))
         elif re.fullmatch(r"-[A-Za-z]+", word.text) and set(word.text[1:]) <= TAR_SHORT:
             letters |= set(word.text[1:])
             if "f" in word.text:
@@ -112,7 +113,9 @@ def tar(name, words, simple, judge):
             found.append(impacts.unknown(f"uses {flag[:40]}, which is not a known harmless option of tar"))
         else:
             operands.append(word)
-    return found + _tar_effects(letters, archive, folder, operands, judge)
+    if len(folders) > 1:
+        found.append(impacts.unknown("goes to several folders, one from the other"))
+    return found + _tar_effects(letters, archive, (folders or [None])[-1], operands, judge)
 
 
 def _tar_effects(letters, archive, folder, operands, judge):
@@ -124,10 +127,17 @@ def _tar_effects(letters, archive, folder, operands, judge):
     if letters & {"c", "r", "u"}:
         found += judge.writes(archive) if archive else []
         found += judge.reads(folder) if folder else []
-        return found + [e for word in operands for e in judge.reads(word, folder=True)]
+        return found + [e for word in operands for e in judge.reads(_below(folder, word), folder=True)]
     if "t" in letters:
         return found + (judge.reads(archive) if archive else [])
     return [*found, impacts.unknown("uses tar in a way that is not known")]
+
+
+def _below(folder, word):
+    """Return a path as a program reads it that went to `folder` before."""
+    if folder is None or word.text.startswith("/"):
+        return word
+    return replace(word, text=f"{folder.text}/{word.text}", opaque=folder.opaque or word.opaque)
 
 
 def unpacks(folder, judge):

@@ -31,7 +31,7 @@ NPM_FLAGS = names(
 INSTALLER_READS = ("list", "freeze", "show", "check", "--version", "-V", "help", "tree", "--help", "env")
 MODULES = {
     "pytest": "pytest", "unittest": "unittest", "mypy": "mypy", "ruff": "ruff", "black": "black", "isort": "isort",
-    "flake8": "flake8", "pylint": "pylint", "coverage": "coverage", "tox": "tox", "nox": "nox", "py_compile": "mypy",
+    "flake8": "flake8", "pylint": "pylint", "tox": "tox", "nox": "nox", "py_compile": "mypy",
     "compileall": "mypy",
 }  # fmt: skip
 MANAGE = names(
@@ -44,7 +44,7 @@ TABLE = parse_table(
     """
     cargo : --release --all --workspace -p=text --package=text --lib --bin=text --bins --test=text --tests --examples
         --all-targets --all-features --features=text -F=text --no-default-features -v -q --quiet --verbose --locked
-        --offline --frozen -j=num --target=text --no-run --no-fail-fast --color=text --exclude=text --no-deps --doc
+        --offline --frozen -j=num --target=triple --no-run --no-fail-fast --color=text --exclude=text --no-deps --doc
         --check --fix --allow-dirty --message-format=text --depth=num --edges=text -e=text -i=text --open-off
         --keep-going --example=text --bench=text -D=text -W=text -A=text --nocapture --test-threads=num --ignored
         --exact --skip=text --include-ignored --show-output : text*
@@ -83,8 +83,12 @@ def target(word, name, judge):
 
 @kind("coverage")
 def coverage_report(word, name, judge):
-    plain = re.fullmatch(r"term(?:-missing)?(?::skip-covered)?|xml|html|json|lcov|annotate|", word.text)
-    return [] if plain else [impacts.unknown("writes its report elsewhere")]
+    if re.fullmatch(r"term(?:-missing)?(?::skip-covered)?|xml|html|json|lcov|annotate|", word.text):
+        return []
+    kind_of, _, path = word.text.partition(":")
+    if word.literal and kind_of in ("xml", "html", "json", "lcov", "annotate") and path:
+        return judge.writes(Word(path))
+    return [impacts.unknown("writes its report elsewhere")]
 
 
 def script_effects(script, name):
@@ -312,6 +316,8 @@ def _module(name, module, words, simple, judge):
         return by_grammar(grammar["json.tool"], module, words, simple, judge)
     if module == "pip":
         return HANDLERS["pip"]("pip", words, simple, judge)
+    if module == "coverage":
+        return coverage(module, words, simple, judge)
     if module in MODULES:
         return by_grammar(BUILDS[MODULES[module]], MODULES[module], words, simple, judge)
     if module == "venv":
@@ -337,3 +343,15 @@ def node(name, words, simple, judge):
     script = next((text for text in texts if not text.startswith("-")), None)
     plain = script is not None and texts[0] == script
     return [impacts.starts(f"runs {(script or 'program text')[:80]}, which can do anything", script if plain else "")]
+
+
+@handles("coverage")
+def coverage(name, words, simple, judge):
+    """Judge coverage.py: `run -m module` runs a module of tests, the other verbs work on what was measured."""
+    texts = [word.text for word in words]
+    if texts[:2] == ["run", "-m"] and len(texts) > 2 and texts[2] in ("pytest", "unittest"):
+        return _module(name, texts[2], words[3:], simple, judge)
+    plain = all(text in ("-m", "--show-missing", "--skip-covered", "-q", "-i") for text in texts[1:])
+    if texts[:1] in (["report"], ["combine"], ["erase"], ["xml"], ["html"], ["json"], ["lcov"]) and plain:
+        return [impacts.builds(f"runs coverage {texts[0]}, which obeys the project's settings")]
+    return [impacts.starts("runs a program under coverage")]

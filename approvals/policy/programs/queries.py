@@ -31,6 +31,27 @@ FUNCTIONS = names(
 )
 
 
+# Tables and functions of sqlite that reach beyond the database, by call or by a name alone.
+OF_ENGINE = re.compile(
+    r"fsdir|zipfile|csv|vsv|lsdir|dbstat|completion|generate_series|readfile|writefile|edit|load_extension|pragma_\w+"
+    r"|fts3_tokenizer|sqlite_(?!(?:master|schema|sequence|temp_master|temp_schema)$)\w+|lo_import|lo_export|pg_read\w+"
+)
+PRAGMAS = names(
+    """
+    user_version schema_version encoding page_count page_size freelist_count journal_mode compile_options
+    integrity_check quick_check foreign_keys database_list table_list collation_list function_list
+    """
+)
+PRAGMAS_OF = names("table_info table_xinfo index_list index_info index_xinfo foreign_key_list foreign_key_check")
+
+
+def _asks_pragma(words):
+    """Return True for a pragma that only answers: a name, or a name and a table in parentheses."""
+    if len(words) == 1:
+        return words[0] in PRAGMAS
+    return len(words) == 4 and words[0] in PRAGMAS_OF and words[1] == "(" and words[3] == ")"
+
+
 def sql_problem(text):
     """Return why a text is not one read-only statement, or None."""
     if "\\" in text or "/*" in text or "--" in text or "#" in text or "$$" in text or DOLLARS.search(text):
@@ -48,11 +69,16 @@ def sql_problem(text):
     changing = next((word for word in words if word in CHANGING), None)
     if changing:
         return f"holds {changing.upper()}"
+    if re.search(r"^\s*\.", text, re.MULTILINE):
+        return "holds a command of the database shell"
+    table = next((name for name in (word.strip('"`[]') for word in words) if OF_ENGINE.fullmatch(name)), None)
+    if table:
+        return f"names {table[:40]}, which may do more than read"
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if following == "(" and re.match(r"[a-z_\"`\[]", word) and word.strip('"`[]') not in FUNCTIONS:
             return f"calls {word[:40]}, which may do more than read"
-    if words[0] == "pragma" and "=" in words:
-        return "sets a pragma"
+    if words[0] == "pragma" and not _asks_pragma(words[1:]):
+        return "uses a pragma that may do more than read"
     if words[0] == "with" and "select" not in words:
         return "does not read"
     return None
@@ -98,6 +124,8 @@ def sqlite3(name, words, simple, judge):
     for argument in arguments:
         if argument.kind != "sql":
             found += argument_effects(argument, name, judge)
+        if argument.kind == "in" and argument.word.text.startswith("file:"):
+            found.append(impacts.unknown("names its database by an address"))
     if not texts:
         found.append(impacts.unknown("reads its statements from elsewhere"))
     for word in texts:

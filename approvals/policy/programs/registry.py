@@ -238,6 +238,31 @@ def ruff_verb(word, name, judge):
     return [] if word.text in ("check", "format", "rule", "version") else [impacts.unknown("uses ruff in another way")]
 
 
+def plain_kinds():
+    """Register the kinds of arguments that are harmless in a plain form only."""
+    forms = {
+        "plain": (r"[A-Za-z][\w-]*", "names a file of its own where a name belongs"),
+        "topic": (r"[\w.:+@-]+", "names a file where a topic belongs"),
+        "socket": (r"(?:tcp|udp)?:?[\d,-]+|(?:tcp|udp)|sport|=|:\d+", "looks at more than sockets"),
+        "processes": (r"[acfjlruvwxU]+|\d+", "shows more of processes than their names"),
+        "column": (r"(?:(?!env)[a-z%_]+[=:\w]*,?)+", "shows more of processes than their names"),
+        "session": (r"run|r|p|list|l|run-parallel", "passes words on to a command"),
+        "triple": (r"[\w-]+", "names a file where a target belongs"),
+    }
+    for name, (form, says) in forms.items():
+        KINDS[name] = _only(re.compile(form), says)
+
+
+def _only(form, says):
+    def judged(word, name, judge):
+        return [] if word.literal and form.fullmatch(word.text) else [impacts.unknown(f"{says}: {word.text[:40]}")]
+
+    return judged
+
+
+plain_kinds()
+
+
 @kind("link")
 def link(word, name, judge):
     """Judge both ends of a link as edits, since its target can be written through it."""

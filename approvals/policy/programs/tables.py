@@ -85,14 +85,14 @@ READS = parse_table(
     base64|base32 : -di -w=num --decode --wrap=num --ignore-garbage : in*
     md5sum|sha1sum|sha224sum|sha256sum|sha384sum|sha512sum|b2sum|cksum|sum|b3sum : -btz --tag --binary --text :
         in*
-    ps : -AaefFljuwxo -o=text -p=text -u=text --sort=text aux ef : text*
+    ps : -AaefFljuwx -o=column -p=num -u=text --sort=text : processes*
     [[ : * : text*
-    man|info|help|tldr : -fk : text*
-    cloc|tokei|scc : --by-file --json --vcs=text --exclude-dir=text --include-lang=text : dir*
+    man|info|help : -k : topic*
+    cloc|tokei|scc : --by-file --json --exclude-dir=text --include-lang=text : dir*
     cal|ncal : -#mj : num*
     free : -bkmghtsw :
-    lsof : -niPtv -p=text -u=text -c=text : text*
-    ss|netstat : -tlnpauxe4 : text*
+    lsof : -niPtv -p=num -u=text -c=text : socket*
+    ss|netstat : -tlnpauxe4 : socket*
     eza|exa : -laRhTFd1 -L=num --tree --long --all --git --level=num : dir*
     lsb_release : -aircsd :
     getconf : -a : text*
@@ -104,7 +104,7 @@ READS = parse_table(
 BUILDS = parse_table(
     """
     pytest|py.test : -qvxsl -k=text -m=text -n=text -r=text -W=text --maxfail=num --lf --ff --last-failed
-        --failed-first --tb=text --collect-only --co --durations=num --cov=dir? --cov-report=report --no-header
+        --failed-first --tb=text --collect-only --co --durations=num --cov=dir? --cov-report=coverage --no-header
         --no-cov --disable-warnings --strict-markers --timeout=num --exitfirst --verbose --quiet --capture=text
         --color=text --ignore=dir --deselect=text --nf --new-first --sw --stepwise --setup-show --showlocals
         --no-summary --numprocesses=text --dist=text --reuse-db --create-db --nomigrations : tests*
@@ -113,8 +113,10 @@ BUILDS = parse_table(
     ninja : -vkn -j=num : target*
     tsc : --noEmit --pretty --watch -w -b --build --strict --skipLibCheck --incremental --listFiles --version -v
         -p=dir --project=dir : dir*
-    eslint|prettier|stylelint : --fix --quiet --cache --ext=text --max-warnings=num --check -c --list-different
-        -l --write --format=text --no-error-on-unmatched-pattern --version --color --no-color : edit*
+    eslint|stylelint : --fix --quiet --cache --ext=text --max-warnings=num --format=plain -f=plain
+        --no-error-on-unmatched-pattern --version --color --no-color : edit*
+    prettier : --cache --check -c --list-different -l --write -w --no-error-on-unmatched-pattern --version --color
+        --no-color : edit*
     ruff : --fix --check --diff --quiet -q --select=text --ignore=text --line-length=num --show-fixes
         --statistics --output-format=text --version --no-cache : ruff? edit*
     black|isort|autopep8|autoflake : --check --diff -q -l=num --quiet --line-length=num --in-place -i
@@ -122,18 +124,17 @@ BUILDS = parse_table(
     gofmt : -l -d -s -w : edit*
     rustfmt : --check --edition=text : edit*
     shfmt : -l -d -s -w -i=num : edit*
-    shellcheck : -x -s=text -e=text -f=text --severity=text --shell=text --exclude=text --format=text : in*
+    shellcheck : -s=text -e=text -f=text --severity=text --shell=text --exclude=text --format=text : in*
     mypy|pyright|flake8|pylint|pyflakes|bandit|vulture : --strict --ignore-missing-imports --show-error-codes
         --pretty --no-error-summary --outputjson --stats --version --max-line-length=num --disable=text
         --enable=text --select=text --ignore=text --warnings : dir*
     jest|vitest|mocha|ava : --watch --coverage --verbose --runInBand -i --bail -b --ci --run run -t=text
-        --testNamePattern=text --grep=text -g=text --reporter=text --updateSnapshot -u --silent --passWithNoTests :
+        --testNamePattern=text --grep=text -g=text --reporter=plain --updateSnapshot -u --silent --passWithNoTests :
         tests*
-    coverage : -m --show-missing --skip-covered : text text*
-    tox|nox : -q -r -e=text -s=text --recreate : text*
+    tox|nox : -q -r -l -e=text -s=text --recreate : session*
     unittest : -v -q -f -b -k=text -s=dir -t=dir -p=text --start-directory=dir --pattern=text --failfast
         --buffer : text*
-    phpunit|rspec : --filter=text --format=text --stop-on-failure : tests*
+    phpunit|rspec : --filter=text --format=plain --stop-on-failure : tests*
     """,
     "builds",
 )

@@ -128,14 +128,18 @@ def _command_end(script, at):
 
 
 def _text_lines(script, at):
-    """Return the end of a text argument, which ends with its line unless a backslash continues it."""
+    """Return the end of a text argument, which ends with its line unless a backslash continues it; None if unsure.
+
+    After several backslashes some seds go on where others end, and a last one takes in the next `-e`.
+    """
     while True:
         end = script.find("\n", at)
-        if end < 0:
-            return len(script)
-        escapes = end - len(script[at:end].rstrip("\\")) - at
-        if escapes % 2 == 0:  # each pair is a literal backslash
-            return end
+        line = script[at : len(script) if end < 0 else end]
+        escapes = len(line) - len(line.rstrip("\\"))
+        if escapes > 1 or (escapes and end < 0):
+            return None
+        if not escapes:
+            return len(script) if end < 0 else end
         at = end + 1
 
 
@@ -201,6 +205,7 @@ def awk_program(word, name, judge):
 AWK_TOKEN = re.compile(
     r'\s+|#[^\n]*|"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\d+\.?\d*|\+\+|--|\|\||&&|>>|[<>=!]=|.|\n', re.DOTALL
 )
+AWK_GOES_ON = (",", "||", "&&", "?", ":")  # a newline after them does not end the statement
 AWK_BANNED = {"system", "getline", "close", "fflush", "ENVIRON", "PROCINFO", "ARGV", "ARGC", "SYMTAB", "FUNCTAB"}
 
 
@@ -226,7 +231,7 @@ def awk_problem(program):
         depth += (token in "([") - (token in ")]") if len(token) == 1 else 0
         if token in ("print", "printf"):
             printing, depth = True, 0
-        elif token in (";", "}", "{") or ("\n" in token and before != ","):
+        elif token in (";", "}", "{") or ("\n" in token and before not in AWK_GOES_ON):
             printing = False
         elif token in (">", ">>") and printing and depth <= 0:
             return "writes a file"
