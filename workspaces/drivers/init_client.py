@@ -18,6 +18,7 @@ from .init.protocol import MAX_FRAME, PROTOCOL
 # The peer is untrusted: an init in a workspace, or the bridge of a guest. So what it sends is bounded.
 MAX_EXITS = 10_000  # exit events not yet taken by the caller
 MAX_FDS = 16
+MAX_REFUSALS = 100  # told of one program
 
 NONSENSE = "The workspace's init process sent an invalid response."
 
@@ -56,6 +57,7 @@ class InitClient:
 
     def __init__(self, path: str | Path, timeout_s: float = 10.0, *, greeted: bool = True):
         self.exits: deque[tuple[int, int]] = deque()
+        self.blocked: dict[int, list[dict]] = {}  # pid → what was refused to a program in a ring, once it has ended
         self._received = bytearray()
         self._fds: list[int] = []
         self._last_id = 0
@@ -195,9 +197,19 @@ class InitClient:
             if message.get("event") != "exit":
                 return message
             self.exits.append((message["pid"], message["status"]))
+            if blocked := refusals(message.get("blocked")):
+                self.blocked[message["pid"]] = blocked
             if len(self.exits) > MAX_EXITS:
                 raise InitGone(NONSENSE)
         return None
+
+
+def refusals(said: object) -> list[dict]:
+    """Return the well-formed refusals of a list that an untrusted peer sent."""
+    found = said[:MAX_REFUSALS] if isinstance(said, list) else []
+    pairs = [(entry.get("kind"), entry.get("what")) for entry in found if isinstance(entry, dict)]
+    texts = [(kind, what) for kind, what in pairs if isinstance(kind, str) and isinstance(what, str)]
+    return [{"kind": kind[:20], "what": what[:1000]} for kind, what in texts]
 
 
 def _read(frame: bytes) -> dict:

@@ -13,11 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 
 INIT = Path(__file__).parent / "init"
+ENVELOPE = Path(__file__).parents[1] / "envelope"
 
 
 def init_modules() -> dict[str, Path]:
-    """Return {name in an archive: source} of the package `init`."""
-    return {f"init/{path.name}": path for path in sorted(INIT.glob("*.py")) if path.name != "__main__.py"}
+    """Return {name in an archive: source} of the package `init`, with the package `envelope` in it."""
+    own = {f"init/{path.name}": path for path in sorted(INIT.glob("*.py")) if path.name != "__main__.py"}
+    return own | {f"init/envelope/{path.name}": path for path in sorted(ENVELOPE.glob("*.py"))}
 
 
 @lru_cache(maxsize=1)

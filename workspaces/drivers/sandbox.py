@@ -159,6 +159,8 @@ class SandboxDriver(LocalDriver):
         """Return bwrap's arguments: namespaces, mounts and the working directory."""
         size = ["--size", str(spec.limits.memory)] if spec.limits.memory else []
         arguments = ["--unshare-user", "--unshare-all", "--disable-userns", "--as-pid-1", "--clearenv"]
+        # The init makes mount views with the first, and keeps both from its programs (`init/program.py`).
+        arguments += ["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"]
         arguments += ["--uid", str(UID), "--gid", str(UID), "--hostname", hostname]
         for folder in ("/run", "/var", "/etc", "/home"):
             arguments += ["--perms", "0755", "--dir", folder]

@@ -28,6 +28,8 @@ from ..program_archive import INIT, init_archive, init_modules, write_program
 GATHER = """
 import io, json, os, runpy, sys, traceback
 runpy.run_path(sys.argv[1], run_name="bundled")
+sys.path.insert(0, sys.argv[1])
+import init.held_programs  # the init loads it when the first program in a ring is started
 try:
     raise ValueError
 except ValueError:

@@ -40,6 +40,7 @@ class Init:
         self.stopped_before = None  # while frozen: the (pid, start time) of processes that were stopped before
         self.stopping = False
         self.ended = False
+        self.held_programs = None  # made when the first of them is asked for
 
     def run(self):
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -163,11 +164,13 @@ class Init:
                 return
             if pid == 0:
                 return
+            blocked = self.held_programs.refused(pid) if self.held_programs is not None else []
+            told = {"blocked": blocked} if blocked else {}
             for client in self.clients.values():
                 program = client.started.get(pid)
                 if program is not None and not program.ended:
                     program.ended = True
-                    client.send({"event": "exit", "pid": pid, "status": os.waitstatus_to_exitcode(status)})
+                    client.send({"event": "exit", "pid": pid, "status": os.waitstatus_to_exitcode(status), **told})
 
     def op_start(self, client, request, fds):
         if self.stopped_before is not None:
@@ -176,31 +179,47 @@ class Init:
             raise Refused("stopping")
         kind = request["stdio"]
         drain = None
+        ring = self.holding().prepare(request["ring"]) if "ring" in request else None
+        how = {"max_processes": self.max_processes, "ring": ring}
         if kind == "given":
             given, client.fds = client.fds[:3], client.fds[3:]
             if len(given) != 3:
                 raise Refused("three file descriptors must come with stdio: given")
-            pid = spawn(request, given, controlling=False, max_processes=self.max_processes)
+            pid = spawn(request, given, controlling=False, **how)
         elif kind == "pty":
             master, slave = os.openpty()
             resize(master, request.get("cols", 80), request.get("rows", 24))
             fds.append(master)
-            pid = spawn(request, [slave] * 3, controlling=True, max_processes=self.max_processes)
+            pid = spawn(request, [slave] * 3, controlling=True, **how)
         elif kind == "pipe":
             # Made here and not by the client, so that the pipe belongs to the workload's uid and programs can open
             # /dev/stdout.
             read_end, write_end = os.pipe2(os.O_CLOEXEC)
             fds.append(read_end)
             null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-            pid = spawn(request, [null, write_end, write_end], controlling=False, max_processes=self.max_processes)
+            pid = spawn(request, [null, write_end, write_end], controlling=False, **how)
             drain = os.dup(read_end)
         else:
             raise Refused("stdio must be pty, pipe or given")
+        if ring is not None:
+            pid, listener = pid
+            self.held_programs.watch(pid, listener)
         client.started[pid] = Program(pid, bool(request.get("keep")), drain)
         # Let the OOM killer choose programs before the init, which reports the kill.
         write_proc(pid, "oom_score_adj", "300")
         self.lower_priority(pid)
         return {"pid": pid}
+
+    def holding(self):
+        """Return what holds programs to envelopes; loaded here, because few Runs need it at once."""
+        if self.held_programs is None:
+            from .held_programs import HeldPrograms
+
+            self.held_programs = HeldPrograms(self.selector)
+        return self.held_programs
+
+    def op_abilities(self, client, request, fds):
+        return {"abilities": self.holding().abilities}
 
     def lower_priority(self, pid, tries=AUTOGROUP_RETRIES):
         """Give the program's session `NICENESS` among the sessions of the host."""

@@ -15,6 +15,7 @@ is started.
 """
 
 import array
+import ctypes
 import os
 import signal
 import socket
@@ -23,7 +24,8 @@ import sys
 from .loop import NICENESS, Init
 from .spawn import SPARE_PROCESSES, libc, limit_processes
 
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 4, 36, 24, 47, 4
+CAP_SETPCAP, CAP_SYS_ADMIN, CAPABILITY_VERSION_3 = 8, 21, 0x20080522
 
 
 def receive_descriptors(path):
@@ -52,6 +54,20 @@ def give_back(uid, gid):
         os.chown(top, uid, gid)
 
 
+def keep_from_programs():
+    """Keep what this init may do (CAP_SYS_ADMIN in a sandbox, to make mount views) from every program it starts."""
+    libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    for capability in (CAP_SYS_ADMIN, CAP_SETPCAP):
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # refused where we have none, and then there is none to drop
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same for the upper half
+    if libc.capget(header, sets) != 0:
+        raise SystemExit("cannot read the capabilities")
+    kept = sets[1] & 1 << CAP_SYS_ADMIN
+    if libc.capset(header, (ctypes.c_uint32 * 6)(kept, kept)) != 0:
+        raise SystemExit("cannot give up capabilities")
+
+
 def main():
     if sys.argv[1] == "--door":
         listen_fd, lock_fd = receive_descriptors(sys.argv[2])
@@ -74,6 +90,8 @@ def main():
     if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise SystemExit("cannot protect the init from the workload")
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if os.getuid() != 0:
+        keep_from_programs()
     os.nice(NICENESS)  # on an overloaded host, the workload yields to Handrail's own processes
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -3,10 +3,13 @@
 Protocol 1: frames of a 4-byte length (big-endian) and JSON; file descriptors are passed (SCM_RIGHTS) with the frame
 that announces their number in `fds`. On connect the init sends `{protocol, pid, frozen, shell}`. Each request has `id`
 and `op`; each answer has the `id` and either its fields or `error`. The event `{event: exit, pid, status}` is sent to
-the client that started the program; status is an exit status or minus a signal.
+the client that started the program; status is an exit status or minus a signal. With `blocked: [{kind, what}]` it says
+what was refused to a program in a ring.
 
-  start      argv, env, cwd, stdio (pty | pipe | given + 3 fds), cols, rows, keep
+  start      argv, env, cwd, stdio (pty | pipe | given + 3 fds), cols, rows, keep, ring ({envelope, workspace, home})
              → pid, and one fd: the pty's master or the output's read end
+             With a ring the program is held to its envelope, or an error is answered and nothing runs.
+  abilities  -                          → abilities: {landlock, seccomp, mount_view}, what envelopes are held by here
   signal     pid, signal                send a signal to the program's session and descendants
   end        pid, grace_s               SIGTERM to all of these, SIGKILL after the grace
   processes  open                       → processes: [{pid, ppid, session, state, argv, cwd, open}]

@@ -1,10 +1,12 @@
 """Start programs: fork, exec, the limit on processes, the shell."""
 
+import array
 import ctypes
 import errno
 import fcntl
 import os
 import signal
+import socket
 import termios
 
 from .protocol import Refused
@@ -15,18 +17,25 @@ PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def spawn(request, stdio, controlling, max_processes=None):
-    """Fork and exec; return the pid, or raise Refused if the exec failed. Close `stdio`."""
+def spawn(request, stdio, controlling, max_processes=None, ring=None):
+    """Fork and exec; return the pid, or raise Refused if the exec failed. Close `stdio`.
+
+    With a `ring` (envelope/ring.py), return (pid, listener of what its filter refuses).
+    """
     argv = [os.fsencode(argument) for argument in request["argv"]]
     env = {os.fsencode(name): os.fsencode(value) for name, value in request["env"].items()}
     cwd = os.fsencode(request["cwd"])
     if not argv:
         raise Refused("argv is empty")
     failed_r, failed_w = os.pipe2(os.O_CLOEXEC)
+    ours, theirs = socket.socketpair() if ring is not None else (None, None)
+    enter = None if ring is None else lambda: hand_over(ring.enter(cwd), theirs)
+    if ring is not None:
+        env.update({os.fsencode(name): os.fsencode(value) for name, value in ring.environment().items()})
     try:
         pid = os.fork()
         if pid == 0:
-            execute(argv, env, cwd, stdio, controlling, failed_w, max_processes)
+            execute(argv, env, cwd, stdio, controlling, failed_w, max_processes, enter)
     except OSError as error:
         os.close(failed_r)
         raise Refused(f"no further process can be started: {error.strerror}") from error
@@ -36,13 +45,32 @@ def spawn(request, stdio, controlling, max_processes=None):
             os.close(fd)
     with open(failed_r, "rb") as file:
         failure = file.read()
+    listener = None if ring is None else receive_descriptor(ours, theirs)
     if failure:
+        if listener is not None:
+            os.close(listener)
         number, what = failure.split(b" ", 1)
         raise Refused(f"{os.fsdecode(what)}: {os.strerror(int(number))}")
-    return pid
+    return pid if ring is None else (pid, listener)
 
 
-def execute(argv, env, cwd, stdio, controlling, failed, max_processes):
+def hand_over(descriptor, line):
+    rights = array.array("i", [descriptor])
+    line.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
+def receive_descriptor(ours, theirs):
+    """Return the descriptor that a child handed over before its exec; None if it did not come so far."""
+    theirs.close()
+    with ours:
+        _data, rights, _flags, _address = ours.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+    fds = array.array("i")
+    for _level, _kind, payload in rights:
+        fds.frombytes(payload[:4])
+    return fds[0] if fds else None
+
+
+def execute(argv, env, cwd, stdio, controlling, failed, max_processes, enter=None):
     """Set up the forked child and exec; report a failure through `failed`. Never returns."""
     what = argv[0]
     try:
@@ -56,11 +84,14 @@ def execute(argv, env, cwd, stdio, controlling, failed, max_processes):
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if max_processes is not None:
             limit_processes(max_processes)
         what = cwd
         os.chdir(cwd)
+        if enter is not None:
+            what = b"its envelope cannot be held"
+            enter()
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         what = argv[0]
         os.execvpe(argv[0], argv, env)
     except OSError as error:

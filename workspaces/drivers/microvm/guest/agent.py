@@ -40,7 +40,7 @@ sys.path.insert(0, HERE)
 
 import root  # noqa: E402
 from conversations import Conversations  # noqa: E402
-from init import program  # noqa: E402
+from init import held_programs, program  # noqa: E402,F401 - the first cannot be loaded in the root of the programs
 from init.terminals import resize  # noqa: E402
 from mux import Line, LineLost, Stream  # noqa: E402
 from root import (  # noqa: E402
@@ -63,6 +63,7 @@ TREE, JOURNAL, HOME = f"{DISKS}/workspace/tree", f"{DISKS}/workspace/journal", f
 TREE_SERVER = [sys.executable, "-I", "-S", os.path.join(HERE, "tree.pyz"), TREE]
 INIT_SOCKET = "/run/handrail/init.sock"
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
+PR_SET_KEEPCAPS = 8
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 RB_AUTOBOOT = 0x01234567
 RESERVE = 80 << 20  # bytes of the guest's memory kept for its kernel and the agent
@@ -308,6 +309,7 @@ def become_init(listener, group, uid, setup):
     root.enter(setup)
     root.lose_rights(setup)
     if not setup:
+        libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0)  # the init gives up all but what mount views need (init/program.py)
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)

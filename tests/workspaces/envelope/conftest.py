@@ -1,0 +1,1 @@
+from tests.workspaces.drivers.runs import begin, ground  # noqa: F401 - fixtures

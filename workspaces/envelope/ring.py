@@ -1,0 +1,185 @@
+"""The ring: hold one program to its envelope, between fork and exec.
+
+    rings = Rings("/workspace", "/home/agent", scratch="/tmp/…")     once, by whoever starts programs
+    ring = rings.ring(envelope)                                      for each program; raises CannotHold
+    ring.enter(cwd)                                                  in the child; returns a listener for refusals.py
+
+The order in `enter` matters: mounts need a capability and no Landlock, Landlock and seccomp need no_new_privs, and the
+filter comes last because it refuses what the steps before need.
+"""
+
+import os
+
+from . import landlock, mount_view, places, seccomp
+from .syscalls import drop_capabilities, no_new_privileges
+from .tree_scan import TreeScan
+
+TRUNCATE_ABI = 3  # before it, only a read-only mount keeps a file from being cut
+
+
+class CannotHold(Exception):
+    """The envelope cannot be held here; the text says why."""
+
+
+def probe():
+    """Return what can hold a program here: {landlock: version or 0, seccomp, mount_view}."""
+    return {"landlock": landlock.abi(), "seccomp": seccomp.available(), "mount_view": mount_view.works()}
+
+
+def is_held(abilities):
+    """Return whether envelopes hold in full. Landlock alone masks no file and hides no socket."""
+    return bool(abilities.get("landlock") and abilities.get("seccomp") and abilities.get("mount_view"))
+
+
+class Rings:
+    """Makes the rings of one tree: keeps what it found there, and the scratch folder that held programs share."""
+
+    def __init__(self, workspace, home, *, scratch, abilities=None, toolchains=places.TOOLCHAINS, make_caches=False):
+        self.workspace, self.home, self.scratch = workspace, home, scratch
+        self.toolchains, self.make_caches = toolchains, make_caches
+        self.abilities = probe() if abilities is None else abilities
+        self.scan = TreeScan(workspace)
+
+    def ring(self, envelope):
+        """Return the ring of an envelope for the tree as it is now; raise CannotHold."""
+        self._check(envelope)
+        self._make_scratch()
+        try:
+            found = self.scan.find()
+        except ValueError as error:
+            raise CannotHold(str(error)) from error
+        return Ring(self, envelope, found)
+
+    def _check(self, envelope):
+        abilities = self.abilities
+        if not (abilities["landlock"] and abilities["seccomp"]):
+            raise CannotHold("this kernel has no Landlock or no seccomp filters")
+        if not abilities["mount_view"] and not (
+            set(envelope.write) <= {"scratch"} and not envelope.network and abilities["landlock"] >= TRUNCATE_ABI
+        ):
+            raise CannotHold("no mount view can be made here, and without one only reading is held")
+        if envelope.network and "loopback" not in envelope.network and abilities["landlock"] < landlock.PORTS_ABI:
+            raise CannotHold("this kernel cannot limit a program to the ports of the proxy")
+
+    def _make_scratch(self):
+        os.makedirs(self.scratch, 0o700, exist_ok=True)
+        found = os.lstat(self.scratch)
+        if found.st_uid != os.getuid() or not os.path.isdir(self.scratch) or os.path.islink(self.scratch):
+            raise CannotHold(f"{self.scratch} is not a folder of ours")
+        for name in ("tmp", "shm"):
+            try:
+                os.mkdir(f"{self.scratch}/{name}")
+                os.chmod(f"{self.scratch}/{name}", 0o1777)
+            except FileExistsError:
+                pass
+
+
+class Ring:
+    """One program's envelope, resolved to paths and ports."""
+
+    def __init__(self, rings, envelope, found):
+        self.rings, self.envelope, self.found = rings, envelope, found
+        home = rings.home
+        self.caches = [f"{home}/{name}" for name in places.CACHES] if home and "caches" in envelope.write else []
+        self.write_paths = [entry for entry in envelope.write if entry.startswith("/")]
+        self.read_paths = [entry for entry in envelope.read if entry.startswith("/")]
+        self.writes_workspace = "workspace" in envelope.write
+        # A path that the envelope names itself was shown to a person: it is neither masked nor protected.
+        named = self.read_paths + self.write_paths
+        self.secrets = [path for path in found.secrets if not _covers(named, path)]
+        self.protected = [path for path in found.protected if not _covers(self.write_paths, path)]
+
+    def environment(self):
+        """Return variables that the program needs in this ring."""
+        return {} if self.rings.abilities["mount_view"] else {"TMPDIR": f"{self.rings.scratch}/tmp"}
+
+    def enter(self, cwd):
+        """Hold this process, which then only has to exec; return the listener of what the filter refuses.
+
+        OSError if any part cannot be had: then the program must not start.
+        """
+        terminal = next((os.ttyname(fd) for fd in range(3) if os.isatty(fd)), None)
+        if self.rings.make_caches:
+            self._make_caches()
+        if self.rings.abilities["mount_view"]:
+            mount_view.own_namespace()
+            mount_view.make(
+                scratch=self.rings.scratch,
+                secrets=self.secrets,
+                protected=self.protected if self.writes_workspace else [],
+                writable=self._writable(),
+                terminals=terminal is None,
+            )
+        os.chdir(cwd)
+        no_new_privileges()
+        drop_capabilities()
+        self._landlock(terminal).restrict_self()
+        instructions = seccomp.build(self.envelope.network, os.uname().machine)
+        return seccomp.install(instructions, listener=True)
+
+    def _writable(self):
+        workspace = [self.rings.workspace] if self.writes_workspace else []
+        return [*workspace, *self.caches, *self.write_paths]
+
+    def _make_caches(self):
+        for name in places.MADE_CACHES:
+            if f"{self.rings.home}/{name}" in self.caches:
+                os.makedirs(f"{self.rings.home}/{name}", exist_ok=True)
+
+    def _landlock(self, terminal):
+        envelope, rings = self.envelope, self.rings
+        rules = landlock.Ruleset(rings.abilities["landlock"], ports="loopback" not in envelope.network, scopes=True)
+        if "toolchains" in envelope.read:
+            for path in rings.toolchains:
+                rules.allow(path, landlock.READ)
+            for name in places.HOME_TOOLCHAINS if rings.home else ():
+                rules.allow(f"{rings.home}/{name}", landlock.READ)
+        if self.writes_workspace:
+            rules.allow(rings.workspace, landlock.WRITE)
+        elif "workspace" in envelope.read:
+            self._allow_reading(rules)
+        for path in self.read_paths:
+            rules.allow(path, landlock.READ)
+        for path in self.caches + self.write_paths:
+            rules.allow(path, landlock.WRITE)
+        self._allow_devices(rules, terminal)
+        if envelope.network and "loopback" not in envelope.network:
+            for port in places.EGRESS_PORTS:
+                rules.allow_port(port, landlock.CONNECT_TCP)
+        return rules
+
+    def _allow_devices(self, rules, terminal):
+        for path in places.DEVICES:
+            rules.allow(path, landlock.DEVICE)
+        if terminal is not None:
+            rules.allow(terminal, landlock.DEVICE)  # but no terminal of another program
+        if "scratch" in self.envelope.write:
+            rules.allow(f"{self.rings.scratch}/tmp", landlock.WRITE)
+        if not self.rings.abilities["mount_view"]:
+            return
+        if terminal is None:
+            rules.allow("/dev/pts", landlock.DEVICE | landlock.READ_DIR)
+        if "scratch" in self.envelope.write:
+            for path in ("/tmp", "/var/tmp", "/dev/shm"):
+                rules.allow(path, landlock.WRITE)
+
+    def _allow_reading(self, rules):
+        """Allow reading the workspace; without a mount view, all of it but the secrets."""
+        if self.rings.abilities["mount_view"] or not self.secrets:
+            rules.allow(self.rings.workspace, landlock.READ)
+            return
+        rules.allow(self.rings.workspace, landlock.READ_DIR)
+        waiting = [self.rings.workspace]
+        while waiting:
+            folder = waiting.pop()
+            for entry in os.scandir(folder):
+                if entry.path in self.secrets or entry.is_symlink():
+                    continue
+                if any(path.startswith(entry.path + "/") for path in self.secrets):
+                    waiting.append(entry.path)
+                else:
+                    rules.allow(entry.path, landlock.READ)
+
+
+def _covers(tops, path):
+    return any(path == top or path.startswith(top + "/") for top in tops)

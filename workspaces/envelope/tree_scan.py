@@ -1,0 +1,126 @@
+"""Find the secret and the protected paths of a tree, again and again, reading only the folders that changed."""
+
+import fnmatch
+import os
+import re
+import time
+
+from .sensitive_names import (
+    NOT_SECRET,
+    PROTECTED,
+    PROTECTED_PAIRS,
+    SECRET_FOLDERS,
+    SECRET_NAMES,
+    SECRET_PAIRS,
+)
+
+# What git runs or obeys, in `.git` itself and in the `.git` of each submodule and worktree below it.
+GIT_PROTECTED = frozenset({"hooks", "config", "config.worktree", "commondir", "info"})
+GIT_NESTED = frozenset({"modules", "worktrees"})
+# Folders of fetched packages: what is in them is published, and they hold most folders of a tree.
+UNSEARCHED = frozenset({"node_modules", "site-packages", "dist-packages", "__pycache__", "bower_components"})
+MAX_FOLDERS = 200_000
+# A change within the same tick of the clock as our reading would not show in the folder's change time.
+SETTLED_NS = 100_000_000
+
+_SECRET = re.compile("|".join(fnmatch.translate(pattern) for pattern in SECRET_NAMES))
+_NOT_SECRET = re.compile("|".join(fnmatch.translate(pattern) for pattern in NOT_SECRET))
+
+
+class Found:
+    """Sorted absolute paths: `secrets` must not be read, `protected` not be changed."""
+
+    def __init__(self, secrets, protected):
+        self.secrets, self.protected = secrets, protected
+
+
+class _Folder:
+    """What one folder held when it was read: its state then, and what to do with its entries."""
+
+    __slots__ = ("protected", "secrets", "settled", "state", "subfolders")
+
+    def __init__(self, state, settled):
+        self.state, self.settled = state, settled
+        self.subfolders, self.secrets, self.protected = [], [], []
+
+
+class TreeScan:
+    """The sensitive paths of one tree."""
+
+    def __init__(self, root):
+        self.root = root
+        self.known = {}  # path: _Folder
+
+    def find(self):
+        """Return what is there now. Raise ValueError for a tree too large to search."""
+        known, self.known = self.known, {}
+        secrets, protected = set(), set()
+        waiting = [(self.root, "", "plain")]
+        while waiting:
+            path, name, kind = waiting.pop()
+            if len(self.known) > MAX_FOLDERS:
+                raise ValueError(f"the workspace has more than {MAX_FOLDERS:,} folders")
+            try:
+                found = os.lstat(path)
+                state = (found.st_dev, found.st_ino, found.st_ctime_ns)
+                folder = known.get(path)
+                if folder is None or folder.state != state or not folder.settled:
+                    folder = _read(path, name, kind, state)
+            except OSError:
+                continue  # gone meanwhile, or not ours to read; then no program of ours can read it
+            self.known[path] = folder
+            waiting += folder.subfolders
+            secrets.update(folder.secrets)
+            protected.update(folder.protected)
+        return Found(self._resolved(secrets), self._resolved(protected))
+
+    def _resolved(self, paths):
+        """Return the paths with symlinks followed, sorted; without those that lead out of the tree or nowhere."""
+        found = set()
+        for path in paths:
+            real = os.path.realpath(path) if os.path.islink(path) else path
+            if real.startswith(self.root + "/") and os.path.lexists(real):
+                found.add(real)
+        return sorted(found)
+
+
+def _read(path, name, kind, state):
+    """Read a folder. `kind`: plain, git (the folder .git or that of a submodule), nest (of such), or protected."""
+    folder = _Folder(state, time.time_ns() - state[2] > SETTLED_NS)
+    with os.scandir(path) as entries:
+        for entry in entries:
+            lower = entry.name.lower()
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if kind == "git":
+                if lower in GIT_PROTECTED:
+                    folder.protected.append(entry.path)
+                elif lower in GIT_NESTED and is_folder:
+                    folder.subfolders.append((entry.path, lower, "nest"))
+            elif kind == "nest":
+                if is_folder:
+                    folder.subfolders.append((entry.path, lower, "git"))
+            elif is_secret(name, lower, is_folder):
+                folder.secrets.append(entry.path)
+            elif lower == ".git" and is_folder:
+                folder.subfolders.append((entry.path, lower, "git"))
+            else:
+                protected = kind == "plain" and is_protected(name, lower)
+                if protected:
+                    folder.protected.append(entry.path)
+                if is_folder and lower not in UNSEARCHED:
+                    folder.subfolders.append((entry.path, lower, "protected" if protected else kind))
+    return folder
+
+
+def is_secret(parent, name, is_folder):
+    """Return whether an entry of the folder `parent` holds secrets; both names in lower case."""
+    if (parent, name) in SECRET_PAIRS:
+        return True
+    if is_folder:
+        return name in SECRET_FOLDERS
+    return _SECRET.match(name) is not None and _NOT_SECRET.match(name) is None
+
+
+def is_protected(parent, name):
+    """Return whether an entry of the folder `parent` takes effect by itself; both names in lower case."""
+    return name in PROTECTED or (parent, name) in PROTECTED_PAIRS
