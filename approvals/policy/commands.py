@@ -83,6 +83,8 @@ def effects_of(simple, world, depth=0):
         found += _around(_redirect(redirect, judge))
     if not simple.words:
         return Found(found, [])
+    if simple.words[0].text != "[[":  # there they are patterns
+        found += [effect for word in simple.words if word.glob for effect in judge.lists(word)]
     words, more = _unwrap(simple.words, simple)
     for name, value in simple.assigns:
         found += variable_effects(name, value, words[0].text)

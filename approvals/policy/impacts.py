@@ -1,5 +1,7 @@
 """Constructors of effects: the sentence, the tier in the first mode, and whether a snapshot can undo it."""
 
+import re
+
 from .paths import glob_may_hit_secret
 from .verdict import Effect
 from .web import host_of, is_private
@@ -20,6 +22,8 @@ CATASTROPHES = {
     "/usr",
     "/var",
 }
+
+WILD = re.compile(r"[*?\[]|$")
 
 
 def unknown(says, *, held=""):
@@ -90,8 +94,23 @@ class FileJudge:
         self.rewrites = False  # True for formatters run in the mode that changes files
 
     def places(self, word):
-        """Return the Place of a word in each folder that the command may run in."""
-        return [self.world.place(word.text, cwd, shell=True) for cwd in self.simple.cwds]
+        """Return the Place of a word in each folder that the command may run in, and of links that a wildcard meets."""
+        found = [self.world.place(word.text, cwd, shell=True) for cwd in self.simple.cwds]
+        if word.glob and self.world.symlinks:
+            paths = {path for cwd in self.simple.cwds for path in self.world.through_links(word.text, cwd)}
+            found += [self.world.place(path, shell=True) for path in sorted(paths)]
+        return found
+
+    def lists(self, word):
+        """Return the effects of a wildcard, for which the shell reads a folder."""
+        folder = word.text[: WILD.search(word.text).start()].rpartition("/")
+        start = folder[0] + folder[1] or "."
+        places = [self.world.place(start, cwd, shell=True) for cwd in self.simple.cwds]
+        far = [place for place in places if not (place.inside or place.system or place.unclear)]
+        return [
+            Effect("read", f"lists {place.shown}, {self.world.outside}", "high", "no", place.shown, (word.text,), place)
+            for place in far
+        ]
 
     def reads(self, word, *, folder=False):
         """Return the effects of reading a file, or with `folder` a folder and all below it."""

@@ -182,6 +182,17 @@ class World:
             todo.extendleft(reversed([p for p in target.split("/") if p not in ("", ".")]))
         return done[-1] or "/"
 
+    def through_links(self, pattern, cwd):
+        """Return the paths that a wildcard may expand to by way of a known symlink."""
+        parts = self._absolute(pattern, cwd).split("/")
+        found = []
+        for link in self.symlinks:
+            names = link.split("/")
+            spend(len(names))
+            if len(names) <= len(parts) and all(map(shell_fits, parts, names)):
+                found.append("/".join([link, *parts[len(names) :]]))
+        return found
+
     def _within(self, path):
         if self.root is None:
             return False

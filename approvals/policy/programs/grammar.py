@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ..shell_words import OPAQUE
 
+FILES = ("in", "out", "dir", "gone", "moved", "edit", "link", "code")
 NUMBER = re.compile(r"[+-]?\d+[A-Za-z%]*")
 
 
@@ -111,7 +112,7 @@ def _long(grammar, word, queue, arguments):
     elif kind and not optional:
         if not queue:
             return False
-        arguments.append(Argument(kind, queue.pop(0), flag))
+        _take(grammar, kind, queue, flag, arguments)
     elif word.opaque:
         return False
     return True
@@ -138,7 +139,7 @@ def _bundle(grammar, word, queue, arguments):
             elif not queue:
                 return False
             else:
-                arguments.append(Argument(kind, queue.pop(0), flag))
+                _take(grammar, kind, queue, flag, arguments)
             return True
     return True
 
@@ -164,3 +165,21 @@ def _assign_operands(grammar, operands, arguments, problems):
         elif not kinds[0].endswith("*"):
             kinds.pop(0)
         arguments.append(Argument(kind, word))
+        _spill(grammar, kind, word, arguments)
+
+
+def _take(grammar, kind, queue, flag, arguments):
+    """Take the next word as the value of an option."""
+    word = queue.pop(0)
+    arguments.append(Argument(kind, word, flag))
+    _spill(grammar, kind, word, arguments)
+
+
+def _spill(grammar, kind, word, arguments):
+    """Add the files that a wildcard in the place of a text names: only its first match is the text."""
+    if not word.glob or kind in FILES:
+        return
+    taken = (operand.rstrip("*?") for operand in grammar.operands)
+    spilled = next((operand for operand in taken if operand in FILES), None)
+    if spilled:
+        arguments.append(Argument(spilled, word))

@@ -126,6 +126,8 @@ def sqlite3(name, words, simple, judge):
             found += argument_effects(argument, name, judge)
         if argument.kind == "in" and argument.word.text.startswith("file:"):
             found.append(impacts.unknown("names its database by an address"))
+    if not {"-readonly", ":memory:"} & {word.text for word in words}:
+        found.append(impacts.Effect("run", "makes the database if there is none", "medium"))
     if not texts:
         found.append(impacts.unknown("reads its statements from elsewhere"))
     for word in texts:

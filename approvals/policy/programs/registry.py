@@ -215,6 +215,20 @@ def glob(word, name, judge):
     return []
 
 
+@kind("columns")
+def process_columns(word, name, judge):
+    shown = word.literal and "env" not in word.text
+    return [] if shown else [impacts.unknown("shows the environment of processes, where secrets may be")]
+
+
+@kind("processes")
+def processes(word, name, judge):
+    """Judge ps's options without a dash, of which `e` shows environments, and numbers of processes."""
+    if word.literal and re.fullmatch(r"[auxfwljgrtTshHkmnpvX]+|[\d,]+", word.text):
+        return []
+    return [impacts.unknown(f"passes ps {word.text[:40]}, which can show the environment of processes")]
+
+
 @kind("format")
 def date_format(word, name, judge):
     return [] if word.text.startswith("+") else [impacts.harmful("sets the clock", spelled=word.text)]

