@@ -197,6 +197,9 @@ class Reader(Expansions):
         name = loop["Name"]["Value"]
         self.assignable(name)
         self.assigned.add(name)
+        if any(item.glob for item in items):  # the shell reads folders for them, also if the body leaves them alone
+            words = [Word("for"), *items]
+            self.keep(Simple(self.raw(loop), words, cwds=self.scope.cwds, form="compound", moved=self.scope.moved))
         if not items or len(items) > MAX_ITEMS:
             items = [Word(OPAQUE, opaque=True, splits=True, foreign=any(item.foreign for item in items))]
 
@@ -232,7 +235,7 @@ class Reader(Expansions):
             self.statement(node["Stmt"], fed_by)
 
     def visit_FuncDecl(self, node, fed_by):
-        raise Unreadable(f"it defines a function ({node['Name']['Value']})")
+        raise Unreadable(f"it defines a function ({(node.get('Name') or {}).get('Value', 'without a name')})")
 
     # Commands
 

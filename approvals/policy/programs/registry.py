@@ -4,9 +4,13 @@ import re
 
 from .. import impacts
 from ..paths import glob_may_hit_secret, is_secret
+from ..shell_words import Word
 from .grammar import Grammar, parse_table, read_arguments
 from .tables import BUILDS, READS, WRITES
 
+# Searches, and options with which they read the files of the current folder (of rg and ag: those that it hides, too).
+SEARCHES = dict.fromkeys(("grep", "egrep", "fgrep"), ("r", "R", "d", "--recursive", "--dereference-recursive"))
+SEARCHES |= dict.fromkeys(("rg", "ag", "ack"), ("u", ".", "--hidden", "--no-ignore", "--unrestricted"))
 HANDLERS = {}
 KINDS = {}
 TEXT_ONLY = {"echo", ":", "true", "false", "printf", "test", "[", "[["}
@@ -165,9 +169,19 @@ def by_grammar(grammar, name, words, simple, judge):
     arguments, problems = read_arguments(grammar, words)
     judge.rewrites = rewrites(name, {word.text for word in words})
     found = judged_arguments(arguments, problems, name, judge)
+    if name in SEARCHES and not any(argument.kind == "dir" for argument in arguments):
+        found += _searches(name, words, judge)
     if grammar.nature == "builds":
         found.append(impacts.builds(f"runs {name}, which runs the project's own code"))
     return found
+
+
+def _searches(name, words, judge):
+    """Return the effects of a search that names no folder: those of the current one, if its options reach there."""
+    options = SEARCHES[name]
+    flags = [word.text for word in words if word.text.startswith("-")]
+    reaches = any(flag in options or (not flag.startswith("--") and set(flag) & set(options)) for flag in flags)
+    return judge.reads(Word("."), folder=True) if reaches else []
 
 
 def rewrites(name, texts):
@@ -213,20 +227,6 @@ def glob(word, name, judge):
     if glob_may_hit_secret(word.text.lstrip("!")) and not word.text.startswith("!"):
         return [impacts.unknown(f"searches {word.text[:40]}, where secrets are kept", held="asks")]
     return []
-
-
-@kind("columns")
-def process_columns(word, name, judge):
-    shown = word.literal and "env" not in word.text
-    return [] if shown else [impacts.unknown("shows the environment of processes, where secrets may be")]
-
-
-@kind("processes")
-def processes(word, name, judge):
-    """Judge ps's options without a dash, of which `e` shows environments, and numbers of processes."""
-    if word.literal and re.fullmatch(r"[auxfwljgrtTshHkmnpvX]+|[\d,]+", word.text):
-        return []
-    return [impacts.unknown(f"passes ps {word.text[:40]}, which can show the environment of processes")]
 
 
 @kind("format")

@@ -60,6 +60,9 @@ def hunt(box, seeds, commands):
         if "\0" in command:
             continue
         verdict = judged(command)
+        if "the policy engine failed" in verdict.reasons[0]:
+            failure = ("makes the policy engine fail", verdict.reasons[0])
+            figures.findings.append(Finding(seed, "/bin/bash", command, verdict.tier, [failure]))
         if verdict.tier in oracle.ALLOWING:
             waiting[seed] = (command, verdict)
         if len(waiting) == BATCH:

@@ -47,9 +47,10 @@ def main():
         preexec_fn=_limit,
     )
     _answer(forker)
+    environment = ground.ENVIRONMENT | ({"LD_LIBRARY_PATH": "/tools/lib"} if os.path.isdir("/tools/lib") else {})
     own, before = _processes(), ground.state()
     for line in sys.stdin:
-        case = json.loads(line) | {"environment": ground.ENVIRONMENT}
+        case = json.loads(line) | {"environment": environment}
         forker.stdin.write(json.dumps(case) + "\n")
         result = _run(forker, own)
         after = ground.state()

@@ -85,7 +85,8 @@ def _said(verdict, path):
         if command["what"] not in ("write", "delete") or command["runs"] or "git" in command["words"]:
             return True
         for target in command["targets"]:
-            target = LINKS.get(target, target)
+            if path == LINKS.get(target):
+                return True
             target = target.removeprefix(WORKSPACE + "/").removeprefix("./").rstrip("/")
             # gzip and `sed -i.bak` put a suffix behind the name.
             if target in (".", WORKSPACE, "") or re.fullmatch(rf"{re.escape(target)}(?:[/.~].*)?", path, re.DOTALL):

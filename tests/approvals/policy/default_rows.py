@@ -8,6 +8,7 @@ ASKS = {
         "echo /*",
         "ls ../*",
         "for i in ~/*; do echo $i; done",
+        "for i in ../*; do :; done",
         "[ -e /home/*/.ssh ]",
     ],
     "environments of other processes": ["ps e", "ps auxe", "ps eww", "ps -eo pid,environ", "ps -e e"],
