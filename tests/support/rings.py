@@ -81,6 +81,7 @@ SLOW = (
     "approvals/test_races.py",
     "workspaces/drivers/test_sandbox.py::test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on",
     "workspaces/drivers/test_sandbox.py::test_processes_of_another_sandbox_do_not_count",
+    "approvals/policy/test_differential.py",
     "dashboard/frontend/test_build.py",
     "dashboard/test_supervisor.py",
     "workspaces/store/test_concurrency.py",

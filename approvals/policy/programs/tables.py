@@ -11,7 +11,7 @@ READS = parse_table(
     whoami : :
     id : -unGgr : text*
     uname : -asnrvmpio :
-    hostname : -sfi
+    hostname : -s
     arch : :
     nproc : --all :
     uptime : -ps :

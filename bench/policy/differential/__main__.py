@@ -12,11 +12,11 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from tests.approvals import policy as own_tests
+from tests.approvals import policy as policy_tests
 
 from . import campaign, minimise, mutate, oracle, run
 
-CORPUS = Path(own_tests.__file__).parent / "corpus.jsonl"
+CORPUS = Path(policy_tests.__file__).parent / "corpus.jsonl"
 RANGES = Path(__file__).parent / "ranges.json"
 CHUNK = 2_000  # seeds after which the ranges are written
 

@@ -18,9 +18,14 @@ SYSTEM = ("/usr", "/etc/ld.so.cache", "/etc/alternatives")
 ENDED = {"timed_out": False, "status": None, "changes": {}, "leaks": [], "ended": True}
 
 
-def missing():
-    """Return the programs that the box needs and that are not installed."""
-    return [name for name in NEEDED if shutil.which(name) is None]
+def lack():
+    """Return why no box can be had on this machine, or None."""
+    absent = [name for name in NEEDED if shutil.which(name) is None]
+    if absent:
+        return f"{', '.join(absent)} is not installed"
+    words = "bwrap --unshare-all --ro-bind / / --dev /dev --proc /proc strace -f --seccomp-bpf -o /dev/null true"
+    tried = subprocess.run(words.split(), capture_output=True, text=True, **_ordinary())
+    return f"bubblewrap and strace do not run here: {tried.stderr[-200:]}" if tried.returncode else None
 
 
 class Box:
@@ -53,9 +58,10 @@ class Box:
         (self.folder / "log" / "trace").unlink(missing_ok=True)
         lines = "".join(json.dumps(case) + "\n" for case in cases)
         done = subprocess.run(self._command(), input=lines, capture_output=True, text=True, **_ordinary())
-        results = {result["number"]: result for result in map(json.loads, done.stdout.splitlines())}
-        if not results and len(cases) > 1:
+        started, *results = map(json.loads, done.stdout.splitlines() or ["null"])
+        if not started:
             raise RuntimeError(f"the box did not start: {done.stderr[-500:]}")
+        results = {result["number"]: result for result in results}
         return results, trace.read(self.folder / "log" / "trace")
 
     def _command(self):
