@@ -5,8 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from . import impacts
 from .environment import variable_effects
+from .paths import fits_secret
 from .programs import program_effects
+from .programs.files import FIND_TESTS, HIDDEN_FILES, WITHOUT_CONTENT
+from .programs.find_names import safe_names
 from .programs.registry import HARMLESS_FLAGS, TEXT_ONLY
+from .programs.tables import READS
 from .script import Reader
 from .shell import MAX_COMMAND, Unreadable, parse
 from .shell_words import Word, names
@@ -146,7 +150,10 @@ def _unwrap(words, simple):
     """Strip wrappers of a closed list that only start the command after them; return (words, effects)."""
     words, wrapper = _stripped(words)
     if wrapper == "xargs":
-        return words, _fed(words, simple)
+        lister, hidden = _lister(simple.fed_by, words[0].text in READS)
+        if hidden and words[0].text not in WITHOUT_CONTENT:
+            words = [*words[:-1], HIDDEN_FILES]
+        return words, _fed(words, lister)
     return words, [impacts.unknown("starts programs through too many others")] if wrapper else []
 
 
@@ -165,9 +172,8 @@ def _stripped(words):
     return words, "too many"
 
 
-def _fed(words, simple):
+def _fed(words, lister):
     """Return effects of arguments added by xargs: they come from a pipe and must be file names in the workspace."""
-    lister = _lister(simple.fed_by)
     if lister is None:
         return [impacts.unclear("takes its arguments from text that is not a list of files")]
     if lister != "find" and words[0].text not in HARMLESS_FLAGS:
@@ -175,27 +181,53 @@ def _fed(words, simple):
     return []
 
 
-def _lister(simple):
-    """Return the program whose file names come through the pipe, or None if it carries anything else."""
+def _lister(simple, only_reads):
+    """Return (the program whose file names come through the pipe or None, whether secrets may be among them)."""
     for _ in range(MAX_DEPTH):
         texts = [word.text for word in _stripped(simple.words)[0]] if simple and simple.words else []
         spend(len(texts))
         if not texts:
-            return None
+            break
         if texts[0] == "find":
-            starts = [text for text in texts[1:] if not text.startswith(("-", "(", "!"))][:1]
-            return None if "-printf" in texts else "find" if starts and starts[0].startswith((".", "/")) else "ls"
-        listing = {"-l", "--files-with-matches", "-rl", "-lr", "--files", "--name-only"} & set(texts)
-        if texts[:2] == ["git", "ls-files"] or (
-            texts[0] in ("git", "rg", "grep") and listing and "--format" not in " ".join(texts)
-        ):
-            return "git"
+            return _found_names(texts[1:])
+        options = [text for text in texts[1:] if text.startswith("-")]
+        operands = [text for text in texts[1:] if not text.startswith("-")]
+        lists = {"-l", "--files-with-matches", "-rl", "-lr", "--files", "--name-only"} & set(options)
+        if texts[:2] == ["git", "ls-files"]:
+            others = any(re.fullmatch(r"-[a-z]*[oi][a-z]*|--others|--ignored", text) for text in options)
+            safe = len(operands) > 1 and not any(map(fits_secret, operands[1:]))
+            return "git", others or not (only_reads or safe)
+        if texts[0] in ("git", "rg", "grep") and lists and "--format" not in " ".join(texts):
+            return "git", _searches_hidden(texts[0], options, operands)
         if texts[0] in ("fd", "fdfind", "ls"):
-            return "ls"
+            shown = r"-[A-Za-z0-9]*[aAfHuI][A-Za-z0-9]*|--hidden|--no-ignore|--unrestricted|--all|--almost-all"
+            return "ls", any(re.fullmatch(shown, text) for text in options)
         if texts[0] not in FILTERS or any(not t.startswith("-") for t in texts[2:]):
-            return None
+            break
         simple = simple.fed_by
-    return None
+    return None, True
+
+
+def _found_names(texts):
+    """Return the answer of `_lister` for a `find` with these words."""
+    at = next((i for i, text in enumerate(texts) if text.startswith(("-", "(", "!"))), len(texts))
+    if "-printf" in texts:
+        return None, True
+    lister = "find" if at and texts[0].startswith((".", "/")) else "ls"
+    return lister, not safe_names(texts[at:], FIND_TESTS)
+
+
+def _searches_hidden(name, options, operands):
+    """Return True if a search that lists files looks at hidden ones of the workspace's top folder."""
+    if name == "git":
+        return False
+    if name == "rg":
+        return any(re.fullmatch(r"-[A-Za-z]*[u.][A-Za-z]*|--hidden|--no-ignore\S*|--unrestricted", o) for o in options)
+    included = [option.partition("=")[2] for option in options if option.startswith("--include=")]
+    if included and not any(map(fits_secret, included)):
+        return False
+    folders = [text.strip("./") for text in operands[1:]]
+    return not folders or not all(folders) or any(text.startswith((".", "/", "~")) for text in folders)
 
 
 def _after_wrapper(name, rest):

@@ -1,5 +1,7 @@
 """Match wildcards without backtracking, in time that grows with the text and not with the ways to match it."""
 
+import re
+
 from .step_budget import spend
 
 STAR, QUESTION, ANY, FOLDERS = "star", "question", "any", "folders"
@@ -130,6 +132,26 @@ def shell_fits(pattern, name):
         fits = _letters(chosen or char, name) if char != "?" else everywhere
         reached = (reached & fits) << 1 & everywhere
     return bool(reached >> len(name) & 1)
+
+
+def globs_meet(one, other):
+    """Return True if some name fits both wildcards; a bracket counts as any letter."""
+    one, other = (re.sub(r"\[[^\]]+\]", "?", each) for each in (one, other))
+    spend(1 + len(one) * len(other) // 4)
+    reached = [True] + [False] * len(other)
+    for place, sign in enumerate(other):
+        reached[place + 1] = reached[place] and sign == "*"
+    for char in one:
+        now = [reached[0] and char == "*"]
+        for place, sign in enumerate(other):
+            if char == "*":
+                now.append(reached[place + 1] or now[place])
+            elif sign == "*":
+                now.append(now[place] or reached[place] or reached[place + 1])
+            else:
+                now.append(reached[place] and (char == sign or "?" in (char, sign)))
+        reached = now
+    return reached[-1]
 
 
 def _letters(chosen, name):

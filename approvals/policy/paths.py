@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import deque
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from workspaces.envelope.sensitive_names import (
     NOT_SECRET,
@@ -18,7 +19,7 @@ from workspaces.envelope.sensitive_names import (
     SECRET_PAIRS,
 )
 
-from .globs import shell_fits
+from .globs import globs_meet, shell_fits
 from .hidden_characters import hidden_in
 from .step_budget import spend
 
@@ -27,6 +28,7 @@ SYSTEM_READS = ("/usr/share/", "/usr/include/", "/usr/lib/", "/usr/local/lib/", 
 TEMPORARY = ("/tmp/", "/private/tmp/")
 SHORTENED = [re.sub(r"[^a-z0-9_]", "", name) for name in (*PROTECTED, ".github")]
 SHORT_NAME = re.compile(r"([^~]{1,6})~\d+(?:\.[^.]{0,3})?")
+IN_SECRET_FOLDERS = ("config", "token", "known_hosts", "authorized_keys", *(last for _, last in SECRET_PAIRS))
 MAX_LINKS = 40
 MAX_PATH = 4096
 MAX_NAME = 512
@@ -293,9 +295,6 @@ GLOB_PROBES = (
     ".my.cnf",
 )
 GLOB_PROBES += (".bash_history", "id_rsa", "id_ed25519", "server.pem", "server.key")
-# Names that the patterns of secrets match, to try wildcards on.
-SAMPLES = [name.replace("*", end) for name in sorted(SECRET_NAMES) for end in (("", "x") if "*" in name else ("",))]
-SAMPLES += ["id_rsa_x.y", "server.pem", "server.key", ".env.local"]
 
 
 def glob_may_hit_secret(pattern):
@@ -313,10 +312,26 @@ def glob_may_hit_secret(pattern):
     return any(shell_fits(last, probe) for probe in GLOB_PROBES)
 
 
-def name_may_be_secret(pattern):
-    """Return True if a pattern of `find` fits the name of a secret; there a wildcard matches a leading dot as well."""
+@lru_cache(maxsize=1024)
+def fits_secret(pattern):
+    """Return True if a pattern of `find`, where a wildcard matches a leading dot too, fits the name of a secret."""
     pattern = fold(pattern)
-    return any(shell_fits(pattern, name) for name in (*SAMPLES, *SECRET_FOLDERS))
+    if any(shell_fits(pattern, name) for name in IN_SECRET_FOLDERS):
+        return True
+    # With an ending of its own, such as *.py, a pattern looks for other files than .env.* does.
+    open_end = pattern.endswith(("*", "?", "]"))
+    return any(
+        globs_meet(pattern, secret if open_end or not secret.endswith("*") else secret.rstrip("*."))
+        for secret in (*SECRET_NAMES, *SECRET_FOLDERS, ".env.local", ".env.prod*n")
+    )
+
+
+@lru_cache(maxsize=1024)
+def fits_protected(pattern, *, hidden=False):
+    """Return True if a wildcard fits a protected name; `hidden`: it matches a leading dot as well."""
+    pattern = fold(pattern)
+    dotted = hidden or not pattern.startswith(("*", "?", "["))
+    return any(shell_fits(pattern, name) for name in (*PROTECTED, *OUTER) if dotted or not name.startswith("."))
 
 
 def _reveals_process(path):

@@ -1,6 +1,6 @@
 """What Handrail knows about programs: one line each in `tables.py`, a handler for those that need more."""
 
-from . import files, git, network, projects, queries, shells, text  # noqa: F401  (each registers its handlers)
+from . import copies, files, git, network, projects, queries, shells, text  # noqa: F401  (each registers its handlers)
 from .registry import HANDLERS, program_effects
 
 __all__ = ["HANDLERS", "program_effects"]

@@ -5,7 +5,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from .. import impacts
-from ..shell_words import Word
+from ..shell_words import Word, names
+from .find_names import safe_names
 from .registry import handles
 
 FIND_TESTS = {
@@ -20,6 +21,11 @@ FIND_TESTS = {
 EXEC = ("-exec", "-execdir", "-ok", "-okdir")
 WRITERS = ("-fprint", "-fprint0", "-fls", "-fprintf")
 EVERY_FILE = Word("./*", glob=True)
+HIDDEN_FILES = Word("./.*", glob=True)  # stands for names that may be those of secrets and protected files
+# Programs that tell nothing of what is in a file.
+WITHOUT_CONTENT = names(
+    "ls wc stat du file basename dirname realpath readlink echo printf test [ md5sum sha1sum sha256sum cksum"
+)
 
 
 @handles("find")
@@ -33,14 +39,18 @@ def find(name, words, simple, judge):
     found = [e for start in starts or [Word(".")] for e in judge.reads(start, folder=True)]
     if any(start.opaque or start.splits for start in starts):
         found.append(impacts.unknown("searches folders that are unknown until it runs"))
+    texts = [word.text for word in rest]
     while rest:
         word = rest.pop(0)
         test = word.text
         if test in EXEC:
-            rest, more = _exec(test, rest, judge)
+            names_safe = safe_names(texts, FIND_TESTS, len(texts) - len(rest) - 1)
+            rest, more = _exec(test, rest, names_safe, judge)
             found += more
         elif test == "-delete":
             found += _delete(words, starts or [Word(".")], judge)
+            if not safe_names(texts, FIND_TESTS, len(texts) - len(rest) - 1):
+                found += [e for e in judge.writes(HIDDEN_FILES, "deletes") if not starts or _is_top(starts, judge)]
         elif test in WRITERS:
             found += judge.writes(rest.pop(0)) if rest else []
             rest = rest[1:] if test == "-fprintf" else rest
@@ -51,6 +61,10 @@ def find(name, words, simple, judge):
         else:
             found.append(impacts.unknown(f"uses {test[:40]}, which is not a known harmless option of find"))
     return found
+
+
+def _is_top(starts, judge):
+    return any(place.lexical == judge.world.root for start in starts for place in judge.places(start))
 
 
 def _delete(words, starts, judge):
@@ -64,14 +78,15 @@ def _delete(words, starts, judge):
     return [replace(e, says=below[e.target], tier="medium") if e.undo == "yes" else e for e in found]
 
 
-def _exec(flag, rest, judge):
+def _exec(flag, rest, names_safe, judge):
     """Split off the command between -exec and `;` or `+`, which runs for each file, and judge it like any other."""
     end = next(
         (i for i, w in enumerate(rest) if w.text == ";" or (w.text == "+" and rest[i - 1].text == "{}")), len(rest)
     )
-    inner = [EVERY_FILE if word.text == "{}" else word for word in rest[:end]]
-    if not inner:
+    if not rest[:end]:
         return [], [impacts.unknown(f"uses {flag} without a command")]
+    each = EVERY_FILE if names_safe or rest[0].text in WITHOUT_CONTENT else HIDDEN_FILES
+    inner = [each if word.text == "{}" else word for word in rest[:end]]
     judge.also.append([word.text for word in rest[:end]])
     through = impacts.Effect("start", f"runs {inner[0].text[:40]} for each file", "low", spelled=(flag, inner[0].text))
     if any("{}" in word.text for word in inner):

@@ -37,7 +37,7 @@ READS = parse_table(
         --exclude-standard --full-name --error-unmatch --directory --eol --deduplicate -x=text : rev*
     ls-tree : -d -r -t -l -z --name-only --name-status --long --full-name --full-tree --abbrev=num? : rev*
     grep : -# -n -i -w -v -h -H -E -G -P -F -l -L -c -o -p -W -z -q -I -a -r -e=text -A=num -B=num -C=num -m=num
-        --cached --untracked --no-index-off --line-number --ignore-case --word-regexp --files-with-matches --count
+        --cached --no-index-off --line-number --ignore-case --word-regexp --files-with-matches --count
         --name-only --heading --break --show-function --function-context --all-match --and --or --not --color=text?
         --max-depth=num --max-count=num --extended-regexp --fixed-strings --perl-regexp --only-matching : pattern rev*
     rev-parse : --abbrev-ref=text? --short=num? --verify --quiet -q --show-toplevel --git-dir --is-inside-work-tree
@@ -89,7 +89,7 @@ def revision(word, name, judge):
     if word.opaque and word.splits:
         return [impacts.unknown("names a revision that is unknown until it runs")]
     if word.opaque:
-        return []
+        return [impacts.unknown("names a file that is unknown until it runs")] if ":" in word.text else []
     found = []
     for part in [word.text, *word.text.split(":")[1:]]:
         if part and not re.fullmatch(r"[A-Za-z0-9_./@{}^~-]*\.\.\.?[A-Za-z0-9_./@{}^~-]*", part):
@@ -119,6 +119,8 @@ def git(name, words, simple, judge):
     if simple.moved:
         found.append(impacts.Effect("unclear", "runs git in another folder, whose own settings apply", "medium"))
     verb = verb.text
+    if verb == "reflog" and rest and rest[0].text in ("expire", "delete", "drop"):
+        return [*found, impacts.local(f"changes the repository with git reflog {rest[0].text}", spelled=(verb,))]
     if verb in READS:
         arguments, problems = read_arguments(READS[verb], rest)
         return found + judged_arguments(arguments, problems, "git", judge)
@@ -153,11 +155,11 @@ def _reads_only(verb, words):
         )
         return not operands or listing
     first = {
-        "remote": ("", "show", "get-url"),
+        "remote": ("", "get-url") if len(operands) > 1 else ("", "show"),  # `show NAME` asks the other machine
         "worktree": ("list",),
         "submodule": ("", "status", "summary"),
         "notes": ("", "list", "show"),
-        "bisect": ("log", "view"),
+        "bisect": ("log",),
     }.get(verb)
     if verb == "config":
         asks = any(w.text in ("--get", "--get-all", "--get-regexp", "--list", "-l") for w in words)

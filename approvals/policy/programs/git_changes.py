@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 from .. import impacts
+from ..paths import fits_protected, fits_secret
 from ..shell_words import Word
 from . import code_host
 from .grammar import read_arguments
@@ -40,7 +41,7 @@ LOCAL = parse_table(
         --index --staged --stat : text? rev*
     notes : -m=message -f=! : text*
     worktree : -b=text --detach --force=! -f=! : text? out? rev?
-    gc|prune|repack|maintenance : -q --quiet --auto -a -d --aggressive : text*
+    gc|prune|repack : -q --quiet --auto -a -d --aggressive : text*
     bisect : : bisect text*
     """,
     "reads",
@@ -112,8 +113,11 @@ def _local(verb, words, judge):
     first = operands[0].text if operands else ""
     if verb == "bisect" and first not in ("start", "good", "bad", "reset", "skip", "old", "new"):
         found.append(impacts.starts(f"runs git bisect {first[:20]}"))
-    if verb == "stash" and first in ("drop", "clear"):
-        loud.append(first)
+    if verb == "stash":
+        found += _stashed(words, operands, judge)
+        loud += [first] if first in ("drop", "clear") else []
+    if verb == "clean":
+        found += _cleaned(words, operands, judge)
     if verb == "worktree" and first not in ("add", "list"):
         loud.append(first)
     done = " ".join([f"git {verb}", *loud])
@@ -121,12 +125,67 @@ def _local(verb, words, judge):
 
 
 def _restored_paths(verb, words, operands, judge):
-    """Return writes by `git checkout -- path` and `git checkout .`."""
-    if verb != "checkout":
+    """Return writes by `git checkout REV PATH`, `git checkout -- PATH` and `git restore PATH`."""
+    if verb not in ("checkout", "restore"):
         return []
     cut = next((i for i, word in enumerate(words) if word.text == "--"), None)
-    paths = words[cut + 1 :] if cut is not None else [word for word in operands if word.text == "."]
-    return [effect for path in paths for effect in judge.writes(path)]
+    texts = [word.text for word in words]
+    if verb == "restore":
+        paths = operands
+        from_elsewhere = any(text.startswith(("-s", "--source")) for text in texts)
+    else:
+        paths = words[cut + 1 :] if cut is not None else operands[1:] or [w for w in operands if w.text == "."]
+        from_elsewhere = len(operands) > len(paths)
+    return [effect for path in paths for effect in _overwritten(path, from_elsewhere, verb, judge)]
+
+
+def _overwritten(path, from_elsewhere, verb, judge):
+    """Return the effects of putting the content of another commit or of the index in the place of a path."""
+    found = judge.writes(path) if verb == "checkout" else []
+    at_top = any(place.lexical == judge.world.root for place in judge.places(path))
+    if path.text.startswith(":") or re.search(r"[*?\[]", path.text):
+        name = path.text.rsplit("/", 1)[-1]
+        wide = path.text.startswith(":") or fits_secret(name) or fits_protected(name, hidden=True)
+        says = "overwrites files by a pattern that protected files may match"
+        return [*found, impacts.Effect("write", says, "high", "partly")] if wide else found
+    if at_top and from_elsewhere:
+        says = "overwrites the whole workspace, protected files too, from another commit"
+        found.append(impacts.Effect("write", says, "high", "partly"))
+    return found
+
+
+STASH_ALL = re.compile(r"-[A-Za-z]*[au][A-Za-z]*|--all|--include-untracked")
+
+
+def _stashed(words, operands, judge):
+    """Return what a stash does beyond tracked files: it may take away ignored ones, or bring in any commit's."""
+    texts = [word.text for word in operands]
+    verb, rest = (texts[0], operands[1:]) if texts else ("push", [])
+    found = []
+    if verb in ("push", "save") and any(STASH_ALL.fullmatch(word.text) for word in words):
+        says = "takes untracked files away, secrets and protected ones too"
+        found.append(impacts.Effect("delete", says, "high", "yes", spelled=("stash",)))
+    if verb == "push":
+        found += [effect for path in rest for effect in judge.writes(path, "takes away")]
+    elif verb in ("pop", "apply", "drop", "show") and any(not STASHED.fullmatch(word.text) for word in rest):
+        found.append(impacts.unknown("names a commit that is no stash"))
+    elif verb not in ("push", "save", "list", "show", "pop", "apply", "drop", "clear"):
+        found.append(impacts.unknown(f"uses git stash {verb[:20]} in a form that Handrail does not know"))
+    return found
+
+
+STASHED = re.compile(r"stash@\{\d+\}|\d+|-\S*")
+
+
+def _cleaned(words, operands, judge):
+    """Return deletions by `git clean`: without a path, or with ignored files, secrets and protected files too."""
+    texts = [word.text for word in words]
+    if any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*|--dry-run", text) for text in texts):
+        return []
+    if operands and not any(re.fullmatch(r"-[A-Za-z]*[xX][A-Za-z]*", text) for text in texts):
+        return [effect for path in operands for effect in judge.writes(path, "deletes")]
+    says = "deletes files that git does not track, secrets and protected ones too"
+    return [impacts.Effect("delete", says, "high", "yes", spelled=("clean",))]
 
 
 def _push(words, judge):

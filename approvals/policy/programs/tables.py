@@ -150,7 +150,7 @@ WRITES = parse_table(
     shred : -fuzvx -n=num : gone*
     truncate : -c -s=text --size=text --no-create : out*
     cp : -aRrfipnvuLPHdTlsx --recursive --archive --force --no-clobber --verbose --update --preserve=text?
-        --parents --no-target-directory --dereference --no-dereference -t=out --target-directory=out : in* out
+        --no-target-directory --dereference --no-dereference -t=out --target-directory=out : in* out
     mv : -fivnuT --force --no-clobber --verbose --update --no-target-directory -t=out --target-directory=out :
         moved* out
     ln : -sfvnrT --symbolic --force --verbose --relative --no-dereference : link* out

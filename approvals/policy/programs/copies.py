@@ -1,0 +1,57 @@
+"""cp, mv, install and ln: what is read or moved, and every name that it gets at its destination."""
+
+import re
+
+from .. import impacts
+from ..paths import fits_protected
+from ..shell_words import Word
+from .grammar import read_arguments
+from .registry import argument_effects, handles
+from .tables import WRITES
+
+TARGET = ("-t", "--target-directory")
+WHOLE = re.compile(r"-[A-Za-z]*T[A-Za-z]*|--no-target-directory")
+LINKS = re.compile(r"-[A-Za-z]*[ls][A-Za-z]*")
+
+
+@handles("cp", "mv", "install", "ln")
+def copy(name, words, simple, judge):
+    arguments, problems = read_arguments(WRITES[name], words)
+    found = [impacts.unknown(sentence) for sentence, _ in problems]
+    for argument in arguments:
+        if argument.option and argument.option not in TARGET:
+            found += argument_effects(argument, name, judge)
+    operands = [argument.word for argument in arguments if not argument.option]
+    folders = [argument.word for argument in arguments if argument.option in TARGET]
+    flags = [word.text for word in words if word.text.startswith("-")]
+    if name == "install" and any(re.fullmatch(r"-[A-Za-z]*d[A-Za-z]*", flag) for flag in flags):
+        return found + [effect for word in operands for effect in judge.writes(word)]
+    if folders:
+        sources, goal = operands, folders[-1]
+    elif len(operands) > 1:
+        *sources, goal = operands
+    else:
+        sources, goal = operands, Word(".")
+    links = name == "ln" or (name == "cp" and any(LINKS.fullmatch(flag) for flag in flags))
+    verb = "links" if links else "moves" if name == "mv" else "copies"
+    for source in sources:
+        # A file can be written through a link to it.
+        found += judge.reads(source, folder=True) if verb == "copies" else judge.writes(source, verb)
+    whole = any(WHOLE.fullmatch(flag) for flag in flags)
+    return [*found, *judge.writes(goal, "links" if name == "ln" else "writes"), *_named(sources, goal, whole, judge)]
+
+
+def _named(sources, goal, whole, judge):
+    """Return the effects that ask among those of the names that the sources get in the folder `goal`."""
+    found = []
+    for source in sources:
+        name = source.text.rstrip("/").rsplit("/", 1)[-1]
+        merges = whole or source.opaque or source.text.endswith(("/.", "/", "/..")) or name in (".", "..", "")
+        if merges or (source.glob and fits_protected(name)):
+            at_top = any(place.lexical == judge.world.root for place in judge.places(goal))
+            says = "copies files whose names are not known to the workspace's top folder"
+            found += [impacts.Effect("write", says, "high", "yes")] if at_top else []
+        elif goal.literal:
+            inner = Word(f"{goal.text.rstrip('/') or '/'}/{name}", glob=source.glob)
+            found += [effect for effect in judge.writes(inner) if effect.tier != "medium"]
+    return found
