@@ -248,6 +248,11 @@ def _compiler(name, words, judge, building, reading):
     if verb in building:
         return [*found, impacts.builds(f"runs {name} {verb}, which runs the project's own code")]
     if verb in reading or verb == "help":
+        if name == "go" and verb == "list" and any(word.text in ("-m", "-u") for word in own):
+            return [
+                *found,
+                impacts.Effect("network", "asks the module proxy (go list -m)", "high", "yes", spelled=("-m",)),
+            ]
         sets = verb == "env" and any(word.text.startswith("-") or "=" in word.text for word in own)
         return [*found, impacts.unknown("changes the settings of go")] if sets else found
     if verb in ("install", "add", "get", "update", "mod", "fetch", "remove", "uninstall"):

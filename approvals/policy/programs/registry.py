@@ -4,7 +4,7 @@ import re
 
 from .. import impacts
 from ..paths import glob_may_hit_secret, is_secret
-from ..shell_words import Word
+from ..shell_words import Word, names
 from .grammar import Grammar, parse_table, read_arguments
 from .tables import BUILDS, READS, WRITES
 
@@ -30,6 +30,16 @@ SETTINGS = {
     "wget": (".wgetrc",),
     "sqlite3": (".sqliterc",),
 }
+# Programs that start or load what a file of the workspace names (.npmrc, .yarnrc.yml, rust-toolchain.toml, a Gemfile,
+# go.mod, plugins), even to print their version.
+OBEYING = names(
+    """
+    npm pnpm yarn bun npx bunx deno bundle bundler gem rake composer poetry pipenv uv uvx pip pip3 pipx conda pdm hatch
+    cargo rustc rustup rustfmt clippy-driver go gofmt make gmake just task cmake ctest ninja meson bazel scons mvn
+    gradle ant sbt mix rebar3 dotnet swift stack cabal opam dune zig ansible ansible-playbook terraform tofu helm
+    vagrant pre-commit tox nox mise asdf direnv nx turbo lerna ack
+    """
+)
 PROGRAM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/")
 OPTION_VALUE = re.compile(r"-{0,2}[A-Za-z][\w-]*=")
 ADDRESS = re.compile(r"https?://[^\s'\"]+")
@@ -82,11 +92,20 @@ def _by_name(name, words, simple, judge):
     if name not in ("test", "[", "[["):
         found += _foreign(words[1:])
     if name in HANDLERS:
-        return found + HANDLERS[name](name, words[1:], simple, judge)
-    grammar = READS.get(name) or BUILDS.get(name) or WRITES.get(name)
-    if grammar is None:
-        return [*found, *unknown_program(name, words, judge)]
-    return found + by_grammar(grammar, name, words[1:], simple, judge)
+        found += HANDLERS[name](name, words[1:], simple, judge)
+    elif grammar := READS.get(name) or BUILDS.get(name) or WRITES.get(name):
+        found += by_grammar(grammar, name, words[1:], simple, judge)
+    else:
+        found += unknown_program(name, words, judge)
+    return found + _obeyed(name, words[1:], found)
+
+
+def _obeyed(name, words, found):
+    """Return one more effect if a program that obeys files of the workspace would count as only reading."""
+    module = name.startswith("python") and any(word.text.startswith("-m") for word in words)  # ./json.py hides json
+    if (name in OBEYING or module) and all(effect.tier == "low" for effect in found):
+        return [impacts.builds(f"runs {name}, which obeys settings and programs of the workspace")]
+    return []
 
 
 def unknown_program(name, words, judge):
