@@ -135,7 +135,7 @@ def _decide(entry, simple, texts, result, policy, world, terms):
         entry.tier, entry.rule = allowed[0], allowed[1].text
         entry.reason = f"covered by the rule {allowed[1].text}"
         return
-    found = envelopes.held([*found, *result.within], terms) if terms else found
+    found = _in_force(result, policy, terms)
     entry.tier = "low" if no_effect else by_mode(policy.mode, found)
     if entry.tier == "low":
         entry.reason = "only reads"
@@ -143,6 +143,16 @@ def _decide(entry, simple, texts, result, policy, world, terms):
         entry.reason = f"runs {texts[0][:60] if texts else 'a command'}, which no rule covers"
     else:
         entry.reason = _because(entry, found, None)
+
+
+def _in_force(result, policy, terms):
+    """Return the effects as they count where the call is held, or where the policy trusts the code host."""
+    if terms:
+        at_host = policy.trust.code_host is not False
+        return envelopes.held([*result.effects, *result.within], terms, code_host=at_host)
+    if not policy.trust.code_host:
+        return result.effects
+    return [replace(e, tier="medium") if e.at_code_host and e.tier == "high" else e for e in result.effects]
 
 
 def _forms(simple, texts, result):
@@ -186,6 +196,7 @@ def by_mode(mode, found):
 def _because(entry, found, rule):
     # Of equally strict effects report the best known kind: a push rather than an unknown option.
     leading = max(found, key=lambda e: (TIERS.index(e.tier), -VERBS.index(e.kind)), default=None)
+    entry.kind = leading.kind if leading else ""
     says = leading.says if leading else "runs a command"
     named = f" (rule {rule.text})" if rule else ""
     return f"{says}{named}"

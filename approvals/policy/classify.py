@@ -20,7 +20,8 @@ def classify(
     `context` may hold what is known of the environment: `files` written since it was trusted, `symlinks`
     {path: target}, `cwd`, `mcp_server`, `redirects_to`, `resolves_to`, and pairs such as `tool_sha256_approved` and
     `tool_sha256_now`; `held`: True if the kernel can hold the call in an envelope, and `hosts`, which its network
-    allows. Paths in it are relative to the workspace. Nothing in it may come from the agent itself.
+    allows; `programs`: {name as commands write it: {path, sha256}} of the files that programs resolve to. Other paths
+    in it are relative to the workspace. Nothing in it may come from the agent itself.
     `workspace_root` is None without a workspace; then no path is inside one.
     """
     try:
@@ -50,6 +51,7 @@ def _classify(tool, arguments, policy, cwd, root, home, context):
     if sum(len(str(value)) for value in arguments.values()) > MAX_INPUT:
         return _asks("it is longer than anybody could read", _use(tool))
     world = World.of(root, home, context.get("cwd") or cwd, context)
+    world.trusted_programs, world.trusted_places = policy.trust.programs_in(context), policy.trust.places
     if tool == "Bash":
         return bash.classify(arguments, policy, world, context)
     return tools.classify(tool, arguments, policy, world, context)

@@ -42,9 +42,9 @@ class Terms:
         return any(host == rule or (rule.startswith("*.") and host.endswith(rule[1:])) for rule in self.hosts)
 
 
-def held(effects, terms):
-    """Return the effects as they count in an envelope: medium where it holds them, else high."""
-    return [_held(effect, terms) for effect in effects]
+def held(effects, terms, *, code_host=True):
+    """Return the effects as they count in an envelope: medium where it holds them or they read at the code host."""
+    return [_held(effect if code_host else replace(effect, at_code_host=False), terms) for effect in effects]
 
 
 def _held(effect, terms):

@@ -1,5 +1,7 @@
 """Expand the words of a syntax tree as bash would, as far as their text tells; other parts become opaque."""
 
+import re
+
 from .environment import SAFE_VARIABLES
 from .shell import Unreadable
 from .shell_words import Cells, Word, names
@@ -7,6 +9,9 @@ from .step_budget import spend
 
 KNOWN_VARIABLES = names("? # $ ! @ * RANDOM SECONDS LINENO UID EUID USER LOGNAME HOSTNAME")
 KNOWN_VARIABLES |= {"SHELL", "TERM", "PATH", "PWD", "COLUMNS", "LINES", "OSTYPE", "LANG", "OLDPWD"}
+HASH = "0" * 40  # stands for a revision that git prints
+REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@{}^~-]*")
+PLAIN_SUM = re.compile(r"\$?\(\([\w\s+*/%<>=!-]*\)\)")
 QUIET_EXPANSIONS = {":-", "-", ":+", "+", ":?", "?", "#", "##", "%", "%%", "^", "^^", ",", ",,"}
 
 
@@ -80,8 +85,12 @@ class Expansions:
     def part_CmdSubst(self, part, cells, quoted):
         if part.get("TempFile") or part.get("ReplyVar"):
             raise Unreadable("it holds a substitution that other shells use")
+        at = len(self.commands)
         self.scoped(part.get("Stmts", []))
-        cells.add_opaque(quoted=quoted)
+        if prints_hash(self.commands[at:]):
+            cells.add(HASH, quoted=True)
+        else:
+            cells.add_opaque(quoted=quoted)
 
     def part_ProcSubst(self, part, cells, quoted):
         self.scoped(part.get("Stmts", []))
@@ -89,9 +98,36 @@ class Expansions:
         cells.add_opaque(quoted=True)
 
     def part_ArithmExp(self, part, cells, quoted):
-        if not _numbers_only(part.get("X")):
+        if not self.only_numbers(part.get("X")):
             self.current_problem("evaluates arithmetic, which can run commands")
         cells.add_opaque(quoted=True)
+
+    def only_numbers(self, node):
+        """Return True for arithmetic on numbers, and on variables that hold nothing else in the whole text."""
+        if node is None or node["Type"] not in ("Word", "BinaryArithm", "UnaryArithm", "ParenArithm"):
+            return False
+        if node["Type"] != "Word":
+            return all(self.only_numbers(node[key]) for key in ("X", "Y") if node.get(key))
+        parts = node.get("Parts", [])
+        texts = [self._number_in(part) for part in parts]
+        return len(parts) == 1 and texts[0] is not None
+
+    def _number_in(self, part):
+        """Return the number or the name of a counter that is this part of an arithmetic expression, or None."""
+        text = part.get("Value", "") if part["Type"] == "Lit" else ""
+        if part["Type"] == "ParamExp" and not any(part.get(key) for key in ("Exp", "Index", "Length", "Excl", "Slice")):
+            text = part["Param"]["Value"]
+        if text[:1].isdigit():
+            return text if text.isalnum() else None
+        return text if text in self.scope.variables and self._counts(text) else None
+
+    def _counts(self, name):
+        """Return True if the text gives this variable only numbers and results of plain arithmetic."""
+        source = self.source.decode(errors="replace")
+        spend(len(source))
+        plain = PLAIN_SUM.sub("0", source)
+        rest = re.sub(rf"\b{name}=\d+(?![^\s;&|)])|\${name}\b|\$\{{{name}\}}", " ", plain)
+        return re.search(rf"\b{name}\b", rest) is None
 
     def part_ParamExp(self, part, cells, quoted):
         name = part["Param"]["Value"]
@@ -119,13 +155,17 @@ class Expansions:
             cells.add_opaque(quoted=quoted, foreign=foreign and not part.get("Length"))
 
 
-def _numbers_only(node):
-    if node is None:
+def prints_hash(commands):
+    """Return True if a substitution is one git command that prints hashes and nothing that was given to it as text."""
+    if len(commands) != 1 or commands[0].unclear or commands[0].assigns:
         return False
-    if node["Type"] == "Word":
-        parts = node.get("Parts", [])
-        return all(p["Type"] == "Lit" and p.get("Value", "").isalnum() and p["Value"][0].isdigit() for p in parts)
-    return all(_numbers_only(node[key]) for key in ("X", "Y") if node.get(key))
+    words = commands[0].words
+    texts = [word.text for word in words]
+    if not all(word.literal for word in words) or texts[:2] not in (["git", "merge-base"], ["git", "rev-parse"]):
+        return False
+    revisions = [text for text in texts[2:] if text not in ("--short", "--verify")]
+    quiet = all(redirect.op in (">", "2>", "&>") for redirect in commands[0].redirects)
+    return quiet and bool(revisions) and all(map(REVISION.fullmatch, revisions))
 
 
 def _ansi_c(value):

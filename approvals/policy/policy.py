@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import dataclass, field, replace
 
 from .rules import parse_rule, too_broad
+from .trust import Trust, read_trust
 from .verdict import ALLOWING, TIERS, PolicyError
 
 MODES = {
@@ -24,6 +25,7 @@ class Policy:
     tests: list = field(default_factory=list)
     text: str = ""
     ignored: dict = field(default_factory=dict)
+    trust: Trust = field(default_factory=Trust)
 
     @classmethod
     def of_rules(cls, texts):
@@ -80,13 +82,14 @@ def read_policy(text):
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PolicyError(f"The policy is not valid TOML: {error}.") from None
-    strange = sorted(set(data) - {"mode", "tests", *TIERS})
+    strange = sorted(set(data) - {"mode", "tests", "trust", *TIERS})
     if strange:
-        raise PolicyError(f"Unknown key {strange[0]!r}; a policy has mode, {', '.join(TIERS)} and tests.")
+        raise PolicyError(f"Unknown key {strange[0]!r}; a policy has mode, {', '.join(TIERS)}, trust and tests.")
     mode = data.get("mode", "irreversible")
     if mode not in MODES:
         raise PolicyError(f"Unknown mode {mode!r}; choose one of {', '.join(MODES)}.")
-    return Policy(mode=mode, rules=_rules(data), tests=_tests(data.get("tests", [])), text=text)
+    rules, tests = _rules(data), _tests(data.get("tests", []))
+    return Policy(mode=mode, rules=rules, tests=tests, text=text, trust=read_trust(data.get("trust", {})))
 
 
 def _rules(data):

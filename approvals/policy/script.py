@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .environment import SAFE_VARIABLES
+from .environment import OBEYED, SAFE_VARIABLES
 from .expansions import Expansions
 from .scope import MAX_FOLDERS, Scope, joined
 from .shell import Unreadable
@@ -319,7 +319,8 @@ class Reader(Expansions):
 
     def visit_ArithmCmd(self, node):
         self.current.words, self.current.form = [Word("(("), Word(self.raw(node))], "arithmetic"
-        self.current.unclear.append("evaluates arithmetic, which can run commands")
+        if not self.only_numbers(node.get("X")):
+            self.current.unclear.append("evaluates arithmetic, which can run commands")
 
     def assignment(self, node, simple, *, lasting):
         """Record an assignment of a command; `lasting`: the shell keeps the value."""
@@ -338,7 +339,7 @@ class Reader(Expansions):
         """Mark assignments to variables that programs or the shell itself interpret as unclear."""
         if name in SAFE_VARIABLES or (name.islower() and "proxy" not in name):
             return
-        if name.upper() == name and len(name) == 1:
+        if name.isidentifier() and name.isascii() and not OBEYED.fullmatch(name.upper()):
             return
         self.current_problem(f"sets {name}, which can change what later commands do")
 

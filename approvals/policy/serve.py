@@ -41,4 +41,6 @@ def check(text):
     except PolicyError as error:
         return {"problem": str(error)}
     rules = {tier: [rule.text for rule in listed] for tier, listed in policy.rules.items()}
-    return {"mode": policy.mode, "rules": rules, "tests": len(policy.tests), "never": never_matching(policy)}
+    trust = dataclasses.asdict(policy.trust)
+    never = never_matching(policy)
+    return {"mode": policy.mode, "rules": rules, "tests": len(policy.tests), "never": never, "trust": trust}

@@ -62,6 +62,7 @@ class SubCommand:
     targets: list = field(default_factory=list)
     names: list = field(default_factory=list)  # those targets that concern `what`: hosts, packages, files
     reason: str = ""
+    kind: str = ""  # of the effect that decides; "" if a rule does, or nothing happens
     rule: str | None = None
     cwd: str = ""  # the folder it runs in; "" if not certain
     headline: str = ""
@@ -81,6 +82,7 @@ class SubCommand:
             "targets": self.targets,
             "names": self.names,
             "reason": self.reason,
+            "kind": self.kind,
             "rule": self.rule,
             "cwd": self.cwd,
             "runs": self.runs,

@@ -84,6 +84,7 @@ CHECKS = {
     "jq": re.compile(r"(?s:.*)"),
     "text": re.compile(r"(?s:.*)"),
 }
+WHOLE = ("jq", "repo", "host", "get", "accept", "remote", "refspec", "typed")  # kinds in which no variable may stand
 ENVIRONMENT = re.compile(
     r"\benv\b|\$ENV\b|\$__prog_args\b|\binput_filename\b|\bget_search_list\b|\b(?:import|include)\b"
 )
@@ -123,7 +124,9 @@ def _fits(grammar, words):
 
 def _is_plain(argument):
     text = argument.word.text.replace(OPAQUE, "0")
-    if argument.kind == "jq" and (ENVIRONMENT.search(text) or OPAQUE in argument.word.text):
+    if argument.kind in WHOLE and OPAQUE in argument.word.text:
+        return False
+    if argument.kind == "jq" and ENVIRONMENT.search(text):
         return False
     check = CHECKS.get(argument.kind)
     return check is not None and check.fullmatch(text) is not None

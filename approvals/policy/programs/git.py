@@ -1,6 +1,7 @@
 """git: read-only forms, by table; all others are in `git_changes.py`."""
 
 import re
+from dataclasses import replace
 
 from .. import impacts
 from . import git_changes as changes
@@ -109,6 +110,9 @@ def message(word, name, judge):
 
 @handles("git")
 def git(name, words, simple, judge):
+    entered = _entered(words, simple, judge)
+    if entered is not None:
+        return entered
     found, rest = _global_options(words, simple)
     if not rest:
         plain = not words or words[0].text in ("--version", "--help")
@@ -127,6 +131,19 @@ def git(name, words, simple, judge):
     if verb in READ_ONLY_FORMS and _reads_only(verb, rest):
         return found + [e for w in rest for e in revision(w, verb, judge)]
     return found + changes.effects_of_change(verb, rest, judge)
+
+
+def _entered(words, simple, judge):
+    """Return the effects of `git -C folder …`, which are those of git in that folder; None for other forms."""
+    at = 1 if words and words[0].text in GLOBAL and words[0].literal else 0
+    if len(words) < at + 3 or words[at].text != "-C" or not (words[at + 1].literal and words[at + 1].text):
+        return None
+    found = [effect for effect in judge.reads(words[at + 1]) if effect.tier != "low"]
+    cwds = tuple(dict.fromkeys(end for place in judge.places(words[at + 1]) for end in place.reals))
+    judge.simple = replace(simple, cwds=cwds, moved=any(cwd != judge.world.root for cwd in cwds))
+    found += git("git", [*words[:at], *words[at + 2 :]], judge.simple, judge)
+    judge.simple = simple
+    return found
 
 
 def _global_options(words, simple):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from .. import impacts
 from ..shell_words import names
-from ..web import BadAddress, parts_of
+from ..web import BadAddress, is_loopback, parts_of
 from . import code_host, services
 from .grammar import parse_table, read_arguments
 from .registry import argument_effects, handles, kind
@@ -24,6 +24,7 @@ OPTIONS = parse_table(
     """,
     "reads",
 )
+ENGINE_PORTS = (2375, 2376, 2377, 10250)  # where container engines listen, which are root on this machine
 BODIES = names("-d --data --data-raw --data-binary --data-urlencode --json -F --form -T --upload-file")
 SERVICES = parse_table(
     """
@@ -107,7 +108,14 @@ def fetch(name, words, simple, judge):
         found.append(impacts.Effect("write", "writes a file named by the address", "high", "yes", held="runs"))
     if not any(a.kind == "url" for a in arguments):
         found.append(impacts.unknown("names no address"))
-    return found
+    return [_at_home(effect) for effect in found]
+
+
+def _at_home(effect):
+    """Let requests to a server of this machine run in the first mode; what they send is an effect of its own."""
+    port = effect.target.rpartition(":")[2]
+    own = effect.kind == "network" and is_loopback(effect.target) and port.isdecimal()
+    return replace(effect, tier="medium") if own and int(port) >= 1024 and int(port) not in ENGINE_PORTS else effect
 
 
 def _sends(says, found, spelled):

@@ -8,7 +8,7 @@ from ..shell_words import Word, names
 from . import packages
 from . import verbs as verbs_mod
 from .grammar import parse_table, read_arguments
-from .registry import HANDLERS, argument_effects, by_grammar, handles, kind
+from .registry import HANDLERS, argument_effects, by_grammar, handles, kind, script_effects
 from .tables import BUILDS
 
 # Scripts with such names build or check; others may publish or deploy, so a rule has to name them.
@@ -28,6 +28,13 @@ NPM_FLAGS = names(
     -S --save-exact -E --save-optional -O --save-prod --no-audit --no-fund --ignore-scripts --legacy-peer-deps --dev
     """
 )
+FOLDERS = ("-C", "--dir", "--prefix", "--cwd")
+CHOOSES = {
+    "pnpm": ("--filter", "-F", "-C", "--dir"),
+    "npm": ("--workspace", "--prefix", "-C"),
+    "yarn": ("--cwd",),
+    "bun": ("--filter", "--cwd"),
+}
 INSTALLER_READS = ("list", "freeze", "show", "check", "--version", "-V", "help", "tree", "--help", "env")
 MODULES = {
     "pytest": "pytest", "unittest": "unittest", "mypy": "mypy", "ruff": "ruff", "black": "black", "isort": "isort",
@@ -48,9 +55,10 @@ TABLE = parse_table(
         --check --fix --allow-dirty --message-format=text --depth=num --edges=text -e=text -i=text --open-off
         --keep-going --example=text --bench=text -D=text -W=text -A=text --nocapture --test-threads=num --ignored
         --exact --skip=text --include-ignored --show-output : text*
-    go : -v -race -short -json -x -a -n -cover -failfast -m -u -s -w -l -d -benchmem -run=text -count=num -bench=text
-        -timeout=text -tags=text -o=out -coverprofile=out -p=num -parallel=num -f=text -skip=text -mod=text
-        -trimpath -cpu=text -covermode=text -shuffle=text -vet=text : package*
+    go : -v -race -short -json -x -a -n -cover -failfast -m -u -s -w -l -d -c -benchmem -deps -test -all -trimpath
+        -run=text -count=num -bench=text -benchtime=text -timeout=text -tags=text -ldflags=ldflags -o=out -C=dir
+        -coverprofile=out -blockprofile=out -memprofile=out -cpuprofile=out -p=num -parallel=num -f=text -skip=text
+        -mod=text -cpu=text -covermode=text -shuffle=text -vet=text : package*
     """,
     "single-dash",
 )
@@ -78,7 +86,14 @@ def target(word, name, judge):
     """Judge a make target; a variable set on the command line can become a command in the makefile."""
     if "=" in word.text or word.opaque or not re.fullmatch(r"[\w./:@%+-]+", word.text):
         return [impacts.unknown("sets a variable of the makefile")]
-    return script_effects(word.text, name)
+    return task_effects(word.text, name)
+
+
+@kind("ldflags")
+def linker_flags(word, name, judge):
+    texts = word.text.replace("-X ", "-X=").split()
+    plain = all(re.fullmatch(r"-[sw]|-X=[\w./-]+=[\w.:/+-]*", text) for text in texts)
+    return [] if plain else [impacts.unknown("passes flags to the linker that can start a program")]
 
 
 @kind("coverage")
@@ -91,7 +106,7 @@ def coverage_report(word, name, judge):
     return [impacts.unknown("writes its report elsewhere")]
 
 
-def script_effects(script, name):
+def task_effects(script, name):
     """Return the effects of a project's script, judged by its name."""
     if CALM_SCRIPT.fullmatch(script) and not LOUD_PART.search(script):
         return [impacts.builds(f"runs {name} {script}, which runs the project's own code")]
@@ -102,15 +117,34 @@ def script_effects(script, name):
 @handles("npm", "pnpm", "yarn", "bun")
 def npm(name, words, simple, judge):
     own, passed = _at_dashes(words)
+    own, chosen = _packages_chosen(name, own, judge)
     flags = [w for w in own if w.text.startswith("-") and w.text not in NPM_READS]
     verbs = [w.text for w in own if not w.text.startswith("-") or w.text in NPM_READS]
     operands = verbs_mod.operands_of(name, [w.text for w in own])
     if operands and not any(verb.startswith("-") for verb in verbs):
         verbs = operands  # without values of options such as --prefix
-    found = [impacts.unknown(_odd_flag(name, w.text)) for w in flags if w.text not in NPM_FLAGS]
+    found = chosen + [impacts.unknown(_odd_flag(name, w.text)) for w in flags if w.text not in NPM_FLAGS]
     found += [e for word in passed for e in _passed(word, judge)]
     verb = verbs[0] if verbs else ("install" if name == "yarn" else "help")
     return found + _npm_verb(name, verb, verbs[1:], [word.text for word in words])
+
+
+def _packages_chosen(name, words, judge):
+    """Split off the options that choose packages or a folder of the workspace; return (other words, effects)."""
+    kept, found, rest = [], [], list(words)
+    while rest:
+        word = rest.pop(0)
+        flag, equals, value = word.text.partition("=")
+        if flag not in CHOOSES.get(name, ()) or not (equals or rest):
+            kept.append(word)
+            continue
+        given = Word(value, opaque=word.opaque) if equals else rest.pop(0)
+        if given.text.startswith("-") or not given.literal:
+            found.append(impacts.unknown(f"chooses with {flag} what is unknown until it runs"))
+        elif flag in FOLDERS:
+            found += [effect for effect in judge.reads(given, folder=True) if effect.tier != "low"]
+        found.append(impacts.builds(f"runs {name} for {given.text[:60]}", given.text))
+    return kept, found
 
 
 def _odd_flag(name, flag):
@@ -134,7 +168,7 @@ def _passed(word, judge):
 
 def _npm_verb(name, verb, rest, texts):
     if verb in ("run", "run-script", "rum"):
-        return script_effects(rest[0], f"{name} run") if rest else []
+        return task_effects(rest[0], f"{name} run") if rest else []
     if verb in ("test", "t", "tst", "build", "lint", "start"):
         return [impacts.builds(f"runs {name} {verb}, which runs the project's own code")]
     if verb in NPM_READS or (verb in ("config", "pkg") and rest[:1] in (["get"], ["list"], ["ls"])):
@@ -149,7 +183,7 @@ def _npm_verb(name, verb, rest, texts):
         title = f"Publish this package ({name})" if verb == "publish" else f"Run {name} {verb} (remote)"
         return [impacts.remote(f"{says} with {name} {verb}", (verb,), title=title)]
     if name == "yarn" and CALM_SCRIPT.fullmatch(verb):
-        return script_effects(verb, name)
+        return task_effects(verb, name)
     if packages.wanted(name, texts):
         return [_installs(f"fetches and runs a package with {name} {verb}", (verb,), name, texts)]
     return [impacts.starts(f"starts a program through {name} {verb[:40]}", verb)]
@@ -276,8 +310,6 @@ def _compiler(name, words, judge, building, reading):
     "just",
     "task",
     "bazel",
-    "cmake",
-    "ctest",
     "meson",
     "swift",
     "mix",
@@ -310,7 +342,7 @@ def python(name, words, simple, judge):
     script = next((text for text in texts if not text.startswith("-")), None)
     if texts[:1] == ["-c"] or script is None:
         return [impacts.starts(f"runs program text through {name}")]
-    return [impacts.starts(f"runs {script[:80]}, which can do anything", script)]
+    return script_effects(script, script, judge)
 
 
 def _module(name, module, words, simple, judge):
@@ -325,6 +357,10 @@ def _module(name, module, words, simple, judge):
         return coverage(module, words, simple, judge)
     if module in MODULES:
         return by_grammar(BUILDS[MODULES[module]], MODULES[module], words, simple, judge)
+    if module == "http.server":
+        odd = [word for word in words if not re.fullmatch(r"\d+|-[bd]|--bind|--directory|[\w./:-]+", word.text)]
+        found = [impacts.unknown("serves files in a way that is not known")] if odd else _paths_inside(words, judge)
+        return [*found, impacts.builds("serves the files of its folder", module)]
     if module == "venv":
         return [e for word in words if not word.text.startswith("-") for e in judge.writes(word)]
     return [impacts.starts(f"runs the module {module[:60]}", module)]
@@ -347,7 +383,7 @@ def node(name, words, simple, judge):
         return [impacts.starts(f"runs program text through {name}")]
     script = next((text for text in texts if not text.startswith("-")), None)
     plain = script is not None and texts[0] == script
-    return [impacts.starts(f"runs {(script or 'program text')[:80]}, which can do anything", script if plain else "")]
+    return script_effects(script or "program text", script if plain else "", judge)
 
 
 @handles("coverage")

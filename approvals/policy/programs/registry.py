@@ -41,6 +41,15 @@ OBEYING = names(
     """
 )
 PROGRAM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/")
+# Well-known programs that print their version and do nothing else.
+VERSIONED = names(
+    """
+    rustc rustup cargo gcc g++ cc c++ clang clang++ ld cmake ctest make ninja meson java javac kotlin scala ghc ocaml
+    elixir swift zig nim dart flutter deno bun node npm pnpm yarn python python3 pip pip3 uv poetry ruby gem bundle php
+    composer perl lua go gradle mvn sbt dotnet bazel terraform kubectl helm docker podman psql mysql sqlite3 redis-cli
+    ffmpeg pandoc protoc jq yq rg fd hugo mise asdf golangci-lint shellcheck curl wget tar openssl claude codex
+    """
+)
 OPTION_VALUE = re.compile(r"-{0,2}[A-Za-z][\w-]*=")
 ADDRESS = re.compile(r"https?://[^\s'\"]+")
 # Where a path leads that no program of the project needs, unlike /api or /regex/.
@@ -88,6 +97,8 @@ def program_effects(words, simple, judge):
 
 def _by_name(name, words, simple, judge):
     """Return the effects of a program in one of the system's folders."""
+    if name in VERSIONED and len(words) == 2 and words[1].literal and words[1].text == "--version":
+        return _obeyed(name, [], [])
     found = _wildcard_flags(name, words[1:]) + _own_settings(name, judge)
     if name not in ("test", "[", "[["):
         found += _foreign(words[1:])
@@ -120,6 +131,13 @@ def unknown_program(name, words, judge):
     if name in judge.world.trusted_programs:
         return [impacts.builds(f"runs {name[:80]}, which the policy trusts"), *judge.within[before:]]
     return [impacts.unknown(f"runs {name}, which Handrail doesn't know")]
+
+
+def script_effects(script, spelled, judge):
+    """Return the effects of a script that an interpreter runs, which a policy may trust like a program."""
+    if script in judge.world.trusted_programs:
+        return [impacts.builds(f"runs {script[:80]}, which the policy trusts")]
+    return [impacts.starts(f"runs {script[:80]}, which can do anything", spelled)]
 
 
 def is_known(name):

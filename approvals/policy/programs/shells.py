@@ -9,7 +9,7 @@ from ..shell import Unreadable, reads_equally
 from ..verdict import TIERS
 from ..web import host_of
 from . import packages, services
-from .registry import HANDLERS, handles, is_known, named_in
+from .registry import HANDLERS, handles, is_known, named_in, script_effects
 from .tables import BUILDS
 
 ARITHMETIC = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge")
@@ -144,7 +144,7 @@ def shell(name, words, simple, judge):
         return [] if len(texts) == 1 else judge.reads(words[1])
     script = next((text for text in texts if not text.startswith("-")), None)
     if script:
-        return [impacts.starts(f"runs {script[:80]}, which can do anything", script)]
+        return script_effects(script, script, judge)
     return [_piped_in(name, simple)]
 
 

@@ -24,6 +24,18 @@ WHITE, DIGITS = " \t\n\r\f\v", string.digits
 NAME = string.ascii_letters + string.digits + "_"
 
 
+PAGER = parse_table(
+    "less : -# -NRSFXEeiIMmnr --quit-if-one-screen --no-init --RAW-CONTROL-CHARS --LINE-NUMBERS : in*", "reads"
+)["less"]
+
+
+@handles("less", "more")
+def pager(name, words, simple, judge):
+    """Judge a pager, which starts programs when a person at its terminal asks for that; without one it only prints."""
+    shown = tuple(word.text for word in words if not word.text.startswith("-"))
+    return [*by_grammar(PAGER, name, words, simple, judge), impacts.builds(f"shows a text with {name}", shown or name)]
+
+
 @handles("sed")
 def sed(name, words, simple, judge):
     grammar = OPTIONS["sed"]
