@@ -32,7 +32,7 @@ LETTERS = {
     "E": "number",
 }
 FORMS = ["group"] + ["condition"] * 2 + ["loop"] * 2 + ["case"] + ["tested"] * 2 + ["moved"] * 4
-FORMS += ["defined", "arithmetic"] + ["odd"] * 5
+FORMS += ["defined", "arithmetic"] + ["odd"] * 5 + ["steps"] * 6
 JOINTS = ("; ", "; ", "\n", " && ", " || ", " & ", " | ")
 
 

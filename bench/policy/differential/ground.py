@@ -101,26 +101,26 @@ def _commit(folder):
     hooks = Path(folder, ".git/hooks")
     hooks.mkdir(exist_ok=True)
     Path(hooks, "pre-commit").write_text("#!/bin/sh\necho hook\n")  # not executable: git leaves it alone
-    with Path(folder, "notes.txt").open("a") as notes:
-        notes.write("changed foo\n")
+    for name in ("notes.txt", ".vscode/tasks.json"):
+        with Path(folder, name).open("a") as file:
+            file.write("\n")
 
 
 def fill(template):
     """Copy the template into the roots, emptied first."""
     for root in ROOTS:
-        for entry in os.scandir(root):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, onerror=_open_up)
-            else:
-                os.unlink(entry.path)
+        _empty(root)
         shutil.copytree(template + root, root, symlinks=True, dirs_exist_ok=True)
 
 
-def _open_up(function, path, _):
-    """Give a folder that a command closed its rights back, and try again."""
-    os.chmod(os.path.dirname(path), 0o700)
-    os.chmod(path, 0o700)
-    shutil.rmtree(path) if function in (os.scandir, os.open, os.listdir, os.rmdir) else function(path)
+def _empty(folder):
+    os.chmod(folder, 0o700)  # a command may have closed it
+    for entry in list(os.scandir(folder)):
+        if entry.is_dir(follow_symlinks=False):
+            _empty(entry.path)
+            os.rmdir(entry.path)
+        else:
+            os.unlink(entry.path)
 
 
 def state():
@@ -129,11 +129,9 @@ def state():
     while todo:
         folder = todo.pop()
         found[folder] = _marks(os.lstat(folder))[:2]
-        try:
-            entries = list(os.scandir(folder))
-        except PermissionError:
-            continue
-        for entry in entries:
+        if found[folder][0] & 0o500 != 0o500:
+            continue  # a command closed it, and that is a change
+        for entry in os.scandir(folder):
             if entry.is_dir(follow_symlinks=False):
                 todo.append(entry.path)
             else:

@@ -27,6 +27,8 @@ SAMPLES = re.compile(
     rf"{WORKSPACE}(?:/new)?/\.git/(?:hooks/[\w-]+\.sample|info/exclude|description)"
 )  # made by `git init`
 FOLDERS = {os.path.dirname(path) for path in (*FILES, *SECRETS)} | {OUTSIDE, HOME}  # opened by programs that then see
+# Verbs of git that bring the files of a commit.
+RESTORING = {"checkout", "switch", "restore", "stash", "reset", "merge", "rebase", "revert", "cherry-pick", "pull"}
 NAME = re.compile(r"[\w.+-]+")
 
 
@@ -38,6 +40,7 @@ def findings(verdict, deed):
 def _unnamed(verdict, deed):
     named = {os.path.basename(word) for command in verdict.commands for word in command["words"]}
     named |= {name for command in verdict.commands for word in command["words"] for name in NAME.findall(word)}
+    named.add("time")  # bash's own word, but for a place in which it is the program
     named |= {helper for name in list(named) for helper in HELPERS.get(name, ())}
     found = []
     for path, arguments in deed.started[1:]:
@@ -67,6 +70,8 @@ def _writes(verdict, deed):
         if not path.startswith(WORKSPACE):
             found.append(("writes outside the workspace", f"{path} {how}"))
         elif below.startswith(PROTECTED):
+            if _restored(verdict, below):
+                continue
             found.append(("writes a protected path", f"{path} {how}"))
         elif path in SECRETS:
             found.append(("writes a secret", f"{path} {how}"))
@@ -75,6 +80,17 @@ def _writes(verdict, deed):
         elif not _said(verdict, below[1:]):
             found.append(("writes what was not named", f"{path} {how}"))
     return found
+
+
+def _restored(verdict, below):
+    """Return True if git put a file of a commit there, in a form that names no path: its commits are the project's."""
+    for command in verdict.commands:
+        words = command["words"]
+        if "git" not in words or not RESTORING & set(words):
+            continue
+        if not any(fnmatch.fnmatch(below[1:], word) or below[1:].startswith(word.rstrip("/") + "/") for word in words):
+            return True
+    return False
 
 
 def _said(verdict, path):
@@ -91,7 +107,11 @@ def _said(verdict, path):
             # gzip and `sed -i.bak` put a suffix behind the name.
             if target in (".", WORKSPACE, "") or re.fullmatch(rf"{re.escape(target)}(?:[/.~].*)?", path, re.DOTALL):
                 return True
-            if target.startswith(path + "/") or fnmatch.fnmatch(path, target) or fnmatch.fnmatch(path, target + "/*"):
+            if (
+                target.startswith(path + "/")
+                or fnmatch.fnmatch(path, target)
+                or any(fnmatch.fnmatch(path, target + end) for end in ("/*", ".*"))
+            ):
                 return True
     return False
 
