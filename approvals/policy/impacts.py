@@ -91,6 +91,7 @@ class FileJudge:
     def __init__(self, world, simple):
         self.world = world
         self.simple = simple
+        self.follows = False  # True for programs that read what links in a folder lead to
         self.rewrites = False  # True for formatters run in the mode that changes files
 
     def places(self, word):
@@ -128,7 +129,7 @@ class FileJudge:
             held = "runs" if place.temporary else ""
             says = f"reads {name}, where secrets are kept"
             return Effect("read", says, "high", "no", name, (word.text,), place, held=held)
-        held = folder and place.inside and self.world.holds_secret(place.lexical)
+        held = folder and place.inside and self.world.holds_secret(place.lexical, links=self.follows)
         if held:
             says = f"reads {name}, which holds {held.rsplit('/', 1)[-1]}"
             return Effect("read", says, "high", "no", name, (word.text,), place)

@@ -211,11 +211,15 @@ class World:
         spend(len(self.files) * len(names))
         return next((f for f in self.files for name in names if f.endswith("/" + name)), None)
 
-    def holds_secret(self, folder):
-        """Return a known secret file at or below `folder`, or None."""
+    def holds_secret(self, folder, *, links=False):
+        """Return a known secret file at or below `folder`, or None; with `links` also a link out or to a secret."""
         spend(4 * len(self.files))
         prefix = folder.rstrip("/") + "/"
-        return next((f for f in self.files if f.startswith(prefix) and is_secret(self._below(f))), None)
+        found = next((f for f in self.files if f.startswith(prefix) and is_secret(self._below(f))), None)
+        if found or not links:
+            return found
+        ends = ((link, self.place(link, shell=True)) for link in self.symlinks if link.startswith(prefix))
+        return next((link for link, end in ends if end.secret or not (end.inside or end.system)), None)
 
 
 def _clean(path):

@@ -11,6 +11,8 @@ from .tables import BUILDS, READS, WRITES
 # Searches, and options with which they read the files of the current folder (of rg and ag: those that it hides, too).
 SEARCHES = dict.fromkeys(("grep", "egrep", "fgrep"), ("r", "R", "d", "--recursive", "--dereference-recursive"))
 SEARCHES |= dict.fromkeys(("rg", "ag", "ack"), ("u", ".", "--hidden", "--no-ignore", "--unrestricted"))
+# Letters of options with which a program follows symbolic links.
+FOLLOWING = {"cp": "L", "grep": "R", "egrep": "R", "fgrep": "R", "rg": "L", "fd": "L", "find": "L", "tar": "h"}
 HANDLERS = {}
 KINDS = {}
 TEXT_ONLY = {"echo", ":", "true", "false", "printf", "test", "[", "[["}
@@ -102,6 +104,7 @@ def _by_name(name, words, simple, judge):
     found = _wildcard_flags(name, words[1:]) + _own_settings(name, judge)
     if name not in ("test", "[", "[["):
         found += _foreign(words[1:])
+    judge.follows = follows_links(name, words[1:])
     if name in HANDLERS:
         found += HANDLERS[name](name, words[1:], simple, judge)
     elif grammar := READS.get(name) or BUILDS.get(name) or WRITES.get(name):
@@ -219,6 +222,18 @@ def _searches(name, words, judge):
     flags = [word.text for word in words if word.text.startswith("-")]
     reaches = any(flag in options or (not flag.startswith("--") and set(flag) & set(options)) for flag in flags)
     return judge.reads(Word("."), folder=True) if reaches else []
+
+
+def follows_links(name, words):
+    """Return True if a program reads what symbolic links in a folder lead to."""
+    letters = FOLLOWING.get(name, "")
+    texts = [word.text for word in words]
+    if name == "tar" and texts and not texts[0].startswith("-"):
+        texts[0] = "-" + texts[0]
+    short = any(set(text) & set(letters) for text in texts if re.match("-[^-]", text))
+    return (
+        name in ("diff", "zip") or short or bool(set(texts) & {"--dereference", "--dereference-recursive", "--follow"})
+    )
 
 
 def rewrites(name, texts):

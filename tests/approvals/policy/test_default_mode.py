@@ -23,3 +23,28 @@ def test_its_harmless_neighbours_run(kind):
 
 def test_what_obeys_files_of_the_workspace_never_counts_as_reading():
     assert [command for command in OBEYING if tier(command) != "medium"] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat docs/*",
+        "cat */far.txt",
+        "wc -l d*/*",
+        "cp -rL docs new",
+        "diff -r docs src",
+        "grep -R foo docs",
+    ],
+)
+def test_known_links_are_followed_where_the_program_or_the_shell_does(command):
+    arguments = {"command": command}
+    context = {"symlinks": {"docs/far.txt": "/outside/data.txt"}}
+    tiers = [classify("Bash", arguments, policy=Policy(), context=known).tier for known in ({}, context)]
+    assert (tiers[0] in ("low", "medium"), tiers[1]) == (True, "high")
+
+
+@pytest.mark.parametrize("command", ["grep -rn foo", "grep -d recurse foo", "grep -rn foo .", "rg --hidden foo"])
+def test_a_search_that_names_no_folder_reads_the_current_one(command):
+    known = {"files": [".env"]}
+    tiers = [classify("Bash", {"command": command}, policy=Policy(), context=files).tier for files in ({}, known)]
+    assert tiers == ["low", "high"]
