@@ -92,6 +92,7 @@ class FileJudge:
         self.world = world
         self.simple = simple
         self.follows = False  # True for programs that read what links in a folder lead to
+        self.opens = True  # False for programs that only list folders or leave secrets out
         self.rewrites = False  # True for formatters run in the mode that changes files
 
     def places(self, word):
@@ -132,7 +133,7 @@ class FileJudge:
         held = folder and place.inside and self.world.holds_secret(place.lexical, links=self.follows)
         if held:
             says = f"reads {name}, which holds {held.rsplit('/', 1)[-1]}"
-            return Effect("read", says, "high", "no", name, (word.text,), place)
+            return Effect("read", says, "high", "no", name, (word.text,), place, held="runs")  # the envelope masks them
         if place.inside or place.device:
             return Effect("read", f"reads {name}", "low", "yes", name, (), place)
         if place.system:

@@ -77,12 +77,14 @@ class World:
     cwd: str = "/workspace"
     symlinks: dict = field(default_factory=dict)
     files: dict = field(default_factory=dict)
+    secrets: tuple = ()  # known files that hold secrets
+    installed: frozenset = frozenset()  # programs that the project's packages brought
     trusted_places: tuple = ()
     trusted_programs: frozenset = frozenset()  # as commands name them
 
     @classmethod
     def of(cls, root, home, cwd, context):
-        """Build from a context: `symlinks` {path: target} and `files` {path: text}, relative to the workspace."""
+        """Build from a context: `symlinks` {path: target}, `files` {path: text}, `secrets` and `installed`, lists."""
         world = cls(root=_clean(root) if root else None, home=_clean(home))
         base = world.root or "/"
         world.cwd = world._absolute(cwd or base, base)
@@ -91,6 +93,9 @@ class World:
         world.symlinks = {world._absolute(k, base): str(v) for k, v in dict(links).items()}
         names = files if isinstance(files, (dict, list, tuple)) else {}
         world.files = {world._absolute(str(name), base): None for name in names}
+        world.secrets = tuple(world._absolute(name, base) for name in _texts(context.get("secrets")))
+        world.installed = frozenset(_texts(context.get("installed")))
+        spend(10 * (len(world.secrets) + len(world.installed)))
         return world
 
     @property
@@ -213,13 +218,18 @@ class World:
 
     def holds_secret(self, folder, *, links=False):
         """Return a known secret file at or below `folder`, or None; with `links` also a link out or to a secret."""
-        spend(4 * len(self.files))
+        spend(4 * (len(self.files) + len(self.secrets)))
         prefix = folder.rstrip("/") + "/"
-        found = next((f for f in self.files if f.startswith(prefix) and is_secret(self._below(f))), None)
+        known = itertools.chain(self.secrets, (path for path in self.files if is_secret(self._below(path))))
+        found = next((path for path in known if path.startswith(prefix)), None)
         if found or not links:
             return found
         ends = ((link, self.place(link, shell=True)) for link in self.symlinks if link.startswith(prefix))
         return next((link for link, end in ends if end.secret or not (end.inside or end.system)), None)
+
+
+def _texts(value):
+    return [text for text in value if isinstance(text, str)] if isinstance(value, (list, tuple)) else []
 
 
 def _clean(path):

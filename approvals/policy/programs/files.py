@@ -36,7 +36,7 @@ def find(name, words, simple, judge):
     starts = []
     while rest and not rest[0].text.startswith(("-", "(", "!", ",")):
         starts.append(rest.pop(0))
-    found = [e for start in starts or [Word(".")] for e in judge.reads(start, folder=True)]
+    found = [e for start in starts or [Word(".")] for e in judge.reads(start, folder=judge.follows)]
     if any(start.opaque or start.splits for start in starts):
         found.append(impacts.unknown("searches folders that are unknown until it runs"))
     texts = [word.text for word in rest]

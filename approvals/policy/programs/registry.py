@@ -3,7 +3,7 @@
 import re
 
 from .. import impacts
-from ..paths import glob_may_hit_secret, is_secret
+from ..paths import fits_secret, glob_may_hit_secret, is_secret
 from ..shell_words import Word, names
 from .grammar import Grammar, parse_table, read_arguments
 from .tables import BUILDS, READS, WRITES
@@ -15,6 +15,7 @@ SEARCHES |= dict.fromkeys(("rg", "ag", "ack"), ("u", ".", "--hidden", "--no-igno
 FOLLOWING = {"cp": "L", "grep": "R", "egrep": "R", "fgrep": "R", "rg": "L", "fd": "L", "find": "L", "tar": "h"}
 HANDLERS = {}
 KINDS = {}
+LISTERS = names("ls tree du df fd fdfind eza exa cloc tokei scc")
 TEXT_ONLY = {"echo", ":", "true", "false", "printf", "test", "[", "[["}
 # Programs without any option that writes or starts something: an option from a wildcard does no harm there.
 HARMLESS_FLAGS = TEXT_ONLY | {
@@ -208,6 +209,7 @@ def by_grammar(grammar, name, words, simple, judge):
     """Return the effects of words by a program's grammar."""
     arguments, problems = read_arguments(grammar, words)
     judge.rewrites = rewrites(name, {word.text for word in words})
+    judge.opens = _opens(name, words)
     found = judged_arguments(arguments, problems, name, judge)
     if name in SEARCHES and not any(argument.kind == "dir" for argument in arguments):
         found += _searches(name, words, judge)
@@ -221,7 +223,18 @@ def _searches(name, words, judge):
     options = SEARCHES[name]
     flags = [word.text for word in words if word.text.startswith("-")]
     reaches = any(flag in options or (not flag.startswith("--") and set(flag) & set(options)) for flag in flags)
-    return judge.reads(Word("."), folder=True) if reaches else []
+    return judge.reads(Word("."), folder=judge.opens or judge.follows) if reaches else []
+
+
+def _opens(name, words):
+    """Return True if a program shows what is in the files of a folder, secrets among them."""
+    flags = [word.text for word in words if word.text.startswith("-")]
+    if name in ("rg", "ag"):
+        return any(
+            re.fullmatch(r"-[A-Za-z]*[u.][A-Za-z]*|--hidden|--no-ignore\S*|--unrestricted", flag) for flag in flags
+        )
+    included = [flag.partition("=")[2] for flag in flags if flag.startswith("--include=")]
+    return name not in LISTERS and not (included and not any(map(fits_secret, included)))
 
 
 def follows_links(name, words):
@@ -255,7 +268,7 @@ def judged_arguments(arguments, problems, name, judge):
 def argument_effects(argument, name, judge):
     role, word = argument.kind, argument.word
     if role in ("in", "dir"):
-        return judge.reads(word, folder=role == "dir")
+        return judge.reads(word, folder=role == "dir" and (judge.opens or judge.follows))
     if role == "out":
         return judge.writes(word)
     if role in ("gone", "moved"):

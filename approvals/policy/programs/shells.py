@@ -202,7 +202,8 @@ def _targets(words):
 @handles("npx", "bunx")
 def package_runner(name, words, simple, judge):
     rest = [word for word in words if word.text not in ("--no-install", "--no")]
-    if rest and rest[0].text in BUILDS:
+    own = len(rest) < len(words) or any(word.text in judge.world.installed for word in rest[:1])
+    if own and rest and rest[0].text in BUILDS:
         return judge.inner(rest)
     found = packages.wanted(name, [word.text for word in rest])
     named = [*found.packages, *found.files][:1]
