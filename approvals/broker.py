@@ -8,10 +8,11 @@ from django.db import transaction
 from django.db.models import Q
 
 from approvals import bound_files, gate
+from approvals.approved_envelope import approved_envelope
 from approvals.calls import beneath, root_of
-from approvals.evaluation import content, with_all
+from approvals.evaluation import can_be_held, content, current, with_all
 from approvals.expiry import end_if_due, mark_uncertain, record_carried
-from approvals.models import Action, ActionEndCode, Status
+from approvals.models import Action, ActionEndCode, Status, Tier
 from approvals.transitions import withdraw
 from dashboard import clock
 from dashboard.problems import Problem, conflict
@@ -40,7 +41,7 @@ class Broker(Kind):
             await job.mark_started()
             await job.thread(_take, job, action, call, snapshot)
         if action.tool == "Bash":
-            return await self._run(job, call)
+            return await self._run(job, call, await job.thread(envelope_of, action))
         return await self._write(job, call)
 
     async def recover(self, job):
@@ -66,9 +67,9 @@ class Broker(Kind):
             note = f"It did not run: {outcome.get('reason') or 'the runner could not start it.'}"
             withdraw(action, job.by, note, code=ActionEndCode.NOT_STARTED)
 
-    async def _run(self, job, call) -> dict:
+    async def _run(self, job, call, envelope) -> dict:
         argv, timeout_s = _program(call)
-        return await job.run_program(argv, cwd=call["cwd"], timeout_s=timeout_s)
+        return await job.run_program(argv, cwd=call["cwd"], timeout_s=timeout_s, envelope=envelope)
 
     async def _write(self, job, call) -> dict:
         """Write the file's new content; after a crash only if the file is unchanged since before the operation."""
@@ -124,12 +125,26 @@ def _take(job, action: Action, call: dict, snapshot):
                 "run": Run.objects.filter(workspace=job.workspace, ended_at=None).first(),
                 "argv": argv,
                 "timeout_s": timeout_s,
+                "envelope": envelope_of(action),
                 "shown": call["arguments"]["command"],
                 "cwd": call["cwd"],
                 "by": job.operation.by,
                 "started_at": clock.now(),
             },
         )
+
+
+def envelope_of(action: Action) -> dict | None:
+    """Return what the kernel holds an action's program to, as JSON; None where nothing does.
+
+    It is that of the verdict, if the policy let the call run. What a person approved gets the medium one, with the
+    paths and hosts that its card named.
+    """
+    if not can_be_held(action.mode, action.tool, action.workspace):
+        return None
+    if action.envelope is not None or (action.tier in (Tier.LOW, Tier.MEDIUM) and not action.grant_id):
+        return action.envelope  # without one, a rule lets the call leave every envelope
+    return approved_envelope(current(action).commands)
 
 
 def _program(call: dict) -> tuple[list[str], int]:
@@ -177,6 +192,9 @@ def told(outcome: dict) -> dict:
         return outcome
     kept = {name: outcome[name] for name in ("exit_status", "signal", "output_bytes", "truncated") if name in outcome}
     tail = base64.b64decode(outcome.get("tail") or "").decode("utf-8", "replace")[-SHOWN_TAIL:]
+    if outcome.get("blocked"):
+        kept["blocked"] = outcome["blocked"]
     exited = outcome.get("reason") == "exited" and not outcome.get("oom_kills")
     reason = "" if exited else outcome.get("words") or outcome.get("reason") or ""  # the exit status is enough
+    reason = reason or outcome.get("held_note", "")
     return {"ok": outcome.get("ok") and outcome["exit_status"] == 0, "reason": reason, "tail": tail} | kept

@@ -213,6 +213,7 @@ def _edit(action: Action, still_open: Q, caller, comment: str, edited: Edited) -
         "title": found.title,
         "policy": found.policy,
         "quorum": found.quorum,
+        "envelope": None,  # a person decides, and the runner derives it from what the card said
     }
     data = {"was": was.digest, "revision": was.number + 1}
     if not move(action, Status.PENDING, verb="action.edited", by=caller.actor, when=still_open, data=data, **fields):

@@ -5,13 +5,16 @@ import re
 import shlex
 from dataclasses import dataclass, field, replace
 
+from django.conf import settings
 from django.db.models import Prefetch
 
 from approvals import judges, policies
-from approvals.calls import parsed, root_of
+from approvals.calls import BROKER, parsed, root_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.policy.verdict import reason
 from approvals.symlink_context import AWAY, changes_files, context_for, home_of
+from workspaces.provisioning.isolation import holds_programs
+from workspaces.services import network
 
 logger = logging.getLogger("handrail.gate")
 
@@ -68,6 +71,7 @@ class PolicyResult:
     rule: str = ""
     commands: list = field(default_factory=list)
     policy: Policy | None = None
+    envelope: dict | None = None  # what the kernel holds the call to, if it runs without a person
 
     @property
     def is_allowed(self) -> bool:
@@ -82,8 +86,11 @@ class PolicyResult:
         return QUORUM.get(self.tier, 1)
 
 
-def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id) -> PolicyResult:
-    """Evaluate the call against the active policy. Raise PolicyUnavailable."""
+def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, held: bool = False) -> PolicyResult:
+    """Evaluate the call against the active policy. Raise PolicyUnavailable.
+
+    `held`: it will run in the envelope of its verdict (`can_be_held`).
+    """
     if tool in OWN_VERBS:
         how_long = HOW_LONG.get(arguments.get("scope"), "")
         known = {"snapshot": "", "branch": "", "host": "", "remote": workspace.source.get("git")}
@@ -99,7 +106,7 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id) -> Po
         floor = policies.floor(policy)
         for each in filter(None, (policy, floor)):
             policies.checked(each)
-        verdict, away = _verdict(tool, arguments, cwd, workspace, policy=policy, floor=floor)
+        verdict, away = _verdict(tool, arguments, cwd, workspace, policy=policy, floor=floor, held=held)
         reading = PolicyResult(
             tier=Tier(verdict.tier).value,
             reasons=[without_credentials(str(reason)) for reason in verdict.reasons],
@@ -108,6 +115,7 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id) -> Po
             rule=(verdict.rule or "")[:500],
             commands=[line | {"reason": without_credentials(line["reason"])} for line in verdict.commands],
             policy=policy,
+            envelope=verdict.envelope,
         )
     except judges.Late as late:
         logger.warning("no verdict on a %s call: %s", tool, late)
@@ -129,17 +137,18 @@ def without_credentials(text: str) -> str:
     return CREDENTIALS.sub("//…@", text)
 
 
-def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, **by):
+def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, held: bool = False, **by):
     """Return (verdict, whether the files could not be inspected).
 
     Where there are symlinks, the policy is evaluated a second time with their targets.
     """
+    terms = {"held": True, "hosts": network.agent_rules(workspace)} if held else {}
     # Without a workspace no folder belongs to the agent: its cwd is only its own claim.
     root = root_of(workspace) if workspace else None
     world = by | {"cwd": cwd, "workspace_root": root, "home": home_of(workspace)}
-    first = judges.classify(tool, arguments, **world)
+    first = judges.classify(tool, arguments, **world, context=terms)
     context = context_for(tool, arguments, cwd, workspace, first.commands)
-    verdict = judges.classify(tool, arguments, **world, context=context.known) if context.known else first
+    verdict = judges.classify(tool, arguments, **world, context=terms | context.known) if context.known else first
     return verdict, context.away
 
 
@@ -167,10 +176,18 @@ def _without_workspace(reading: PolicyResult) -> PolicyResult:
     return reading
 
 
-def judge_or_ask(tool: str, arguments: dict, cwd: str | None, workspace, team_id) -> PolicyResult:
+def can_be_held(mode: str, tool: str, workspace) -> bool:
+    """Return whether the kernel can hold the call to an envelope: the runner carries it out, where that is possible."""
+    carried_out = mode == BROKER and tool == "Bash" and workspace is not None
+    return settings.HANDRAIL_HELD and carried_out and holds_programs(workspace)
+
+
+def judge_or_ask(
+    tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, held: bool = False
+) -> PolicyResult:
     """Return the verdict; if the policy cannot be evaluated, one that asks a person and says so."""
     try:
-        return judge(tool, arguments, cwd, workspace, team_id)
+        return judge(tool, arguments, cwd, workspace, team_id, held=held)
     except PolicyUnavailable as error:
         why = reason("high", f"the policy could not be evaluated ({error})")
         return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo="unknown", title=f"Use {tool}"[:MAX_TITLE])
@@ -179,7 +196,8 @@ def judge_or_ask(tool: str, arguments: dict, cwd: str | None, workspace, team_id
 def judge_again(action: Action) -> PolicyResult:
     """Evaluate the current revision against the policy that is active now. Raise PolicyUnavailable."""
     call = content(action)
-    return judge(call["tool"], call["arguments"], call["cwd"], action.workspace, action.team_id)
+    held = can_be_held(action.mode, call["tool"], action.workspace)
+    return judge(call["tool"], call["arguments"], call["cwd"], action.workspace, action.team_id, held=held)
 
 
 def with_all(actions, *, bodies=True):

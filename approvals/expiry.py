@@ -57,7 +57,7 @@ def mark_uncertain(action: Action, note: str, *, by: Actor, when: Q) -> bool:
 def record_carried(action: Action, outcome: dict, *, by: Actor, when: Q) -> bool:
     """End a brokered action with its operation's outcome, {"ok", "reason", exit_status, …}; False if it has moved."""
     to = Status.SUCCEEDED if outcome.get("ok") else Status.FAILED
-    result = {name: value for name, value in outcome.items() if name not in ("ok", "reason")}
+    result = {name: value for name, value in outcome.items() if name not in ("ok", "reason", "blocked")}
     result["note"] = outcome.get("reason") or ""
     data = {"exit_status": outcome["exit_status"]} if "exit_status" in outcome else {}
     return move(
@@ -69,6 +69,7 @@ def record_carried(action: Action, outcome: dict, *, by: Actor, when: Q) -> bool
         data=data,
         ended_at=clock.now(),
         result=result,
+        blocked=outcome.get("blocked", []),
     )
 
 

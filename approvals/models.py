@@ -127,6 +127,8 @@ class Action(models.Model):
     operation = models.OneToOneField(Operation, models.SET_NULL, null=True, blank=True, related_name="action")
     end_code = models.CharField(max_length=16, choices=ActionEndCode, blank=True)  # if it was cancelled or expired
     result = models.JSONField(null=True, blank=True)  # {note, exit_status, output_bytes, …}
+    envelope = models.JSONField(null=True, blank=True)  # of the policy's verdict: what the kernel holds the call to
+    blocked = models.JSONField(default=list, blank=True)  # what that refused when it ran: [{kind, what}]
     agent_seen_at = models.DateTimeField(null=True, blank=True)  # when the agent last heard its status
 
     objects = ActionQuerySet.as_manager()

@@ -11,7 +11,7 @@ from approvals import bound_files, grants
 from approvals.bound_files import Bound
 from approvals.calls import GATE, Call, sha256
 from approvals.emergency_stop import STOPPED
-from approvals.evaluation import PolicyResult, judge_or_ask
+from approvals.evaluation import PolicyResult, can_be_held, judge_or_ask
 from approvals.expiry import end_if_due
 from approvals.models import Action, Status, Tier
 from approvals.transitions import LIVE, add_revision, approve, move, policy_label, record
@@ -48,7 +48,8 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     if known := _known(call, caller.agent):
         return known, False
     call.canonical()  # raises Problem 422 before any other work
-    found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, caller.agent.team_id)
+    held = can_be_held(call.mode, call.tool, call.workspace)
+    found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, caller.agent.team_id, held=held)
     if call.asks and found.is_allowed:
         also = found.reasons if found.needs_approval else []
         found = replace(found, tier=Tier.HIGH.value, reasons=[ASKED_OVER_THE_API, *also])
@@ -168,6 +169,7 @@ def _insert(call: Call, bound: Bound, found: PolicyResult, caller, team, expires
         policy=found.policy,
         grant=grant,
         quorum=found.quorum,
+        envelope=found.envelope if found.is_allowed else None,
         created_at=now,
         expires_at=now + timedelta(seconds=expires_in),
         hold_until=now + timedelta(seconds=call.hold_s) if call.hold_s else None,

@@ -91,6 +91,8 @@ class Row(Schema):
     consume_by: datetime | None
     decision: DecisionOut | None
     result: dict[str, Any] | None
+    envelope: dict[str, Any] | None  # of the policy's verdict: what the kernel holds the call to
+    blocked: list[dict[str, str]]  # what that refused: {kind, what}
     snapshot_before: int | None
     url: str = Field(description="the card, for people")
 
@@ -134,6 +136,8 @@ def row(action: Action) -> dict:
         "consume_by": action.consume_by,
         "decision": decision_of(action),
         "result": action.result,
+        "envelope": action.envelope,
+        "blocked": action.blocked,
         "snapshot_before": action.snapshot_before.number if action.snapshot_before else None,
         "url": f"{settings.HANDRAIL_PUBLIC_URL}/actions/{action.pk}/",
     }

@@ -16,6 +16,7 @@ from dashboard import clock
 from dashboard.addresses import in_url, to_call
 from dashboard.ops import database
 from workspaces import stores
+from workspaces.envelope.ring import is_held
 from workspaces.models import Runner
 
 QUEUE_STALE = 120.0  # seconds; the queue touches its heartbeat every 5
@@ -208,6 +209,16 @@ def _unclear() -> list[Finding]:
     ]
 
 
+def _held(abilities: dict | None) -> str:
+    """Return how far a driver holds programs to envelopes, as a sentence."""
+    if not abilities:
+        return "Whether programs can be held to envelopes is not known yet."
+    found = f"Landlock {abilities['landlock'] or 'none'}" + ("" if abilities["seccomp"] else ", no seccomp filters")
+    if is_held(abilities):
+        return f"Programs are held to envelopes ({found})."
+    return f"Programs are not held to envelopes ({found}{'' if abilities['mount_view'] else ', no mount views'})."
+
+
 def _drivers() -> list[Finding]:
     """Report each driver as the newest runner probed it; nothing is known without a runner."""
     try:
@@ -218,7 +229,7 @@ def _drivers() -> list[Finding]:
     for name, probe in sorted((runner.capabilities if runner else {}).items()):
         notes = " ".join(probe.get("notes", []))
         if probe.get("available"):
-            words = f"Available, isolation: {probe.get('isolation')}. {notes}".strip()
+            words = f"Available, isolation: {probe.get('isolation')}. {_held(probe.get('envelope'))} {notes}".strip()
             findings.append(Finding(f"driver {name}", True, words, needed=False))
         else:
             words = f"{probe.get('reason') or 'Not available.'} {notes}".strip()

@@ -217,6 +217,8 @@ class CommandOut(Schema):
     reason: str
     output_bytes: int
     truncated: bool
+    envelope: dict | None = Field(description="what the kernel holds it to: read, write, network, seconds")
+    blocked: list[dict] = Field(description="what that refused: {kind, what}")
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
@@ -306,6 +308,8 @@ def command_out(command) -> dict:
         "reason": outcome.get("words") or outcome.get("reason", ""),
         "output_bytes": command.output_bytes,
         "truncated": command.truncated,
+        "envelope": command.envelope,
+        "blocked": command.blocked,
         "created_at": command.created_at,
         "started_at": command.started_at,
         "ended_at": command.ended_at,

@@ -195,7 +195,7 @@ class SandboxDriver(LocalDriver):
             return Probe(
                 False, str(error), "Install bubblewrap (Debian: `apt install bubblewrap`) and Python 3.9 or later."
             )
-        failure = self._try(bwrap)
+        failure, abilities = self._try()
         if failure is not None:
             for pattern, reason, what_to_do in FAILURES:
                 if re.search(pattern, failure):
@@ -210,10 +210,13 @@ class SandboxDriver(LocalDriver):
                 f"Limits for {', '.join(missing)} cannot be enforced: no writable control groups. Run Handrail as a "
                 "systemd service with Delegate=yes, or as root."
             )
-        return Probe(True, notes=tuple(notes), limits=limits)
+        return Probe(True, notes=tuple(notes), limits=limits, envelope=abilities)
 
-    def _try(self, bwrap: Bwrap) -> str | None:
-        """Start a real sandbox, as another user if we are root; return the error output, or None on success."""
+    def _try(self) -> tuple[str | None, dict]:
+        """Start a real sandbox, as another user if we are root.
+
+        Return the error output, None on success; and what programs can be held to an envelope by in it.
+        """
         with tempfile.TemporaryDirectory(prefix="probe-", dir=self.home) as name:
             folder = Path(name)
             spec = RunSpec("probe", "", "probe", folder / "w", folder / "h", uid=os.getuid() or NOBODY)
@@ -221,7 +224,8 @@ class SandboxDriver(LocalDriver):
                 part.mkdir()
             command = self._command(spec, folder, [])
             end = command["argv"].index("--")
-            command["argv"][end + 1 :] = ["/usr/bin/env", "true"]
+            python = command["argv"].index("-I", end)
+            command["argv"][python:] = ["-I", "-S", "/etc/init.pyz", "--abilities"]
             launch = {"cgroups": [], "uid": spec.uid, "gid": spec.uid, "groups": []} | command
             try:
                 done = subprocess.run(
@@ -233,11 +237,13 @@ class SandboxDriver(LocalDriver):
                     env={},
                 )
             except subprocess.TimeoutExpired:
-                return "it does not answer within 20 seconds"
+                return "it does not answer within 20 seconds", {}
             finally:
                 for fd in command["keep"]:
                     os.close(fd)
-        return None if done.returncode == 0 else done.stderr.decode(errors="replace") or f"exit {done.returncode}"
+        if done.returncode != 0:
+            return done.stderr.decode(errors="replace") or f"exit {done.returncode}", {}
+        return None, json.loads(done.stdout)
 
 
 @functools.cache

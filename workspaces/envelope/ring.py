@@ -81,13 +81,28 @@ class Ring:
         self.rings, self.envelope, self.found = rings, envelope, found
         home = rings.home
         self.caches = [f"{home}/{name}" for name in places.CACHES] if home and "caches" in envelope.write else []
-        self.write_paths = [entry for entry in envelope.write if entry.startswith("/")]
+        written = [entry for entry in envelope.write if entry.startswith("/")]
+        self.write_paths = list(dict.fromkeys(filter(None, map(self._existing, written))))
         self.read_paths = [entry for entry in envelope.read if entry.startswith("/")]
         self.writes_workspace = "workspace" in envelope.write
         # A path that the envelope names itself was shown to a person: it is neither masked nor protected.
-        named = self.read_paths + self.write_paths
+        named = self.read_paths + written
         self.secrets = [path for path in found.secrets if not _covers(named, path)]
-        self.protected = [path for path in found.protected if not _covers(self.write_paths, path)]
+        self.protected = [
+            path for path in found.protected if not _covers(written, path) and path not in self.write_paths
+        ]
+
+    def _existing(self, path):
+        """Return what must be writable so that `path` can be written; None if that would be too much.
+
+        A file that is not there yet takes its folder, since neither a mount nor a rule can name it.
+        """
+        if os.path.lexists(path):
+            return path
+        folder = os.path.dirname(path)
+        outer = [place for place in (self.rings.home, self.rings.workspace) if place]
+        too_much = folder == "/" or folder == self.rings.home or any(_covers([folder], place) for place in outer)
+        return folder if os.path.isdir(folder) and (not too_much or folder == self.rings.workspace) else None
 
     def environment(self):
         """Return variables that the program needs in this ring."""

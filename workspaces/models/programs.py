@@ -24,6 +24,8 @@ class Command(models.Model):
     check_name = models.CharField(max_length=80, blank=True)
     service = models.CharField(max_length=80, blank=True)  # its name in the environment
     timeout_s = models.PositiveIntegerField(default=3600)
+    envelope = models.JSONField(null=True, blank=True)  # what the kernel holds it to; None: it is not held
+    blocked = models.JSONField(default=list, blank=True)  # what that refused: [{kind, what}]
     exit_status = models.IntegerField(null=True, blank=True)
     signal = models.IntegerField(null=True, blank=True)
     output_bytes = models.PositiveBigIntegerField(default=0)

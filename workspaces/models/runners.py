@@ -26,7 +26,9 @@ class Runner(models.Model):
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     version = models.CharField(max_length=32, blank=True)
     unclear = models.JSONField(default=list, blank=True)  # messages about sandboxes and programs of unknown owner
-    capabilities = models.JSONField(default=dict)  # {driver: {available, isolation, reason, what_to_do, notes}}
+    capabilities = models.JSONField(
+        default=dict
+    )  # {driver: {available, isolation, reason, what_to_do, notes, limits, envelope}}
 
     objects = RunnerQuerySet.as_manager()
 

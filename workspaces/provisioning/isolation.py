@@ -1,6 +1,7 @@
 """The drivers, the isolation level of each, and which of them are available now."""
 
 from dashboard.problems import invalid
+from workspaces.envelope import ring
 from workspaces.models import Runner
 
 ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "microvm": "microvm"}
@@ -35,6 +36,12 @@ def of(workspace) -> str:
         return ISOLATION.get(driver, "none")
     capabilities = workspace.runner.capabilities if workspace.runner is not None else {}
     return capabilities.get(driver, {}).get("isolation") or workspace.environment.minimum_isolation
+
+
+def holds_programs(workspace) -> bool:
+    """Return whether the workspace's host holds its programs to envelopes, in full."""
+    capabilities = workspace.runner.capabilities if workspace.runner is not None else {}
+    return ring.is_held(capabilities.get(workspace.environment.driver, {}).get("envelope") or {})
 
 
 def offered(driver: str) -> str:

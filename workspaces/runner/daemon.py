@@ -156,6 +156,7 @@ class Daemon:
                 "what_to_do": probe.what_to_do,
                 "notes": list(probe.notes),
                 "limits": sorted(probe.limits),
+                "envelope": dict(probe.envelope),
             }
         await self.thread(Runner.objects.filter(pk=self.row.pk).update, capabilities=found)
         self._isolation = {name: probe["isolation"] for name, probe in found.items()}

@@ -179,16 +179,17 @@ class Job:
             return await self.thread(snapshots.take, self.workspace, tree, kind=kind, label=label, by=self.by, **how)
 
     async def run_program(
-        self, argv, *, cwd="/workspace", env=None, timeout_s=3600, phase="agent", begins=None
+        self, argv, *, cwd="/workspace", env=None, timeout_s=3600, phase="agent", begins=None, envelope=None
     ) -> dict:
         """Run a program in the workspace under a shim keyed by this operation, until it ends.
 
         Return {"ok": True, exit_status, signal, output_bytes, truncated, reason, words, started_at, ended_at, tail}, or
         {"ok": False, "reason", "reason_code"[, "uncertain": True]} if it did not start or its shim was lost.
         Calls `mark_started(begins)` just before the program may begin. The program gets the secrets of its phase, none
-        with phase=None.
+        with phase=None. With an `envelope` (as JSON) the kernel holds it to that, or it does not start; what was
+        refused is `blocked` in the outcome.
         """
-        how = {"timeout_s": timeout_s, "phase": phase, "begins": begins}
+        how = {"timeout_s": timeout_s, "phase": phase, "begins": begins, "envelope": envelope}
         return await programs.run(self, argv, cwd=cwd, env=env or {}, **how)
 
     async def output_tail(self, ended: dict, size: int = 2000) -> str:

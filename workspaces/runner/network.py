@@ -201,6 +201,12 @@ class Network:
         for run_id in await self.daemon.thread(_over, doubtful) if doubtful else []:
             await self.close(run_id)
 
+    async def flush(self, workspace_id):
+        """Save what programs of a workspace have tried to reach so far."""
+        for opened in list(self._open.values()):
+            if opened.rules.workspace_id == workspace_id:
+                await opened.rules.flush()
+
     async def flush_forever(self):
         while True:
             await asyncio.sleep(FLUSH_INTERVAL)

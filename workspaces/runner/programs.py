@@ -11,8 +11,10 @@ from django.conf import settings
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
 from workspaces import paths, secrets
-from workspaces.drivers.base import DriverError
+from workspaces.drivers.base import Address, DriverError
+from workspaces.envelope.output_refusals import sentence
 from workspaces.models import Command, Operation, ReasonCode
+from workspaces.runner import refused_to_program
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.services import run_tokens
 from workspaces.shim import client
@@ -21,17 +23,19 @@ from workspaces.shim.recording import Reader
 
 SERVICE_ENDS_S = 10.0  # a service that takes longer to end is kept in memory with the other programs
 TAIL = 4096  # bytes of output included in an outcome
+HELD_TAIL = 1 << 16  # bytes of a held program's output in which refusals are looked for
 
 
 def folder(job) -> Path:
     return paths.program_of(job.workspace.pk, job.operation.pk)
 
 
-async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", begins=None, **pty) -> dict:
+async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", begins=None, envelope=None, **pty) -> dict:
     """Start a program (at most once) and wait for its end. Return as `Job.run_program` does.
 
     `owner`: the driver's record of a run other than the open one; `phase`: the phase whose secrets it gets, None for
-    no secrets; `begins`: as for `Job.mark_started`; `pty`: {pty, cols, rows} for a terminal.
+    no secrets; `begins`: as for `Job.mark_started`; `envelope`: what it is held to, as JSON; `pty`: {pty, cols, rows}
+    for a terminal.
     """
     if owner is None:
         await job.daemon.vitals.check(job.workspace)
@@ -43,8 +47,9 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", begi
         address=owner.address,
         cwd=None if cwd == "/workspace" else cwd,
         env=env,
-        timeout_s=timeout_s,
+        timeout_s=_shorter(timeout_s, envelope and envelope["seconds"]),
         cap_bytes=settings.HANDRAIL_OUTPUT_BYTES,
+        ring=envelope and _ring(envelope, owner.address),
         **pty,
     )
     handed = await job.thread(_handed, job.workspace, phase)
@@ -53,6 +58,14 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", begi
     await client.start(folder(job), spec, handed)
     failpoint("K7")
     return await _follow(job)
+
+
+def _shorter(*seconds: float | None) -> float | None:
+    return min((limit for limit in seconds if limit), default=None)
+
+
+def _ring(envelope: dict, address: Address) -> dict:
+    return {"envelope": envelope, "workspace": address.cwd, "home": address.env.get("HOME")}
 
 
 def _handed(workspace, phase):
@@ -98,6 +111,11 @@ async def _follow(job) -> dict:
     if end.reason == "not_started":
         return Refused(end.words(), ReasonCode.NOT_STARTED).outcome()
     told = asdict(end) | {"words": end.words(), "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode()}
+    if end.held:
+        told["blocked"] = await refused_to_program.refused(job, told, tail(folder(job), end.output_bytes, HELD_TAIL))
+        if end.exit_status != 0:
+            told["held_note"] = sentence(told["blocked"])
+            told["words"] += f". {told['held_note']}"
     if end.reason == "forgotten":
         return told | Refused(f"{end.words()} It is not run again by itself.", ReasonCode.FORGOTTEN).outcome()
     if end.reason == "lost" and await job.thread(_is_being_ended, job):

@@ -63,6 +63,12 @@ def listed(environment: Environment, phase: str) -> list[Rule]:
     return found
 
 
+def agent_rules(workspace) -> list[str]:
+    """Return the hosts that the workspace's agent may reach now, as rules: example.org or *.example.org, [:port]."""
+    more = _open_allowances(workspace.pk, "agent").values_list("rule", flat=True)
+    return [*map(str, listed(workspace.environment, "agent")), *more]
+
+
 def _open_allowances(workspace_id, phase: str):
     now = clock.now()
     rows = Allowance.objects.filter(workspace=workspace_id, phase=phase, ended_at=None)

@@ -36,6 +36,7 @@ class ShimSpec:
     rows: int = 24
     timeout_s: float | None = None
     cap_bytes: int = 64 * MIB  # most bytes of output kept
+    ring: Mapping | None = None  # {envelope, workspace, home}: the program is held to the envelope, or does not start
 
     @classmethod
     def shell(cls, command: bytes | str, address: Address, **fields) -> "ShimSpec":
@@ -95,6 +96,8 @@ class Exit:
     oom_kills: int = 0  # out-of-memory kills in the Run meanwhile
     leftovers: tuple[str, ...] = ()  # processes the command left running, as `pid argv`
     error: str = ""  # the cause if forgotten or not_started
+    held: bool = False  # it ran in an envelope
+    blocked: tuple[Mapping, ...] = ()  # what the envelope refused, as far as the kernel says: {kind, what}
 
     def words(self) -> str:
         """Return a message for people, such as `exit 1` or `killed by SIGKILL: out of memory`."""
@@ -173,7 +176,9 @@ def read_status(folder: Path) -> ShimStatus:
 
 def read_exit(folder: Path) -> Exit | None:
     data = _read_json(folder / "exit.json")
-    return None if data is None else Exit(**data | {"leftovers": tuple(data["leftovers"])})
+    if data is None:
+        return None
+    return Exit(**data | {name: tuple(data.get(name, ())) for name in ("leftovers", "blocked")})
 
 
 def write_exit(folder: Path, end: Exit) -> None:

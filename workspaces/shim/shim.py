@@ -85,6 +85,7 @@ class Shim:
                 stdio="pty" if spec.pty else "pipe",
                 cols=spec.cols,
                 rows=spec.rows,
+                **({} if spec.ring is None else {"ring": dict(spec.ring)}),
             )
         except InitRefused as refused:
             return str(refused)
@@ -303,6 +304,8 @@ class Shim:
             oom_kills=max(0, oom_kills),
             leftovers=self.leftovers(),
             error=failure or self.suspension.discarded,
+            held=self.spec.ring is not None and self.program is not None,
+            blocked=tuple(self.init.blocked.get(self.program.pid, ())) if self.program is not None else (),
         )
 
     def leftovers(self) -> tuple[str, ...]:

@@ -84,6 +84,14 @@ def test_a_path_that_the_envelope_names_is_readable(held):
     assert "canary" not in held.sh("cat src/id_rsa", named)[0]
 
 
+def test_a_named_path_opens_itself_and_nothing_beside_it(held):
+    named = ("/workspace/.git/hooks/pre-push", "/workspace/new", "/home/agent/new")
+    wider = MEDIUM.wider(Envelope(write=named))
+    assert held.sh("echo x > .git/hooks/pre-push && echo x > new", wider)[1] == 0
+    for path in (".git/config", ".claude/settings.json", "$HOME/new", "$HOME/.bashrc"):
+        assert held.sh(f'echo x >> "{path}"', wider)[1] != 0, path
+
+
 def test_git_and_builds_work(held):
     output, status = held.sh(
         "echo more >> note && git add note && git commit -qm second && git checkout -qb topic && git status --short && "

@@ -20,6 +20,7 @@ from docker.errors import APIError, NotFound
 
 from dashboard.files.locks import is_locked
 
+from ...envelope import landlock
 from .. import cgroups
 from ..base import (
     Address,
@@ -287,7 +288,9 @@ class DockerDriver(LocalDriver):
             notes.append(f"Limits for {', '.join(missing)} cannot be enforced by this engine.")
         if not has_base:
             notes.append("There is no handrail/base image yet; `make images` builds it.")
-        return Probe(True, notes=tuple(notes), limits=limits)
+        # Neither a user namespace nor a mount is allowed in a container, so programs cannot get views of their own.
+        abilities = {"landlock": landlock.abi(), "seccomp": True, "mount_view": False}
+        return Probe(True, notes=tuple(notes), limits=limits, envelope=abilities)
 
     def _unfit(self, info: dict) -> tuple[str, str]:
         """Return (reason, what to do) if this engine cannot provide what the driver promises, else ("", "")."""

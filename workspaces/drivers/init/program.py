@@ -8,6 +8,8 @@ descriptors cannot be inherited, both are received once over the unix socket PAT
 is started.
 
 --no-links PATH…     refuse to start if one of these paths is a symlink or leads through one
+With --abilities alone, print what programs can be held to an envelope by here, as JSON, and exit.
+
 --max-processes N    limit all programs together to N processes and threads. Only in a user namespace of its own, where
                      the kernel counts no others. The init itself may exceed it by a few, so that it can still start
                      something to end them
@@ -16,6 +18,7 @@ is started.
 
 import array
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -68,7 +71,16 @@ def keep_from_programs():
         raise SystemExit("cannot give up capabilities")
 
 
+def print_abilities():
+    from .held_programs import ring  # deferred: an init loads it when the first program is to be held
+
+    print(json.dumps(ring.probe()))
+
+
 def main():
+    if sys.argv[1] == "--abilities":
+        print_abilities()
+        return
     if sys.argv[1] == "--door":
         listen_fd, lock_fd = receive_descriptors(sys.argv[2])
     else:

@@ -13,6 +13,7 @@ HOME/images/layers/           layers: what setup has installed, for later Runs
 import asyncio
 import contextlib
 import hashlib
+import json
 import marshal
 import os
 import re
@@ -22,8 +23,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+from dashboard.files.atomic_write import replace_file
+
 from ...store.errors import StoreError
 from ..base import Address, Capabilities, DriverError, Probe, RunRecord, RunSpec
+from ..init_client import InitClient, InitGone, InitRefused
 from ..local import listen
 from ..program_archive import archive, init_modules, write_program
 from ..sandbox import AGENT_ENV, UID, find_python
@@ -70,7 +74,11 @@ class MicroVMDriver(Roots):
     # Before a start
 
     def mark_of_host(self) -> str:
-        return current_version(self.images)
+        return f"{current_version(self.images)} {self._abilities().exists()}"
+
+    def _abilities(self) -> Path:
+        """Return the file that keeps what programs of the current image can be held to an envelope by."""
+        return self.images / "current" / "abilities.json"
 
     def _probe(self) -> Probe:
         try:
@@ -87,7 +95,11 @@ class MicroVMDriver(Roots):
             notes.append(f"Guests are emulated, slower and without the isolation of a real machine: {why}.")
         limits = frozenset({"memory", "pids", "disk", "cpus"})
         isolation = "microvm" if accel == "kvm" else "microvm-emulated"
-        return Probe(True, notes=tuple(notes), limits=limits, isolation=isolation)
+        try:
+            abilities = json.loads(self._abilities().read_text())
+        except (OSError, ValueError):
+            abilities = {}  # known once a guest has been up
+        return Probe(True, notes=tuple(notes), limits=limits, isolation=isolation, envelope=abilities)
 
     def _prepare(self, spec: RunSpec) -> None:
         self._check(spec)
@@ -126,13 +138,23 @@ class MicroVMDriver(Roots):
             self._alive(known)  # settles a guest whose runner died during a pause or resume
         at_work.add(spec.run_id)
         try:
-            return super()._start(spec, source=source, template=template)
+            record = super()._start(spec, source=source, template=template)
         except Unfilled:
             # QEMU rejected the template: delete it and boot the guest instead.
             shutil.rmtree(source.path.parent, ignore_errors=True)
-            return super()._start(spec, source=None, template=False)
+            record = super()._start(spec, source=None, template=False)
         finally:
             at_work.discard(spec.run_id)
+        if not template:
+            self._learn_abilities(record)
+        return record
+
+    def _learn_abilities(self, record: RunRecord) -> None:
+        """Ask the first guest of an image what its kernel can hold programs by, for `probe`."""
+        if self._abilities().exists():
+            return
+        with contextlib.suppress(InitGone, InitRefused, OSError), InitClient(record.address.socket) as init:
+            replace_file(self._abilities(), json.dumps(init.request("abilities")["abilities"]).encode(), durable=False)
 
     def _command(
         self, spec: RunSpec, folder: Path, init_args: list[str], source: Source | None = None, template: bool = False

@@ -23,6 +23,7 @@ class RunCommand(Kind):
             raise Refused("Cancelled before it started.", ReasonCode.CANCELLED)
         await job.require(State.READY)
         how = {"cwd": command.cwd, "env": command.env, "timeout_s": command.timeout_s or None}
+        how["envelope"] = command.envelope
         return await job.run_program(command.argv, **how, begins=partial(self._begins, job, command))
 
     async def recover(self, job):
@@ -46,12 +47,15 @@ class RunCommand(Kind):
         command.output_bytes, command.truncated = told.get("output_bytes", 0), told.get("truncated", False)
         command.started_at = _moment(told.get("started_at")) or command.started_at
         command.ended_at = _moment(told.get("ended_at")) or clock.now()
-        command.save(update_fields=["exit_status", "signal", "output_bytes", "truncated", "started_at", "ended_at"])
+        command.blocked = told.get("blocked", [])
+        ended = ["exit_status", "signal", "output_bytes", "truncated", "started_at", "ended_at", "blocked"]
+        command.save(update_fields=ended)
         if command.exit_status == 0 and self.is_useful:
             Run.objects.filter(pk=command.run_id, first_useful_at=None).update(first_useful_at=command.ended_at)
         self._counts(job)
         verb = "command.unclear" if outcome.get("uncertain") else "command.ended"
         data = {"exit_status": command.exit_status, "signal": command.signal, "reason": outcome.get("reason", "")[:500]}
+        data |= {"held": True} if told.get("held") else {}
         lifecycle.record(job.workspace, job.by, verb, data, subject=command)
 
 

@@ -1,0 +1,65 @@
+"""Brokered actions that the kernel holds: they run in the envelope of their verdict, and say what it refused."""
+
+import pytest
+
+from tests.approvals.test_broker import Brokered
+from tests.support.product import Product
+from workspaces.envelope.envelope import MEDIUM
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    product = Product(tmp_path_factory.mktemp("held") / "home", HANDRAIL_HELD="1")
+    product.start()
+    yield Brokered(product)
+    product.clean_up()
+
+
+def run(desk, command):
+    return desk.over(desk.ask("Bash", {"command": command}))
+
+
+def test_a_program_that_the_policy_does_not_know_runs_unasked_in_the_medium_envelope(desk):
+    action = run(desk, 'python3 -c \'open("made", "w").write("x")\'')
+    assert (action["status"], action["tier"], action["votes"]) == ("succeeded", "medium", 0)
+    assert action["envelope"] | {"seconds": None} == MEDIUM.to_json()
+    assert desk.file("made") == b"x"
+
+
+def test_what_it_may_not_do_is_refused_and_told(desk):
+    desk.put(".env", b"KEY=canary\n")
+    code = (
+        "import socket\n"
+        "print(open('.env').read())\n"
+        "try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "except OSError: pass\n"
+        "open('.git/config', 'a')\n"
+    )
+    desk.put("probe.py", code.encode())
+    run(desk, "git init -q . || true")
+    action = run(desk, "python3 probe.py")
+    assert action["status"] == "failed"
+    assert "canary" not in action["result"]["tail"]
+    assert {"kind": "socket", "what": "IPv4 UDP"} in action["blocked"]
+    assert {"kind": "write", "what": ".git/config"} in action["blocked"]
+    assert "It ran held. Refused:" in action["result"]["note"]
+
+
+def test_a_host_that_the_list_lacks_is_named(desk):
+    action = run(desk, "python3 -c 'import urllib.request; urllib.request.urlopen(\"http://example.org/\")'")
+    assert action["status"] == "failed"
+    assert {"kind": "connect", "what": "example.org:80"} in action["blocked"]
+
+
+def test_what_a_person_approved_gets_the_paths_that_the_card_named(desk):
+    asked = desk.ask("Bash", {"command": "cp probe.py .git/hooks/post-commit"})
+    assert asked["status"] == "pending"
+    desk.decide(asked)
+    assert desk.over(asked)["status"] == "succeeded"
+    assert desk.file(".git/hooks/post-commit") is not None
+
+
+def test_its_command_says_what_held_it(desk):
+    run(desk, "echo hello")
+    command = desk.ok("GET", f"{desk.path}/commands")["commands"][0]
+    assert (command["command"], command["envelope"]["network"], command["blocked"]) == ("echo hello", [], [])

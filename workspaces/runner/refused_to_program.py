@@ -1,0 +1,28 @@
+"""What was refused to a program that ran in an envelope, gathered once it has ended."""
+
+from django.utils.dateparse import parse_datetime
+
+from dashboard import clock
+from workspaces.envelope.output_refusals import refusals_in
+from workspaces.models import Contact
+
+MAX_HOSTS = 20
+
+
+async def refused(job, told: dict, tail: bytes) -> list[dict]:
+    """Return [{kind, what}] of a held program that ended as `told`, whose output ended with `tail`.
+
+    System calls and sockets are those that the kernel reported. Hosts are those that the proxy refused to the workspace
+    meanwhile, perhaps to another program of it. Files are those that the program itself named.
+    """
+    await job.daemon.network.flush(job.workspace.pk)
+    hosts = await job.thread(_hosts, job.workspace, told)
+    files = refusals_in(tail)
+    return [*told["blocked"], *hosts, *files]
+
+
+def _hosts(workspace, told: dict) -> list[dict]:
+    since = parse_datetime(told["started_at"]) if told.get("started_at") else clock.now()
+    tried = Contact.objects.filter(workspace=workspace, allowed=False, last_at__gte=since).exclude(host="")
+    found = tried.order_by("last_at").values_list("host", "port")[:MAX_HOSTS]
+    return [{"kind": "connect", "what": f"{host}:{port}"} for host, port in dict.fromkeys(found)]
