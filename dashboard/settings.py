@@ -77,7 +77,7 @@ if HANDRAIL_EGRESS_HOSTS and not Path(HANDRAIL_EGRESS_HOSTS).is_file():
 # gives up on its hook. Set it below the limit of a proxy that ends long requests. Seconds.
 HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 24 * 3600 - 300, least=1)
 HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
-# Whether programs that the runner carries out for agents are held to envelopes where the kernel can, and judged by them.
+# Whether programs that the runner starts for agents are held to envelopes where the kernel can, and judged by them.
 HANDRAIL_HELD = env("HANDRAIL_HELD", "1") == "1"
 HANDRAIL_CONSUME_SECONDS = env_int("HANDRAIL_CONSUME_SECONDS", 24 * 3600, least=5)
 HANDRAIL_SETUP_SECONDS = env_int("HANDRAIL_SETUP_SECONDS", 15 * 60, least=1)

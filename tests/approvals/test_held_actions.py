@@ -33,15 +33,14 @@ def test_what_it_may_not_do_is_refused_and_told(desk):
         "print(open('.env').read())\n"
         "try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
         "except OSError: pass\n"
-        "open('.git/config', 'a')\n"
+        "open('/home/agent/.bashrc', 'a')\n"
     )
     desk.put("probe.py", code.encode())
-    run(desk, "git init -q . || true")
     action = run(desk, "python3 probe.py")
     assert action["status"] == "failed"
     assert "canary" not in action["result"]["tail"]
     assert {"kind": "socket", "what": "IPv4 UDP"} in action["blocked"]
-    assert {"kind": "write", "what": ".git/config"} in action["blocked"]
+    assert {"kind": "write", "what": "/home/agent/.bashrc"} in action["blocked"]
     assert "It ran held. Refused:" in action["result"]["note"]
 
 
@@ -52,7 +51,9 @@ def test_a_host_that_the_list_lacks_is_named(desk):
 
 
 def test_what_a_person_approved_gets_the_paths_that_the_card_named(desk):
-    asked = desk.ask("Bash", {"command": "cp probe.py .git/hooks/post-commit"})
+    desk.put("hook", b"true\n")
+    run(desk, "git init -q .")
+    asked = desk.ask("Bash", {"command": "cp hook .git/hooks/post-commit"})
     assert asked["status"] == "pending"
     desk.decide(asked)
     assert desk.over(asked)["status"] == "succeeded"
