@@ -5,11 +5,13 @@ are any. `--command TEXT` runs one command and shows verdict, deed and differenc
 """
 
 import argparse
+import fcntl
 import json
 import sys
 import time
 from collections import Counter
 from datetime import date
+from operator import itemgetter
 from pathlib import Path
 
 from tests.approvals import policy as policy_tests
@@ -26,8 +28,7 @@ def main():
     if options.command is not None:
         return _show(options)
     commands = mutate.commands_of(*options.data)
-    kept = json.loads(RANGES.read_text()) if RANGES.exists() else []
-    start = options.start if options.start is not None else max((entry["stop"] for entry in kept), default=0)
+    start = options.start if options.start is not None else max((entry["stop"] for entry in _kept()), default=0)
     known, status = Counter(), 0
     with run.box(options.tools) as box:
         for first in range(start, start + options.cases, CHUNK):
@@ -41,7 +42,7 @@ def main():
             status = status or bool(figures.findings)
             _report(box, figures.findings, known, options)
             if not options.keep_nothing:
-                _keep(kept, first, stop, figures)
+                _keep(first, stop, figures)
     return status
 
 
@@ -71,22 +72,26 @@ def _report(box, findings, known, options):
                 file.write(json.dumps(line | {"command": finding.command, "shortest": short}) + "\n")
 
 
-def _keep(kept, first, stop, figures):
-    entry = {
-        "start": first,
-        "stop": stop,
-        "ran": figures.allowed,
-        "findings": len(figures.findings),
-        "date": str(date.today()),
-    }
-    last = kept[-1] if kept else None
-    if last and last["stop"] == first and last["date"] == entry["date"]:
-        last["stop"] = stop
-        last["ran"] += entry["ran"]
-        last["findings"] += entry["findings"]
-    else:
-        kept.append(entry)
-    RANGES.write_text(json.dumps(kept, indent=1) + "\n")
+def _keep(first, stop, figures):
+    """Add a range to the kept ones, and join those that meet; several runs may do so at once."""
+    entry = {"start": first, "stop": stop, "ran": figures.allowed, "findings": len(figures.findings)}
+    with RANGES.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        kept = sorted([*_kept(), entry | {"date": str(date.today())}], key=itemgetter("start"))
+        joined = kept[:1]
+        for entry in kept[1:]:
+            last = joined[-1]
+            if (last["stop"], last["date"]) == (entry["start"], entry["date"]):
+                last |= {"stop": entry["stop"], **{name: last[name] + entry[name] for name in ("ran", "findings")}}
+            else:
+                joined.append(entry)
+        file.truncate(0)
+        file.write(json.dumps(joined, indent=1) + "\n")
+
+
+def _kept():
+    text = RANGES.read_text() if RANGES.exists() else ""
+    return json.loads(text or "[]")
 
 
 def _show(options):
