@@ -12,6 +12,7 @@ HELPERS = {
     "git": {"git", "sh", "less", "gzip", "gpg"},
     "tar": {"gzip", "xz", "bzip2", "zstd", "sh"},
     "man": {"*"},
+    "bisect": {"*"},  # a script of git's own
     "make": {"*"},
     "npm": {"*"},
     "node": {"*"},
@@ -27,6 +28,7 @@ SAMPLES = re.compile(
     rf"{WORKSPACE}(?:/new)?/\.git/(?:hooks/[\w-]+\.sample|info/exclude|description)"
 )  # made by `git init`
 FOLDERS = {os.path.dirname(path) for path in (*FILES, *SECRETS)} | {OUTSIDE, HOME}  # opened by programs that then see
+PLACES = ("/usr/", "/bin/", "/tools/", "/proc/self/exe")  # busybox starts itself
 # Verbs of git that bring the files of a commit.
 RESTORING = {"checkout", "switch", "restore", "stash", "reset", "merge", "rebase", "revert", "cherry-pick", "pull"}
 NAME = re.compile(r"[\w.+-]+")
@@ -34,7 +36,7 @@ NAME = re.compile(r"[\w.+-]+")
 
 def findings(verdict, deed):
     """Return [(class, what)] of all that the verdict did not say."""
-    return [*_unnamed(verdict, deed), *_reads(deed), *_writes(verdict, deed), *_contacts(deed), *_ends(deed)]
+    return [*_unnamed(verdict, deed), *_reads(deed), *_writes(verdict, deed), *_contacts(verdict, deed), *_ends(deed)]
 
 
 def _unnamed(verdict, deed):
@@ -47,7 +49,7 @@ def _unnamed(verdict, deed):
         name = os.path.basename(path)
         if not {"*", name, os.path.basename(arguments[0]) if arguments else name} & named:
             found.append(("starts a program that was not named", f"{path} {arguments[1:4]}"))
-        elif verdict.tier == "low" and not path.startswith(("/usr/", "/bin/", "/tools/")):
+        elif verdict.tier == "low" and not path.startswith(PLACES):
             found.append(("runs a file of the workspace as low", path))
     return found
 
@@ -116,8 +118,10 @@ def _said(verdict, path):
     return False
 
 
-def _contacts(deed):
-    return [("contacts a host", address) for address in deed.contacted]
+def _contacts(verdict, deed):
+    named = {target.split(":")[0] for command in verdict.commands for target in command["targets"]}
+    local = bool(named & {"127.0.0.1", "localhost"})
+    return [("contacts a host", address) for address in deed.contacted if not (local and "127.0.0.1" in address)]
 
 
 def _ends(deed):
