@@ -132,6 +132,8 @@ def _redirect(redirect, judge):
     if len(words) != 1:
         return [impacts.unknown("redirects to more than one file")]
     word = words[0]
+    if op in (">&", "<&") and word.text.startswith("-") and word.text != "-":
+        return [impacts.unclear("closes a descriptor right before a word, which shells read differently")]
     if op in (">&", "<&") and re.fullmatch(r"\d*-?", word.text) and word.literal:
         return []
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):

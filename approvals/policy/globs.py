@@ -170,7 +170,9 @@ def _letters(chosen, name):
 def _bracket(pattern, index):
     """Parse `[…]` whose first letter is at `index`: ((negated, ranges), index after it), or (None, index)."""
     start = index + (pattern[index : index + 1] in ("!", "^"))
-    end = pattern.find("]", start + 1)
+    end, classes = _bracket_end(pattern, start)
+    if classes and end >= 0:
+        return (True, []), end + 1  # a class such as [:alpha:] may hold any letter
     if end < 0 or end - start > 256:
         return None, index
     inside, ranges, at = pattern[start:end], [], 0
@@ -183,3 +185,19 @@ def _bracket(pattern, index):
             at += 1
     spend(len(ranges))
     return (start > index, ranges), end + 1
+
+
+def _bracket_end(pattern, start):
+    """Return the index of the `]` that ends a bracket, or -1, and whether it holds [:classes:], [=…=] or [.….]."""
+    at, classes = start, False
+    while at < len(pattern) and at - start <= 256:
+        spend(1)
+        if pattern[at] == "[" and pattern[at + 1 : at + 2] in (":", "=", "."):
+            close = pattern.find(pattern[at + 1] + "]", at + 2)
+            if close >= 0:
+                at, classes = close + 2, True
+                continue
+        if pattern[at] == "]" and at > start:
+            return at, classes
+        at += 1
+    return -1, classes

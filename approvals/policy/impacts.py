@@ -2,7 +2,7 @@
 
 import re
 
-from .paths import glob_may_hit_secret
+from .paths import glob_may_hit_protected, glob_may_hit_secret
 from .verdict import Effect
 from .web import host_of, is_private
 
@@ -96,10 +96,10 @@ class FileJudge:
         self.rewrites = False  # True for formatters run in the mode that changes files
 
     def places(self, word):
-        """Return the Place of a word in each folder that the command may run in, and of links that a wildcard meets."""
+        """Return a word's Place in each folder that the command may run in, and those of files a wildcard meets."""
         found = [self.world.place(word.text, cwd, shell=True) for cwd in self.simple.cwds]
-        if word.glob and self.world.symlinks:
-            paths = {path for cwd in self.simple.cwds for path in self.world.through_links(word.text, cwd)}
+        if word.glob and (self.world.symlinks or self.world.secrets):
+            paths = {path for cwd in self.simple.cwds for path in self.world.expanded(word.text, cwd)}
             found += [self.world.place(path, shell=True) for path in sorted(paths)]
         return found
 
@@ -167,7 +167,7 @@ class FileJudge:
             return Effect(kind, f"{verb} the whole workspace", "high", "yes", name, (), place)
         if not place.inside:
             return self._write_outside(place, kind, verb, name)
-        if place.protected:
+        if place.protected or (word.glob and glob_may_hit_protected(word.text)):
             # A snapshot restores the file, but not what a hook or a setting in it has started since.
             undo = "partly" if kind == "write" else "yes"
             return Effect(kind, f"{verb} {name}, a protected path", "high", undo, name, (), place)

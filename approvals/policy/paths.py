@@ -29,6 +29,8 @@ TEMPORARY = ("/tmp/", "/private/tmp/")
 SHORTENED = [re.sub(r"[^a-z0-9_]", "", name) for name in (*PROTECTED, ".github")]
 SHORT_NAME = re.compile(r"([^~]{1,6})~\d+(?:\.[^.]{0,3})?")
 IN_SECRET_FOLDERS = ("config", "token", "known_hosts", "authorized_keys", *(last for _, last in SECRET_PAIRS))
+# A bracket with a class such as [[:alpha:]], which may stand for any letter.
+CLASSES = re.compile(r"\[[^\]\[/]{0,64}\[([:=.])[^\]/]{0,64}\1\][^\]/]{0,64}\]")
 MAX_LINKS = 40
 MAX_PATH = 4096
 MAX_NAME = 512
@@ -189,15 +191,15 @@ class World:
             todo.extendleft(reversed([p for p in target.split("/") if p not in ("", ".")]))
         return done[-1] or "/"
 
-    def through_links(self, pattern, cwd):
-        """Return the paths that a wildcard may expand to by way of a known symlink."""
+    def expanded(self, pattern, cwd):
+        """Return the paths that a wildcard may expand to: known secrets, and those by way of a known symlink."""
         parts = self._absolute(pattern, cwd).split("/")
         found = []
-        for link in self.symlinks:
-            names = link.split("/")
+        for known in (*self.symlinks, *self.secrets):
+            names = known.split("/")
             spend(len(names))
-            if len(names) <= len(parts) and all(map(shell_fits, parts, names)):
-                found.append("/".join([link, *parts[len(names) :]]))
+            if len(names) <= len(parts) and all(map(_expands, parts, names)):
+                found.append("/".join([known, *parts[len(names) :]]))
         return found
 
     def _within(self, path):
@@ -226,6 +228,11 @@ class World:
             return found
         ends = ((link, self.place(link, shell=True)) for link in self.symlinks if link.startswith(prefix))
         return next((link for link, end in ends if end.secret or not (end.inside or end.system)), None)
+
+
+def _expands(pattern, name):
+    """Return True if a part of a pattern expands to this name; a wildcard in front leaves out hidden names."""
+    return shell_fits(pattern, name) and not (name.startswith(".") and pattern[:1] in ("*", "?", "["))
 
 
 def _texts(value):
@@ -313,6 +320,7 @@ GLOB_PROBES += (".bash_history", "id_rsa", "id_ed25519", "server.pem", "server.k
 
 def glob_may_hit_secret(pattern):
     """Return True if a shell wildcard could expand to a secret name that a plain `*` would not."""
+    pattern = CLASSES.sub("?", pattern)
     last = fold(pattern.rsplit("/", 1)[-1])
     if last.startswith(("*", "?")):
         # A leading wildcard never matches a dot, and one without any letters does not aim at keys.
@@ -329,7 +337,7 @@ def glob_may_hit_secret(pattern):
 @lru_cache(maxsize=1024)
 def fits_secret(pattern):
     """Return True if a pattern of `find`, where a wildcard matches a leading dot too, fits the name of a secret."""
-    pattern = fold(pattern)
+    pattern = fold(CLASSES.sub("?", pattern))
     if any(shell_fits(pattern, name) for name in IN_SECRET_FOLDERS):
         return True
     # With an ending of its own, such as *.py, a pattern looks for other files than .env.* does.
@@ -343,9 +351,22 @@ def fits_secret(pattern):
 @lru_cache(maxsize=1024)
 def fits_protected(pattern, *, hidden=False):
     """Return True if a wildcard fits a protected name; `hidden`: it matches a leading dot as well."""
-    pattern = fold(pattern)
+    pattern = fold(CLASSES.sub("?", pattern))
     dotted = hidden or not pattern.startswith(("*", "?", "["))
     return any(shell_fits(pattern, name) for name in (*PROTECTED, *OUTER) if dotted or not name.startswith("."))
+
+
+def glob_may_hit_protected(pattern):
+    """Return True if a part of a shell wildcard fits a protected name; one that begins with a wildcard aims at none."""
+    parts = [fold(part) for part in CLASSES.sub("?", pattern).split("/")]
+    wild = [part for part in parts if re.search(r"[*?\[]", part) and not part.startswith(("*", "?", "["))]
+    if any(map(fits_protected, wild)):
+        return True
+    return any(
+        shell_fits(outer, pair[0]) and shell_fits(inner, pair[1])
+        for outer, inner in itertools.pairwise(parts)
+        for pair in PROTECTED_PAIRS
+    )
 
 
 def _reveals_process(path):

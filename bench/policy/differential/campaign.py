@@ -9,7 +9,7 @@ from . import grammar, ground, mutate, oracle
 POLICY = Policy()  # the mode of a new team, and no rule
 # What the product knows of the files there.
 CONTEXT = {
-    "files": [
+    "secrets": [
         path.removeprefix(f"{ground.WORKSPACE}/") for path in ground.SECRETS if path.startswith(ground.WORKSPACE)
     ],
     "symlinks": ground.LINKS,

@@ -105,6 +105,7 @@ def _said(verdict, path):
         for target in command["targets"]:
             if path == LINKS.get(target):
                 return True
+            target = re.sub(r"\[\[:\w+:\]\]", "?", target).replace("[^", "[!")
             target = target.removeprefix(WORKSPACE + "/").removeprefix("./").rstrip("/")
             # gzip and `sed -i.bak` put a suffix behind the name.
             if target in (".", WORKSPACE, "") or re.fullmatch(rf"{re.escape(target)}(?:[/.~].*)?", path, re.DOTALL):

@@ -43,6 +43,13 @@ def test_known_links_are_followed_where_the_program_or_the_shell_does(command):
     assert (tiers[0] in ("low", "medium"), tiers[1]) == (True, "high")
 
 
+@pytest.mark.parametrize("command", ["cat config/*", "wc -l */*", "cat config/?*"])
+def test_a_wildcard_reads_the_known_secrets_that_it_meets(command):
+    known = {"secrets": ["config/server.key"]}
+    tiers = [classify("Bash", {"command": command}, policy=Policy(), context=files).tier for files in ({}, known)]
+    assert tiers == ["low", "high"]
+
+
 @pytest.mark.parametrize("command", ["grep -rn foo", "grep -d recurse foo", "grep -rn foo .", "rg --hidden foo"])
 def test_a_search_that_names_no_folder_reads_the_current_one(command):
     known = {"files": [".env"]}
