@@ -1,7 +1,8 @@
-"""Context for the policy: the symlinks on the way to a call's paths, and the home directory for `~`."""
+"""Context for the policy: symlinks on the way to a call's paths, the tree's secrets and tools, and the home for `~`."""
 
 import json
 import posixpath
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,9 @@ RUNNER_TIMEOUT = 1.5  # for the runner's response; after that it counts as not r
 MAX_PATHS = 500
 MAX_TRIED = 5_000  # pairs of a word and a folder, as any word of a command may be a path in any folder
 HOME = "/home/agent"
+# Programs that show what is in the files of a folder, so that it matters whether it holds secrets.
+OPENING = re.compile(r"(?<![\w.-])(?:[ef]?grep|rg|ag|ack|diff|cp|tar|zip|fd|find)(?![\w.-])")
+PACKAGE_RUNNER = re.compile(r"(?<![\w.-])(?:npx|bunx)\s+([\w.-]+)")
 AWAY = "Needs approval: the runner does not answer, so symlinks on the paths of this call can't be checked."
 
 
@@ -39,15 +43,31 @@ def context_for(tool: str, arguments: dict, cwd: str | None, workspace, commands
         return Context()
     root = root_of(workspace)
     paths, all_of_them = _paths(tool, arguments, cwd or root, root, commands)
-    if not paths:
+    more = _also_asked(tool, arguments, cwd or root, root)
+    if not paths and not more:
         return Context(away=not all_of_them)
-    body = json.dumps({"paths": paths, "root": root, "seconds": RUNNER_TIMEOUT * 0.8}).encode()
+    body = json.dumps({"paths": paths, "root": root, "seconds": RUNNER_TIMEOUT * 0.5} | more).encode()
     try:
         told = runner_client.ask("POST", f"/workspaces/{workspace.pk}/links", body=body, timeout=RUNNER_TIMEOUT)
     except Problem:
         return Context(away=True)
     is_whole = told["complete"] and all_of_them
-    return Context({"symlinks": told["links"]} if told["links"] else {}, away=not is_whole)
+    known = {"symlinks": told["links"], "secrets": told["secrets"], "installed": told["installed"]}
+    return Context({name: value for name, value in known.items() if value}, away=not is_whole)
+
+
+def _also_asked(tool: str, arguments: dict, cwd: str, root: str) -> dict:
+    """Return what else to ask of the tree: its secrets for a search, tools for a package runner."""
+    command = arguments.get("command")
+    if tool != "Bash" or not isinstance(command, str):
+        return {}
+    asked = {"secrets": True} if OPENING.search(command) else {}
+    tools = list(dict.fromkeys(PACKAGE_RUNNER.findall(command)))
+    folder = _below(".", cwd, root)
+    if tools and folder is not None:
+        plain = posixpath.normpath(folder)
+        asked |= {"tools": tools, "folder": "" if plain == "." else plain}
+    return asked
 
 
 def changes_files(tool: str, commands: list) -> bool:

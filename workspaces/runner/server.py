@@ -21,7 +21,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.models import State, Workspace
 from workspaces.runner import bound_files, files, secret_scan, snapshots, tree_access
 from workspaces.runner.git import sandbox
-from workspaces.runner.measure import disk_quota, tree_stats
+from workspaces.runner.measure import disk_quota, known_files, tree_stats
 from workspaces.shim import client
 from workspaces.store import StoreError
 
@@ -248,18 +248,25 @@ async def git_since(request):
 
 @routes.post("/workspaces/{id}/links")
 async def links(request):
-    """{"paths", "root", "seconds"} → {"links": {path: target}, "complete"}; see tree_stats.links."""
+    """{"paths", "root", "seconds"} → {"links": {path: target}, "complete"}; see tree_stats.links.
+
+    With "secrets": true also the `secrets` of the tree, with "tools": [name] and "folder" those `installed` there.
+    """
     workspace, asked = await _workspace(request), await request.json()
     tree = await _tree(request, workspace)
 
     def look():
         paths, root = [os.fsencode(path) for path in asked["paths"]], os.fsencode(asked["root"])
         with files.in_words():
-            return tree_stats.links(tree, paths, root, seconds=asked["seconds"])
+            found, is_complete = tree_stats.links(tree, paths, root, seconds=asked["seconds"])
+            secrets = known_files.secrets(tree, seconds=asked["seconds"] / 2) if asked.get("secrets") else []
+            tools = [tool for tool in asked.get("tools", []) if "/" not in tool and "\0" not in tool]
+            installed = known_files.installed(tree, tools, os.fsencode(asked.get("folder", ""))) if tools else []
+        told = {os.fsdecode(path): os.fsdecode(target) for path, target in found.items()}
+        known = {"secrets": [os.fsdecode(path) for path in secrets], "installed": installed}
+        return {"links": told, "complete": is_complete} | known
 
-    found, is_complete = await request.app["daemon"].thread(look)
-    told = {os.fsdecode(path): os.fsdecode(target) for path, target in found.items()}
-    return web.json_response({"links": told, "complete": is_complete})
+    return web.json_response(await request.app["daemon"].thread(look))
 
 
 @routes.post("/workspaces/{id}/contents")
