@@ -38,7 +38,9 @@ def copy(name, words, simple, judge):
         # A file can be written through a link to it.
         found += judge.reads(source, folder=True) if verb == "copies" else judge.writes(source, verb)
     whole = any(WHOLE.fullmatch(flag) for flag in flags)
-    return [*found, *judge.writes(goal, "links" if name == "ln" else "writes"), *_named(sources, goal, whole, judge)]
+    written = judge.writes(goal, "links" if name == "ln" else "writes")
+    within = [] if any(effect.tier != "medium" for effect in written) else _named(sources, goal, whole, judge)
+    return [*found, *written, *within]
 
 
 def _named(sources, goal, whole, judge):

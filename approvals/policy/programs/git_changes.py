@@ -164,7 +164,7 @@ def _stashed(words, operands, judge):
     found = []
     if verb in ("push", "save") and any(STASH_ALL.fullmatch(word.text) for word in words):
         says = "takes untracked files away, secrets and protected ones too"
-        found.append(impacts.Effect("delete", says, "high", "yes", spelled=("stash",)))
+        found.append(impacts.Effect("delete", says, "high", "yes", spelled=("stash",), title="Stash untracked files"))
     if verb == "push":
         found += [effect for path in rest for effect in judge.writes(path, "takes away")]
     elif verb in ("pop", "apply", "drop", "show") and any(not STASHED.fullmatch(word.text) for word in rest):
@@ -185,7 +185,7 @@ def _cleaned(words, operands, judge):
     if operands and not any(re.fullmatch(r"-[A-Za-z]*[xX][A-Za-z]*", text) for text in texts):
         return [effect for path in operands for effect in judge.writes(path, "deletes")]
     says = "deletes files that git does not track, secrets and protected ones too"
-    return [impacts.Effect("delete", says, "high", "yes", spelled=("clean",))]
+    return [impacts.Effect("delete", says, "high", "yes", spelled=("clean",), title="Delete untracked files")]
 
 
 def _push(words, judge):
