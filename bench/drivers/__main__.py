@@ -24,6 +24,8 @@ from tests.workspaces.drivers.runs import IMAGES, OPTIONS, driver_of, image_of
 from workspaces.drivers.base import DriverError, RunSpec
 from workspaces.drivers.init_client import InitClient
 from workspaces.drivers.sandbox import find_bwrap
+from workspaces.envelope.envelope import BY_TIER, LOW, MEDIUM, Envelope
+from workspaces.envelope.ring import is_held
 from workspaces.shim import client, pool
 from workspaces.shim.record import ShimSpec
 
@@ -60,10 +62,11 @@ class Ground:
         await self.driver.stop(owner, grace_s=0.0)
         await self.driver.clear(owner)
 
-    async def command(self, owner):
-        """Run a program under a host process, to its end."""
+    async def command(self, owner, envelope: Envelope | None = None):
+        """Run a program under a host process, to its end; held to an envelope if there is one."""
         folder = self.folder / "programs" / uuid.uuid4().hex
-        await client.start(folder, ShimSpec(tuple(ECHO), owner.address))
+        ring = envelope and {"envelope": envelope.to_json(), "workspace": "/workspace", "home": "/home/agent"}
+        await client.start(folder, ShimSpec(tuple(ECHO), owner.address, ring=ring))
         status = await client.wait(folder)
         assert status.exit.exit_status == 0, status
 
@@ -88,6 +91,7 @@ async def of_driver(name: str, folder: Path, rounds: int, at_once: int) -> dict:
     pool.prepare()
     for _ in range(rounds):
         commands.append(await timed(ground.command(owner)))
+    held = await held_commands(ground, owner, rounds)
     await ground.down(owner)
     for _ in range(rounds):
         spec = await ground.spec()
@@ -109,8 +113,29 @@ async def of_driver(name: str, folder: Path, rounds: int, at_once: int) -> dict:
         "pause (programs and Run end)": spread(ended),
         "resume to first output": spread(resumed),
         "command round trip": spread(commands),
+        **held,
         f"{at_once} at once, all answered": {"ms": round(together * 1000, 1)},
     }
+
+
+async def held_commands(ground: Ground, owner, rounds: int) -> dict:
+    """Time commands that are not held and those of each envelope, in turn: in an empty tree and among 1,000 folders."""
+    with InitClient(owner.address.socket) as init:
+        envelopes = [LOW, MEDIUM] if is_held(init.request("abilities")["abilities"]) else [LOW]
+    found = {}
+    for tree in ("empty tree", "tree of 1,000 folders"):
+        times = {"not held": [], **{name: [] for name, envelope in BY_TIER.items() if envelope in envelopes}}
+        for _ in range(rounds + 1):
+            for name, taken in times.items():
+                taken.append(await timed(ground.command(owner, BY_TIER.get(name))))
+        found |= {f"command {name}, {tree}": spread(taken[1:]) for name, taken in times.items()}
+        make = "for n in $(seq 1000); do mkdir -p f$n && echo x > f$n/a; done; echo x > f9/.env; sleep 0.3"
+        with InitClient(owner.address.socket) as init:
+            started = init.start(["/bin/sh", "-c", make], env=owner.address.env, cwd="/workspace", stdio="pipe")
+            while os.read(started.fd, 100):
+                pass
+            os.close(started.fd)
+    return found
 
 
 def bare(command: list[str], rounds: int) -> dict:

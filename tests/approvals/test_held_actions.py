@@ -60,6 +60,16 @@ def test_what_a_person_approved_gets_the_paths_that_the_card_named(desk):
     assert desk.file(".git/hooks/post-commit") is not None
 
 
+def test_a_command_of_an_agent_is_held_and_one_of_a_person_is_not(desk):
+    desk.put(".env", b"KEY=canary\n")
+    person = desk.product.person_token("lena", "lead")
+    for token, envelope, exit_status in ((desk.agent, MEDIUM.to_json(), 1), (person, None, 0)):
+        wish = {"command": "grep -q canary .env"}
+        command = desk.ok("POST", f"{desk.path}/commands", wish, token=token, expect=201)
+        ended = desk.ok("GET", f"/api/v1/commands/{command['id']}?wait=20", token=token)
+        assert (ended["envelope"], ended["exit_status"]) == (envelope, exit_status)
+
+
 def test_its_command_says_what_held_it(desk):
     run(desk, "echo hello")
     command = desk.ok("GET", f"{desk.path}/commands")["commands"][0]

@@ -11,8 +11,10 @@ from dashboard.models import Actor
 from dashboard.problems import invalid
 from dashboard.strict_json import canonical
 from workspaces import needs_approval, operations
+from workspaces.envelope.envelope import MEDIUM
 from workspaces.lifecycle import record, resume_for_use
 from workspaces.models import Command, Operation, Phase, State, Terminal, Workspace
+from workspaces.provisioning import isolation
 
 COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
 
@@ -44,12 +46,18 @@ def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None
             env=wish.get("env") or {},
             check_name=wish.get("check") or "",
             timeout_s=wish.get("timeout_s") or 3600,
+            envelope=_envelope(workspace, by),
             idempotency_key=idempotency_key,
             body_hash=body_hash,
             by=operation.by,
         )
         record(workspace, by, "command.asked", {"command": shown[:500]}, subject=command)
     return command
+
+
+def _envelope(workspace, by: Actor) -> dict | None:
+    """Return what holds an agent's command, which no policy judged; None for people, and where nothing can hold it."""
+    return MEDIUM.to_json() if by.type == "agent" and isolation.holds_programs(workspace) else None
 
 
 def _argv(workspace, wish) -> tuple[list[str], str]:
