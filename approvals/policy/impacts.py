@@ -109,10 +109,8 @@ class FileJudge:
         start = folder[0] + folder[1] or "."
         places = [self.world.place(start, cwd, shell=True) for cwd in self.simple.cwds]
         far = [place for place in places if not (place.inside or place.system or place.unclear)]
-        return [
-            Effect("read", f"lists {place.shown}, {self.world.outside}", "high", "no", place.shown, (word.text,), place)
-            for place in far
-        ]
+        says = f"lists {{}}, {self.world.outside}"
+        return [Effect("read", says.format(p.shown), "high", "no", p.shown, (word.text,), p, held="runs") for p in far]
 
     def reads(self, word, *, folder=False):
         """Return the effects of reading a file, or with `folder` a folder and all below it."""

@@ -16,6 +16,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # Programs that do what their words say: trusting one would trust every command.
 NEVER = SHELLS | INTERPRETERS | WRAPPERS | {"awk", "gawk", "mawk", "sed", "find", "git", "docker", "podman", "rsync"}
+NEVER |= {"claude", "codex", "gemini", "qwen", "opencode", "copilot"}
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
-"""`python -m bench.policy [--json] [--quick]`: both halves of the gate, on the corpus, our own calls and mutations."""
+"""`python -m bench.policy [--json] [--quick]`: both halves of the gate, on the corpus, our own calls and mutations.
+
+With a file of real calls (see real_calls) also how often they would ask; `--write-docs` puts that into docs/policy.md.
+"""
 
 import argparse
 import json
 import re
 import statistics
+import sys
 import time
 from itertools import chain
 
 from approvals.policy import Policy, classify, shell
-from bench.policy import hostile
+from bench.policy import hostile, real_calls
 from tests.approvals.policy.mutations import mutations
 from tests.approvals.policy.test_corpus import CORPUS, own_rows
 
@@ -111,12 +115,32 @@ def show(figures):
         print(f"{title}: {json.dumps(figures[title])}")
 
 
+def ask_real_calls(path, nah_python):
+    calls = real_calls.read_calls(path)
+    found, trusted = real_calls.measure(calls, nah_python)
+    return real_calls.tables(calls, found, trusted)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.policy", description=__doc__)
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     parser.add_argument("--quick", action="store_true", help="without the mutations of our own calls")
     parser.add_argument("--fuzz", type=int, default=300, metavar="COUNT", help="hostile calls grown at random")
     parser.add_argument("--seed", type=int, default=0, help="another seed grows other calls")
+    parser.add_argument("--calls", metavar="FILE", help="real calls as JSON lines, or the folder that holds them")
+    parser.add_argument("--nah", metavar="PYTHON", help="a Python that has the package nah, asked about the same calls")
+    parser.add_argument("--only-calls", action="store_true", help="nothing but the real calls")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="write the tables of the real calls to docs/policy.md"
+    )
     options = parser.parse_args()
-    figures = measure(options.quick, options.fuzz, options.seed)
-    print(json.dumps(figures, indent=1)) if options.json else show(figures)
+    if not options.only_calls:
+        figures = measure(options.quick, options.fuzz, options.seed)
+        print(json.dumps(figures, indent=1)) if options.json else show(figures)
+    if path := real_calls.find_calls(options.calls):
+        text = ask_real_calls(path, options.nah)
+        print(text, file=sys.stderr if options.json else sys.stdout)
+        if options.write_docs:
+            real_calls.write_docs(text)
+    elif options.calls or options.only_calls or options.write_docs:
+        sys.exit("There is no file of real calls: name one with --calls.")

@@ -127,7 +127,9 @@ def unknown_program(name, words, judge):
     """Return the effects of a program in no table: unknown, or as a trusted one what its words seem to start."""
     before = len(judge.within)
     for index, word in enumerate(words[1:], 1):
-        if word.literal and word.text not in TEXT_ONLY and is_known(word.text):
+        # The last word may be the value of an option before it, such as `--shell zsh`.
+        value = index == len(words) - 1 and words[index - 1].text.startswith("-") and words[index - 1].text != "--"
+        if word.literal and word.text not in TEXT_ONLY and is_known(word.text) and not value:
             judge.also.append([each.text for each in words[index:]])
             judge.within += judge.inner(words[index:])
             break

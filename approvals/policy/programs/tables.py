@@ -9,6 +9,7 @@ READS = parse_table(
     pwd : -LP :
     date : -u -R -I=text? --utc --iso-8601=text? -d=text --date=text : format*
     whoami : :
+    uuidgen : -rt :
     id : -unGgr : text*
     uname : -asnrvmpio :
     hostname : -s
