@@ -11,6 +11,7 @@ from approvals import judges, policies
 from approvals.calls import BROKER, parsed, root_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.policy.verdict import reason
+from approvals.program_context import programs_for
 from approvals.symlink_context import AWAY, changes_files, context_for, home_of
 from workspaces.provisioning.isolation import holds_programs
 from workspaces.services import network
@@ -139,7 +140,7 @@ def without_credentials(text: str) -> str:
 def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, held: bool = False, **by):
     """Return (verdict, whether the files could not be inspected).
 
-    Where there are symlinks, the policy is evaluated a second time with their targets.
+    Where there are symlinks or trusted programs, the policy is evaluated a second time with their targets and digests.
     """
     terms = {"held": True, "hosts": network.agent_rules(workspace)} if held else {}
     # Without a workspace no folder belongs to the agent: its cwd is only its own claim.
@@ -147,8 +148,14 @@ def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, held: bo
     world = by | {"cwd": cwd, "workspace_root": root, "home": home_of(workspace)}
     first = judges.classify(tool, arguments, **world, context=terms)
     context = context_for(tool, arguments, cwd, workspace, first.commands)
+    if workspace and (trusted := _trusted_programs(by.get("policy"))):
+        context.known.update(programs=programs_for(first.commands, cwd or root, workspace, trusted))
     verdict = judges.classify(tool, arguments, **world, context=terms | context.known) if context.known else first
     return verdict, context.away
+
+
+def _trusted_programs(policy) -> list[dict]:
+    return policies.checked(policy)["trust"]["programs"] if policy else []
 
 
 def covered(rules: list[str], tool: str, arguments: dict, cwd: str | None, workspace) -> bool:

@@ -141,7 +141,8 @@ def unknown_program(name, words, judge):
 
 def script_effects(script, spelled, judge):
     """Return the effects of a script that an interpreter runs, which a policy may trust like a program."""
-    if script in judge.world.trusted_programs:
+    # A bare name is a file of the current folder here, and was looked up as a program.
+    if "/" in script and script in judge.world.trusted_programs:
         return [impacts.builds(f"runs {script[:80]}, which the policy trusts")]
     return [impacts.starts(f"runs {script[:80]}, which can do anything", spelled)]
 

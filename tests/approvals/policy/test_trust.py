@@ -36,6 +36,7 @@ def judge(command, text=TRUST, **context):
         ("./mise run test", "high"),
         ("MISE_CONFIG_FILE=x mise run test", "high"),
         ("bash ./scripts/other.sh", "high"),
+        ("bash mise", "high"),
     ],
 )
 def test_a_trusted_program_runs_and_what_it_seems_to_start_is_judged(command, tier):
