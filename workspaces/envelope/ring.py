@@ -14,6 +14,7 @@ from . import landlock, mount_view, places, seccomp
 from .syscalls import drop_capabilities, no_new_privileges
 from .tree_scan import TreeScan
 
+HIDDEN = ("/tmp", "/var/tmp")  # a mount view shows scratch there
 TRUNCATE_ABI = 3  # before it, only a read-only mount keeps a file from being cut
 
 
@@ -58,6 +59,8 @@ class Rings:
             set(envelope.write) <= {"scratch"} and not envelope.network and abilities["landlock"] >= TRUNCATE_ABI
         ):
             raise CannotHold("no mount view can be made here, and without one only reading is held")
+        if abilities["mount_view"] and _covers(HIDDEN, self.workspace):
+            raise CannotHold("the workspace lies below /tmp, which is another folder for a held program")
         if envelope.network and "loopback" not in envelope.network and abilities["landlock"] < landlock.PORTS_ABI:
             raise CannotHold("this kernel cannot limit a program to the ports of the proxy")
 
