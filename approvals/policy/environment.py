@@ -52,7 +52,8 @@ ENDINGS = """
     LOADER PROFILER REGISTRY INDEX_URL STARTUP INIT SCRIPT
 """
 ALONE = """
-    PATH ENV IFS PS4 HOME CDPATH TMPDIR TMP TEMP PREFIX DESTDIR POSIXLY_CORRECT COMSPEC PATHEXT
+    PATH PWD OLDPWD ENV IFS PS4 HOME CDPATH GLOBIGNORE EXECIGNORE INPUTRC HISTFILE
+    TMPDIR TMP TEMP PREFIX DESTDIR POSIXLY_CORRECT COMSPEC PATHEXT
     CC CXX CPP AS AR LD FC F77 RM NM STRIP RANLIB OBJCOPY INSTALL LEX YACC TEX CTAGS WEAVE TANGLE
 """
 OBEYED = re.compile(
@@ -73,7 +74,7 @@ def variable_effects(name, value, program):
     """Return the effects of setting a variable (`value`: a Word or None) for a program, or with `export` for all."""
     plain = value is not None and value.literal
     text = value.text if plain else ""
-    if name in SAFE_VARIABLES and plain and re.fullmatch(r"[\w.@+-]*(?:/[\w+-]+)?", text):
+    if name in SAFE_VARIABLES and plain and re.fullmatch(r"(?:[\w@+-][\w.@+-]*(?:/[\w+-]+)?)?", text):
         return []
     says = f"sets {name}, which can change what the program does"
     known = plain and name in HARMLESS_VALUES and re.fullmatch(HARMLESS_VALUES[name], text)

@@ -139,7 +139,7 @@ class Expansions:
         nested = Cells()
         self.cells((expansion.get("Word") or {}).get("Parts", []), nested, quoted=True)
         known = self.scope.variables.get(name)
-        if name == "PWD" and len(self.scope.cwds) == 1:
+        if name == "PWD" and known is None and len(self.scope.cwds) == 1:
             known = Word(self.scope.cwds[0])
         simple = not expansion and not part.get("Length")
         if simple and known is not None and not known.opaque:
