@@ -4,12 +4,11 @@ import re
 
 from .environment import SAFE_VARIABLES
 from .shell import Unreadable
-from .shell_words import Cells, Word, names
+from .shell_words import HASH, Cells, Word, names
 from .step_budget import spend
 
 KNOWN_VARIABLES = names("? # $ ! @ * RANDOM SECONDS LINENO UID EUID USER LOGNAME HOSTNAME")
 KNOWN_VARIABLES |= {"SHELL", "TERM", "PATH", "PWD", "COLUMNS", "LINES", "OSTYPE", "LANG", "OLDPWD"}
-HASH = "0" * 40  # stands for a revision that git prints
 REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@{}^~-]*")
 PLAIN_SUM = re.compile(r"\$?\(\([\w\s+*/%<>=!-]*\)\)")
 QUIET_EXPANSIONS = {":-", "-", ":+", "+", ":?", "?", "#", "##", "%", "%%", "^", "^^", ",", ",,"}
@@ -37,7 +36,7 @@ class Expansions:
         text = "".join(char for char, _ in cells.cells)
         if cells.cells[:1] == [("~", False)]:
             return cells.words(self.world.home)[0]
-        return Word(text, opaque="\ufffc" in text, foreign=cells.foreign, plain=cells.plain)
+        return Word(text, opaque="\ufffc" in text, foreign=cells.foreign, plain=cells.plain, inner=cells.inner(text))
 
     def cells(self, parts, cells, *, quoted):
         for part in parts:
@@ -88,7 +87,7 @@ class Expansions:
         at = len(self.commands)
         self.scoped(part.get("Stmts", []))
         if prints_hash(self.commands[at:]):
-            cells.add(HASH, quoted=True)
+            cells.add_hash()
         else:
             cells.add_opaque(quoted=quoted)
 
@@ -142,6 +141,9 @@ class Expansions:
         if name == "PWD" and known is None and len(self.scope.cwds) == 1:
             known = Word(self.scope.cwds[0])
         simple = not expansion and not part.get("Length")
+        if simple and known is not None and HASH in known.inner:
+            cells.add_hash()
+            return
         if simple and known is not None and not known.opaque:
             if quoted:
                 cells.add(known.text, quoted=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from .step_budget import spend
 
+HASH = "hash"  # in Word.inner: what is not known in it is a hash that git prints, or nothing
 OPAQUE = "\ufffc"  # stands for text that is known only when the command runs
 MAX_BRACES = 64
 VALUE = "value"  # marks characters of an unquoted variable: wildcards count there, braces and tildes do not
@@ -28,7 +29,7 @@ class Word:
     glob: bool = False
     plain: bool = True  # written without $'…' and the like, so it reads as bash reads it
     pipe: bool = False
-    inner: tuple = ()  # names of the programs whose output it is
+    inner: tuple = ()  # what its unknown parts are certain to be
 
     @property
     def literal(self):
@@ -43,6 +44,7 @@ class Cells:
         self.foreign = self.splits = self.pipe = False
         self.plain = True
         self.glob = False
+        self.hashes = 0
 
     def add(self, text, *, quoted):
         spend(len(text))
@@ -58,6 +60,14 @@ class Cells:
         self.cells.append((OPAQUE, True))
         self.foreign |= foreign
         self.splits |= not quoted
+
+    def add_hash(self):
+        """Add a hash that git prints, which is no option and no list of words; it may be empty."""
+        self.cells.append((OPAQUE, True))
+        self.hashes += 1
+
+    def inner(self, text):
+        return (HASH,) if self.hashes and text.count(OPAQUE) == self.hashes else ()
 
     def add_unquoted(self, raw):
         """Add literal text as written outside quotes: a backslash quotes the next character."""
@@ -105,6 +115,7 @@ class Cells:
             glob=glob,
             plain=self.plain,
             pipe=self.pipe,
+            inner=self.inner(text),
         )
 
 

@@ -11,7 +11,7 @@ import re
 import textwrap
 from dataclasses import dataclass, field, replace
 
-from ..shell_words import OPAQUE
+from ..shell_words import HASH, OPAQUE
 
 FILES = ("in", "out", "dir", "gone", "moved", "edit", "link", "code")
 NUMBER = re.compile(r"[+-]?\d+[A-Za-z%]*")
@@ -77,7 +77,8 @@ def read_arguments(grammar, words):
             operands.extend(queue)
             break
         if not text.startswith("-") or text == "-" or grammar.any_flag:
-            if text[:1] == OPAQUE and not (word.pipe or grammar.any_flag):
+            hashed = HASH in word.inner and grammar.name.startswith("git ")
+            if text[:1] == OPAQUE and not (word.pipe or grammar.any_flag or hashed):
                 problems.append((f"passes {grammar.name} text that may turn into an option", text))
             operands.append(word)
             continue

@@ -4,7 +4,7 @@ import re
 
 from .. import impacts
 from ..paths import fits_secret, glob_may_hit_secret, is_secret
-from ..shell_words import Word, names
+from ..shell_words import HASH, Word, names
 from .grammar import Grammar, parse_table, read_arguments
 from .tables import BUILDS, READS, WRITES
 
@@ -190,7 +190,7 @@ def _wildcard_flags(name, words):
         # After an option it may be that option's value; the table knows, and asks otherwise.
         value = before is not None and before.text.startswith("-") and not word.splits
         loose = (word.glob and word.text[:1] in "*?[") or (word.splits and word.opaque)
-        loose = loose or (word.text[:1] == "\ufffc" and not value)
+        loose = loose or (word.text[:1] == "\ufffc" and not value and not (name == "git" and HASH in word.inner))
         if loose and not word.pipe:
             return [impacts.unknown(f"has an argument that could expand to options, so {name} can't be checked")]
     return []
