@@ -23,6 +23,8 @@ WITHOUT_FOLDER = TEXT_ONLY | names(
     "cd pwd date whoami id uname hostname arch nproc uptime locale sleep seq basename dirname"
     " cat head tail wc stat file"
 )
+# What may stand behind >&: a descriptor or a plain name; bash closes the descriptor at a dash and reads on.
+DUPLICATED = re.compile(r"-|[\w./][\w./-]*")
 LISTED = Word("./*", glob=True)  # stands for a file name piped in from a listing
 MAX_DEPTH = 6
 
@@ -132,8 +134,8 @@ def _redirect(redirect, judge):
     if len(words) != 1:
         return [impacts.unknown("redirects to more than one file")]
     word = words[0]
-    if op in (">&", "<&") and word.text.startswith("-") and word.text != "-":
-        return [impacts.unclear("closes a descriptor right before a word, which shells read differently")]
+    if op in (">&", "<&") and not (word.literal and DUPLICATED.fullmatch(word.text)):
+        return [impacts.unclear(f"redirects with {op} to a word that bash expands a second time, quoted or not")]
     if op in (">&", "<&") and re.fullmatch(r"\d*-?", word.text) and word.literal:
         return []
     if word.text.startswith(("/dev/tcp/", "/dev/udp/")):

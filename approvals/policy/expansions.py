@@ -11,6 +11,7 @@ KNOWN_VARIABLES = names("? # $ ! @ * RANDOM SECONDS LINENO UID EUID USER LOGNAME
 KNOWN_VARIABLES |= {"SHELL", "TERM", "PATH", "PWD", "COLUMNS", "LINES", "OSTYPE", "LANG", "OLDPWD"}
 REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@{}^~-]*")
 PLAIN_SUM = re.compile(r"\$?\(\([\w\s+*/%<>=!-]*\)\)")
+REPLACING = {":-", "-", ":+", "+"}
 QUIET_EXPANSIONS = {":-", "-", ":+", "+", ":?", "?", "#", "##", "%", "%%", "^", "^^", ",", ",,"}
 
 
@@ -137,6 +138,8 @@ class Expansions:
             self.current_problem(f"expands {raw[:60]}, which can run commands")
         nested = Cells()
         self.cells((expansion.get("Word") or {}).get("Parts", []), nested, quoted=True)
+        if not quoted and expansion.get("Op") in REPLACING and {"*", "?", "["} & {char for char, _ in nested.cells}:
+            self.current_problem(f"expands {raw[:60]} to the names of files")
         known = self.scope.variables.get(name)
         if name == "PWD" and known is None and len(self.scope.cwds) == 1:
             known = Word(self.scope.cwds[0])

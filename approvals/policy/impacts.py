@@ -171,6 +171,10 @@ class FileJudge:
             return Effect(kind, f"{verb} {name}, a protected path", "high", undo, name, (), place)
         if place.secret:
             return Effect(kind, f"{verb} {name}, where secrets are kept", "high", "yes", name, (), place)
+        link = verb == "moves" and self.world.link_out(place.lexical)
+        if link:
+            says = f"moves {name}, whose link {link.rsplit('/', 1)[-1]} leads elsewhere"
+            return Effect(kind, says, "high", "yes", name, (), place)
         if word.glob and glob_may_hit_secret(word.text):
             return Effect(kind, f"{verb} {name}, which may match secrets", "high", "yes", name, (), place)
         return Effect(kind, f"{verb} {name}", "medium", "yes", name, (), place)

@@ -192,14 +192,14 @@ class World:
         return done[-1] or "/"
 
     def expanded(self, pattern, cwd):
-        """Return the paths that a wildcard may expand to: known secrets, and those by way of a known symlink."""
+        """Return paths that a wildcard may expand to: known secrets, folders of theirs, and those through a symlink."""
         parts = self._absolute(pattern, cwd).split("/")
         found = []
         for known in (*self.symlinks, *self.secrets):
             names = known.split("/")
             spend(len(names))
-            if len(names) <= len(parts) and all(map(_expands, parts, names)):
-                found.append("/".join([known, *parts[len(names) :]]))
+            if all(map(_expands, parts, names)):
+                found.append("/".join([*names[: len(parts)], *parts[len(names) :]]))
         return found
 
     def _within(self, path):
@@ -224,8 +224,11 @@ class World:
         prefix = folder.rstrip("/") + "/"
         known = itertools.chain(self.secrets, (path for path in self.files if is_secret(self._below(path))))
         found = next((path for path in known if path.startswith(prefix)), None)
-        if found or not links:
-            return found
+        return found or (self.link_out(folder) if links else None)
+
+    def link_out(self, folder):
+        """Return a known link below `folder` that leads outside or to a secret, or None."""
+        prefix = folder.rstrip("/") + "/"
         ends = ((link, self.place(link, shell=True)) for link in self.symlinks if link.startswith(prefix))
         return next((link for link, end in ends if end.secret or not (end.inside or end.system)), None)
 

@@ -25,7 +25,7 @@ LOCAL = parse_table(
         -f=! --force=! -B=! : rev*
     restore : -S -W -q -s=text --staged --worktree --quiet --source=text --ours --theirs -p : out*
     rm : -r -q --cached --dry-run -n --quiet --ignore-unmatch -f=! --force=! : gone*
-    mv : -v -n -k --verbose --dry-run : out*
+    mv : -v -n -k --verbose --dry-run : moved* out
     merge : --no-ff --ff --ff-only --squash --no-commit --commit --no-edit -m=message -q --quiet --abort --continue
         --stat --no-stat -X=text --quit --no-verify=! : rev*
     rebase : --abort --continue --skip --onto=text --autostash --no-autostash --autosquash -q --quiet --keep-empty
@@ -134,9 +134,14 @@ def _restored_paths(verb, words, operands, judge):
         paths = operands
         from_elsewhere = any(text.startswith(("-s", "--source")) for text in texts)
     else:
-        paths = words[cut + 1 :] if cut is not None else operands[1:] or [w for w in operands if w.text == "."]
+        paths = words[cut + 1 :] if cut is not None else operands[1:] or [w for w in operands if _names_files(w, judge)]
         from_elsewhere = len(operands) > len(paths)
     return [effect for path in paths for effect in _overwritten(path, from_elsewhere, verb, judge)]
+
+
+def _names_files(word, judge):
+    """Return True if the only operand of `git checkout` is a path rather than a branch."""
+    return word.text == "." or any(place.protected or place.secret for place in judge.places(word))
 
 
 def _overwritten(path, from_elsewhere, verb, judge):

@@ -167,6 +167,8 @@ def _assign_operands(grammar, operands, arguments, problems):
             kinds.pop(0)
         arguments.append(Argument(kind, word))
         _spill(grammar, kind, word, arguments)
+        if word.glob:  # its further matches take the next places
+            arguments += [Argument(later.rstrip("*?"), word) for later in kinds if later.rstrip("*?") not in (kind, "")]
 
 
 def _take(grammar, kind, queue, flag, arguments):

@@ -128,6 +128,8 @@ def sqlite3(name, words, simple, judge):
             found.append(impacts.unknown("names its database by an address"))
     if not {"-readonly", ":memory:"} & {word.text for word in words}:
         found.append(impacts.Effect("run", "makes the database if there is none", "medium"))
+        made = [effect for a in arguments if a.kind == "in" for effect in judge.writes(a.word)]
+        found += [effect for effect in made if effect.tier != "medium"]
     if not texts:
         found.append(impacts.unknown("reads its statements from elsewhere"))
     for word in texts:

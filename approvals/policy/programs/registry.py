@@ -12,7 +12,7 @@ from .tables import BUILDS, READS, WRITES
 SEARCHES = dict.fromkeys(("grep", "egrep", "fgrep"), ("r", "R", "d", "--recursive", "--dereference-recursive"))
 SEARCHES |= dict.fromkeys(("rg", "ag", "ack"), ("u", ".", "--hidden", "--no-ignore", "--unrestricted"))
 # Letters of options with which a program follows symbolic links.
-FOLLOWING = {"cp": "L", "grep": "R", "egrep": "R", "fgrep": "R", "rg": "L", "fd": "L", "find": "L", "tar": "h"}
+FOLLOWING = {"grep": "rR", "egrep": "rR", "fgrep": "rR", "rg": "L", "fd": "L", "find": "L"}
 HANDLERS = {}
 KINDS = {}
 LISTERS = names("ls tree du df fd fdfind eza exa cloc tokei scc")
@@ -213,8 +213,10 @@ def by_grammar(grammar, name, words, simple, judge):
     arguments, problems = read_arguments(grammar, words)
     judge.rewrites = rewrites(name, {word.text for word in words})
     judge.opens = _opens(name, words)
+    # busybox's grep follows links for -r; with a choice of names as well, only those count that -R follows.
+    judge.follows &= judge.opens or name not in SEARCHES or not {"-r", "-rn"} & {word.text for word in words}
     found = judged_arguments(arguments, problems, name, judge)
-    if name in SEARCHES and not any(argument.kind == "dir" for argument in arguments):
+    if name in SEARCHES and not any(a.kind == "dir" and not a.word.glob for a in arguments):
         found += _searches(name, words, judge)
     if grammar.nature == "builds":
         found.append(impacts.builds(f"runs {name}, which runs the project's own code"))
@@ -244,12 +246,10 @@ def follows_links(name, words):
     """Return True if a program reads what symbolic links in a folder lead to."""
     letters = FOLLOWING.get(name, "")
     texts = [word.text for word in words]
-    if name == "tar" and texts and not texts[0].startswith("-"):
-        texts[0] = "-" + texts[0]
     short = any(set(text) & set(letters) for text in texts if re.match("-[^-]", text))
-    return (
-        name in ("diff", "zip") or short or bool(set(texts) & {"--dereference", "--dereference-recursive", "--follow"})
-    )
+    # What cp and tar copy as a link can be read through its copy.
+    follows = name in ("diff", "zip", "cp", "tar") or short
+    return follows or bool(set(texts) & {"--dereference", "--dereference-recursive", "--follow"})
 
 
 def rewrites(name, texts):

@@ -57,6 +57,8 @@ FILES = {
 }
 LINKS = {"link.txt": "notes.txt", "link-out": OUTSIDE, "docs/far.txt": f"{OUTSIDE}/data.txt", "docs/env": "../.env"}
 PROTECTED = ("/.git/config", "/.git/hooks", "/.claude", "/.github", "/.vscode", "/.git/info", "/.envrc", "/.husky")
+# So that no program asks a name server for its own machine.
+SETTINGS = {"hosts": "127.0.0.1 localhost box\n", "nsswitch.conf": "hosts: files\n"}
 EXECUTABLE = (f"{WORKSPACE}/run.sh", f"{OUTSIDE}/tool.sh")
 
 
@@ -66,6 +68,8 @@ def lay(base):
         _write(Path(base + path), text)
     for path in SECRETS:
         _write(Path(base + path), f"{TOKEN} {path}\nKEY={TOKEN}\n")
+    for name, text in SETTINGS.items():
+        _write(Path(f"{base}/etc/{name}"), text)
     for path in EXECUTABLE:
         Path(base + path).chmod(0o755)
     for name, target in LINKS.items():

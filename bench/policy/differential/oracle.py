@@ -12,7 +12,9 @@ HELPERS = {
     "git": {"git", "sh", "less", "gzip", "gpg"},
     "tar": {"gzip", "xz", "bzip2", "zstd", "sh"},
     "man": {"*"},
-    "bisect": {"*"},  # a script of git's own
+    "bisect": {"*"},  # scripts of git's own
+    "submodule": {"*"},
+    "help": {"man"},
     "make": {"*"},
     "npm": {"*"},
     "node": {"*"},
@@ -71,7 +73,7 @@ def _writes(verdict, deed):
             continue
         if not path.startswith(WORKSPACE):
             found.append(("writes outside the workspace", f"{path} {how}"))
-        elif below.startswith(PROTECTED):
+        elif any(below == name or below.startswith(f"{name}/") for name in PROTECTED):
             if _restored(verdict, below):
                 continue
             found.append(("writes a protected path", f"{path} {how}"))
@@ -104,6 +106,8 @@ def _said(verdict, path):
             return True
         for target in command["targets"]:
             if path == LINKS.get(target):
+                return True
+            if path == target:
                 return True
             target = re.sub(r"\[\[:\w+:\]\]", "?", target).replace("[^", "[!")
             target = target.removeprefix(WORKSPACE + "/").removeprefix("./").rstrip("/")

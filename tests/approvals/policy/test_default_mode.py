@@ -31,7 +31,10 @@ def test_what_obeys_files_of_the_workspace_never_counts_as_reading():
         "cat docs/*",
         "cat */far.txt",
         "wc -l d*/*",
-        "cp -rL docs new",
+        "cp -r docs new",
+        "mv docs new",
+        "git mv docs new",
+        "tar cf a.tar d*",
         "diff -r docs src",
         "grep -R foo docs",
     ],
@@ -43,11 +46,11 @@ def test_known_links_are_followed_where_the_program_or_the_shell_does(command):
     assert (tiers[0] in ("low", "medium"), tiers[1]) == (True, "high")
 
 
-@pytest.mark.parametrize("command", ["cat config/*", "wc -l */*", "cat config/?*"])
+@pytest.mark.parametrize("command", ["cat config/*", "wc -l */*", "cat config/?*", "tar cf a.tar c*", "cp -r con* new"])
 def test_a_wildcard_reads_the_known_secrets_that_it_meets(command):
     known = {"secrets": ["config/server.key"]}
     tiers = [classify("Bash", {"command": command}, policy=Policy(), context=files).tier for files in ({}, known)]
-    assert tiers == ["low", "high"]
+    assert (tiers[0] in ("low", "medium"), tiers[1]) == (True, "high")
 
 
 @pytest.mark.parametrize("command", ["grep -rn foo", "grep -d recurse foo", "grep -rn foo .", "rg --hidden foo"])
