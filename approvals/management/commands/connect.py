@@ -5,13 +5,10 @@ import sys
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.connect import claude_folder, claude_system
+from approvals.management.commands import past
+from approvals.past.words import printable
 from dashboard.models import Team
 from dashboard.problems import Problem
-
-
-def printable(text: str) -> str:
-    """Escape the non-printable characters in text of a repository: they could move the cursor or hide text."""
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
 class Command(BaseCommand):
@@ -31,14 +28,19 @@ class Command(BaseCommand):
             action="store_true",
             help="import the allow rules that the repository brings along, without a question for each",
         )
+        parser.add_argument(
+            "--yes", action="store_true", help="connect without showing first what the policy would have asked"
+        )
 
-    def handle(self, agent, path, system, team, key, accept_repository_rules, **options):
+    def handle(self, agent, path, system, team, key, accept_repository_rules, yes, **options):
         if not path and not system:
             raise CommandError("Name a folder, or --system for the whole machine.")
         row = Team.objects.filter(slug=team).first()
         if row is None:
             raise CommandError(f"There is no team {team!r}. `make up` makes the team main at its first start.")
         if path:
+            if sys.stdin.isatty() and not yes and not self._wants(path, row):
+                raise CommandError("Nothing is connected.")
             self._connect_folder(path, row, key, accept_repository_rules)
         if system:
             self._connect_system(row)
@@ -71,6 +73,11 @@ class Command(BaseCommand):
             "snapshots (including .env). It is not a sandbox: an agent running as the same user could get around it, "
             "or sign in to Handrail itself."
         )
+
+    def _wants(self, path, team) -> bool:
+        """Show what the policy would have asked in this folder, and ask whether to switch it on."""
+        self.stdout.write(past.in_words(past.of(path, team)))
+        return self._answer("Connect this folder? [y]es / [n]o: ", "yn") == "y"
 
     def _ask(self, rules: list[str]) -> list[str]:
         self._show(rules)
