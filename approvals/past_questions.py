@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from approvals import policies
+from approvals.evaluation import without_credentials
 from approvals.models import Policy
 from approvals.past.transcripts import home_for
 from workspaces.drivers.base import DriverError
@@ -77,3 +78,12 @@ def _question(policy: Policy, folders: list[str], homes: list[str], path: str, d
         "search_path": path,
         "days": days,
     }
+
+
+def masked(report):
+    """Return a report without the credentials that stand in the addresses of its commands."""
+    if isinstance(report, str):
+        return without_credentials(report)
+    if isinstance(report, dict):
+        return {name: masked(value) for name, value in report.items()}
+    return [masked(value) for value in report] if isinstance(report, list | tuple) else report

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from approvals.pages import actions, connect, grants, hooks, lists, policy, rollback, stop
+from approvals.pages import actions, connect, grants, hooks, lists, past, policy, rollback, stop
 
 urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
@@ -26,6 +26,8 @@ urlpatterns = [
     path("w/<slug:team>/<str:key>/hook/", hooks.put_back, name="workspace-hook"),
     path("policy/", policy.policy, name="policy"),
     path("policy/edit/", policy.edit, name="policy-edit"),
+    path("policy/past/", past.past, name="policy-past"),
+    path("policy/past/trust/", past.trust_one, name="policy-trust"),
     path("stop/", stop.stop, name="stop"),
     path("stop/lift/", stop.lift, name="stop-lift"),
 ]

@@ -149,4 +149,5 @@ def me(request):
 api.add_router("", "dashboard.site.events_api.router")
 api.add_router("", "workspaces.api.router")
 api.add_router("", "approvals.api.actions.router")
+api.add_router("", "approvals.api.policy.router")
 api.add_router("", "approvals.api.stop.router")

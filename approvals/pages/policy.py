@@ -1,25 +1,21 @@
 """The Policy page: the policies of a team and its environments, their rules, and an editor."""
 
-from dataclasses import dataclass
-
 from django import forms
-from django.http import Http404
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from approvals import judges, policies
 from approvals.models import Grant, Policy
 from approvals.pages.forms import ExactField
+from approvals.pages.past import question_of
+from approvals.pages.policy_scope import Scope, scope_of, scopes_of
 from approvals.policy import MODES, TIERS, PolicyError
 from dashboard import clock
 from dashboard.models import Team
 from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
 from dashboard.problems import Problem
 from workspaces.diff import compare
-from workspaces.models import Environment
-from workspaces.services import environments
 
 # {mode of a policy: what people are asked before}.
 SENTENCES = {
@@ -28,74 +24,12 @@ SENTENCES = {
     "everything": "People are asked before everything.",
 }
 MAX_TRIED = 20_000  # characters of a command to try
-FOLDER = "folder"
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What a policy applies to: a team, or one of its environments or connected folders."""
-
-    team: Team
-    environment: Environment | None = None
-    own: Policy | None = None  # of the environment
-
-    @property
-    def policy(self) -> Policy:
-        return self.own or policies.shown(self.team.pk)
-
-    @property
-    def label(self) -> str:
-        if self.environment is None:
-            return f"Team {self.team.name}"
-        return f"{'Folder' if self.environment.driver == FOLDER else 'Environment'} {self.environment.name}"
-
-    @property
-    def query(self) -> str:
-        """The query string of the page that shows it."""
-        return urlencode(
-            {"team": self.team.slug} | ({"environment": self.environment.name} if self.environment else {})
-        )
-
-    @property
-    def row(self) -> Environment | None:
-        """The environment version to save its next policy for; None for the team."""
-        return self.own.environment if self.own else self.environment
-
-    @property
-    def base(self) -> int:
-        """The number of the version that an edit starts from; 0 if there is none."""
-        return self.own.number if self.own else 0 if self.environment else self.policy.number
-
-
-def _team(request) -> Team:
-    teams = Team.objects.visible_to(request.caller).order_by("created_at")
-    if slug := request.GET.get("team"):
-        teams = teams.filter(slug=slug)
-    if (team := teams.first()) is None:
-        raise Http404("no such team")
-    return team
-
-
-def _scopes(team) -> list[Scope]:
-    """Return a scope for the team and for each of its environments and connected folders."""
-    newest = environments.newest([team.pk]).order_by("name")[:200]
-    saved = Policy.objects.filter(team=team, active=True).exclude(environment=None).select_related("environment")
-    own = {each.environment.name: each for each in saved.order_by("environment__version")}
-    return [Scope(team), *(Scope(team, each, own.get(each.name)) for each in newest)]
-
-
-def _scope(request) -> Scope:
-    team, name = _team(request), request.GET.get("environment")
-    found = next((each for each in _scopes(team) if name in (each.environment and each.environment.name, "")), None)
-    if found is None:
-        raise Http404("no such environment")
-    return found
 
 
 @signed_in
 @require_safe
 def policy(request):
-    scope = _scope(request)
+    scope = scope_of(request)
     team, active = scope.team, scope.policy
     floor = policies.floor(active)
     versions = Policy.objects.filter(team=team, environment=active.environment_id)
@@ -108,7 +42,7 @@ def policy(request):
             "teams": Team.objects.visible_to(request.caller).order_by("name"),
             "team": team,
             "scope": scope,
-            "scopes": _scopes(team),
+            "scopes": scopes_of(team),
             "policy": active,
             "versions": versions.select_related("by").order_by("-number")[:20],
             "tried": tried,
@@ -118,7 +52,8 @@ def policy(request):
             .select_related("agent__owner", "workspace", "by")
             .order_by("expires_at")[:100],
             "may_decide": request.caller.can("decide", team),
-            "may_write": request.caller.can("write_policy", team),
+            "may_write": (may_write := request.caller.can("write_policy", team)),
+            "past": question_of(scope) if may_write else None,
             **_rules(active, floor),
         },
     )
@@ -136,6 +71,7 @@ def _rules(policy, floor) -> dict:
         "mode": MODES[rules["mode"]],
         "tiers": [(tier, rules["rules"].get(tier, [])) for tier in reversed(TIERS)],
         "tests": rules["tests"],
+        "trust": rules["trust"],
         "floor": below,
     }
 
@@ -158,7 +94,7 @@ class PolicyForm(forms.Form):
 @signed_in
 @READ_OR_WRITE
 def edit(request):
-    scope = _scope(request)
+    scope = scope_of(request)
     must(request.caller, "write_policy", scope.team)
     if request.method == "POST" and "end" in request.POST:
         return _end(request, scope)
@@ -172,7 +108,7 @@ def edit(request):
         except Problem as problem:
             form.add_error("text", problem.detail)
             if problem.status == 409:
-                scope = _scope(request)
+                scope = scope_of(request)
                 difference = _since(scope, base)
                 form.data = request.POST.copy()
                 form.data["base"] = scope.base

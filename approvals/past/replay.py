@@ -41,7 +41,7 @@ class Asked:
 
 @dataclass
 class Judge:
-    """A policy with the world that its calls run in. `roots`: the folders that are workspaces; without, each session's."""
+    """A policy with the world that calls run in. `roots`: the folders that are workspaces; without, each session's."""
 
     policy: Policy
     home: str
@@ -89,7 +89,7 @@ def replay(calls: list[tuple[PastCall, int]], judge: Judge, progress=None) -> li
 def _asked(call: PastCall, times: int, verdict: Verdict, root: str) -> Asked:
     parts = [part for part in verdict.commands if part["tier"] not in ALLOWING]
     names = [part["words"][0].rsplit("/", 1)[-1] for part in parts if part["words"]]
-    targets = [target for part in parts if part["what"] in ("read", "write", "delete", "run") for target in _paths(part)]
+    targets = [path for part in parts if part["what"] in ("read", "write", "delete", "run") for path in _paths(part)]
     return Asked(
         call,
         times,

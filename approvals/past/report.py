@@ -118,6 +118,7 @@ def _suggestion(each) -> dict:
     return {
         "kind": trusted.kind,
         "label": trusted.label,
+        "entry": trusted.entry,
         "says": trusted.says,
         "saves": each.saves,
         "allows": [_attack(attack) for attack in each.allows],

@@ -92,9 +92,9 @@ class Reader:
                 for name in filter(agent.is_transcript, names):
                     if changed := self._changed(name, handle):
                         yield changed, agent, os.path.join(at, name)
-        if (folder := self._inside(opencode.FOLDER)) and os.path.lexists(folder / opencode.FILE):
-            if changed := self._changed(str(folder / opencode.FILE)):
-                yield changed, opencode, str(folder / opencode.FILE)
+        base = str(folder / opencode.FILE) if (folder := self._inside(opencode.FOLDER)) else ""
+        if os.path.lexists(base) and (changed := self._changed(base)):
+            yield changed, opencode, base
 
     def _inside(self, name: str) -> Path | None:
         """Return a folder of the home; None if it is missing, or a symlink leads out of the home."""

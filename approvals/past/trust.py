@@ -69,10 +69,17 @@ def trusting(text: str, *more: Trusted) -> str:
             code_host = True
     wanted = _table(programs, places, code_host)
     new = _without_table(text).rstrip("\n") + "\n" + _toml(wanted)
-    if tomllib.loads(new) != tomllib.loads(text) | {"trust": wanted}:
+    if _parsed(new) != tomllib.loads(text) | {"trust": wanted}:
         raise PolicyError("The policy writes what it trusts in a form that can't be extended here; edit its text.")
     read_policy(new)
     return new
+
+
+def _parsed(text: str) -> dict | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
 
 
 def _table(programs, places, code_host) -> dict:

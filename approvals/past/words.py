@@ -17,16 +17,15 @@ def lines(report: dict, *, whole: bool = False) -> list[str]:
         found += [_asked(report), "", *_groups(report, whole)]
     if report["suggestions"]:
         found += ["", *_suggestions(report)]
-    found += ["", _attacks(report), *(f"  not stopped: {printable(each['text'])}" for each in report["attacks_running"])]
-    return [*found, *_notes(report)]
+    passed = [f"  not stopped: {printable(each['text'])}" for each in report["attacks_running"]]
+    return [*found, "", _attacks(report), *passed, *_notes(report)]
 
 
 def _summary(report: dict) -> str:
     if not report["calls"]:
         return f"No agent left a transcript of the last {report['days']} days here."
-    agents = ", ".join(f"{name} {number:,}" for name, number in report["agents"].items())
     return (
-        f"In your last {report['days']} days {_many(report['calls'], 'call')} ({agents}), in "
+        f"In your last {report['days']} days {_many(report['calls'], 'call')} ({agents_of(report)}), in "
         f"{_many(report['active_hours'], 'active hour')}."
     )
 
@@ -36,6 +35,16 @@ def _asked(report: dict) -> str:
         f"This policy would have asked you {_many(report['asked'], 'time')}: {report['asked_per_100_calls']} in 100 "
         f"calls, {report['asked_per_active_hour']} in an active hour."
     )
+
+
+def agents_of(report: dict) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in report["agents"].items())
+
+
+def labels_of(report: dict) -> str:
+    """Return what is suggested to be trusted, as a list in a sentence; "" if nothing is."""
+    *before, last = [each["label"] for each in report["suggestions"]] or [""]
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def _groups(report: dict, whole: bool):
@@ -53,9 +62,7 @@ def _groups(report: dict, whole: bool):
 
 
 def _suggestions(report: dict):
-    names = [printable(each["label"]) for each in report["suggestions"]]
-    listed = ", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1]
-    yield f"Trusting {listed} leaves {report['asked_with_trust']:,}:"
+    yield f"Trusting {printable(labels_of(report))} leaves {report['asked_with_trust']:,}:"
     for each in report["suggestions"]:
         yield f"  {printable(each['label'])} would let {_many(each['saves'], 'call')} run: {printable(each['says'])}."
         does = list(dict.fromkeys(attack["does"] for attack in each["allows"]))

@@ -13,6 +13,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.timezone import is_naive, make_aware
 from django.views.decorators.http import require_POST, require_safe
 
+from approvals.ask_rate import ask_rate
 from approvals.models import Action, Status, Tier
 from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
 from approvals.pages.lists import quiet_words
@@ -54,6 +55,7 @@ def desk(request):
             "going": [(w, at, caller.can("use_workspace", w.team_id)) for w, at in retention.going(caller)],
             "visited": visited,
             "counts": _counts(actions, since),
+            "asks": ask_rate(actions, now),
             "changed": _changed(caller, since),
             "works_now": [a for a in agents if a.last_seen_at and a.last_seen_at > now - ACTIVE_WITHIN],
             "quiet_before": now - QUIET_AFTER,

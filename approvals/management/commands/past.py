@@ -1,14 +1,12 @@
 """`manage.py past [PATH]`: what the policy would have asked about the calls of the last days."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals import past_questions
-from approvals.evaluation import without_credentials
 from approvals.past import report, words
 from approvals.policy import PolicyError
 from dashboard.models import Team
@@ -33,7 +31,8 @@ class Command(BaseCommand):
             raise CommandError(f"There is no team {team!r}. `make up` makes the team main at its first start.")
         if not 1 <= days <= MAX_DAYS:
             raise CommandError(f"--days is a number from 1 to {MAX_DAYS}.")
-        self.stdout.write(as_json(of(path, row, days)) if json else in_words(of(path, row, days), whole=whole))
+        found = of(path, row, days)
+        self.stdout.write(as_json(found) if json else in_words(found, whole=whole))
 
 
 def of(path: str, team, days: int = past_questions.DAYS) -> dict:
@@ -47,17 +46,17 @@ def of(path: str, team, days: int = past_questions.DAYS) -> dict:
     if question is None:
         raise CommandError("The owner of this folder is not a user of this machine.")
     try:
-        return report.make(**question, progress=_progress if os.isatty(sys.stderr.fileno()) else None)
+        return past_questions.masked(report.make(**question, progress=_progress if sys.stderr.isatty() else None))
     except PolicyError as error:
         raise CommandError(f"The policy can't be read: {error}") from None
 
 
 def in_words(found: dict, *, whole: bool = False) -> str:
-    return without_credentials("\n".join(words.lines(found, whole=whole)))
+    return "\n".join(words.lines(found, whole=whole))
 
 
 def as_json(found: dict) -> str:
-    return without_credentials(json.dumps(found, indent=1))
+    return json.dumps(found, indent=1)
 
 
 def _progress(step: str, done: int, of: int):

@@ -1,0 +1,28 @@
+"""How often people are asked: approvals asked for in 100 calls, and in each hour in which an agent made a call."""
+
+from datetime import timedelta
+
+from django.db.models import CharField, Count, Q
+from django.db.models.functions import Cast, Substr
+
+from approvals.models import Tier
+
+DAYS = 7
+WITHOUT_ASKING = (Tier.LOW, Tier.MEDIUM, Tier.FORBIDDEN)
+HOUR = len("2026-01-31 23")  # the beginning of a time in text, up to its hour
+
+
+def ask_rate(actions, now, days: int = DAYS) -> dict:
+    """Return {days, calls, asked, active_hours, per_100_calls, per_active_hour} of these actions, in one query."""
+    hour = Substr(Cast("created_at", CharField()), 1, HOUR)
+    found = actions.filter(created_at__gte=now - timedelta(days=days)).aggregate(
+        calls=Count("pk"),
+        asked=Count("pk", filter=~Q(tier__in=WITHOUT_ASKING) & Q(grant=None)),
+        active_hours=Count(hour, distinct=True),
+    )
+    return {
+        "days": days,
+        **found,
+        "per_100_calls": round(100 * found["asked"] / found["calls"], 1) if found["calls"] else 0.0,
+        "per_active_hour": round(found["asked"] / found["active_hours"], 1) if found["calls"] else 0.0,
+    }
