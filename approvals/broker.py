@@ -10,6 +10,7 @@ from django.db.models import Q
 from approvals import bound_files, gate
 from approvals.approved_envelope import approved_envelope
 from approvals.calls import beneath, root_of
+from approvals.decisions import is_unheld
 from approvals.evaluation import can_be_held, content, current, with_all
 from approvals.expiry import end_if_due, mark_uncertain, record_carried
 from approvals.models import Action, ActionEndCode, Status, Tier
@@ -138,9 +139,9 @@ def envelope_of(action: Action) -> dict | None:
     """Return what the kernel holds an action's program to, as JSON; None where nothing does.
 
     It is that of the verdict, if the policy let the call run. What a person approved gets the medium one, with the
-    paths and hosts that its card named.
+    paths and hosts that its card named, or none if each approval said so.
     """
-    if not can_be_held(action.mode, action.tool, action.workspace):
+    if not can_be_held(action.mode, action.tool, action.workspace) or is_unheld(action):
         return None
     if action.envelope is not None or (action.tier in (Tier.LOW, Tier.MEDIUM) and not action.grant_id):
         return action.envelope  # without one, a rule lets the call leave every envelope

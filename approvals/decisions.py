@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from approvals import bound_files, calls, solo
 from approvals.calls import sha256
-from approvals.evaluation import PolicyResult, PolicyUnavailable, content, current, judge
+from approvals.evaluation import PolicyResult, PolicyUnavailable, can_be_held, content, current, judge
 from approvals.evidence import evidence_of
 from approvals.evidence.keeping import pack
 from approvals.expiry import end_if_due
@@ -34,16 +34,20 @@ def decide(
     arguments: dict | None = None,
     comment: str = "",
     alone: solo.SoloRequest | None = None,
+    unheld: bool = False,
 ):
     """Record an answer and return the action, which stays pending while votes are missing for the quorum.
 
     `alone`: the approval of a critical action by the only person who may approve (solo.py), never from the API.
+    `unheld`: approve it to run without an envelope; if several people must approve, all of them must choose that.
 
     The first final verdict wins: later answers raise Problem 409 with the winner, as do answers to another digest.
     An edit that the policy forbids, or that is invalid, raises Problem 422 and changes nothing. Problem 403.
     """
     failpoint("K4")
     _check(action, verdict, caller, arguments, comment)
+    if unheld and (verdict != APPROVE or not can_be_held(action.mode, action.tool, action.workspace)):
+        raise invalid("Only the approval of a command that runs in an envelope can take the envelope away.")
     end_if_due(action)
     edited = _edited(action, digest, arguments) if verdict == EDIT else None
     if verdict == EDIT:
@@ -56,7 +60,7 @@ def decide(
         answered = Action.objects.select_for_update().filter(still_open, pk=action.pk).exists() and (
             _deny(action, still_open, caller, comment)
             if verdict == DENY
-            else _approve(action, still_open, caller, comment, evidence, alone)
+            else _approve(action, still_open, caller, comment, evidence, alone, unheld)
             if verdict == APPROVE
             else _edit(action, still_open, caller, comment, edited)
         )
@@ -124,13 +128,20 @@ def votes(action: Action) -> list[Decision]:
 
 
 def _record_answer(
-    action: Action, caller, verdict: str, comment: str, *, revision, final: bool, evidence: bytes | None = None
+    action: Action,
+    caller,
+    verdict: str,
+    comment: str,
+    *,
+    revision,
+    final: bool,
+    evidence: bytes | None = None,
+    unheld: bool = False,
 ):
     """Store one answer for each person and revision; a new one replaces the person's earlier answer."""
+    answer = {"action": action, "verdict": verdict, "comment": comment, "final": final, "unheld": unheld}
     decision, _ = Decision.objects.update_or_create(
-        revision=revision,
-        user=caller.user,
-        defaults={"action": action, "verdict": verdict, "comment": comment, "at": clock.now(), "final": final},
+        revision=revision, user=caller.user, defaults=answer | {"at": clock.now()}
     )
     if evidence is not None:
         DecisionEvidence.objects.update_or_create(decision=decision, defaults={"body": evidence})
@@ -145,16 +156,29 @@ def _deny(action: Action, still_open: Q, caller, comment: str) -> bool:
     return True
 
 
+def is_unheld(action: Action) -> bool:
+    """Return whether each person who approved the current revision chose that it runs without an envelope."""
+    given = votes(action)
+    return bool(given) and all(vote.unheld for vote in given)
+
+
 def _approve(
-    action: Action, still_open: Q, caller, comment: str, evidence: bytes | None, alone: solo.SoloRequest | None
+    action: Action,
+    still_open: Q,
+    caller,
+    comment: str,
+    evidence: bytes | None,
+    alone: solo.SoloRequest | None,
+    unheld: bool,
 ) -> bool:
     action.refresh_from_db()
     if alone:
         solo.check(action, caller, alone)
     revision = current(action)
-    _record_answer(action, caller, APPROVE, comment, revision=revision, final=False, evidence=evidence)
+    _record_answer(action, caller, APPROVE, comment, revision=revision, final=False, evidence=evidence, unheld=unheld)
     given = len(votes(action))
     data = {"votes": given, "quorum": action.quorum} | ({"solo": True} if alone else {})
+    data |= {"envelope": "none"} if is_unheld(action) else {}
     if given < action.quorum and not alone:
         record(action, "action.vote", caller.actor, data)
         return True

@@ -227,6 +227,7 @@ class Decision(models.Model):
     at = models.DateTimeField()
     assertion = models.JSONField(null=True, blank=True)  # {solo, signed_in_at, how} of a solo approval; later passkeys
     final = models.BooleanField(default=False)
+    unheld = models.BooleanField(default=False)  # approved to run without an envelope
 
     class Meta:
         constraints = [

@@ -48,6 +48,7 @@ class Answer(Strict):
     digest: Digest
     arguments: dict[str, Any] | None = None
     comment: Annotated[str, StringConstraints(max_length=4000)] = ""
+    envelope: Literal["none"] | None = Field(None, description="none: approve it to run without an envelope")
 
 
 class Collect(Strict):
@@ -290,6 +291,7 @@ def decide(request, action_id: UUID, body: Answer):
         digest=body.digest,
         arguments=body.arguments,
         comment=body.comment,
+        unheld=body.envelope == "none",
     )
     return Status(200, whole(gate.find(action_id, caller=caller)))
 

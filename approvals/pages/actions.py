@@ -73,6 +73,8 @@ def approve(request, pk):
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
         return _show(request, found, step="approve")
+    if asked(request, "envelope")["envelope"] == "none":
+        return _decide(request, found, "approve", "Approved without an envelope", unheld=True)
     return _decide(request, found, "approve", "Approved")
 
 

@@ -9,12 +9,14 @@ from django.db.models import Prefetch
 from django.urls import reverse
 
 from approvals import grants, solo
+from approvals.broker import envelope_of
 from approvals.calls import GATE, parsed
-from approvals.evaluation import was_edited
+from approvals.evaluation import can_be_held, was_edited
 from approvals.evidence import Evidence, evidence_of, is_quick
 from approvals.evidence.keeping import unpack
 from approvals.models import Action, Decision, DecisionEvidence, Status, Tier
 from approvals.pages.bound_files import ShownFile, files_note, shown_files
+from approvals.pages.envelope_words import in_words
 from dashboard.templatetags.handrail import ACTION_STATES, TIERS
 from dashboard.visible_text import hidden_note
 from workspaces import terminals
@@ -232,6 +234,16 @@ class Card:
     def grant_offers(self) -> dict[str, str]:
         """What a grant given on this card may cover: {name: label}."""
         return grants.offers(self.action) if self.may_decide else {}
+
+    @property
+    def can_be_held(self) -> bool:
+        return can_be_held(self.action.mode, self.action.tool, self.action.workspace)
+
+    @cached_property
+    def envelope(self) -> list[tuple[str, str]]:
+        """What the kernel will hold its program to, or held it to: [(label, what)]; [] if nothing."""
+        envelope = envelope_of(self.action)
+        return in_words(envelope) if envelope else []
 
     @property
     def solo_target(self) -> str:

@@ -41,9 +41,9 @@ class Brokered:
         wish = {"tool": tool, "arguments": arguments, "workspace": self.key, "mode": "broker", **more}
         return self.ok("POST", ACTIONS, wish, expect=expect)
 
-    def decide(self, action, verdict="approve", **more):
+    def decide(self, action, verdict="approve", *, expect=200, **more):
         answer = {"verdict": verdict, "digest": action["digest"], **more}
-        return self.ok("POST", f"{ACTIONS}/{action['id']}/decision", answer, token=self.reviewer)
+        return self.ok("POST", f"{ACTIONS}/{action['id']}/decision", answer, token=self.reviewer, expect=expect)
 
     def over(self, action):
         for _ in range(12):

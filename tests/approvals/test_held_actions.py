@@ -4,6 +4,7 @@ import pytest
 
 from tests.approvals.test_broker import Brokered
 from tests.support.product import Product
+from tests.support.visitor import Visitor
 from workspaces.envelope.envelope import MEDIUM
 
 
@@ -74,3 +75,29 @@ def test_its_command_says_what_held_it(desk):
     run(desk, "echo hello")
     command = desk.ok("GET", f"{desk.path}/commands")["commands"][0]
     assert (command["command"], command["envelope"]["network"], command["blocked"]) == ("echo hello", [], [])
+
+
+def test_the_card_names_the_envelope_and_an_approval_can_leave_it_out(desk):
+    run(desk, "git init -q .")
+    asked = desk.ask("Bash", {"command": "git config user.name agent && cat .git/config"})
+    visitor = Visitor.named(desk.product, "ruth")
+    card = visitor.get(f"/actions/{asked['id']}/")
+    assert "a private /tmp" in card
+    assert "Approve without an envelope" in card
+    visitor.post(f"/actions/{asked['id']}/approve/", {"digest": asked["digest"], "envelope": "none"})
+    assert desk.over(asked)["status"] == "succeeded"
+    assert b"agent" in desk.file(".git/config")
+    (command, *_) = desk.ok("GET", f"{desk.path}/commands")["commands"]
+    assert command["envelope"] is None
+    events = desk.ok("GET", "/api/v1/events?limit=1000", token=desk.reviewer)["events"]
+    approvals = [one for one in events if one["verb"] == "action.approved" and one["subject"]["id"] == asked["id"]]
+    assert [one["data"].get("envelope") for one in approvals] == ["none"]
+    assert "No envelope" in visitor.get(f"/actions/{asked['id']}/")
+
+
+def test_only_an_approval_of_a_command_takes_the_envelope_away(desk):
+    asked = desk.ask("Write", {"file_path": "/workspace/.github/workflows/ci.yml", "content": "on: push"})
+    desk.decide(asked, expect=422, envelope="none")
+    asked = desk.ask("Bash", {"command": "git push origin main"})
+    desk.decide(asked, "deny", expect=422, envelope="none")
+    assert desk.ok("GET", f"/api/v1/actions/{asked['id']}")["status"] == "pending"
