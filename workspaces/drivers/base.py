@@ -84,6 +84,7 @@ class RunSpec:
     env: Mapping[str, str] = field(default_factory=dict)  # environment of every process of the Run
     phase: str = "agent"  # setup | agent
     image: str | None = None  # digest of the root's image or layer, where `capabilities.images`
+    in_box: bool = False  # (folder only) run the programs in a box, where their calls can be held to envelopes
     generation: int = 0  # generation of the tree; saved memory of another generation is never used
     # {FOLDER/NAME below /etc: content}, read-only for the workload. Its /etc/FOLDER holds nothing else, whatever the
     # image has there. Ignored by drivers that make no /etc.

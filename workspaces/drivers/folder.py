@@ -1,16 +1,21 @@
-"""Workspaces in an existing folder of a user, running as that user: approvals and snapshots, but no isolation."""
+"""Workspaces in an existing folder of a user, running as that user: approvals and snapshots, but no isolation.
+
+With `in_box`, the Run is in a box (`box.py`), where the kernel holds each call of an agent to its envelope.
+"""
 
 import os
 import pwd
 import signal
 from pathlib import Path
 
+from . import box
 from .base import Address, Capabilities, DriverError, Limits, Probe, RunRecord, RunSpec
 from .local import LocalDriver
 from .program_archive import init_archive, write_program
-from .sandbox import SHELL, find_python
+from .sandbox import SHELL, child_pid, explanation, find_bwrap, find_python
 
 MARK = "HANDRAIL_RUN"
+INIT = "/run/handrail-init.pyz"  # in a box
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 
 
@@ -33,10 +38,18 @@ class FolderDriver(LocalDriver):
         owner = os.stat(spec.workspace).st_uid
         if spec.uid != owner:
             raise DriverError(f"{spec.workspace} belongs to user {owner}; its programs can only run as that user.")
+        if spec.in_box:
+            box.check(spec.workspace, home_of(spec.uid))
 
     def _address(self, spec: RunSpec) -> Address:
         env = user_env(spec.uid) | dict(spec.env) | {MARK: spec.run_id}
         return Address(socket="", env=env, cwd=str(spec.workspace), shell=SHELL)
+
+    def _init_pid(self, record: RunRecord) -> int:
+        return child_pid(self._folder(record.run_id)) or record.pid
+
+    def _explain(self, log: str) -> str:
+        return explanation(log) or super()._explain(log)
 
     def _sweep(self, record: RunRecord) -> None:
         # There is no pid namespace to end with the init, so find its programs by the inherited environment variable.
@@ -53,17 +66,40 @@ class FolderDriver(LocalDriver):
         # Pass the program as a descriptor: the user cannot reach its path, and no sandbox binds it.
         write_program(folder / "init.pyz", init_archive())
         init = os.open(folder / "init.pyz", os.O_RDONLY | os.O_CLOEXEC)
+        keep = [init]
         argv = [program, "-I", "-S", f"/dev/fd/{init}", *init_args]
+        if spec.in_box:
+            # bwrap writes the init's pid here, so that the Run can be found even if the runner dies now.
+            status = os.open(folder / "status", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            keep.append(status)
+            argv = [*self._boxed(spec, init), "--json-status-fd", str(status), "--", program, "-I", "-S", INIT, *init_args]
         user = _user(spec.uid)
         return {
             "argv": argv,
             "env": {},
-            "cwd": str(spec.workspace),
+            "cwd": "/" if spec.in_box else str(spec.workspace),
             "stage": {},
-            "keep": [init],
+            "keep": keep,
             "gid": user.pw_gid,
             "groups": os.getgrouplist(user.pw_name, user.pw_gid),
         }
+
+    def _boxed(self, spec: RunSpec, init: int) -> list[str]:
+        """Return bwrap and its arguments; `init` is the descriptor of the init's archive."""
+        bwrap = find_bwrap()
+        if bwrap.folders and os.getuid() == 0:
+            raise DriverError("Holding calls in a folder of another user needs the system's own bubblewrap.")
+        arguments = box.arguments(spec.workspace, home_of(spec.uid), absent=(self.home, self.runtime))
+        end = arguments.index("--remount-ro")
+        _program, prefix = find_python()
+        python = ["--ro-bind", str(prefix), str(prefix)] if prefix is not None else []
+        arguments[end:end] = ["--ro-bind-data", str(init), INIT, *python]
+        return [str(bwrap.path), *arguments]
+
+
+def home_of(uid: int) -> Path:
+    """Return the user's home; our own user's is the one that we were started with."""
+    return Path.home() if uid == os.getuid() else Path(_user(uid).pw_dir)
 
 
 def user_env(uid: int) -> dict[str, str]:

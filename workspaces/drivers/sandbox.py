@@ -175,17 +175,10 @@ class SandboxDriver(LocalDriver):
         return [*arguments, "--remount-ro", "/", "--chdir", "/workspace"]
 
     def _init_pid(self, record) -> int:
-        try:
-            first = (self._folder(record.run_id) / "status").read_text().splitlines()[0]
-        except (FileNotFoundError, IndexError):
-            return record.pid
-        return json.loads(first)["child-pid"]
+        return child_pid(self._folder(record.run_id)) or record.pid
 
     def _explain(self, log: str) -> str:
-        for pattern, reason, what_to_do in FAILURES:
-            if re.search(pattern, log):
-                return f"{reason} {what_to_do} ({log.strip().splitlines()[-1][:200]})"
-        return super()._explain(log)
+        return explanation(log) or super()._explain(log)
 
     def _probe(self) -> Probe:
         try:
@@ -244,6 +237,23 @@ class SandboxDriver(LocalDriver):
         if done.returncode != 0:
             return done.stderr.decode(errors="replace") or f"exit {done.returncode}", {}
         return None, json.loads(done.stdout)
+
+
+def child_pid(folder: Path) -> int | None:
+    """Return the pid that bwrap wrote to its status file in the Run's folder; None if it has not or is not used."""
+    try:
+        first = (folder / "status").read_text().splitlines()[0]
+    except (FileNotFoundError, IndexError):
+        return None
+    return json.loads(first)["child-pid"]
+
+
+def explanation(log: str) -> str:
+    """Return why bwrap failed and what to do, given its output; "" for any other failure."""
+    for pattern, reason, what_to_do in FAILURES:
+        if re.search(pattern, log):
+            return f"{reason} {what_to_do} ({log.strip().splitlines()[-1][:200]})"
+    return ""
 
 
 @functools.cache

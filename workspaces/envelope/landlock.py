@@ -53,10 +53,11 @@ def abi():
 class Ruleset:
     """What a process will be allowed, until `restrict_self`; it leaves be what is not asked for."""
 
-    def __init__(self, version, *, files=True, ports=False, scopes=False):
+    def __init__(self, version, *, files=True, ports=False, scopes=False, signals=False):
         self.files = sum(rights for since, rights in FILE_RIGHTS_BY_ABI.items() if since <= version) if files else 0
         self.ports = BIND_TCP | CONNECT_TCP if ports and version >= PORTS_ABI else 0
-        self.scopes = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS if scopes and version >= SCOPES_ABI else 0
+        scoped = SCOPE_ABSTRACT_SOCKETS | (0 if signals else SCOPE_SIGNALS)
+        self.scopes = scoped if scopes and version >= SCOPES_ABI else 0
         handled = _Ruleset(self.files, self.ports, self.scopes)
         # An older kernel takes the longer structure as long as what it does not know is zero.
         size = ctypes.c_size_t(ctypes.sizeof(handled))

@@ -35,7 +35,19 @@ def is_held(abilities):
 class Rings:
     """Makes the rings of one tree: keeps what it found there, and the scratch folder that held programs share."""
 
-    def __init__(self, workspace, home, *, scratch, abilities=None, toolchains=places.TOOLCHAINS, make_caches=False):
+    def __init__(
+        self,
+        workspace,
+        home,
+        *,
+        scratch,
+        abilities=None,
+        toolchains=places.TOOLCHAINS,
+        make_caches=False,
+        shares_signals=False,
+    ):
+        # Programs that may write the workspace may signal others of the Run: one call ends what another has started.
+        self.shares_signals = shares_signals
         self.workspace, self.home, self.scratch = workspace, home, scratch
         self.toolchains, self.make_caches = toolchains, make_caches
         self.abilities = probe() if abilities is None else abilities
@@ -146,7 +158,9 @@ class Ring:
 
     def _landlock(self, terminal):
         envelope, rings = self.envelope, self.rings
-        rules = landlock.Ruleset(rings.abilities["landlock"], ports="loopback" not in envelope.network, scopes=True)
+        limited = {"ports": "loopback" not in envelope.network, "scopes": True}
+        signals = rings.shares_signals and self.writes_workspace
+        rules = landlock.Ruleset(rings.abilities["landlock"], **limited, signals=signals)
         if "toolchains" in envelope.read:
             for path in rings.toolchains:
                 rules.allow(path, landlock.READ)

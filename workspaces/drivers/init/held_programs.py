@@ -30,13 +30,13 @@ class HeldPrograms:
         self.refusals = {}
 
     def prepare(self, asked):
-        """Return the ring for a request's `ring`: {envelope, workspace, home}; raise Refused if it cannot be held."""
+        """Return the ring for a request's `ring` (`protocol.py`); raise Refused if it cannot be held."""
         try:
             envelope = Envelope.from_json(asked["envelope"])
-            place = (os.path.realpath(asked["workspace"]), asked.get("home"))
+            place = (os.path.realpath(asked["workspace"]), asked.get("home"), bool(asked.get("shares_signals")))
             if place not in self.rings:
                 how = {"scratch": self.scratch, "abilities": self.abilities, "make_caches": True}
-                self.rings[place] = ring.Rings(*place, **how)
+                self.rings[place] = ring.Rings(*place[:2], shares_signals=place[2], **how)
             return self.rings[place].ring(envelope)
         except (ring.CannotHold, KeyError, TypeError, ValueError) as error:
             raise Refused(f"its envelope cannot be held: {error}") from error

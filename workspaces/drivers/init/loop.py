@@ -41,6 +41,7 @@ class Init:
         self.stopping = False
         self.ended = False
         self.held_programs = None  # made when the first of them is asked for
+        self.tickets = None  # likewise
 
     def run(self):
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -173,42 +174,66 @@ class Init:
                     client.send({"event": "exit", "pid": pid, "status": os.waitstatus_to_exitcode(status), **told})
 
     def op_start(self, client, request, fds):
-        if self.stopped_before is not None:
-            raise Refused("frozen")
-        if self.stopping:
-            raise Refused("stopping")
+        self.refuse_unless_open()
         kind = request["stdio"]
-        drain = None
-        ring = self.holding().prepare(request["ring"]) if "ring" in request else None
-        how = {"max_processes": self.max_processes, "ring": ring}
+        read_end = None
         if kind == "given":
-            given, client.fds = client.fds[:3], client.fds[3:]
-            if len(given) != 3:
+            stdio, client.fds = client.fds[:3], client.fds[3:]
+            if len(stdio) != 3:
                 raise Refused("three file descriptors must come with stdio: given")
-            pid = spawn(request, given, controlling=False, **how)
         elif kind == "pty":
-            master, slave = os.openpty()
-            resize(master, request.get("cols", 80), request.get("rows", 24))
-            fds.append(master)
-            pid = spawn(request, [slave] * 3, controlling=True, **how)
+            stdio = self.open_terminal(request, fds) * 3
         elif kind == "pipe":
             # Made here and not by the client, so that the pipe belongs to the workload's uid and programs can open
             # /dev/stdout.
             read_end, write_end = os.pipe2(os.O_CLOEXEC)
             fds.append(read_end)
-            null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-            pid = spawn(request, [null, write_end, write_end], controlling=False, **how)
-            drain = os.dup(read_end)
+            stdio = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), write_end, write_end]
         else:
             raise Refused("stdio must be pty, pipe or given")
-        if ring is not None:
-            pid, listener = pid
+        program = self.launch(client, request, stdio, controlling=kind == "pty")
+        program.drain = None if read_end is None else os.dup(read_end)
+        return {"pid": program.pid}
+
+    def refuse_unless_open(self):
+        if self.stopped_before is not None:
+            raise Refused("frozen")
+        if self.stopping:
+            raise Refused("stopping")
+
+    def open_terminal(self, request, fds):
+        """Make a terminal, whose master goes to the client; return [its slave]."""
+        master, slave = os.openpty()
+        fds.append(master)
+        resize(master, request.get("cols", 80), request.get("rows", 24))
+        return [slave]
+
+    def launch(self, client, request, stdio, *, controlling):
+        """Start the request's program for this client, in its ring if it names one."""
+        ring = self.holding().prepare(request["ring"]) if "ring" in request else None
+        started = spawn(request, stdio, controlling, max_processes=self.max_processes, ring=ring)
+        pid, listener = (started, None) if ring is None else started
+        if listener is not None:
             self.held_programs.watch(pid, listener)
-        client.started[pid] = Program(pid, bool(request.get("keep")), drain)
+        program = client.started[pid] = Program(pid, bool(request.get("keep")), None)
         # Let the OOM killer choose programs before the init, which reports the kill.
         write_proc(pid, "oom_score_adj", "300")
         self.lower_priority(pid)
-        return {"pid": pid}
+        return program
+
+    def op_ticket(self, client, request, fds):
+        self.with_tickets().add(request)
+
+    def op_run(self, client, request, fds):
+        return self.with_tickets().run(self, client, request, fds)
+
+    def with_tickets(self):
+        """Return the tickets; loaded here, because few Runs need them at once."""
+        if self.tickets is None:
+            from .tickets import Tickets
+
+            self.tickets = Tickets()
+        return self.tickets
 
     def holding(self):
         """Return what holds programs to envelopes; loaded here, because few Runs need it at once."""

@@ -6,9 +6,13 @@ and `op`; each answer has the `id` and either its fields or `error`. The event `
 the client that started the program; status is an exit status or minus a signal. With `blocked: [{kind, what}]` it says
 what was refused to a program in a ring.
 
-  start      argv, env, cwd, stdio (pty | pipe | given + 3 fds), cols, rows, keep, ring ({envelope, workspace, home})
+  start      argv, env, cwd, stdio (pty | pipe | given + 3 fds), cols, rows, keep, ring ({envelope, workspace, home,
+             shares_signals})
              → pid, and one fd: the pty's master or the output's read end
              With a ring the program is held to its envelope, or an error is answered and nothing runs.
+  ticket     ticket, command, cwd, ring, seconds   allow this command to be run once, in that folder
+  run        ticket, command, cwd, env + 4 fds, or + 1 fd with cols, rows (`tickets.py`)
+             → pid, and with cols and rows one fd, the pty's master. Start what a ticket allows.
   abilities  -                          → abilities: {landlock, seccomp, mount_view}, what envelopes are held by here
   signal     pid, signal                send a signal to the program's session and descendants
   end        pid, grace_s               SIGTERM to all of these, SIGKILL after the grace
@@ -72,7 +76,7 @@ class Client:
     def receive(self):
         """Return the complete requests that have arrived, or None if the client is gone."""
         try:
-            data, rights, _flags, _address = self.sock.recvmsg(1 << 16, socket.CMSG_SPACE(16 * 4))
+            data, rights, _flags, _address = self.sock.recvmsg(1 << 16, socket.CMSG_SPACE(16 * 4), socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return []
         except OSError:

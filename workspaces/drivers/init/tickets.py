@@ -1,0 +1,67 @@
+"""Tickets: what the runner has allowed to run once, for the program that brings the command (`../handrail_run.py`)."""
+
+import os
+import time
+
+from .protocol import Refused
+from .spawn import shell
+
+MAX_TICKETS = 100  # unused ones that are kept
+# Evaluate the command as the agent's own shell would, then say where it is. The evaluated command does not get the
+# descriptor of that line; a shell that it leaves in the background keeps it, so the reader must not wait for its end.
+SCRIPT = 'eval "$1" 3>&-; handrail_status=$?; pwd -P >&3; exit "$handrail_status"'
+
+
+class Tickets:
+    """Unused tickets of a Run, each bound to a command, a folder and an envelope."""
+
+    def __init__(self):
+        self.unused = {}  # ticket: (command, cwd, ring, when it expires), the oldest first
+
+    def add(self, asked):
+        """Keep the ticket of a request: {ticket, command, cwd, ring, seconds}."""
+        ticket, command, cwd = (str(asked[name]) for name in ("ticket", "command", "cwd"))
+        if ticket in self.unused or not isinstance(asked["ring"], dict):
+            raise Refused("the ticket is not a new one, or has no envelope")
+        self.unused[ticket] = (command, cwd, asked["ring"], time.monotonic() + float(asked["seconds"]))
+        while len(self.unused) > MAX_TICKETS:
+            del self.unused[next(iter(self.unused))]
+
+    def run(self, init, client, asked, fds):
+        """Start the command that a ticket allows, in its ring.
+
+        Four descriptors come with it: input, output, errors, and the line on which its last folder is told. With
+        `cols` and `rows` only the line comes, and the command gets a terminal.
+        """
+        given, client.fds = client.fds, []
+        is_terminal = "cols" in asked
+        try:
+            init.refuse_unless_open()
+            if len(given) != (1 if is_terminal else 4):
+                raise Refused("the wrong number of file descriptors came with the command")
+            ring = self.use(asked)
+            argv = [shell(), "-c", SCRIPT, "bash", asked["command"]]
+            wanted = {"argv": argv, "env": asked["env"], "cwd": asked["cwd"], "ring": ring}
+            stdio = init.open_terminal(asked, fds) * 3 + given if is_terminal else given
+        except BaseException:
+            for fd in given:
+                os.close(fd)
+            raise
+        program = init.launch(client, wanted, stdio, controlling=is_terminal)
+        if seconds := ring["envelope"].get("seconds"):
+            init.deadlines.append((time.monotonic() + seconds, lambda: program.ended or init.end(program.pid, 5.0)))
+        return {"pid": program.pid}
+
+    def use(self, asked):
+        """Return the ring for {ticket, command, cwd}; raise Refused. A ticket is gone after the first use."""
+        found = self.unused.pop(str(asked["ticket"]), None)
+        if found is None:
+            raise Refused("this ticket is unknown or was used before")
+        command, cwd, ring, until = found
+        if time.monotonic() > until:
+            raise Refused("this ticket has expired")
+        if asked["command"] != command:
+            raise Refused("this ticket is for another command")
+        if asked["cwd"] != cwd:
+            raise Refused(f"this ticket is for {cwd}, not {asked['cwd']}")
+        return ring
