@@ -40,6 +40,7 @@ class Call:
     expires_in_s: int | None = None
     hold_s: int | None = None  # how long the hook can wait; the action cannot be extended beyond it
     idempotency_key: str | None = None
+    wraps: bool = False  # it is answered with a changed call, which runs in the box of a connected folder
     own_verb: bool = False  # of approvals.workspace_actions, which no caller can name directly
     asks: bool = False  # a person decides even if the policy would allow it
     body_hash: str = field(default="", repr=False)  # of the request that brought it

@@ -201,7 +201,7 @@ def judge_or_ask(
 def judge_again(action: Action) -> PolicyResult:
     """Evaluate the current revision against the policy that is active now. Raise PolicyUnavailable."""
     call = content(action)
-    held = can_be_held(action.mode, call["tool"], action.workspace)
+    held = action.envelope is not None or can_be_held(action.mode, call["tool"], action.workspace)
     return judge(call["tool"], call["arguments"], call["cwd"], action.workspace, action.team_id, held=held)
 
 

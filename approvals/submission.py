@@ -48,7 +48,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     if known := _known(call, caller.agent):
         return known, False
     call.canonical()  # raises Problem 422 before any other work
-    held = can_be_held(call.mode, call.tool, call.workspace)
+    held = call.wraps or can_be_held(call.mode, call.tool, call.workspace)
     found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, caller.agent.team_id, held=held)
     if call.asks and found.is_allowed:
         also = found.reasons if found.needs_approval else []

@@ -24,6 +24,7 @@ urlpatterns = [
     path("connect/token/", connect.make, name="connect-token"),
     path("connect/test/", connect.test, name="connect-test"),
     path("w/<slug:team>/<str:key>/hook/", hooks.put_back, name="workspace-hook"),
+    path("w/<slug:team>/<str:key>/held/", hooks.hold, name="workspace-held"),
     path("policy/", policy.policy, name="policy"),
     path("policy/edit/", policy.edit, name="policy-edit"),
     path("policy/past/", past.past, name="policy-past"),

@@ -27,6 +27,7 @@ MATRIX = {
     "delete_workspace": (Role.LEAD, True),
     "allow_host": (Role.REVIEWER, True),  # for one workspace: reviewers may; an agent needs approval first
     "put_hook_back": (Role.REVIEWER, False),  # restores the gate of a connected folder
+    "hold_calls": (Role.LEAD, False),  # in a connected folder: run the agent's shell calls in a box, or no longer
     "write_policy": (Role.LEAD, False),
     "manage_environments": (Role.LEAD, False),
     "manage_secrets": (Role.LEAD, False),  # and allow one in snapshots

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from approvals import policies
-from approvals.connect.claude_settings import LOCAL, SHARED
+from approvals.claude_own_settings import LOCAL, SHARED
 from approvals.connect.folder_git import is_own
 from approvals.policy import Policy
 from dashboard.models import Actor

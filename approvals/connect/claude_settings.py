@@ -9,21 +9,17 @@ from pathlib import Path
 from django.conf import settings
 from django.urls import reverse
 
+from approvals.claude_own_settings import LOCAL, MANAGED, SYSTEM_FOLDER
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import Problem, invalid
 from workspaces.services import network
 
-LOCAL = Path(".claude/settings.local.json")
-SHARED = Path(".claude/settings.json")
 OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 EVENTS = (*OF_TOOLS, "SessionStart", "Stop", "SessionEnd")
 PROGRAM = Path(__file__).parent.parent / "hooks" / "command_hook.py"
 HOOK_TIMEOUT = 86_400  # seconds that Claude Code waits for the gate
 REPORT_TIMEOUT = 60
 SWITCHED_OFF = "disableAllHooks"
-# Paths of `connect --system`: only root writes there, and every Claude Code on this machine reads the managed settings.
-SYSTEM_FOLDER = Path("/etc/claude-code")
-MANAGED = SYSTEM_FOLDER / "managed-settings.json"
 SYSTEM_CONNECTION = SYSTEM_FOLDER / "handrail/connection.json"
 
 

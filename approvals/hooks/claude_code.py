@@ -5,13 +5,14 @@ failure denies. Its PreToolUse fires in every mode, also when permissions are by
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from asgiref.sync import sync_to_async
 
 from approvals import calls, gate
 from approvals.calls import GATE, Call
-from approvals.hooks import sessions
+from approvals.hooks import held_calls, sessions
 from approvals.hooks.connection import connection_of
 from approvals.hooks.hold import LONGEST_HOLD, check_size, fails_closed, hold, read_body, read_caller
 from approvals.hooks.tool_output import result_of
@@ -71,12 +72,18 @@ async def _before(request, event: dict, caller) -> dict:
         await sync_to_async(_leave_to_its_person)(request, event, caller)
         return NO_DECISION
     call = await sync_to_async(_call)(request, event, caller)
+    call = replace(call, wraps=await sync_to_async(held_calls.can_wrap)(call))
     verdict = await hold(call, request=request, caller=caller)
     shown = {"systemMessage": verdict.user_message} if verdict.user_message else {}
     if not verdict.allowed:
         return deny(verdict.reason) | shown
-    told = {"additionalContext": verdict.context} if verdict.context else {}
-    return _decision("allow", verdict.reason, updatedInput=verdict.arguments, **told) | shown
+    arguments, context = verdict.arguments, verdict.context
+    if verdict.envelope is not None:
+        arguments = await sync_to_async(held_calls.wrapped)(call, arguments, verdict.envelope)
+        if await sync_to_async(held_calls.is_first)(call, caller):
+            context = " ".join(filter(None, (held_calls.CONTEXT, context)))
+    told = {"additionalContext": context} if context else {}
+    return _decision("allow", verdict.reason, updatedInput=arguments, **told) | shown
 
 
 def _leave_to_its_person(request, event: dict, caller):

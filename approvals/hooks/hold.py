@@ -49,6 +49,7 @@ class Verdict:
     arguments: dict | None = None
     context: str = ""
     user_message: str = ""
+    envelope: dict | None = None  # what the kernel must hold the call to, for one that nobody was asked about
 
 
 def fails_closed(deny):
@@ -210,5 +211,5 @@ def _verdict(action: Action, *, allowed: bool) -> Verdict:
     user_message = agent_messages.for_the_terminal(action)
     if allowed and action.status == Status.RUNNING:
         permission, context = agent_messages.permission(action), agent_messages.notes(action)
-        return Verdict(True, permission, content(action)["arguments"], context, user_message)
+        return Verdict(True, permission, content(action)["arguments"], context, user_message, action.envelope)
     return Verdict(False, agent_messages.refusal(action), user_message=user_message)

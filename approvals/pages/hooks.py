@@ -1,15 +1,21 @@
-"""The button that restores the hook of a connected folder."""
+"""The buttons of a connected folder: restore its hook; hold the agent's shell calls in a box, or no longer."""
+
+from pathlib import Path
 
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from approvals import claude_own_settings
+from approvals.calls import root_of
 from approvals.connect import hook_watch
 from dashboard.pages import came_from, carry_out, must, signed_in
 from dashboard.problems import conflict, unavailable
 from workspaces import operations
 from workspaces.pages.header import find
+from workspaces.services import folders
 
 RUNNER_TIMEOUT = 10  # seconds
+START_TIMEOUT = 60
 
 
 @signed_in
@@ -29,3 +35,26 @@ def put_back(request, team, key):
 
     here = reverse("workspace", args=[team, key])
     return carry_out(request, put, then=came_from(request, here), say=lambda said: said)
+
+
+@signed_in
+@require_POST
+def hold(request, team, key):
+    """Start the folder's programs again in a box in which calls are held (`on`), or without one."""
+    workspace = find(request, team, key)
+    must(request.caller, "hold_calls", workspace.team_id)
+    on = request.POST.get("on") == "1"
+
+    def change() -> str:
+        root = Path(root_of(workspace))
+        if on and (other := claude_own_settings.other_hook(root)):
+            raise conflict(f"Calls cannot be held in this folder: {other}")
+        operation = operations.wait(folders.hold(workspace, on, by=request.caller.actor), START_TIMEOUT)
+        if not operations.is_over(operation):
+            raise unavailable("The runner isn't responding. It carries this out when it is back.")
+        if not operation.outcome["ok"] or operation.outcome["held"] != on:
+            raise conflict(operation.outcome["reason"])
+        return "Shell calls of the agent are held now." if on else "Shell calls of the agent are no longer held."
+
+    here = reverse("workspace", args=[team, key])
+    return carry_out(request, change, then=came_from(request, here), say=lambda said: said)

@@ -103,6 +103,8 @@ WORDS = {
     "workspace.found_kept": "Accepted the files as they are",
     "workspace.frozen": "Frozen",
     "workspace.hook_in_place": "Hook restored",
+    "workspace.held": "Calls are held in a box",
+    "workspace.not_held": "Calls are not held",
     "workspace.hook_missing": "Hook is missing or changed",
     "workspace.kept": "Kept an unused workspace",
     "workspace.kept_awake": "Changed how long it stays awake",

@@ -1,7 +1,7 @@
 """The box of a connected folder: bubblewrap's arguments for a Run that sees the host's programs and only this folder.
 
 Every path is the host's own, so that absolute paths in files, errors and caches stay true. What is not listed here is
-absent: other folders of the home, HANDRAIL_HOME, `/run` with its sockets, and the network, but for a loopback of its own.
+absent: other folders of the home, HANDRAIL_HOME, `/run` with its sockets, and the network but for its own loopback.
 """
 
 import os

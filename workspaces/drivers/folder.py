@@ -72,7 +72,17 @@ class FolderDriver(LocalDriver):
             # bwrap writes the init's pid here, so that the Run can be found even if the runner dies now.
             status = os.open(folder / "status", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             keep.append(status)
-            argv = [*self._boxed(spec, init), "--json-status-fd", str(status), "--", program, "-I", "-S", INIT, *init_args]
+            argv = [
+                *self._boxed(spec, init),
+                "--json-status-fd",
+                str(status),
+                "--",
+                program,
+                "-I",
+                "-S",
+                INIT,
+                *init_args,
+            ]
         user = _user(spec.uid)
         return {
             "argv": argv,

@@ -94,6 +94,9 @@ class Workspace(models.Model):
     vitals = models.JSONField(default=dict, blank=True)  # the last measurement: {at, bytes, frozen, ports}
     # Why the agent in a connected folder is not gated, as a message (approvals.connect.hook_watch); empty when it is.
     hook_problem = models.TextField(blank=True)
+    # A connected folder: whether a person wants the agent's calls held in a box, and why that was not possible.
+    held = models.BooleanField(default=False)
+    not_held = models.TextField(blank=True)
     hook_problem_at = models.DateTimeField(null=True, blank=True)
     warned_at = models.DateTimeField(null=True, blank=True)  # of the move to the trash when unused; any use cancels it
     home_swept_at = models.DateTimeField(null=True, blank=True)

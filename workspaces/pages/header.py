@@ -179,6 +179,16 @@ class Head:
         return self.caller.can("put_hook_back", self.workspace.team_id)
 
     @property
+    def can_be_held(self) -> bool:
+        """Whether this is a connected folder that is up, whose calls a person may have held in a box or not."""
+        workspace = self.workspace
+        return workspace.environment.driver == FOLDER and workspace.state == State.READY and not workspace.trashed_at
+
+    @property
+    def may_hold(self) -> bool:
+        return self.caller.can("hold_calls", self.workspace.team_id)
+
+    @property
     def gate_limits(self) -> str:
         return GATE_LIMITS if self.workspace.environment.driver == FOLDER else ""
 

@@ -45,6 +45,8 @@ EVENT_LABELS = {
     "workspace.kept": "Kept",
     "workspace.hook_missing": "Not gated: the hook is missing or changed",
     "workspace.hook_in_place": "Gated again",
+    "workspace.held": "Calls are held in a box",
+    "workspace.not_held": "Calls are not held",
     "workspace.forgot": "Old output or the agent's home was deleted",
     "workspace.trashed": "Moved to the trash",
     "workspace.untrashed": "Restored from trash",

@@ -25,6 +25,7 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
         limits=Limits(limits.get("memory_bytes"), limits.get("cpus"), limits.get("pids"), limits.get("disk_bytes")),
         env=env,
         phase=phase,
+        in_box=workspace.held,
         generation=workspace.disk_generation,
         image=workspace.base.get("layer_digest") or workspace.base.get("digest"),
         system_files=system_files_of(workspace) if phase == "agent" and network.has_managed_network(workspace) else {},

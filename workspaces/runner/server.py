@@ -19,7 +19,7 @@ from dashboard.problems import Problem, not_found
 from workspaces import operations
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Workspace
-from workspaces.runner import bound_files, files, secret_scan, snapshots, tree_access
+from workspaces.runner import bound_files, files, held_calls, secret_scan, snapshots, tree_access
 from workspaces.runner.git import sandbox
 from workspaces.runner.measure import disk_quota, known_files, tree_stats
 from workspaces.shim import client
@@ -267,6 +267,15 @@ async def links(request):
         return {"links": told, "complete": is_complete} | known
 
     return web.json_response(await request.app["daemon"].thread(look))
+
+
+@routes.post("/workspaces/{id}/tickets")
+async def tickets(request):
+    """{"command", "cwd", "envelope"} → {"ticket"} for handrail-run: this command may run once, in the folder's box."""
+    workspace, asked = await _workspace(request), await request.json()
+    _writable(workspace)
+    ticket = await held_calls.give_ticket(request.app["daemon"], workspace, **asked)
+    return web.json_response({"ticket": ticket})
 
 
 @routes.post("/workspaces/{id}/contents")

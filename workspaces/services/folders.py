@@ -14,7 +14,7 @@ from dashboard import clock
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, operations
-from workspaces.models import FOLDER, Environment, Workspace
+from workspaces.models import FOLDER, Environment, State, Workspace
 from workspaces.needs_approval import HOOK_FILES  # noqa: F401 - known by this name to what reads a folder
 
 
@@ -65,6 +65,14 @@ def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
         lifecycle.record(workspace, by, "workspace.connected", {"key": key, "path": str(path)})
         operations.submit("create", workspace=workspace, by=by, exclusive=True)
     return workspace
+
+
+def hold(workspace, on: bool, *, by: Actor):
+    """Submit an operation that starts the folder's Run in a box that holds calls, or without one. Problem 409."""
+    if workspace.environment.driver != FOLDER or workspace.trashed_at:
+        raise conflict(f"{workspace.key} is not a connected folder.")
+    lifecycle.must_be(workspace, State.READY, what="held")
+    return operations.submit("hold", workspace=workspace, by=by, args={"on": on}, exclusive=True)
 
 
 def _next_version(team, key) -> int:

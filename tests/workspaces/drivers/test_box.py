@@ -172,9 +172,6 @@ def test_low_writes_nothing_and_has_no_network(box):
     assert box.sh("curl -s localhost:1", envelope=LOW)[2] != 0
 
 
-def test_a_folder_below_tmp_cannot_have_a_box(tmp_path):
+def test_a_folder_below_tmp_cannot_have_a_box(ground):
     with pytest.raises(DriverError, match="cannot be held"):
-        box_of_tmp = Path(tempfile.mkdtemp(dir="/tmp"))
-        (box_of_tmp / "handrail").mkdir()
-        (box_of_tmp / "run").mkdir()
-        Running("folder", box_of_tmp, in_box=True)
+        Running("folder", ground, in_box=True)

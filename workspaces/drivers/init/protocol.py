@@ -76,7 +76,9 @@ class Client:
     def receive(self):
         """Return the complete requests that have arrived, or None if the client is gone."""
         try:
-            data, rights, _flags, _address = self.sock.recvmsg(1 << 16, socket.CMSG_SPACE(16 * 4), socket.MSG_CMSG_CLOEXEC)
+            data, rights, _flags, _address = self.sock.recvmsg(
+                1 << 16, socket.CMSG_SPACE(16 * 4), socket.MSG_CMSG_CLOEXEC
+            )
         except BlockingIOError:
             return []
         except OSError:

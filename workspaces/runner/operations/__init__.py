@@ -6,6 +6,7 @@ from workspaces.runner.operations.allow_host import AllowHost
 from workspaces.runner.operations.create import Create
 from workspaces.runner.operations.expire import Expire
 from workspaces.runner.operations.export import MakeArchive, MakeBundle, Push
+from workspaces.runner.operations.hold import Hold
 from workspaces.runner.operations.programs import Maintain, RunCommand, RunService, RunTerminal
 from workspaces.runner.operations.rebuild import Rebuild
 from workspaces.runner.operations.resume import Prove, Resume
@@ -26,6 +27,7 @@ KINDS = {
     "snapshot": TakeSnapshot(),
     "restore": RestoreSnapshot(),
     "prove": Prove(),
+    "hold": Hold(),
     "rebuild": Rebuild(),
     "revise": Revise(),
     "command": RunCommand(),

@@ -1,0 +1,75 @@
+"""Claude Code's shell calls in a connected folder that is held: which ones, and the changed call that they become."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+from django.conf import settings
+
+from approvals import claude_own_settings
+from approvals.calls import Call, root_of
+from approvals.models import Action
+from dashboard.files.atomic_write import replace_file
+from workspaces import runner_client
+from workspaces.drivers import handrail_run
+from workspaces.models import FOLDER, State
+
+RUNNER_TIMEOUT = 5  # seconds
+CONTEXT = (
+    "Handrail runs shell commands of this folder in a box that the kernel holds: it has no network but a loopback of "
+    "its own, secrets are masked, and only this folder and tool caches can be written."
+)
+
+
+def is_up(workspace) -> bool:
+    """Return whether a box for calls of this workspace is up, as far as the database knows."""
+    if workspace is None or workspace.environment.driver != FOLDER or not settings.HANDRAIL_HELD:
+        return False
+    return workspace.held and workspace.state == State.READY and not workspace.trashed_at
+
+
+def can_wrap(call: Call) -> bool:
+    """Return whether the call can be answered with one that runs in the folder's box."""
+    if call.tool != "Bash" or not is_up(call.workspace) or not isinstance(call.arguments.get("command"), str):
+        return False
+    root, cwd = Path(root_of(call.workspace)), Path(call.cwd)
+    if claude_own_settings.other_hook(root, cwd):
+        return False
+    return not claude_own_settings.may_match(root, cwd, call.arguments["command"])
+
+
+def wrapped(call: Call, arguments: dict, envelope: dict) -> dict:
+    """Return the whole tool input, with a command that runs the original in the box. Problem when the box is not up."""
+    command = arguments["command"]
+    body = json.dumps({"command": command, "cwd": call.cwd, "envelope": envelope}).encode()
+    path = f"/workspaces/{call.workspace.pk}/tickets"
+    ticket = runner_client.ask("POST", path, body=body, timeout=RUNNER_TIMEOUT)["ticket"]
+    return arguments | {"command": command_line(program(), ticket, command)}
+
+
+def is_first(call: Call, caller) -> bool:
+    """Return whether this is the session's first call that runs in the box."""
+    earlier = Action.objects.filter(agent=caller.agent, session=call.session, envelope__isnull=False)
+    return earlier.filter(consumed_at__isnull=False)[:2].count() < 2
+
+
+def command_line(path: str, ticket: str, command: str) -> str:
+    """Return a shell command that ends as the original would: with its output, its status, and in its last folder."""
+    line = shlex.join([path, ticket, command])
+    return f'{{ d=$({line} 8>&1 >&9); }} 9>&1; r=$?; [ -z "$d" ] || cd -- "$d" 2>/dev/null; (exit $r)'
+
+
+def program() -> str:
+    """Return the path of handrail-run beside the connection files; write it if it is not there as it should be."""
+    path = settings.HANDRAIL_HOME / "connections" / "handrail-run"
+    source = Path(handrail_run.__file__).read_text("utf-8")
+    python = next(found for found in ("/usr/bin/python3", shutil.which("python3")) if found and Path(found).exists())
+    text = source.replace("#!/usr/bin/python3 -IS", f"#!{python} -IS", 1)
+    try:
+        if path.read_text("utf-8") == text:
+            return str(path)
+    except OSError:
+        pass
+    replace_file(path, text.encode(), mode=0o755)
+    return str(path)

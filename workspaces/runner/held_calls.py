@@ -1,0 +1,33 @@
+"""Tickets for calls of an agent that run in the box of its connected folder."""
+
+import os
+import secrets
+
+from dashboard.problems import conflict
+from workspaces.drivers.base import DriverError
+from workspaces.drivers.folder import home_of
+from workspaces.drivers.init_client import InitClient
+from workspaces.runner import snapshots
+
+TICKET_SECONDS = 60
+NOT_HELD = "The box of this folder is not up, so calls cannot be held in it."
+
+
+async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: dict) -> str:
+    """Tell the box's init of a call that may run once; return its ticket. Problem 409, DriverError."""
+    run = await daemon.thread(snapshots.open_run, workspace)
+    owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
+    if owner is None or not workspace.held:
+        raise conflict(NOT_HELD)
+    return await daemon.thread(_told, owner, command, cwd, envelope)
+
+
+def _told(owner, command: str, cwd: str, envelope: dict) -> str:
+    ticket = secrets.token_urlsafe(24)
+    ring = {"envelope": envelope, "workspace": owner.tree, "home": str(home_of(owner.uid)), "shares_signals": True}
+    where = os.path.realpath(cwd)
+    if not os.path.isdir(where):
+        raise DriverError(f"There is no folder {cwd}.")
+    with InitClient(owner.address.socket) as init:
+        init.request("ticket", ticket=ticket, command=command, cwd=where, ring=ring, seconds=TICKET_SECONDS)
+    return f"{owner.address.socket}:{ticket}"
