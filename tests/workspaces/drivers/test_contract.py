@@ -318,7 +318,7 @@ def test_stop_kills_what_refuses(run):
     until(lambda: len(run.commands()) == 2)
     before = children(run.owner.pid)
     run.do.stop(run.owner, grace_s=0.2)
-    assert [state(pid) for pid in before] == [None] * len(before)
+    assert {state(pid) for pid in before} <= {None, "Z"}  # dead; the host's own init may not have reaped it yet
 
 
 def test_an_init_that_is_killed_takes_its_programs_along(run):
