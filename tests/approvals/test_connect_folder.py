@@ -165,7 +165,7 @@ def test_rules_of_an_earlier_folder_of_the_same_name_are_not_inherited(product, 
 )
 def test_on_a_terminal_each_rule_is_shown_and_asked_for(product, folder, typed, imported):
     commit_rules(folder, ".claude/settings.json", "Bash(make one)", "Bash(make two)", "Bash(echo \u202e)")
-    shown = on_a_terminal(product, typed, "connect", "claude-code", str(folder))
+    shown = on_a_terminal(product, "y\n" + typed, "connect", "claude-code", str(folder))  # yes, connect it
     assert "  Bash(make one)" in shown
     assert "  Bash(echo \\u202e)" in shown  # as its code: it could turn the line round
     taken = [line.split("make ")[1][:3] for line in shown.splitlines() if line.startswith("Imported: ")]
