@@ -15,7 +15,7 @@ import pytest
 from dashboard.ops.parts import Part
 from dashboard.ops.supervisor import Supervisor
 from dashboard.workers import warden
-from tests.support.waiting import until_async
+from tests.support.waiting import until, until_async
 
 CHILD = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
 
@@ -206,7 +206,7 @@ def test_the_warden_ends_the_groups_that_a_killed_supervisor_left_and_no_others(
         watching.stdin.close()  # as the kernel does for the dead
         assert watching.wait(10) == 0
         assert left.wait(10) == -signal.SIGKILL
-        assert members_of(left.pid) == []
+        until(lambda: members_of(left.pid) == [])  # its child, killed too, may take a moment to go
         assert (ended.poll(), own_session.poll()) == (None, None)
     finally:
         for process in (left, ended, own_session):
