@@ -31,7 +31,7 @@ RESUME = (
     "_disks_will_change: for folder in",
     'fill: await client.execute("cont")',
     "_launched: (self._folder(spec.run_id) / FILLING).unlink()",
-    "_await_init: pid = self._init_pid(owner)",
+    "_await_init: pid = self._init_pid(record)",
 )
 
 
