@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from dashboard.background_requests import takes_parts
 from dashboard.logs import about
 
 
@@ -118,6 +119,13 @@ class Sessions(InLoop, SessionMiddleware):
 class Messages(InLoop, MessageMiddleware):
     def writes(self, request) -> bool:
         return request._messages.used or request._messages.added_new
+
+    def process_response(self, request, response):
+        # A page that reads itself again shows no notice, so it must not leave one either: it would take the place of
+        # the notice of a form that the person sent meanwhile.
+        if request.method in ("GET", "HEAD") and takes_parts(request):
+            return response
+        return super().process_response(request, response)
 
 
 class Csrf(InLoop, CsrfViewMiddleware):

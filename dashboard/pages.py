@@ -48,12 +48,6 @@ def _sign_in_for(request) -> str:
     return redirect_to_login(here.path + (f"?{here.query}" if here.query else "")).url
 
 
-def takes_parts(request) -> bool:
-    """Return True if the browser takes only parts of the page, in the background: refresh.js does, and each hx-get."""
-    htmx = getattr(request, "htmx", None)  # absent when a middleware before htmx's answers
-    return "X-Handrail-Refresh" in request.headers or bool(htmx and not htmx.history_restore_request)
-
-
 def must(caller, verb: str, team):
     """Raise PermissionDenied unless the caller may do `verb` in the team."""
     if not caller.can(verb, team):

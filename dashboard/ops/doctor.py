@@ -97,7 +97,7 @@ def _runner() -> Finding:
     now = clock.now()
     runners = list(Runner.objects.filter(heartbeat_at__isnull=False).order_by("-heartbeat_at"))
     if not runners:
-        return Finding("runner", False, "No runner has started yet.", "Start Handrail with `make up`.")
+        return Finding("runner", False, "No runner is ready yet.", "Start Handrail with `make up`.")
     alive = [runner for runner in runners if runner.is_alive]
     age = round((now - runners[0].heartbeat_at).total_seconds())
     if not alive:

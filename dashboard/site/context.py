@@ -4,9 +4,9 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from dashboard.access import caller_of
+from dashboard.background_requests import takes_parts
 from dashboard.feed import cursor_of
 from dashboard.models import Team
-from dashboard.pages import takes_parts
 
 
 def page(request):
@@ -54,4 +54,6 @@ def _runner() -> dict:
 
     if Runner.objects.alive().exists():
         return {"tone": "calm", "words": "Runner OK"}
+    if Runner.objects.filter(heartbeat_at=None).exists():
+        return {"tone": "quiet", "words": "Runner is starting"}
     return {"tone": "amber", "words": "Runner does not answer"}

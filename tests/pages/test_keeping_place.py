@@ -75,6 +75,16 @@ def test_a_notice_is_left_to_the_page_that_is_opened_next(ask, bob, browser_of, 
     assert ("Extended. It now expires at" in refreshed, "Extended. It now expires at" in opened) == (False, True)
 
 
+def test_a_page_that_reads_itself_again_leaves_no_notice(ask, bob, browser_of):
+    action = ask(PUSH)
+    client, edit = browser_of(bob), f"/actions/{action.pk}/edit/"
+    wanted = {"digest": action.digest, "command": "git push origin staging", "comment": "", "approve": "1"}
+    decided = client.post(edit, wanted)
+    assert client.get(edit, headers={"X-Handrail-Refresh": "1"}).status_code == 302
+    opened = client.get(decided.headers["Location"]).content.decode()
+    assert ("Changed and approved" in opened, "can no longer be changed" in opened) == (True, False)
+
+
 def test_a_desk_that_nobody_looks_at_is_no_visit(bob, browser_of, team):
     client = browser_of(bob)
     client.get("/", headers={"X-Handrail-Refresh": "hidden"})

@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from dashboard import clock
-from dashboard.pages import download, must, signed_in, takes_parts
+from dashboard.background_requests import takes_parts
+from dashboard.pages import download, must, signed_in
 from dashboard.problems import Problem
 from workspaces import history
 from workspaces.diff import FileDiff, compare

@@ -87,6 +87,8 @@ class Daemon:
         self._cancel_events: dict = {}  # operation id: the job's cancel event
         self._cancelled: set = set()  # operations whose program was cancelled
         self._woken = asyncio.Event()
+        self._watched = asyncio.Event()  # set once the Runs that an earlier runner started have been checked
+        self._ready = False  # no heartbeat in the database before the drivers are probed and those Runs checked
 
     # Start and stop
 
@@ -102,7 +104,10 @@ class Daemon:
         try:
             await self._probe()
             await self.thread(pool.prepare)  # so that the first command need not wait for the fork server
+            await self._watched.wait()
             await self._recover_in_flight()
+            self._ready = True
+            await self.thread(self._beat_in_database)
             background += [asyncio.create_task(self._forever(name)) for name in BACKGROUND]
             logger.info("runner of %s is ready", self.row.host)
             await stopping.wait()
@@ -129,8 +134,8 @@ class Daemon:
             raise AlreadyRunning(f"Another runner is using {self.home}.") from None
 
     def _register(self) -> Runner:
-        now = clock.now()
-        values = {"boot_id": boot_id(), "pid": os.getpid(), "heartbeat_at": now, "version": "0.1.0"}
+        # Its capabilities and the states of its workspaces are those of an earlier runner until it is ready.
+        values = {"boot_id": boot_id(), "pid": os.getpid(), "heartbeat_at": None, "version": "0.1.0"}
         return Runner.objects.update_or_create(host=settings.HANDRAIL_HOST_NAME, defaults=values)[0]
 
     async def _serve(self) -> web.AppRunner:
@@ -370,7 +375,8 @@ class Daemon:
     async def _beat(self):
         (self.runtime / "heartbeat").mkdir(exist_ok=True, mode=0o700)
         (self.runtime / "heartbeat" / "runner").touch()
-        await self.thread(self._beat_in_database)
+        if self._ready:
+            await self.thread(self._beat_in_database)
 
     def _beat_in_database(self):
         Runner.objects.filter(pk=self.row.pk).update(heartbeat_at=clock.now(), pid=os.getpid())
@@ -378,7 +384,10 @@ class Daemon:
             operations.extend(self.row)
 
     async def _watch(self):
-        await liveness.watch(self)
+        try:
+            await liveness.watch(self)
+        finally:
+            self._watched.set()
 
     async def _sweep(self):
         await self.thread(self._run_sweeps)
