@@ -2,29 +2,32 @@
 
 import base64
 import hashlib
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
-from approvals import bound_files, gate
+from approvals import bound_files, gate, rehearsals
 from approvals.approved_envelope import approved_envelope
+from approvals.broker_program import program_of
 from approvals.calls import beneath, root_of
 from approvals.decisions import is_unheld
 from approvals.evaluation import can_be_held, content, current, with_all
 from approvals.expiry import end_if_due, mark_uncertain, record_carried
 from approvals.models import Action, ActionEndCode, Status, Tier
-from approvals.transitions import withdraw
+from approvals.transitions import applied_tree, withdraw
 from dashboard import clock
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle
-from workspaces.models import Command, Run, State
+from workspaces.models import Command, Run, State, Workspace
+from workspaces.runner import applying
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.programs import RunCommand
 from workspaces.runner.refusals import unclear
+from workspaces.services.rehearsals import mark_applied
 from workspaces.store import StoreError
 
-DEFAULT_TIMEOUT_S = 3600
 SHOWN_TAIL = 4000
 
 
@@ -36,6 +39,8 @@ class Broker(Kind):
         if workspace.state != State.READY:
             raise conflict(f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}, so it was not started.")
         action, call = await job.thread(_ready, job)
+        if await job.thread(applied_tree, action):
+            return await self._apply(job, action)
         if action.status == Status.APPROVED:
             snapshot = await _saved(job, action) if action.tier in gate.SNAPSHOT_TIERS else None
             await job.thread(bound_files.verify, action)
@@ -58,18 +63,31 @@ class Broker(Kind):
         if Command.objects.filter(operation=job.operation.pk).exists():
             RunCommand().finish(job, outcome)
         action = Action.objects.get(pk=job.args["action"])
+        applied = outcome.pop("applied", None)
+        if applied:
+            mark_applied(action.rehearsal)
+            Workspace.objects.filter(pk=job.workspace.pk).update(disk_generation=F("disk_generation") + 1)
         if outcome.get("uncertain"):
             # APPROVED as well: a database restored from a backup may predate the consumption on this host.
             either = Q(status__in=[Status.APPROVED, Status.RUNNING])
             mark_uncertain(action, outcome["reason"], by=job.by, when=either)
-        elif not record_carried(action, told(outcome), by=job.by, when=Q(status=Status.RUNNING)):
+        elif not record_carried(action, applied or told(outcome), by=job.by, when=Q(status=Status.RUNNING)):
             if action.digest != job.args["digest"]:
                 return  # it needs approval again, for other bytes
             note = f"It did not run: {outcome.get('reason') or 'the runner could not start it.'}"
             withdraw(action, job.by, note, code=ActionEndCode.NOT_STARTED)
 
+    async def _apply(self, job, action) -> dict:
+        """Make the files those that the rehearsal left, instead of running the command."""
+        rehearsal = action.rehearsal
+        if rehearsal is None or rehearsal.tree_hex != await job.thread(applied_tree, action):
+            raise conflict("The result that was approved is no longer kept. Ask again.")
+        consume = partial(_consume, job, action) if action.status == Status.APPROVED else None
+        await applying.apply(job, rehearsal, label=gate.snapshot_label(action), consume=consume)
+        return {"ok": True, "applied": rehearsals.outcome_of(rehearsal)}
+
     async def _run(self, job, call, envelope) -> dict:
-        argv, timeout_s = _program(call)
+        argv, timeout_s = program_of(call)
         return await job.run_program(argv, cwd=call["cwd"], timeout_s=timeout_s, envelope=envelope)
 
     async def _write(self, job, call) -> dict:
@@ -112,13 +130,20 @@ async def _saved(job, action: Action):
         raise conflict(f"The snapshot before it failed: {error}") from error
 
 
+async def _consume(job, action: Action, snapshot):
+    await job.thread(bound_files.verify, action)
+    await job.mark_started()
+    if not await job.thread(gate.mark_running, action, job.args["digest"], by=job.by, snapshot=snapshot):
+        raise conflict("The approval is no longer valid.")
+
+
 @transaction.atomic
 def _take(job, action: Action, call: dict, snapshot):
     """Consume the approval and, in the same transaction, make a command's row: people can watch and cancel it."""
     if not gate.mark_running(action, job.args["digest"], by=job.by, snapshot=snapshot):
         raise conflict("The approval is no longer valid.")
     if action.tool == "Bash":
-        argv, timeout_s = _program(call)
+        argv, timeout_s = program_of(call)
         Command.objects.get_or_create(
             operation=job.operation,
             defaults={
@@ -146,13 +171,6 @@ def envelope_of(action: Action) -> dict | None:
     if action.envelope is not None or (action.tier in (Tier.LOW, Tier.MEDIUM) and not action.grant_id):
         return action.envelope  # without one, a rule lets the call leave every envelope
     return approved_envelope(current(action).commands)
-
-
-def _program(call: dict) -> tuple[list[str], int]:
-    """Return (argv, timeout in seconds)."""
-    arguments = call["arguments"]
-    timeout_s = -(-arguments["timeout"] // 1000) if "timeout" in arguments else DEFAULT_TIMEOUT_S
-    return ["bash", "-c", arguments["command"]], timeout_s
 
 
 async def _read(job, path: str) -> bytes | None:

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from approvals import bound_files, calls, solo
+from approvals import bound_files, calls, rehearsals, solo
 from approvals.calls import sha256
 from approvals.evaluation import PolicyResult, PolicyUnavailable, can_be_held, content, current, judge
 from approvals.evidence import evidence_of
@@ -19,7 +19,7 @@ from dashboard import clock
 from dashboard.access import ROLES, Caller
 from dashboard.failpoints import failpoint
 from dashboard.models import Membership
-from dashboard.problems import invalid, not_allowed, unavailable
+from dashboard.problems import conflict, invalid, not_allowed, unavailable
 
 APPROVE, DENY, EDIT = "approve", "deny", "edit"
 MAX_COMMENT = 4000
@@ -35,11 +35,14 @@ def decide(
     comment: str = "",
     alone: solo.SoloRequest | None = None,
     unheld: bool = False,
+    apply: bool = False,
+    rehearsal=None,
 ):
     """Record an answer and return the action, which stays pending while votes are missing for the quorum.
 
     `alone`: the approval of a critical action by the only person who may approve (solo.py), never from the API.
     `unheld`: approve it to run without an envelope; if several people must approve, all of them must choose that.
+    `apply`: approve the result of the rehearsal (its id, if known, is `rehearsal`) instead of a run.
 
     The first final verdict wins: later answers raise Problem 409 with the winner, as do answers to another digest.
     An edit that the policy forbids, or that is invalid, raises Problem 422 and changes nothing. Problem 403.
@@ -48,19 +51,24 @@ def decide(
     _check(action, verdict, caller, arguments, comment)
     if unheld and (verdict != APPROVE or not can_be_held(action.mode, action.tool, action.workspace)):
         raise invalid("Only the approval of a command that runs in an envelope can take the envelope away.")
+    if apply and (verdict != APPROVE or unheld):
+        raise invalid("Only an approval can apply what the rehearsal did.")
     end_if_due(action)
     edited = _edited(action, digest, arguments) if verdict == EDIT else None
     if verdict == EDIT:
         verdict = verdict if edited else APPROVE  # an edit that changes nothing is an approval
     # Gathered before the transaction, as it may take two seconds.
     evidence = _evidence(action) if verdict == APPROVE and action.digest == digest else None
+    is_open = action.status == Status.PENDING and action.digest == digest
+    tree = rehearsals.tree_to_apply(action, rehearsal) if apply and is_open else ""
     with transaction.atomic():
         still_open = Q(status=Status.PENDING, digest=digest, expires_at__gt=clock.now())
+        still_open &= Q(rehearsal=action.rehearsal_id) if tree else Q()
         # The lock serializes the counting of votes; the winner is decided by the conditional update.
         answered = Action.objects.select_for_update().filter(still_open, pk=action.pk).exists() and (
             _deny(action, still_open, caller, comment)
             if verdict == DENY
-            else _approve(action, still_open, caller, comment, evidence, alone, unheld)
+            else _approve(action, still_open, caller, comment, evidence, alone, unheld, tree)
             if verdict == APPROVE
             else _edit(action, still_open, caller, comment, edited)
         )
@@ -137,9 +145,11 @@ def _record_answer(
     final: bool,
     evidence: bytes | None = None,
     unheld: bool = False,
+    applied_tree: str = "",
 ):
     """Store one answer for each person and revision; a new one replaces the person's earlier answer."""
     answer = {"action": action, "verdict": verdict, "comment": comment, "final": final, "unheld": unheld}
+    answer |= {"applied_tree": applied_tree}
     decision, _ = Decision.objects.update_or_create(
         revision=revision, user=caller.user, defaults=answer | {"at": clock.now()}
     )
@@ -170,15 +180,22 @@ def _approve(
     evidence: bytes | None,
     alone: solo.SoloRequest | None,
     unheld: bool,
+    tree: str,
 ) -> bool:
     action.refresh_from_db()
+    others = [vote for vote in votes(action) if vote.user_id != caller.user.pk]
+    if any(vote.applied_tree != tree for vote in others):
+        name, what = others[0].user, "the result of the rehearsal" if others[0].applied_tree else "running it"
+        raise conflict(f"{name} approved {what}. Approve the same, or deny it.", code="other_approval")
     if alone:
         solo.check(action, caller, alone)
     revision = current(action)
-    _record_answer(action, caller, APPROVE, comment, revision=revision, final=False, evidence=evidence, unheld=unheld)
+    how = {"evidence": evidence, "unheld": unheld, "applied_tree": tree}
+    _record_answer(action, caller, APPROVE, comment, revision=revision, final=False, **how)
     given = len(votes(action))
     data = {"votes": given, "quorum": action.quorum} | ({"solo": True} if alone else {})
     data |= {"envelope": "none"} if is_unheld(action) else {}
+    data |= {"applies": "rehearsal", "tree": tree} if tree else {}
     if given < action.quorum and not alone:
         record(action, "action.vote", caller.actor, data)
         return True

@@ -220,6 +220,7 @@ def with_all(actions, *, bodies=True):
         "policy",
         "operation",
         "snapshot_before",
+        "rehearsal",
         "grant__by",
     ).prefetch_related(Prefetch("revisions", revisions), Prefetch("decisions", Decision.objects.select_related("user")))
 

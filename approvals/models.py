@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from dashboard.models import Agent, Team
-from workspaces.models import Environment, OfTeamQuerySet, Operation, Snapshot, Workspace
+from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
 
 UNDO = ("yes", "partly", "unknown", "no")  # the policy engine's values (approvals.policy.verdict)
 
@@ -129,6 +129,8 @@ class Action(models.Model):
     result = models.JSONField(null=True, blank=True)  # {note, exit_status, output_bytes, …}
     envelope = models.JSONField(null=True, blank=True)  # of the policy's verdict: what the kernel holds the call to
     blocked = models.JSONField(default=list, blank=True)  # what that refused when it ran: [{kind, what}]
+    # The last try of the current revision; deleted when nobody can apply it any more.
+    rehearsal = models.OneToOneField(Rehearsal, models.SET_NULL, null=True, blank=True, related_name="action")
     agent_seen_at = models.DateTimeField(null=True, blank=True)  # when the agent last heard its status
 
     objects = ActionQuerySet.as_manager()
@@ -228,6 +230,8 @@ class Decision(models.Model):
     assertion = models.JSONField(null=True, blank=True)  # {solo, signed_in_at, how} of a solo approval; later passkeys
     final = models.BooleanField(default=False)
     unheld = models.BooleanField(default=False)  # approved to run without an envelope
+    # The store's tree that was approved instead of a run: what the rehearsal left. Empty: it runs.
+    applied_tree = models.CharField(max_length=64, blank=True)
 
     class Meta:
         constraints = [

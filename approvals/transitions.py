@@ -14,8 +14,10 @@ from dashboard import clock
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle, operations
+from workspaces.services import rehearsals
 
 CARRIED_OUT_BY = "broker"
+UNUSED = (Status.DENIED, Status.EXPIRED, Status.CANCELLED)  # ends of an action that did not run
 LIVE = Q(status=Status.PENDING) | Q(status=Status.APPROVED, consumed_at=None)  # still undecided, or not used yet
 
 
@@ -28,8 +30,25 @@ def move(action: Action, to: str, *, verb: str, by: Actor, when: Q, data=None, *
         if not Action.objects.filter(when, pk=action.pk).update(status=to, **fields):
             return False
         action.refresh_from_db()
+        if action.rehearsal_id and _forgets_rehearsal(action, to, fields):
+            rehearsals.drop(action.rehearsal)
+            action.rehearsal = None
         record(action, verb, by, data)
     return True
+
+
+def _forgets_rehearsal(action: Action, to: str, fields: dict) -> bool:
+    """Return whether nobody can apply the rehearsal from now on: another call, no approval, or one that runs it."""
+    return "digest" in fields or to in UNUSED or (to == Status.APPROVED and not applied_tree(action))
+
+
+def applied_tree(action: Action) -> str:
+    """Return the tree that the last approval of the current revision applies instead of running it; "" if it runs.
+
+    The approvals that counted with it agree (approvals.decisions).
+    """
+    given = action.decisions.filter(verdict="approve", revision__number=action.revision).order_by("-at")
+    return given.values_list("applied_tree", flat=True).first() or ""
 
 
 def record(action: Action, verb: str, by: Actor, data=None):

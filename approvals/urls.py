@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from approvals.pages import actions, connect, grants, hooks, lists, past, policy, rollback, stop
+from approvals.pages import actions, connect, grants, hooks, lists, past, policy, rehearsal, rollback, stop
 
 urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
@@ -19,6 +19,8 @@ urlpatterns = [
     path("actions/<uuid:pk>/evidence/", actions.evidence, name="action-evidence"),
     path("actions/<uuid:pk>/push/<int:line>/", actions.push, name="action-push"),
     path("actions/<uuid:pk>/settle/", actions.settle, name="action-settle"),
+    path("actions/<uuid:pk>/rehearse/", rehearsal.rehearse, name="action-rehearse"),
+    path("actions/<uuid:pk>/rehearsal/", rehearsal.rehearsal, name="action-rehearsal"),
     path("actions/<uuid:pk>/rollback/", rollback.roll_back, name="action-rollback"),
     path("connect/", connect.connect, name="connect"),
     path("connect/token/", connect.make, name="connect-token"),

@@ -101,12 +101,16 @@ COUNTED = 2000  # files whose lines are counted in one comparison; the counts of
 
 
 def changes(workspace, from_, to, *, count=True) -> list[FileChange]:
-    """Return the changes from the tree at `from_` to the one at `to`, by path, those inside a `.git` last.
+    """Return the changes from the tree at `from_` to the one at `to`, as `changes_of_trees` does."""
+    return changes_of_trees(workspace, tree_at(workspace, from_), tree_at(workspace, to), count=count)
 
-    Folders of which only the times changed are left out.
+
+def changes_of_trees(workspace, old: str, new: str, *, count=True) -> list[FileChange]:
+    """Return the changes between two trees of the store, given by id, by path; those inside a `.git` come last.
+
+    Folders of which only the times changed are left out. `count`: count the changed lines as well.
     """
     store = store_of(workspace)
-    old, new = tree_at(workspace, from_), tree_at(workspace, to)
     found = [
         FileChange(
             change.path, change.kind, change.old_path, change.old_mode, change.new_mode, change=change, trees=(old, new)

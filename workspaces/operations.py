@@ -21,7 +21,9 @@ from workspaces import needs_approval, paths
 from workspaces.models import Operation, Phase
 
 # Kinds that bring a workspace up or run a program in it; refused while the team is stopped.
-STARTING_KINDS = frozenset({"create", "resume", "rebuild", "hold", "command", "maintain", "service", "terminal"})
+STARTING_KINDS = frozenset(
+    {"create", "resume", "rebuild", "hold", "command", "maintain", "service", "terminal", "rehearse"}
+)
 TEAM_STOPPED = "Everything is stopped in this team. A lead can resume it."
 LEASE = timedelta(seconds=settings.HANDRAIL_LEASE_SECONDS)
 

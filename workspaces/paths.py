@@ -30,6 +30,11 @@ def program_of(workspace_id, program_id) -> Path:
     return folder_of(workspace_id) / "programs" / str(program_id)
 
 
+def rehearsal_of(workspace_id, operation_id) -> Path:
+    """Return the folder of one rehearsal while it runs: `tree` (the copy of the files) and `home`."""
+    return folder_of(workspace_id) / "rehearsals" / str(operation_id)
+
+
 def make_folders(workspace) -> Path:
     folder = make_private(folder_of(workspace.pk))
     for name in ("home", "programs") if workspace.source.get("path") else ("tree", "home", "programs"):

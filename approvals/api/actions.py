@@ -9,7 +9,8 @@ from django.conf import settings
 from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
-from approvals import calls, gate, grants, submission
+from approvals import calls, gate, grants, rehearsals, submission
+from approvals.api.schemas import RehearsalOut
 from approvals.calls import Call
 from approvals.evaluation import content, current, was_edited, with_all
 from approvals.evidence import evidence_of
@@ -49,6 +50,8 @@ class Answer(Strict):
     arguments: dict[str, Any] | None = None
     comment: Annotated[str, StringConstraints(max_length=4000)] = ""
     envelope: Literal["none"] | None = Field(None, description="none: approve it to run without an envelope")
+    apply: Literal["rehearsal"] | None = Field(None, description="approve the result of the rehearsal; it does not run")
+    rehearsal: UUID | None = Field(None, description="with apply: the id of the rehearsal that was seen")
 
 
 class Collect(Strict):
@@ -103,6 +106,7 @@ class Whole(Row):
     cwd: str | None
     files: list[dict[str, str]] = Field(description="{kind, path, sha256} of the scripts and commits that it runs")
     commands: list[dict[str, Any]]
+    rehearsal: RehearsalOut | None
     reasoning: str
     session: str
     call_id: str
@@ -151,6 +155,7 @@ def whole(action: Action) -> dict:
         "cwd": call["cwd"],
         "files": call.get("files", []),
         "commands": current(action).commands,
+        "rehearsal": rehearsals.as_json(action.rehearsal),
         "reasoning": action.reasoning,
         "session": action.session,
         "call_id": action.call_id,
@@ -279,9 +284,20 @@ def get_evidence(request, action_id: UUID):
     return Status(200, evidence_of(action, current(action)).as_json() | {"digest": action.digest})
 
 
+@router.post("/actions/{action_id}/rehearse", response={202: Whole} | PROBLEMS)
+def rehearse(request, action_id: UUID):
+    """Try a pending command on a copy of the workspace's files. 409 codes: cannot_rehearse, rehearsing."""
+    caller = request.auth
+    rehearsals.start(gate.find(action_id, caller=caller), caller=caller)
+    return Status(202, whole(gate.find(action_id, caller=caller)))
+
+
 @router.post("/actions/{action_id}/decision", response={200: Whole} | PROBLEMS)
 def decide(request, action_id: UUID, body: Answer):
-    """Approve, deny or edit the revision with this digest. Short of the quorum the action stays `pending`."""
+    """Approve, deny or edit the revision with this digest. Short of the quorum the action stays `pending`.
+
+    409 codes for `apply`: no_rehearsal, rehearsal_changed, rehearsal_outdated, other_approval.
+    """
     caller = request.auth
     action = gate.find(action_id, caller=caller)
     gate.decide(
@@ -292,6 +308,8 @@ def decide(request, action_id: UUID, body: Answer):
         arguments=body.arguments,
         comment=body.comment,
         unheld=body.envelope == "none",
+        apply=body.apply == "rehearsal",
+        rehearsal=body.rehearsal,
     )
     return Status(200, whole(gate.find(action_id, caller=caller)))
 

@@ -73,8 +73,12 @@ def approve(request, pk):
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
         return _show(request, found, step="approve")
-    if asked(request, "envelope")["envelope"] == "none":
+    chosen = asked(request, "envelope", "apply", "rehearsal")
+    if chosen["envelope"] == "none":
         return _decide(request, found, "approve", "Approved without an envelope", unheld=True)
+    if chosen["apply"] == "rehearsal":
+        how = {"apply": True, "rehearsal": chosen["rehearsal"]}
+        return _decide(request, found, "approve", "Approved: the result of the try is applied", **how)
     return _decide(request, found, "approve", "Approved")
 
 

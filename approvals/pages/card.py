@@ -17,6 +17,7 @@ from approvals.evidence.keeping import unpack
 from approvals.models import Action, Decision, DecisionEvidence, Status, Tier
 from approvals.pages.bound_files import ShownFile, files_note, shown_files
 from approvals.pages.envelope_words import in_words
+from approvals.pages.rehearsal_part import RehearsalPart
 from dashboard.templatetags.handrail import ACTION_STATES, TIERS
 from dashboard.visible_text import hidden_note
 from workspaces import terminals
@@ -39,7 +40,7 @@ LASTING |= {"read": "PolicyResult a secret"}
 def for_rows(actions):
     """Load the actions with all that a Card reads, in a constant number of queries."""
     return actions.select_related(
-        "team", "agent__owner", "workspace__team", "workspace__environment", "grant__by"
+        "team", "agent__owner", "workspace__team", "workspace__environment", "grant__by", "rehearsal"
     ).prefetch_related("revisions", Prefetch("decisions", Decision.objects.select_related("user")))
 
 
@@ -244,6 +245,10 @@ class Card:
         """What the kernel will hold its program to, or held it to: [(label, what)]; [] if nothing."""
         envelope = envelope_of(self.action)
         return in_words(envelope) if envelope else []
+
+    @cached_property
+    def rehearsal_part(self) -> RehearsalPart:
+        return RehearsalPart(self.action, self.is_open)
 
     @property
     def solo_target(self) -> str:

@@ -5,6 +5,7 @@ from workspaces.models.network import Allowance, Contact
 from workspaces.models.of_team import OfTeamQuerySet
 from workspaces.models.operations import Operation, Phase, ReasonCode
 from workspaces.models.programs import Command, Terminal
+from workspaces.models.rehearsals import Rehearsal, RehearsalStatus
 from workspaces.models.runners import RUNNER_TIMEOUT, Runner
 from workspaces.models.runs import EndCode, Run
 from workspaces.models.secrets import HandedSecret, Scope, Secret, SecretFinding
@@ -27,6 +28,8 @@ __all__ = [
     "Operation",
     "Phase",
     "ReasonCode",
+    "Rehearsal",
+    "RehearsalStatus",
     "RetentionPolicy",
     "Run",
     "Runner",

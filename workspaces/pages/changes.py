@@ -82,7 +82,7 @@ def _found(request, workspace, comparison) -> dict:
         "gits_own": [(shown_path(row), row) for row in gits_own[:SHOWN_ENTRIES]],
         "gits_own_count": len(gits_own),
         "diffs": [
-            _diff_of(*row, parts=comparison["is_up"], **options)
+            diff_of(*row, parts=comparison["is_up"], **options)
             for row in history.contents(workspace, shown)
             if row[1:] != (None, None)
         ],
@@ -141,8 +141,13 @@ def _raw_address(workspace, at) -> str:
     return f"{reverse('workspace-file-raw', args=[workspace.team.slug, workspace.key])}?at={at}&path="
 
 
-def _diff_of(change, old, new, *, raw: str, until: float, back_to: int | None = None, parts: bool = False) -> FileDiff:
-    """Return the diff to show. `back_to`: the snapshot that the file can be reverted to; `parts`: single hunks too."""
+def diff_of(
+    change, old, new, *, until: float, raw: str = "", back_to: int | None = None, parts: bool = False
+) -> FileDiff:
+    """Return the diff to show. `raw`: the address of a file's bytes, without its path, if files can be downloaded.
+
+    `back_to`: the snapshot that the file can be reverted to; `parts`: single hunks too.
+    """
     path = shown_path(change)
     diff = compare(path, old, new, until=until)
     if back_to is not None:
@@ -156,7 +161,7 @@ def _diff_of(change, old, new, *, raw: str, until: float, back_to: int | None = 
     if change.too_large:
         shown = change.change.new or change.change.old
         diff.note = f"Too large to show ({filesizeformat(shown.size)})."
-        diff.download = raw + quote_from_bytes(change.path) if change.change.new else ""
+        diff.download = raw + quote_from_bytes(change.path) if raw and change.change.new else ""
     elif change.old_mode != change.new_mode and None not in (change.old_mode, change.new_mode) and not diff.hunks:
         diff.note = f"Only its mode changed: {change.old_mode:o} is {change.new_mode:o} now."
     elif not diff.hunks and not diff.binary and not diff.note:

@@ -44,6 +44,7 @@ OPERATION_LABELS = {
     "snapshot": "Taking a snapshot",
     "restore": "Restoring",
     "prove": "Comparing every byte",
+    "rehearse": "Trying a command on a copy",
     "rebuild": "Rebuilding",
     "maintain": "Running the maintenance script",
     "revise": "Updating its source",

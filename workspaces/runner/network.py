@@ -47,6 +47,7 @@ class Tally:
 class RunRules:
     """One Run as the proxy sees it; implements egress.proxy.AccessRules."""
 
+    reaches_handrail = True  # whether its programs may ask Handrail itself
     daemon: object
     workspace_id: object
     key: str
@@ -142,8 +143,13 @@ class Network:
         self._open: dict[str, _Open] = {}
         self._opening: set[str] = set()
 
-    async def open(self, owner: RunRecord, workspace: Workspace, phase: str = "agent") -> str:
-        """Create and serve a Run's listeners; idempotent. Return "" or why that is not possible."""
+    async def open(
+        self, owner: RunRecord, workspace: Workspace, phase: str = "agent", *, rules: RunRules | None = None
+    ) -> str:
+        """Create and serve a Run's listeners; idempotent. Return "" or why that is not possible.
+
+        `rules` replace those of the phase.
+        """
         if not network.has_managed_network(workspace) or owner.run_id in self._open or owner.run_id in self._opening:
             return ""
         self._opening.add(owner.run_id)
@@ -156,13 +162,13 @@ class Network:
             return str(error)
         finally:
             self._opening.discard(owner.run_id)
-        rules = RunRules(self.daemon, workspace.pk, workspace.key, phase)
+        rules = rules or RunRules(self.daemon, workspace.pk, workspace.key, phase)
         hosts = settings.HANDRAIL_EGRESS_HOSTS
         proxy = Proxy(
             rules,
             resolve=with_hosts_file(Path(hosts)) if hosts else resolve_by_system,
             networks=settings.HANDRAIL_EGRESS_NETWORKS,
-            web=web_address(),
+            web=web_address() if rules.reaches_handrail else None,
             workspace=str(workspace.pk),
         )
         self._open[owner.run_id] = _Open(rules, proxy)

@@ -30,12 +30,14 @@ def folder(job) -> Path:
     return paths.program_of(job.workspace.pk, job.operation.pk)
 
 
-async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", begins=None, envelope=None, **pty) -> dict:
+async def run(
+    job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", begins=None, envelope=None, hosts=None, **pty
+) -> dict:
     """Start a program (at most once) and wait for its end. Return as `Job.run_program` does.
 
     `owner`: the driver's record of a run other than the open one; `phase`: the phase whose secrets it gets, None for
-    no secrets; `begins`: as for `Job.mark_started`; `envelope`: what it is held to, as JSON; `pty`: {pty, cols, rows}
-    for a terminal.
+    no secrets; `begins`: as for `Job.mark_started`; `envelope`: what it is held to, as JSON; `hosts`: a function to the
+    hosts that were refused to it, default: those refused to the workspace; `pty`: {pty, cols, rows} for a terminal.
     """
     if owner is None:
         await job.daemon.vitals.check(job.workspace)
@@ -57,7 +59,7 @@ async def run(job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", begi
     failpoint("program.asked")
     await client.start(folder(job), spec, handed)
     failpoint("K7")
-    return await _follow(job)
+    return await _follow(job, hosts)
 
 
 def _shorter(*seconds: float | None) -> float | None:
@@ -102,7 +104,7 @@ async def find(job) -> dict | None:
     return await _follow(job)
 
 
-async def _follow(job) -> dict:
+async def _follow(job, hosts=None) -> dict:
     status = await client.wait(folder(job))
     if status.state == "lost":
         status = await client.settle(folder(job))
@@ -112,7 +114,8 @@ async def _follow(job) -> dict:
         return Refused(end.words(), ReasonCode.NOT_STARTED).outcome()
     told = asdict(end) | {"words": end.words(), "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode()}
     if end.held:
-        told["blocked"] = await refused_to_program.refused(job, told, tail(folder(job), end.output_bytes, HELD_TAIL))
+        held_tail = tail(folder(job), end.output_bytes, HELD_TAIL)
+        told["blocked"] = await refused_to_program.refused(job, told, held_tail, hosts)
         if end.exit_status != 0:
             told["held_note"] = sentence(told["blocked"])
             told["words"] += f". {told['held_note']}"

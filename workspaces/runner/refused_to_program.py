@@ -9,20 +9,24 @@ from workspaces.models import Contact
 MAX_HOSTS = 20
 
 
-async def refused(job, told: dict, tail: bytes) -> list[dict]:
+async def refused(job, told: dict, tail: bytes, hosts=None) -> list[dict]:
     """Return [{kind, what}] of a held program that ended as `told`, whose output ended with `tail`.
 
-    System calls and sockets are those that the kernel reported. Hosts are those that the proxy refused to the workspace
-    meanwhile, perhaps to another program of it. Files are those that the program itself named.
+    System calls and sockets are those that the kernel reported. Hosts are those of `hosts()`; without it, those that
+    the proxy refused to the workspace meanwhile, perhaps to another program of it. Files are those that the program
+    itself named.
     """
-    await job.daemon.network.flush(job.workspace.pk)
-    hosts = await job.thread(_hosts, job.workspace, told)
-    files = refusals_in(tail)
-    return [*told["blocked"], *hosts, *files]
+    if hosts is None:
+        await job.daemon.network.flush(job.workspace.pk)
+        tried = await job.thread(_hosts, job.workspace, told)
+    else:
+        tried = hosts()
+    named = [{"kind": "connect", "what": f"{host}:{port}"} for host, port in tried]
+    return [*told["blocked"], *named, *refusals_in(tail)]
 
 
-def _hosts(workspace, told: dict) -> list[dict]:
+def _hosts(workspace, told: dict) -> list[tuple[str, int]]:
     since = parse_datetime(told["started_at"]) if told.get("started_at") else clock.now()
     tried = Contact.objects.filter(workspace=workspace, allowed=False, last_at__gte=since).exclude(host="")
     found = tried.order_by("last_at").values_list("host", "port")[:MAX_HOSTS]
-    return [{"kind": "connect", "what": f"{host}:{port}"} for host, port in dict.fromkeys(found)]
+    return list(dict.fromkeys(found))

@@ -9,6 +9,7 @@ from workspaces.runner.operations.export import MakeArchive, MakeBundle, Push
 from workspaces.runner.operations.hold import Hold
 from workspaces.runner.operations.programs import Maintain, RunCommand, RunService, RunTerminal
 from workspaces.runner.operations.rebuild import Rebuild
+from workspaces.runner.operations.rehearse import Rehearse
 from workspaces.runner.operations.resume import Prove, Resume
 from workspaces.runner.operations.revise import Revise
 from workspaces.runner.operations.shutdown import CloseDeadRun, Pause, Purge, Stop, Trash
@@ -30,6 +31,7 @@ KINDS = {
     "hold": Hold(),
     "rebuild": Rebuild(),
     "revise": Revise(),
+    "rehearse": Rehearse(),
     "command": RunCommand(),
     "maintain": Maintain(),
     "service": RunService(),

@@ -6,10 +6,11 @@ from django.db import transaction
 
 from dashboard.failpoints import failpoint
 from workspaces import history, lifecycle
-from workspaces.drivers.base import DriverError, Process
+from workspaces.drivers.base import Process
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.runner import snapshots
+from workspaces.runner.freezing import frozen_programs, unless_ended
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.resume import prove
 from workspaces.services import periodic_snapshots
@@ -62,20 +63,12 @@ class RestoreSnapshot(Kind):
         await job.mark_started()
         owner = await job.owner() if workspace.state == State.READY else None
         async with job.lock(), job.open_tree():
-            # Frozen before the safety snapshot, so that nothing written in between is lost. A workspace that was frozen
-            # for another reason stays frozen; after a runner crash the freeze can only be this operation's.
-            freezes = owner is not None and job.driver.capabilities.freeze and not workspace.vitals.get("frozen")
-            if freezes:
-                await job.driver.freeze(owner)
-                failpoint("restore.frozen")
-            try:
-                before = await _unless_ended(job, owner, _open_files(job, owner)) if owner is not None else None
+            # Frozen before the safety snapshot, so that nothing written in between is lost.
+            async with frozen_programs(job, owner):
+                before = await unless_ended(job, owner, _open_files(job, owner)) if owner is not None else None
                 outcome = await self._put_back(job)
                 if before:
-                    outcome["holders"] = await _unless_ended(job, owner, _holders(job, owner, before)) or []
-            finally:
-                if freezes:
-                    await _unless_ended(job, owner, job.driver.thaw(owner))
+                    outcome["holders"] = await unless_ended(job, owner, _holders(job, owner, before)) or []
         return outcome
 
     async def recover(self, job):
@@ -172,16 +165,6 @@ def _keeps_hooks(job) -> bool:
     That is always so in a connected folder, and elsewhere for agents and for actions approved for them.
     """
     return bool(job.workspace.source.get("path") or job.by.type == "agent" or job.by.approval)
-
-
-async def _unless_ended(job, owner, asked):
-    """Await a driver call; return None if it failed because the Run has ended, which does not affect the files."""
-    try:
-        return await asked
-    except DriverError:
-        if await job.driver.alive(owner):
-            raise
-        return None
 
 
 async def _open_files(job, owner) -> list[Process]:

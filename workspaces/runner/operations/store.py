@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from workspaces import operations, paths, stores
-from workspaces.models import Snapshot
+from workspaces.models import Rehearsal, Snapshot
 from workspaces.runner.job import PROGRESS_INTERVAL_S, Job, Kind
 from workspaces.services import store_maintenance
 from workspaces.store import Store, StoreError
@@ -109,14 +109,18 @@ def _snapshots_of(team_id) -> dict[str, list]:
 
 
 class CollectGarbage(StoreKind):
-    """Delete the objects that no snapshot references, and measure what each workspace and snapshot alone uses."""
+    """Delete what no snapshot or rehearsal needs, and measure what each workspace and snapshot alone uses."""
 
     def work(self, operation, path, options):
         since = time.time()
         snapshots = Snapshot.objects.filter(workspace__team=operation.team_id)
         rows = list(snapshots.values_list("pk", "workspace", "tree"))
+        rehearsed = Rehearsal.objects.filter(workspace__team=operation.team_id).keeping_trees()
+        trees = [tree for _, _, tree in rows] + [
+            tree for pair in rehearsed.values_list("base", "tree") for tree in pair
+        ]
         store = Store.open(path)
-        done = store.gc({bytes(tree).hex() for _, _, tree in rows}, since=since, **options)
+        done = store.gc({bytes(tree).hex() for tree in trees}, since=since, **options)
         return {
             "freed": done.freed_bytes,
             "bytes": done.bytes,

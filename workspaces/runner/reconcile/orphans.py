@@ -21,7 +21,11 @@ from workspaces.shim import client
 logger = logging.getLogger("handrail.runner")
 INTERVAL_S = 15.0  # so that an orphan is resolved well within a minute
 RUNNER = Actor.system("runner")
-OPERATION_PREFIXES = ("setup-", "reader-")  # prefixes of run ids that belong to one operation; its id follows
+OPERATION_PREFIXES = (
+    "setup-",
+    "reader-",
+    "rehearse-",
+)  # prefixes of run ids that belong to one operation; its id follows
 KNOWN, OVER, UNKNOWN = "known", "over", "unknown"
 
 
@@ -79,6 +83,8 @@ def _standing(owner: RunRecord) -> str:
     if Operation.objects.open().filter(exclusive=True, workspace=workspace_id).exists():
         return KNOWN  # that operation starts or ends it just now
     if of_operation:
+        if Operation.objects.open().filter(pk=run_id).exists():
+            return KNOWN
         return OVER if Operation.objects.filter(pk=run_id).exists() else UNKNOWN
     run = Run.objects.filter(pk=run_id).first()
     if run is not None:

@@ -1,0 +1,28 @@
+"""Schemas of responses that are parts of an action's."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ninja import Schema
+from pydantic import Field
+
+
+class RehearsalOut(Schema):
+    """The last try of the current revision on a copy of the workspace's files."""
+
+    id: UUID
+    status: str = Field(description="running, done, failed, outdated (the files changed since) or applied")
+    exit_status: int | None
+    output: str = Field(description="its end, up to 64 KiB")
+    output_bytes: int
+    changes: list[dict[str, Any]] = Field(
+        description="of the files: {path, kind, additions, deletions, …}; the first 200"
+    )
+    change_count: int
+    tried: list[dict[str, str]] = Field(description="what was refused: {kind, what}")
+    note: str
+    not_applied_because: str = Field(description="why it can't be applied; empty if it can")
+    not_shown: list[str] = Field(description="what a rehearsal can't show")
+    created_at: datetime
+    ended_at: datetime | None

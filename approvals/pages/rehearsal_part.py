@@ -1,0 +1,84 @@
+"""The part of a card about trying its command first."""
+
+from functools import cached_property
+
+from approvals import rehearsals
+from approvals.calls import BROKER
+from approvals.models import Action
+from dashboard.problems import Problem
+from workspaces import history
+from workspaces.diff import FileDiff
+from workspaces.highlight import deadline
+from workspaces.models import Rehearsal, RehearsalStatus
+from workspaces.pages.changes import diff_of
+from workspaces.services.rehearsals import NOT_SHOWN
+
+SHOWN_NAMES = 20
+SHOWN_DIFFS = 5
+MAX_COMPARED = 200  # changed paths up to which the card itself shows differences
+
+
+class RehearsalPart:
+    """`is_open`: the action is pending."""
+
+    not_shown = NOT_SHOWN
+
+    def __init__(self, action: Action, is_open: bool):
+        self.action, self.is_open = action, is_open
+        self.rehearsal: Rehearsal | None = action.rehearsal
+
+    @property
+    def is_shown(self) -> bool:
+        is_command = self.action.mode == BROKER and self.action.tool == "Bash"
+        return self.rehearsal is not None or (self.is_open and is_command)
+
+    @cached_property
+    def cannot(self) -> str:
+        """Why the pending action cannot be tried first; "" if it can."""
+        return rehearsals.why_not(self.action) if self.is_open else ""
+
+    @property
+    def not_applied_because(self) -> str:
+        return rehearsals.why_not_applied(self.rehearsal)
+
+    @property
+    def may_be_applied(self) -> bool:
+        return self.is_open and not self.not_applied_because
+
+    @property
+    def obstacle(self) -> str:
+        done = self.rehearsal is not None and self.rehearsal.status == RehearsalStatus.DONE
+        return self.rehearsal.obstacle if done else ""
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether the store still has what it left."""
+        kept = (RehearsalStatus.DONE, RehearsalStatus.OUTDATED)
+        return self.rehearsal is not None and self.rehearsal.status in kept
+
+    @property
+    def is_output_cut(self) -> bool:
+        return self.rehearsal.output_bytes > len(self.rehearsal.output.encode())
+
+    @property
+    def names(self) -> list[dict]:
+        """The first changed paths that no difference on the card shows."""
+        return self.rehearsal.changes[len(self.diffs) : SHOWN_NAMES]
+
+    @cached_property
+    def diffs(self) -> list[FileDiff]:
+        if not self.has_trees or self.rehearsal.change_count > MAX_COMPARED:
+            return []
+        try:
+            return diffs_of(self.rehearsal, rows_of(self.rehearsal)[:SHOWN_DIFFS])
+        except Problem:
+            return []  # the store cannot be read now; the names are shown
+
+
+def rows_of(rehearsal: Rehearsal) -> list[history.FileChange]:
+    return history.changes_of_trees(rehearsal.workspace, rehearsal.base_hex, rehearsal.tree_hex, count=False)
+
+
+def diffs_of(rehearsal: Rehearsal, rows) -> list[FileDiff]:
+    until = deadline()
+    return [diff_of(*row, until=until) for row in history.contents(rehearsal.workspace, rows)]

@@ -1,0 +1,109 @@
+"""Try a pending command on a copy of the workspace's files, show what it did, and apply exactly that."""
+
+from django.db import transaction
+
+from approvals.broker_program import program_of
+from approvals.calls import BROKER
+from approvals.evaluation import content
+from approvals.expiry import end_if_due
+from approvals.models import Action, Status
+from approvals.transitions import answer_conflict, record
+from dashboard.problems import conflict, not_allowed
+from workspaces.models import Rehearsal, RehearsalStatus
+from workspaces.services import rehearsals
+
+SHOWN_TAIL = 4000  # characters of the output in the result of an applied action
+NOT_A_COMMAND = "Only a command that Handrail itself runs can be tried first."
+AGAIN = "The workspace's files have changed since it was tried. Try it again."
+
+
+def why_not(action: Action) -> str:
+    """Return why the action cannot be tried first, whatever its status; "" if it can."""
+    if action.mode != BROKER or action.tool != "Bash" or action.workspace is None:
+        return NOT_A_COMMAND
+    return rehearsals.why_not(action.workspace)
+
+
+def start(action: Action, *, caller) -> Action:
+    """Ask the runner to try the current revision; an earlier rehearsal of the action is forgotten.
+
+    Reviewers may, and the agent that submitted the action. Problem 403; 409 with code cannot_rehearse, rehearsing
+    (one at a time), or that of an action that is no longer pending.
+    """
+    mine = not caller.is_person and caller.agent.pk == action.agent_id
+    if not (mine or (caller.is_person and caller.can("decide", action.team_id))):
+        raise not_allowed("Only a reviewer, or the agent that asked, can try this first.")
+    if reason := why_not(action):
+        raise conflict(reason, code="cannot_rehearse")
+    with transaction.atomic():
+        action = Action.objects.select_for_update().get(pk=action.pk)
+        if end_if_due(action).status == Status.PENDING:
+            _start(action, caller.actor)
+            return action
+    raise answer_conflict(action)
+
+
+def _start(action: Action, by):
+    if before := action.rehearsal:
+        if before.status == RehearsalStatus.RUNNING:
+            raise conflict("This is being tried just now.", code="rehearsing")
+        rehearsals.drop(before)
+    call = content(action)
+    argv, timeout_s = program_of(call)
+    action.rehearsal = rehearsals.submit(action.workspace, argv=argv, cwd=call["cwd"], timeout_s=timeout_s, by=by)
+    action.save(update_fields=["rehearsal"])
+    record(action, "action.rehearsed", by)
+
+
+def why_not_applied(rehearsal: Rehearsal | None) -> str:
+    """Return why the result of a rehearsal cannot be applied; "" if it can while the files stay as they are."""
+    if rehearsal is None:
+        return "This was not tried. Try it first."
+    if rehearsal.status == RehearsalStatus.RUNNING:
+        return "This is being tried just now."
+    if rehearsal.status == RehearsalStatus.OUTDATED:
+        return AGAIN
+    if rehearsal.status != RehearsalStatus.DONE:
+        return "Its try did not end, so there is no result to apply."
+    return rehearsal.obstacle
+
+
+def tree_to_apply(action: Action, shown=None) -> str:
+    """Return the id of the tree that an approval applies; `shown` is the id of the rehearsal that the person saw.
+
+    Problem 409 if there is none (code no_rehearsal), if it is another one (rehearsal_changed), or if the files are no
+    longer those that it was made from (rehearsal_outdated).
+    """
+    rehearsal = action.rehearsal
+    if shown is not None and (rehearsal is None or str(rehearsal.pk) != str(shown)):
+        raise conflict("This was tried again since you loaded it. Your answer was not used.", code="rehearsal_changed")
+    if reason := why_not_applied(rehearsal):
+        outdated = rehearsal is not None and rehearsal.status == RehearsalStatus.OUTDATED
+        raise conflict(reason, code="rehearsal_outdated" if outdated else "no_rehearsal")
+    if not rehearsals.is_current(rehearsal):
+        with transaction.atomic():
+            rehearsals.mark_outdated(rehearsal)
+            record(action, "action.rehearsal_outdated", rehearsals.RUNNER)
+        raise conflict(AGAIN, code="rehearsal_outdated")
+    return rehearsal.tree_hex
+
+
+def outcome_of(rehearsal: Rehearsal) -> dict:
+    """Return the outcome of an action whose rehearsal was applied: the recorded one, as `record_carried` takes it."""
+    return {
+        "ok": rehearsal.exit_status == 0,
+        "reason": rehearsal.note,
+        "exit_status": rehearsal.exit_status,
+        "tail": rehearsal.output[-SHOWN_TAIL:],
+        "output_bytes": rehearsal.output_bytes,
+        "blocked": rehearsal.tried,
+        "applied": "rehearsal",
+    }
+
+
+def as_json(rehearsal: Rehearsal | None) -> dict | None:
+    if rehearsal is None:
+        return None
+    same = ("id", "status", "exit_status", "output", "output_bytes", "changes", "change_count", "tried", "note")
+    told = {name: getattr(rehearsal, name) for name in (*same, "created_at", "ended_at")}
+    return told | {"not_applied_because": why_not_applied(rehearsal), "not_shown": list(rehearsals.NOT_SHOWN)}

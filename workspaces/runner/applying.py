@@ -1,0 +1,44 @@
+"""Make a workspace's live files those that a rehearsal left."""
+
+from dashboard.failpoints import failpoint
+from dashboard.problems import conflict
+from workspaces import history
+from workspaces.models import Rehearsal
+from workspaces.needs_approval import HOOK_FILES
+from workspaces.runner import snapshots
+from workspaces.runner.freezing import frozen_programs
+from workspaces.runner.refusals import unclear
+
+CHANGED = "The workspace's files have changed since it was tried. Try it again."
+
+
+async def apply(job, rehearsal: Rehearsal, *, label: str, consume):
+    """Apply the rehearsal's tree, after a snapshot with this label.
+
+    `consume(snapshot)` is awaited once the files were found to be those that the rehearsal was made from, before the
+    first is changed; None continues after a runner crash, when they may also be those that it left. Problem 409 if
+    they are neither.
+    """
+    owner = await job.owner()
+    async with job.lock(), job.open_tree() as tree, frozen_programs(job, owner):
+        await job.recover_tree()
+        live = await job.thread(snapshots.scan, job.workspace, tree)
+        if consume is None and await _is_same(job, live.tree, rehearsal.tree_hex):
+            return
+        if not await _is_same(job, live.tree, rehearsal.base_hex):
+            raise conflict(CHANGED) if consume else unclear(CHANGED)
+        if consume:
+            await consume(await job.snapshot("action", label))
+        failpoint("apply.consumed")
+        store = await job.thread(snapshots.store_of, job.workspace)
+        journal = snapshots.journal_of(job.workspace)
+        await job.thread(store.restore, rehearsal.tree_hex, tree, journal=journal, keep=HOOK_FILES)
+        failpoint("apply.placed")
+        placed = await job.thread(snapshots.scan, job.workspace, tree)
+        if not await _is_same(job, placed.tree, rehearsal.tree_hex):
+            raise unclear("The files are not all as they were shown.")
+
+
+async def _is_same(job, one: str, other: str) -> bool:
+    """Return whether two trees differ in nothing but times."""
+    return one == other or not await job.thread(history.changes_of_trees, job.workspace, one, other, count=False)

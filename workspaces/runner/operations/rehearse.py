@@ -1,0 +1,187 @@
+"""Try a command on a copy of a workspace's files, in a sandbox of its own, and keep what it did to them."""
+
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from dashboard import clock
+from dashboard.failpoints import failpoint
+from workspaces import history, lifecycle, paths
+from workspaces.drivers.base import DriverError
+from workspaces.envelope.envelope import MEDIUM
+from workspaces.models import ReasonCode, Rehearsal, RehearsalStatus, State
+from workspaces.needs_approval import is_hook_file
+from workspaces.runner import programs, snapshots
+from workspaces.runner.job import Kind
+from workspaces.runner.refusals import Refused
+from workspaces.runner.rehearsal_rules import RehearsalRules
+from workspaces.runner.run_spec import spec_of, uid_of
+from workspaces.shim import client
+from workspaces.store import LocalTree
+
+MAX_SECONDS = 600
+SHOWN_OUTPUT = 64 * 1024  # bytes of the end of the output that are kept
+SHOWN_CHANGES = 200  # changed files that are named without reading the trees
+PHASE = "rehearsal"
+
+
+class Rehearse(Kind):
+    """Copy the files, run the command on the copy in the medium envelope without network, store what it left.
+
+    The live files are only read. Neither the copy nor the program's recording outlives the operation.
+    """
+
+    when_cancelled = "Nothing of it is kept."
+    when_store_fails = "It could not be tried: "
+
+    async def perform(self, job):
+        await job.require(State.READY, State.PAUSED, State.STOPPED)
+        await job.mark_started()
+        try:
+            return {"ok": True, "rehearsal": await _rehearse(job)}
+        finally:
+            await _clear(job)
+
+    async def recover(self, job):
+        """Remove what a crash left behind. The command is not tried again by itself."""
+        await job.refresh()
+        await _clear(job)
+        raise Refused("The runner stopped while it was tried. Try it again.", ReasonCode.RUNNER_STOPPED)
+
+    def finish(self, job, outcome):
+        """Move the findings from the outcome to the rehearsal's row, so that they go with it."""
+        found = outcome.pop("rehearsal", None)
+        if found is None:
+            found = {"status": RehearsalStatus.FAILED, "note": outcome["reason"][:2000]}
+        else:
+            found = found | {"base": bytes.fromhex(found["base"]), "tree": bytes.fromhex(found["tree"])}
+        rows = Rehearsal.objects.filter(operation=job.operation.pk, status=RehearsalStatus.RUNNING)
+        if rows.update(ended_at=clock.now(), **found):
+            data = {name: found[name] for name in ("exit_status", "change_count", "note") if found.get(name)}
+            lifecycle.record(job.workspace, job.by, "workspace.rehearsed", {"status": found["status"]} | data)
+
+
+async def _rehearse(job) -> dict:
+    """Return the columns of the Rehearsal; trees as hex."""
+    scratch = paths.rehearsal_of(job.workspace.pk, job.operation.pk)
+    base = await _copy(job, scratch)
+    failpoint("rehearse.copied")
+    ended = await _run(job, scratch)
+    failpoint("rehearse.ran")
+    if job.cancel.is_set():
+        raise Refused("Cancelled. Nothing of it is kept.", ReasonCode.CANCELLED)
+    if not ended["ok"]:
+        raise Refused(ended["reason"], ReasonCode(ended["reason_code"]))
+    after = await job.thread(_scan, job, scratch)
+    failpoint("rehearse.stored")
+    return await job.thread(_findings, job, base, after, ended)
+
+
+async def _copy(job, scratch: Path):
+    """Store the live files, and make a copy of them from the store. Return the store's snapshot."""
+    async with job.lock(), job.open_tree() as tree:
+        if not isinstance(tree, LocalTree):
+            raise Refused("Files inside a guest cannot be copied for a rehearsal yet.")
+        await job.recover_tree()
+        base = await job.thread(snapshots.scan, job.workspace, tree, cancel=job.cancel)
+    for name in ("tree", "home"):
+        await job.thread(_make_folder, scratch / name)
+    store = await job.thread(snapshots.store_of, job.workspace)
+    owner = job.driver.file_owner(uid_of(job.workspace).get("uid"))
+    how = {"journal": scratch / "journal", "owner": owner, "cancel": job.cancel}
+    await job.thread(store.restore, base.tree, _tree_of(scratch), **how)
+    return base
+
+
+def _make_folder(path: Path):
+    path.mkdir(mode=0o755, parents=True)
+
+
+def _tree_of(scratch: Path) -> LocalTree:
+    return LocalTree(scratch / "tree", cache=scratch / "scan")
+
+
+async def _run(job, scratch: Path) -> dict:
+    """Run the command in a Run of its own, and end that with all its programs. Return as `Job.run_program` does."""
+    workspace, driver, args = job.workspace, job.driver, job.args
+    spec = spec_of(workspace, _run_id(job), phase=PHASE, home=scratch / "home", tree=scratch / "tree")
+    await driver.prepare(spec)
+    owner = await driver.start(spec)
+    failpoint("rehearse.started")
+    rules = RehearsalRules(job.daemon, workspace.pk, workspace.key, PHASE)
+    try:
+        await job.daemon.network.open(owner, workspace, rules=rules)
+        seconds = min(args["timeout_s"] or MAX_SECONDS, MAX_SECONDS)
+        return await programs.run(
+            job,
+            args["argv"],
+            cwd=args["cwd"],
+            env={},
+            timeout_s=seconds,
+            owner=owner,
+            phase=None,
+            envelope=replace(MEDIUM, seconds=seconds).to_json(),
+            hosts=rules.hosts,
+        )
+    finally:
+        await _end_run(job, owner)
+
+
+def _run_id(job) -> str:
+    return f"rehearse-{job.operation.pk}"
+
+
+async def _end_run(job, owner):
+    await job.driver.stop(owner, grace_s=0.0)
+    await job.daemon.network.close(owner.run_id)
+    await job.driver.clear(owner)
+
+
+def _scan(job, scratch: Path):
+    # File times are the program's to choose, so all content is read.
+    return snapshots.scan(job.workspace, _tree_of(scratch), thorough=True, cancel=job.cancel)
+
+
+def _findings(job, base, after, ended: dict) -> dict:
+    changes = history.changes_of_trees(job.workspace, base.tree, after.tree)
+    output = programs.tail(programs.folder(job), ended["output_bytes"], SHOWN_OUTPUT)
+    exited = ended["reason"] == "exited"
+    return {
+        "status": RehearsalStatus.DONE.value,
+        "base": base.tree,
+        "tree": after.tree,
+        "exit_status": ended["exit_status"],
+        "output": output.decode("utf-8", "replace").replace("\0", "\ufffd"),
+        "output_bytes": ended["output_bytes"],
+        "changes": [change.as_json() for change in changes[:SHOWN_CHANGES]],
+        "change_count": len(changes),
+        "tried": ended.get("blocked", []),
+        "note": "" if exited else ended["words"],
+        "obstacle": _obstacle(base, after, changes, ended),
+    }
+
+
+def _obstacle(base, after, changes, ended: dict) -> str:
+    """Return why what it left cannot be applied; "" if it can."""
+    if ended["reason"] != "exited":
+        return "It did not end by itself, so its result is not complete."
+    if {skipped.path for skipped in after.skipped} - {skipped.path for skipped in base.skipped}:
+        return "It made something that cannot be stored, such as a socket or an unreadable file."
+    if any(is_hook_file(change.path) for change in changes):
+        return "It changed files of Handrail's hook, or folders with them."
+    return ""
+
+
+async def _clear(job):
+    """End the Run if there is one, and remove the copy and the program's recording."""
+    owner = await job.daemon.owner_of(job.driver, _run_id(job))
+    if owner is not None:
+        await _end_run(job, owner)
+    recording = programs.folder(job)
+    if recording.exists():
+        with suppress(DriverError):
+            await client.settle(recording)  # no late shim can start it from here on
+        await job.thread(shutil.rmtree, recording, ignore_errors=True)
+    scratch = paths.rehearsal_of(job.workspace.pk, job.operation.pk)
+    await job.thread(shutil.rmtree, scratch, ignore_errors=True)

@@ -1,0 +1,69 @@
+"""Rehearsals: ask for one, find out whether its result still fits, forget one."""
+
+from django.db import transaction
+
+from dashboard import clock
+from dashboard.models import Actor
+from dashboard.problems import conflict
+from workspaces import history, lifecycle, operations
+from workspaces.models import FOLDER, Operation, Rehearsal, RehearsalStatus, State
+from workspaces.provisioning.isolation import holds_programs
+
+KIND = "rehearse"
+RUNNER = Actor.system("runner")
+NOT_SHOWN = (
+    "answers of the network: it reached no host",
+    "processes that would go on running: they end with it",
+    "caches and other files in the home folder: it had an empty one",
+    "databases and other services: it reached none",
+)
+IN_A_FOLDER = "A command can't be tried first in a connected folder."
+NOT_YET = "A command can't be tried first in a {} workspace yet, only in a sandbox."
+NOT_HELD = "A command can't be tried first here: this host doesn't hold programs in envelopes."
+DRIVER_NAMES = {"docker": "Docker", "microvm": "microVM"}
+
+
+def why_not(workspace) -> str:
+    """Return why no command can be rehearsed in this workspace; "" if one can."""
+    driver = workspace.environment.driver
+    if driver == FOLDER:
+        return IN_A_FOLDER
+    if driver != "sandbox":
+        return NOT_YET.format(DRIVER_NAMES.get(driver, driver))
+    return "" if holds_programs(workspace) else NOT_HELD
+
+
+def submit(workspace, *, argv: list[str], cwd: str | None, timeout_s: int, by: Actor) -> Rehearsal:
+    """Ask the runner to try a command on a copy of the files. Problem 409 if that is not possible now."""
+    if reason := why_not(workspace):
+        raise conflict(reason, code="cannot_rehearse")
+    lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="copied for a try")
+    with transaction.atomic():
+        type(workspace).objects.select_for_update().get(pk=workspace.pk)
+        if Operation.objects.open().filter(workspace=workspace, kind=KIND).exists():
+            raise conflict("Another command is being tried in this workspace. Try it again soon.", code="rehearsing")
+        args = {"argv": argv, "cwd": cwd, "timeout_s": timeout_s}
+        operation = operations.submit(KIND, workspace=workspace, args=args, by=by)
+        return Rehearsal.objects.create(workspace=workspace, operation=operation, created_at=clock.now())
+
+
+def is_current(rehearsal: Rehearsal) -> bool:
+    """Return whether the live files are those that it was made from. Problem if they cannot be read."""
+    live = history.tree_at(rehearsal.workspace, history.LIVE)
+    base = rehearsal.base_hex
+    return live == base or not history.changes_of_trees(rehearsal.workspace, base, live, count=False)
+
+
+def drop(rehearsal: Rehearsal):
+    """Forget a rehearsal: end it if it runs, and delete what it found. Garbage collection frees its files."""
+    if rehearsal.operation_id and operations.request_cancel(rehearsal.operation):
+        transaction.on_commit(operations.wake_runner)
+    rehearsal.delete()
+
+
+def mark_outdated(rehearsal: Rehearsal):
+    Rehearsal.objects.filter(pk=rehearsal.pk, status=RehearsalStatus.DONE).update(status=RehearsalStatus.OUTDATED)
+
+
+def mark_applied(rehearsal: Rehearsal):
+    Rehearsal.objects.filter(pk=rehearsal.pk).update(status=RehearsalStatus.APPLIED)
