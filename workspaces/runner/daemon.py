@@ -8,7 +8,6 @@ folders; its memory can be lost.
 import asyncio
 import logging
 import os
-import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,10 +23,11 @@ from dashboard.logs import about
 from dashboard.threads import in_threads
 from dashboard.wakes import listen
 from workspaces import extensions, operations, paths
-from workspaces.drivers.base import BUILT_IN, DriverError, RunRecord, boot_id, get_driver
+from workspaces.drivers.base import DriverError, RunRecord, boot_id, get_driver
 from workspaces.models import Operation, Phase, ReasonCode, Runner
 from workspaces.provisioning import uploads
 from workspaces.runner import rootfs, server
+from workspaces.runner.driver_probes import DriverProbes
 from workspaces.runner.job import Job
 from workspaces.runner.ledger import Ledger
 from workspaces.runner.measure import disk_quota
@@ -55,8 +55,6 @@ PAUSES = {
     "images": 3600.0,
     "receipts": 24 * 3600.0,
 }
-PROBE_INTERVAL_S = 60.0
-MARKS_INTERVAL_S = 2.0  # between two checks of the drivers' host marks, a change of which triggers a probe
 KEEP_LAYERS_S = 7 * 24 * 3600.0
 KEEP_RECEIPTS_DAYS = 365  # a database restored from an older backup than this may rerun settled operations
 BACKGROUND = ("claim", "measure", "orphans", "host", "images", "receipts")  # started after crash recovery
@@ -78,7 +76,7 @@ class Daemon:
         self.ledger: Ledger | None = None
         self.network = Network(self)
         self._drivers = {}
-        self._isolation = {}  # driver: the isolation that the last probe found
+        self.probes = DriverProbes(self)
         self._locks = defaultdict(asyncio.Lock)
         self.store_lock = asyncio.Lock()  # held while a team's store is maintained
         self._jobs: dict = {}  # operation id: task
@@ -102,7 +100,7 @@ class Daemon:
         background = [asyncio.create_task(self._forever(name)) for name in ("beat", "watch", "sweep")]
         background.append(asyncio.create_task(self.network.flush_forever()))
         try:
-            await self._probe()
+            await self.probes.save()
             await self.thread(pool.prepare)  # so that the first command need not wait for the fork server
             await self._watched.wait()
             await self._recover_in_flight()
@@ -147,25 +145,6 @@ class Daemon:
         path.chmod(0o600)
         return serving
 
-    async def _probe(self):
-        """Save which drivers work on this host and what they offer, for pages, doctor and the API."""
-        found = {}
-        self._marks = self._marks_of_host()
-        for name in BUILT_IN:
-            driver = self.driver(name)
-            probe = await driver.probe()
-            found[name] = {
-                "available": probe.available,
-                "isolation": probe.isolation or driver.capabilities.isolation,
-                "reason": probe.reason,
-                "what_to_do": probe.what_to_do,
-                "notes": list(probe.notes),
-                "limits": sorted(probe.limits),
-                "envelope": dict(probe.envelope),
-            }
-        await self.thread(Runner.objects.filter(pk=self.row.pk).update, capabilities=found)
-        self._isolation = {name: probe["isolation"] for name, probe in found.items()}
-
     async def _receipts(self):
         await self.thread(self.ledger.forget_before, KEEP_RECEIPTS_DAYS)
 
@@ -183,14 +162,8 @@ class Daemon:
                     logger.info("removed %s, which no workspace is made from", name)
 
     async def _host(self):
-        """Probe the drivers every PROBE_INTERVAL_S, and at once when a driver's mark of the host changes."""
-        until = time.monotonic() + PROBE_INTERVAL_S
-        while time.monotonic() < until and self._marks_of_host() == self._marks:
-            await asyncio.sleep(MARKS_INTERVAL_S)
-        await self._probe()
-
-    def _marks_of_host(self) -> list[str]:
-        return [self.driver(name).mark_of_host() for name in BUILT_IN]
+        await self.probes.until_due()
+        await self.probes.save()
 
     # What jobs need
 
@@ -201,7 +174,7 @@ class Daemon:
 
     def isolation_of(self, driver) -> str:
         """Return the isolation that a driver offers on this host; an emulated machine offers less than KVM."""
-        return self._isolation.get(driver.name, driver.capabilities.isolation)
+        return self.probes.isolation.get(driver.name, driver.capabilities.isolation)
 
     def warm(self, driver, spec):
         """Prepare fast later starts like this one in the background; one task at a time for each driver."""
