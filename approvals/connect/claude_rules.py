@@ -1,12 +1,14 @@
 """Import Claude Code's allow rules at `connect`: all of the user's own, and the repository's if accepted."""
 
 import json
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 from approvals import policies
 from approvals.claude_own_settings import LOCAL, SHARED
 from approvals.connect.folder_git import is_own
+from approvals.past.trust import table_text
 from approvals.policy import Policy
 from dashboard.models import Actor
 
@@ -45,10 +47,13 @@ def take_over(workspace, rules: Rules, chosen: list[str], *, by: Actor) -> list[
     mine = Policy.of_rules(dict.fromkeys([*rules.own, *chosen]))
     taken = [rule.text for rule in mine.rules["low"]]
     if taken:
-        base = policies.compiled(policies.active(workspace.team_id))
+        active = policies.active(workspace.team_id)
+        base = policies.compiled(active)
         lists = {tier: [rule.text for rule in listed] for tier, listed in base.rules.items()}
         lists["low"] = [*lists.get("low", []), *taken]
-        policies.add(workspace.team_id, _text(base.mode, lists), environment=workspace.environment, actor=by)
+        policies.add(
+            workspace.team_id, _text(base.mode, lists, active.text), environment=workspace.environment, actor=by
+        )
     left = [rule for rule in rules.committed if rule not in chosen]
     return [
         *(f"Imported: {rule}" for rule in taken),
@@ -57,7 +62,9 @@ def take_over(workspace, rules: Rules, chosen: list[str], *, by: Actor) -> list[
     ]
 
 
-def _text(mode, lists) -> str:
+def _text(mode, lists, based_on: str) -> str:
+    """Return the text of a policy with these lists, which trusts what the policy `based_on` trusts."""
     lines = [f"mode = {json.dumps(mode)}"]
     lines += [f"{tier} = {json.dumps(rules)}" for tier, rules in lists.items() if rules]
-    return "\n".join(lines) + "\n"
+    trusted = tomllib.loads(based_on).get("trust")
+    return "\n".join(lines) + "\n" + (table_text(trusted) if trusted else "")

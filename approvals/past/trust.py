@@ -68,7 +68,7 @@ def trusting(text: str, *more: Trusted) -> str:
         else:
             code_host = True
     wanted = _table(programs, places, code_host)
-    new = _without_table(text).rstrip("\n") + "\n" + _toml(wanted)
+    new = _without_table(text).rstrip("\n") + "\n" + table_text(wanted)
     if _parsed(new) != tomllib.loads(text) | {"trust": wanted}:
         raise PolicyError("The policy writes what it trusts in a form that can't be extended here; edit its text.")
     read_policy(new)
@@ -98,7 +98,8 @@ def _without_table(text: str) -> str:
     return "".join(kept)
 
 
-def _toml(table: dict) -> str:
+def table_text(table: dict) -> str:
+    """Return the TOML text of the table [trust]."""
     lines = ["", "[trust]"]
     if "code_host" in table:
         lines.append(f"code_host = {json.dumps(table['code_host'])}")

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,14 @@ def test_the_users_own_rules_are_imported_and_shown_and_broad_ones_are_not(produ
     assert "Imported: Bash(make docs)\n" in done.stdout
     assert "Not imported: Bash(python3 *)" in done.stdout
     assert decision_on(folder, "make docs") == "allow"
+    product.manage("disconnect", str(folder))
+
+
+def test_the_policy_that_imported_rules_make_trusts_what_the_teams_does(product, folder, trusts_a_place):
+    (folder / ".claude/settings.local.json").write_text(allowing("Bash(make docs)"))
+    product.manage("connect", "claude-code", str(folder))
+    [text] = policies_of(product, folder)
+    assert tomllib.loads(text)["trust"] == {"code_host": True, "places": ["/srv/shared"]}
     product.manage("disconnect", str(folder))
 
 
@@ -247,17 +256,28 @@ def actions_in(product, folder) -> str:
     )
 
 
+def set_team_policy(product, mode: str = "irreversible", more: str = ""):
+    product.shell(
+        "from approvals import policies; from approvals.policy import default_policy; from dashboard.models import *\n"
+        "team = Team.objects.get(slug='main')\n"
+        f"policies.add(team.pk, default_policy({mode!r}) + {more!r}, actor=Actor.system('test'))"
+    )
+
+
 @pytest.fixture
 def before_everything(product):
     """The team's policy asks before everything, for this test."""
-    code = (
-        "from approvals import policies; from approvals.policy import default_policy; from dashboard.models import *\n"
-        "team = Team.objects.get(slug='main')\n"
-        "policies.add(team.pk, default_policy({mode!r}), actor=Actor.system('test'))"
-    )
-    product.shell(code.format(mode="everything"))
+    set_team_policy(product, "everything")
     yield
-    product.shell(code.format(mode="irreversible"))
+    set_team_policy(product)
+
+
+@pytest.fixture
+def trusts_a_place(product):
+    """The team's policy trusts a place and reads at the code host, for this test."""
+    set_team_policy(product, more='\n[trust]\ncode_host = true\nplaces = ["/srv/shared"]\n')
+    yield
+    set_team_policy(product)
 
 
 def key_of(product, token, folder) -> str:
