@@ -52,8 +52,9 @@ def _stopped_teams(caller) -> list[dict]:
 def _runner() -> dict:
     from workspaces.models import Runner  # as above
 
-    if Runner.objects.alive().exists():
+    runners = list(Runner.objects.only("heartbeat_at"))
+    if any(runner.is_alive for runner in runners):
         return {"tone": "calm", "words": "Runner OK"}
-    if Runner.objects.filter(heartbeat_at=None).exists():
+    if any(runner.heartbeat_at is None for runner in runners):
         return {"tone": "quiet", "words": "Runner is starting"}
     return {"tone": "amber", "words": "Runner does not answer"}
