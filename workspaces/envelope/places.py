@@ -27,3 +27,5 @@ MADE_CACHES = _paths(".cache .npm .cargo/registry .cargo/git go/pkg .local/state
 DEVICES = _paths("/dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /dev/ptmx")
 # Where the egress proxy and the desk's own address are reached in a workspace.
 EGRESS_PORTS = (3128, 80)
+# Variables that make known tools write to scratch what they would write to the top of the home: nyc its wrappers.
+MOVED_TO_SCRATCH = {"SPAWN_WRAP_SHIM_ROOT": "/tmp"}

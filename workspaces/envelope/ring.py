@@ -121,7 +121,9 @@ class Ring:
 
     def environment(self):
         """Return variables that the program needs in this ring."""
-        return {} if self.rings.abilities["mount_view"] else {"TMPDIR": f"{self.rings.scratch}/tmp"}
+        if not self.rings.abilities["mount_view"]:
+            return {"TMPDIR": f"{self.rings.scratch}/tmp"}
+        return dict(places.MOVED_TO_SCRATCH)
 
     def enter(self, cwd):
         """Hold this process, which then only has to exec; return the listener of what the filter refuses.

@@ -32,6 +32,14 @@ def test_it_writes_the_workspace_the_scratch_folder_and_caches(held):
     assert held.run.sh("cat note ~/.cache/made; test -e /tmp/t")[0] == "x\nx\n"
 
 
+def test_tools_that_write_to_the_top_of_the_home_are_told_to_use_scratch(held):
+    made = (
+        'mkdir "$SPAWN_WRAP_SHIM_ROOT/.node-spawn-wrap-1" && ls -d /tmp/.node-spawn-wrap-1; mkdir ~/.node-spawn-wrap-1'
+    )
+    output, status = held.sh(f"{made} 2>&1", MEDIUM)
+    assert (output.splitlines()[0], status) == ("/tmp/.node-spawn-wrap-1", 1)
+
+
 def test_scratch_is_shared_by_held_programs_and_by_no_others(held):
     held.sh("echo kept > /tmp/t; echo kept > /dev/shm/s", MEDIUM)
     assert held.sh("cat /tmp/t /dev/shm/s", LOW) == ("kept\nkept\n", 0)
