@@ -60,8 +60,8 @@ def classify(
 
 
 def check(text: str) -> dict:
-    """Load a policy's text and run its tests; return {problem} or {mode, rules, tests, never}. Raise Late on timeout.
+    """Load a policy's text and run its tests; return {problem} or {mode, rules, tests, never, trust, rehearse}.
 
-    `tests` is their number, `never` has a sentence for each rule that can never match.
+    `tests` is their number, `never` has a sentence for each rule that can never match. Raise Late on timeout.
     """
     return judges.ask({"check": text}, seconds=CHECK_TIMEOUT)

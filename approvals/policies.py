@@ -58,6 +58,11 @@ def checked(policy: Policy) -> dict:
     return _checked(policy.sha256, policy.text)
 
 
+def rehearses(policy: Policy | None, tier: str) -> bool:
+    """Return whether commands of this tier are tried on a copy of the files as soon as they wait for a person."""
+    return policy is not None and tier in checked(policy)["rehearse"]
+
+
 @lru_cache(maxsize=64)
 def _checked(sha256: str, text: str) -> dict:
     found = judges.check(text)

@@ -1,5 +1,7 @@
 """Try a pending command on a copy of the workspace's files, show what it did, and apply exactly that."""
 
+import logging
+
 from django.db import transaction
 
 from approvals.broker_program import program_of
@@ -8,10 +10,11 @@ from approvals.evaluation import content
 from approvals.expiry import end_if_due
 from approvals.models import Action, Status
 from approvals.transitions import answer_conflict, record
-from dashboard.problems import conflict, not_allowed
+from dashboard.problems import Problem, conflict, not_allowed
 from workspaces.models import Rehearsal, RehearsalStatus
 from workspaces.services import rehearsals
 
+logger = logging.getLogger("handrail.gate")
 SHOWN_TAIL = 4000  # characters of the output in the result of an applied action
 NOT_A_COMMAND = "Only a command that Handrail itself runs can be tried first."
 AGAIN = "The workspace's files have changed since it was tried. Try it again."
@@ -41,6 +44,17 @@ def start(action: Action, *, caller) -> Action:
             _start(action, caller.actor)
             return action
     raise answer_conflict(action)
+
+
+def start_by_rule(action: Action, *, by):
+    """Try a new action first because its policy says so. Where that is not possible now, a person still can."""
+    if why_not(action):
+        return
+    try:
+        with transaction.atomic():
+            _start(action, by)
+    except Problem as problem:
+        logger.info("%s is not tried by itself: %s", action, problem.detail)
 
 
 def _start(action: Action, by):

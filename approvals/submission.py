@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, F, Max, Q, When
 
-from approvals import bound_files, grants
+from approvals import bound_files, grants, policies, rehearsals
 from approvals.bound_files import Bound
 from approvals.calls import GATE, Call, sha256
 from approvals.emergency_stop import STOPPED
@@ -192,3 +192,5 @@ def _first_answer(action: Action, found: PolicyResult, now):
         move(action, Status.DENIED, verb="action.denied", by=by, when=pending, decided_at=now, ended_at=now)
     else:
         record(action, "action.waiting", by, {"undo": action.undo, "quorum": action.quorum})
+        if policies.rehearses(found.policy, action.tier):
+            rehearsals.start_by_rule(action, by=by)

@@ -72,6 +72,7 @@ def _rules(policy, floor) -> dict:
         "tiers": [(tier, rules["rules"].get(tier, [])) for tier in reversed(TIERS)],
         "tests": rules["tests"],
         "trust": rules["trust"],
+        "rehearse": " and ".join(rules["rehearse"]),
         "floor": below,
     }
 

@@ -14,11 +14,15 @@ MODES = {
 }
 MAX_POLICY = 200_000
 MAX_RULES = 1_000
+REHEARSABLE = ("high", "critical")  # tiers whose calls a policy can have tried on a copy first
 
 
 @dataclass
 class Policy:
-    """A mode and the rules of each tier. `ignored` is {rule text: why} for rules that grant nothing."""
+    """A mode and the rules of each tier. `ignored` is {rule text: why} for rules that grant nothing.
+
+    `rehearse`: the tiers whose commands are tried on a copy of the files as soon as they wait for a person.
+    """
 
     mode: str = "irreversible"
     rules: dict = field(default_factory=dict)
@@ -26,6 +30,7 @@ class Policy:
     text: str = ""
     ignored: dict = field(default_factory=dict)
     trust: Trust = field(default_factory=Trust)
+    rehearse: tuple = ()
 
     @classmethod
     def of_rules(cls, texts):
@@ -82,14 +87,24 @@ def read_policy(text):
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PolicyError(f"The policy is not valid TOML: {error}.") from None
-    strange = sorted(set(data) - {"mode", "tests", "trust", *TIERS})
+    strange = sorted(set(data) - {"mode", "rehearse", "tests", "trust", *TIERS})
     if strange:
-        raise PolicyError(f"Unknown key {strange[0]!r}; a policy has mode, {', '.join(TIERS)}, trust and tests.")
+        raise PolicyError(
+            f"Unknown key {strange[0]!r}; a policy has mode, {', '.join(TIERS)}, rehearse, trust and tests."
+        )
     mode = data.get("mode", "irreversible")
     if mode not in MODES:
         raise PolicyError(f"Unknown mode {mode!r}; choose one of {', '.join(MODES)}.")
     rules, tests = _rules(data), _tests(data.get("tests", []))
-    return Policy(mode=mode, rules=rules, tests=tests, text=text, trust=read_trust(data.get("trust", {})))
+    trust, rehearse = read_trust(data.get("trust", {})), _rehearse(data.get("rehearse", []))
+    return Policy(mode=mode, rules=rules, tests=tests, text=text, trust=trust, rehearse=rehearse)
+
+
+def _rehearse(tiers):
+    tiers = [tiers] if isinstance(tiers, str) else tiers
+    if not isinstance(tiers, list) or any(tier not in REHEARSABLE for tier in tiers):
+        raise PolicyError(f"rehearse names one or both of the tiers {' and '.join(REHEARSABLE)}.")
+    return tuple(tiers)
 
 
 def _rules(data):

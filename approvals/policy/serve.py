@@ -43,4 +43,5 @@ def check(text):
     rules = {tier: [rule.text for rule in listed] for tier, listed in policy.rules.items()}
     trust = dataclasses.asdict(policy.trust)
     never = never_matching(policy)
-    return {"mode": policy.mode, "rules": rules, "tests": len(policy.tests), "never": never, "trust": trust}
+    told = {"mode": policy.mode, "rules": rules, "tests": len(policy.tests), "never": never, "trust": trust}
+    return told | {"rehearse": list(policy.rehearse)}
