@@ -15,6 +15,7 @@ from workspaces.services.rehearsals import NOT_SHOWN
 
 SHOWN_NAMES = 20
 SHOWN_DIFFS = 5
+OPEN_LINES = 60  # of differences, up to which they are not folded
 MAX_COMPARED = 200  # changed paths up to which the card itself shows differences
 
 
@@ -62,8 +63,17 @@ class RehearsalPart:
 
     @property
     def names(self) -> list[dict]:
-        """The first changed paths that no difference on the card shows."""
-        return self.rehearsal.changes[len(self.diffs) : SHOWN_NAMES]
+        """The first changed paths."""
+        return self.rehearsal.changes[:SHOWN_NAMES]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the differences fit on a screen or two."""
+        return sum(len(hunk.lines) for diff in self.diffs for hunk in diff.hunks) <= OPEN_LINES
+
+    @property
+    def has_more(self) -> bool:
+        return self.rehearsal.change_count > len(self.diffs)
 
     @cached_property
     def diffs(self) -> list[FileDiff]:

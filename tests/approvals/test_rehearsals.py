@@ -133,6 +133,16 @@ def test_one_that_is_denied_while_it_is_tried_ends(desk):
     assert desk.leftovers() == []
 
 
+def test_one_that_takes_too_long_is_ended_and_cannot_be_applied(desk):
+    asked = desk.ask("Bash", {"command": f"{ASKS}echo half > half; sleep 60; echo whole > half", "timeout": 2000})
+    found = desk.rehearse(asked)
+    assert (found["status"], found["change_count"]) == ("done", 1)
+    assert "not complete" in found["not_applied_because"]
+    refused = desk.decide(asked, expect=409, apply="rehearsal")
+    assert refused["code"] == "no_rehearsal"
+    desk.decide(asked, "deny")
+
+
 def test_an_edited_command_drops_the_rehearsal_of_the_other(desk):
     asked = desk.ask_for("echo first > edited")
     desk.rehearse(asked)

@@ -36,7 +36,7 @@ from workspaces.runner.network import Network
 from workspaces.runner.operations import kind_named
 from workspaces.runner.reconcile import liveness, orphans
 from workspaces.runner.refusals import Refused, outcome_of, record_stale_epoch, unclear
-from workspaces.services import archives, idle, periodic_snapshots, run_tokens
+from workspaces.services import archives, idle, periodic_snapshots, rehearsals, run_tokens
 from workspaces.shim import pool
 
 logger = logging.getLogger("handrail.runner")
@@ -59,7 +59,12 @@ KEEP_LAYERS_S = 7 * 24 * 3600.0
 KEEP_RECEIPTS_DAYS = 365  # a database restored from an older backup than this may rerun settled operations
 BACKGROUND = ("claim", "measure", "orphans", "host", "images", "receipts")  # started after crash recovery
 
-SWEEPS = [uploads.sweep, archives.sweep, run_tokens.sweep]  # run with the sweeps for this host in `_sweep`
+SWEEPS = [
+    uploads.sweep,
+    archives.sweep,
+    run_tokens.sweep,
+    rehearsals.sweep,
+]  # run with the sweeps for this host in `_sweep`
 
 
 class AlreadyRunning(Exception):

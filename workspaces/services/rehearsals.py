@@ -12,10 +12,10 @@ from workspaces.provisioning.isolation import holds_programs
 KIND = "rehearse"
 RUNNER = Actor.system("runner")
 NOT_SHOWN = (
-    "answers of the network: it reached no host",
-    "processes that would go on running: they end with it",
-    "caches and other files in the home folder: it had an empty one",
-    "databases and other services: it reached none",
+    "answers of the network",
+    "processes that would go on running",
+    "caches and other files in the home folder",
+    "databases and other services",
 )
 IN_A_FOLDER = "A command can't be tried first in a connected folder."
 NOT_YET = "A command can't be tried first in a {} workspace yet, only in a sandbox."
@@ -52,6 +52,12 @@ def is_current(rehearsal: Rehearsal) -> bool:
     live = history.tree_at(rehearsal.workspace, history.LIVE)
     base = rehearsal.base_hex
     return live == base or not history.changes_of_trees(rehearsal.workspace, base, live, count=False)
+
+
+def sweep():
+    """Mark rehearsals as failed whose operation ended without a result, as after a restored backup."""
+    lost = Rehearsal.objects.filter(status=RehearsalStatus.RUNNING).exclude(operation__in=Operation.objects.open())
+    lost.update(status=RehearsalStatus.FAILED, note="It was lost. Try it again.", ended_at=clock.now())
 
 
 def drop(rehearsal: Rehearsal):
