@@ -14,6 +14,7 @@ from .conftest import ACTIONS
 
 ASKS = "false && git push origin main; "  # the policy asks, and it never runs
 FILES = 300
+LIMIT = 64_000_000  # bytes of a workspace
 
 
 class Rehearsing(Brokered):
@@ -61,7 +62,9 @@ class Rehearsing(Brokered):
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
-    product = Product(tmp_path_factory.mktemp("rehearsals") / "home", HANDRAIL_HELD="1")
+    product = Product(
+        tmp_path_factory.mktemp("rehearsals") / "home", HANDRAIL_HELD="1", HANDRAIL_WORKSPACE_BYTES=str(LIMIT)
+    )
     product.start()
     yield Rehearsing(product)
     product.clean_up()
@@ -140,6 +143,22 @@ def test_one_that_takes_too_long_is_ended_and_cannot_be_applied(desk):
     assert "not complete" in found["not_applied_because"]
     refused = desk.decide(asked, expect=409, apply="rehearsal")
     assert refused["code"] == "no_rehearsal"
+    desk.decide(asked, "deny")
+
+
+def test_one_that_outgrows_the_workspace_is_ended(desk):
+    asked = desk.ask_for(f"head -c {2 * LIMIT} /dev/zero > huge; sleep 300")
+    found = desk.rehearse(asked)
+    assert (found["status"], "outgrew" in found["note"]) == ("failed", True)
+    assert desk.leftovers() == []
+    desk.decide(asked, "deny")
+
+
+def test_folders_that_are_closed_or_very_deep_are_removed(desk):
+    asked = desk.ask_for("mkdir closed; chmod 0 closed; for n in $(seq 1500); do mkdir -p d && cd d; done; false")
+    found = desk.rehearse(asked)
+    assert found["status"] in ("done", "failed"), found
+    assert desk.leftovers() == []
     desk.decide(asked, "deny")
 
 

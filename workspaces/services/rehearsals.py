@@ -7,6 +7,7 @@ from dashboard.models import Actor
 from dashboard.problems import conflict
 from workspaces import history, lifecycle, operations
 from workspaces.models import FOLDER, Operation, Rehearsal, RehearsalStatus, State
+from workspaces.provisioning import capacity
 from workspaces.provisioning.isolation import holds_programs
 
 KIND = "rehearse"
@@ -38,6 +39,7 @@ def submit(workspace, *, argv: list[str], cwd: str | None, timeout_s: int, by: A
     if reason := why_not(workspace):
         raise conflict(reason, code="cannot_rehearse")
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="copied for a try")
+    capacity.refuse_new()
     with transaction.atomic():
         type(workspace).objects.select_for_update().get(pk=workspace.pk)
         if Operation.objects.open().filter(workspace=workspace, kind=KIND).exists():

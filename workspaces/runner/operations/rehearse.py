@@ -1,9 +1,14 @@
 """Try a command on a copy of a workspace's files, in a sandbox of its own, and keep what it did to them."""
 
-import shutil
+import asyncio
+import itertools
+import os
+import subprocess
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+
+from django.conf import settings
 
 from dashboard import clock
 from dashboard.failpoints import failpoint
@@ -12,8 +17,10 @@ from workspaces.drivers.base import DriverError
 from workspaces.envelope.envelope import MEDIUM
 from workspaces.models import ReasonCode, Rehearsal, RehearsalStatus, State
 from workspaces.needs_approval import is_hook_file
+from workspaces.provisioning import capacity
 from workspaces.runner import programs, snapshots
 from workspaces.runner.job import Kind
+from workspaces.runner.measure.disk_quota import disk_usage
 from workspaces.runner.refusals import Refused
 from workspaces.runner.rehearsal_rules import RehearsalRules
 from workspaces.runner.run_spec import spec_of, uid_of
@@ -24,6 +31,8 @@ MAX_SECONDS = 600
 SHOWN_OUTPUT = 64 * 1024  # bytes of the end of the output that are kept
 SHOWN_CHANGES = 200  # changed files that are named without reading the trees
 PHASE = "rehearsal"
+ROOM_INTERVAL_S = 1.0  # between two looks at the free space of the disk
+WALK_EVERY = 10  # of these looks, one measures the copy
 
 
 class Rehearse(Kind):
@@ -85,6 +94,8 @@ async def _copy(job, scratch: Path):
             raise Refused("Files inside a guest cannot be copied for a rehearsal yet.")
         await job.recover_tree()
         base = await job.thread(snapshots.scan, job.workspace, tree, cancel=job.cancel)
+    if await job.thread(capacity.free_bytes) < base.bytes + settings.HANDRAIL_RESERVE_BYTES:
+        raise Refused("The disk has no room for a copy of the files.")
     for name in ("tree", "home"):
         await job.thread(_make_folder, scratch / name)
     store = await job.thread(snapshots.store_of, job.workspace)
@@ -113,7 +124,7 @@ async def _run(job, scratch: Path) -> dict:
     try:
         await job.daemon.network.open(owner, workspace, rules=rules)
         seconds = min(args["timeout_s"] or MAX_SECONDS, MAX_SECONDS)
-        return await programs.run(
+        program = programs.run(
             job,
             args["argv"],
             cwd=args["cwd"],
@@ -124,8 +135,32 @@ async def _run(job, scratch: Path) -> dict:
             envelope=replace(MEDIUM, seconds=seconds).to_json(),
             hosts=rules.hosts,
         )
+        return await _while_there_is_room(job, scratch, program)
     finally:
         await _end_run(job, owner)
+
+
+async def _while_there_is_room(job, scratch: Path, program) -> dict:
+    """Await a program, and end it if it fills the disk or outgrows the workspace's limit: Refused."""
+    task = asyncio.ensure_future(program)
+    try:
+        for look in itertools.count(1):
+            done, _ = await asyncio.wait({task}, timeout=ROOM_INTERVAL_S)
+            if done:
+                return task.result()
+            if why := await job.thread(_lacks_room, job.workspace, scratch, look % WALK_EVERY == 0):
+                raise Refused(why)
+    finally:
+        task.cancel()
+
+
+def _lacks_room(workspace, scratch: Path, walk: bool) -> str:
+    if capacity.is_short_of_room():
+        return "It was ended because the disk is nearly full."
+    limit = capacity.size_limit(workspace) if walk else 0
+    if limit and disk_usage(scratch / "tree", scratch / "home") > limit:
+        return "It was ended because its files outgrew the workspace's limit."
+    return ""
 
 
 def _run_id(job) -> str:
@@ -182,6 +217,14 @@ async def _clear(job):
     if recording.exists():
         with suppress(DriverError):
             await client.settle(recording)  # no late shim can start it from here on
-        await job.thread(shutil.rmtree, recording, ignore_errors=True)
-    scratch = paths.rehearsal_of(job.workspace.pk, job.operation.pk)
-    await job.thread(shutil.rmtree, scratch, ignore_errors=True)
+        await job.thread(_remove, recording)
+    await job.thread(_remove, paths.rehearsal_of(job.workspace.pk, job.operation.pk))
+
+
+def _remove(folder: Path):
+    """Remove a folder whose content a program made: closed folders too, and those nested deeper than Python's stack."""
+    if not folder.exists():
+        return
+    if os.geteuid() != 0:
+        subprocess.run(["chmod", "-R", "u+rwX", "--", folder], capture_output=True, check=False)
+    subprocess.run(["rm", "-rf", "--", folder], capture_output=True, check=False)

@@ -282,6 +282,7 @@ class Purge(Kind):
         workspace = job.workspace
         Workspace.objects.filter(pk=workspace.pk).update(purged_at=clock.now(), head=None, baseline=None)
         workspace.snapshots.all().delete()
+        workspace.rehearsals.all().delete()
         workspace.handed_secrets.all().delete()
         workspace.contacts.all().delete()
         workspace.allowances.all().delete()
