@@ -5,6 +5,8 @@ import uuid
 
 import pytest
 
+from tests.approvals.test_rehearsals import Rehearsing
+
 WISH = {"tool": "Bash", "arguments": {"command": "git push origin main"}, "mode": "gate"}
 
 
@@ -53,6 +55,27 @@ def test_it_runs_on_postgresql_and_comes_back_from_a_backup(new_database, new_pr
     done = second.manage("restore", str(tmp_path / "backup"))
     assert done.returncode == 1
     assert "empty" in done.stderr
+
+
+def test_a_workspace_lives_on_postgresql(new_database, new_product):
+    product = new_product(DATABASE_URL=new_database(), HANDRAIL_HELD="1")
+    product.start()
+    desk = Rehearsing(product)
+    desk.run("echo one > notes")
+    asked = desk.ask_for("echo two >> notes")
+    found = desk.rehearse(asked)
+    desk.decide(asked, apply="rehearsal", rehearsal=found["id"])
+    assert desk.over(asked)["status"] == "succeeded"
+    assert desk.file("notes") == b"one\ntwo\n"
+    desk.ok("POST", f"{desk.path}/pause", expect=202)
+    desk.settles("paused")
+    desk.ok("POST", f"{desk.path}/resume", expect=202)
+    desk.settles("ready")
+    newest = max(snapshot["number"] for snapshot in desk.snapshots())
+    desk.ok("POST", f"{desk.path}/snapshots/1/restore", expect=202)
+    desk.settles("ready")
+    assert desk.file("notes") is None
+    assert max(snapshot["number"] for snapshot in desk.snapshots()) > newest
 
 
 def test_a_backup_of_one_kind_of_database_is_not_put_back_into_the_other(new_database, new_product, tmp_path):

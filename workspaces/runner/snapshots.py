@@ -72,7 +72,8 @@ def take(
     git = _git_state(tree)
     secret_scan.forget(workspace)
     with transaction.atomic():
-        row = Workspace.objects.select_for_update().select_related("environment", "head").get(pk=workspace.pk)
+        locked = Workspace.objects.select_for_update(of=["self"])  # PostgreSQL cannot lock a head that may be missing
+        row = locked.select_related("environment", "head").get(pk=workspace.pk)
         row.environment = workspace.environment  # a rebuild saves its new environment only after it succeeded
         snapshot = Snapshot.objects.create(
             workspace=row,
