@@ -18,10 +18,11 @@ from pathlib import Path
 
 from bench.projects.sources import PROJECTS, Source
 from tests.support.desk import Desk
+from tests.support.held_calls import HeldCalls, give
 from tests.support.product import Product
 
-NOBODY = 65534
-HOME = Path("/home") if os.geteuid() == 0 else Path.home()  # a box has a /tmp of its own
+USER = 65534 if os.geteuid() == 0 else None
+HOME = Path("/home") if USER else Path.home()  # a box has a /tmp of its own
 
 
 @dataclass
@@ -39,76 +40,27 @@ def result(status: int | None, output: bytes, began: float, asked: str = "") -> 
     return Result(status, lines[-1][:100] if lines else "", time.perf_counter() - began, asked)
 
 
-def as_user() -> dict:
-    return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-
-
-def environment(home: Path) -> dict:
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8", "CI": "1"}
-
-
-def give(folder: Path):
-    """Make the tree the user's."""
-    if os.geteuid() == 0:
-        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", folder], check=True)
-
-
-def outside(commands: list[str], folder: Path, home: Path) -> list[Result]:
+def outside(commands: list[str], calls: HeldCalls) -> list[Result]:
     found = []
     for command in commands:
         began = time.perf_counter()
-        options = {"cwd": folder, "env": environment(home), **as_user()}
-        done = subprocess.run(
-            ["bash", "-c", command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            **options,
-        )
+        done = calls.run(command)
         found.append(result(done.returncode, done.stdout, began))
     return found
 
 
-def in_folder(product: Product, commands: list[str], folder: Path, home: Path) -> list[Result]:
-    """Ask the hook of a connected folder about each command, as Claude Code does, and run what it answers."""
-    done = product.manage("connect", "claude-code", str(folder))
-    assert done.returncode == 0, done.stderr
-    product.shell(HOLD.format(folder=str(folder)))
-    settings = json.loads((folder / ".claude/settings.local.json").read_text())
-    hook = settings["hooks"]["PreToolUse"][-1]["hooks"][0]["command"]
+def in_folder(commands: list[str], calls: HeldCalls) -> list[Result]:
+    """Ask the hook of the connected folder about each command, as Claude Code does, and run what it answers."""
     found = []
-    for number, command in enumerate(commands):
+    for command in commands:
         began = time.perf_counter()
-        event = {"session_id": "bench", "cwd": str(folder), "hook_event_name": "PreToolUse", "tool_name": "Bash"}
-        event |= {"tool_input": {"command": command}, "tool_use_id": f"call-{number}"}
-        asked = subprocess.Popen(
-            ["/bin/sh", "-c", hook], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(home), **as_user()
-        )
         try:
-            said, _ = asked.communicate(json.dumps(event).encode(), timeout=20)
+            ended = calls.call(command)
         except subprocess.TimeoutExpired:
-            asked.kill()
             found.append(result(None, b"", began, "it waits for a person"))
             continue
-        answer = json.loads(said)["hookSpecificOutput"]
-        if answer["permissionDecision"] != "allow" or "updatedInput" not in answer:
-            found.append(result(None, b"", began, answer.get("permissionDecisionReason", "it is not held")))
-            continue
-        [ran] = outside([answer["updatedInput"]["command"]], folder, home)
-        found.append(Result(ran.status, ran.last, time.perf_counter() - began))
-    product.manage("disconnect", str(folder))
+        found.append(result(ended.status, ended.output, began, "" if ended.ran else ended.reason))
     return found
-
-
-HOLD = """
-from dashboard.models import Actor
-from workspaces import operations
-from workspaces.models import Workspace
-from workspaces.services import folders
-workspace = Workspace.objects.get(source__path={folder!r}, trashed_at=None)
-done = operations.wait(folders.hold(workspace, True, by=Actor.system("bench")), 60).outcome
-assert done.get("held"), done
-"""
 
 
 def in_sandbox(product: Product, commands: list[str], folder: Path) -> list[Result]:
@@ -133,18 +85,20 @@ def in_sandbox(product: Product, commands: list[str], folder: Path) -> list[Resu
 def measure(source: Source, product: Product, ground: Path) -> dict:
     """Run the project's commands in the three places, each in a copy of its own: {place: results}."""
     source.fetch(ground / "fetched")
-    places = {}
-    for place, run in (
-        ("outside", lambda folder: outside(source.commands, folder, ground / "home")),
-        ("folder", lambda folder: in_folder(product, source.commands, folder, ground / "home")),
-        ("sandbox", lambda folder: in_sandbox(product, source.commands, folder)),
-    ):
-        folder = ground / place
-        shutil.copytree(ground / "fetched", folder, symlinks=True)
-        subprocess.run(["git", "init", "-q", folder], check=True)
-        give(folder)
-        places[place] = run(folder)
-    return places
+    copies = {}
+    for place in ("outside", "folder", "sandbox"):
+        copies[place] = ground / place
+        shutil.copytree(ground / "fetched", copies[place], symlinks=True)
+        subprocess.run(["git", "init", "-q", copies[place]], check=True)
+        give(copies[place], USER)
+    bare = HeldCalls(copies["outside"], ground / "home", USER)
+    held = HeldCalls(copies["folder"], ground / "home", USER)
+    held.connect(product)
+    return {
+        "outside": outside(source.commands, bare),
+        "folder": in_folder(source.commands, held),
+        "sandbox": in_sandbox(product, source.commands, copies["sandbox"]),
+    }
 
 
 def differences(source: Source, places: dict) -> list[str]:
@@ -169,14 +123,14 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="handrail-projects-", dir=HOME, ignore_cleanup_errors=True) as top:
         os.chmod(top, 0o755)
         product = Product(Path(top, "desk"), HANDRAIL_HELD="1")
-        if os.geteuid() == 0:
-            product.become(NOBODY)
+        if USER:
+            product.become(USER)
         try:
             product.start()
             for name in asked.names or PROJECTS:
                 ground = Path(top, name)
                 (ground / "home").mkdir(parents=True)
-                give(ground)
+                give(ground, USER)
                 places = measure(PROJECTS[name], product, ground)
                 wrong += differences(PROJECTS[name], places)
                 everything[name] = {place: [vars(each) for each in results] for place, results in places.items()}

@@ -51,6 +51,7 @@ GUESTS_IN_TEST = (
 )
 # Many processes or many rounds of what a shorter test beside them does once.
 LONG = (
+    "approvals/claude_code/test_hostile_calls.py",
     "dashboard/test_demo.py::test_a_person_may_take_long_and_can_stop_it",
     "dashboard/test_through_nginx.py",
     "workspaces/drivers/test_contract.py::test_all_of_this_holds_for_an_ordinary_user",
@@ -68,6 +69,7 @@ FIRST_CASE = (
     "faults/",
     "dashboard/test_backup.py",
     "dashboard/test_two_at_once.py",
+    "workspaces/envelope/test_hostile.py",
     "workspaces/store/test_crash.py",
     "workspaces/store/test_full_disk.py",
     "workspaces/terminals/test_in_a_browser.py",
@@ -85,6 +87,7 @@ SLOW = (
     "dashboard/frontend/test_build.py",
     "dashboard/test_supervisor.py",
     "workspaces/store/test_concurrency.py",
+    "workspaces/envelope/test_hostile.py",
     "workspaces/store/test_crash.py",
     "workspaces/store/test_full_disk.py",
     "workspaces/store/test_properties.py",

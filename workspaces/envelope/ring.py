@@ -146,7 +146,9 @@ class Ring:
         no_new_privileges()
         drop_capabilities()
         self._landlock(terminal).restrict_self()
-        instructions = seccomp.build(self.envelope.network, os.uname().machine)
+        # Only a read-only mount keeps a file's mode and owner.
+        attributes = self.rings.abilities["mount_view"]
+        instructions = seccomp.build(self.envelope.network, os.uname().machine, attributes=attributes)
         return seccomp.install(instructions, listener=True)
 
     def _writable(self):

@@ -89,6 +89,48 @@ CHECKED = {
     "sendmsg": (46, 211),
     "sendmmsg": (307, 269),
     "seccomp": (317, 277),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "prlimit64": (302, 261),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+}
+# Calls that change the mode, owner, times or attributes of a file, which Landlock does not check.
+OF_ATTRIBUTES = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+}
+# Calls that act on a process, or thread, of any number of the same user: the argument that names it, where 0 is the
+# caller, and the first argument's value for all processes of the user.
+OF_A_PROCESS = {
+    "setpriority": (1, 2),
+    "ioprio_set": (1, 3),
+    "prlimit64": (0, None),
+    "sched_setaffinity": (0, None),
+    "sched_setattr": (0, None),
+    "sched_setparam": (0, None),
+    "sched_setscheduler": (0, None),
 }
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
@@ -108,7 +150,11 @@ def _number(name, column=None):
 def names_of(machine):
     """Return {number: name} of the system calls that the filter looks at."""
     column = MACHINES[machine][0]
-    return {numbers[column]: name for name, numbers in (REFUSED | CHECKED).items() if numbers[column] is not None}
+    return {
+        numbers[column]: name
+        for name, numbers in (REFUSED | CHECKED | OF_ATTRIBUTES).items()
+        if numbers[column] is not None
+    }
 
 
 class _Program:
@@ -144,10 +190,11 @@ class _Program:
         self.verdict(value)
 
 
-def build(network, machine, *, listener=True):
+def build(network, machine, *, attributes=True, listener=True):
     """Return the filter's instructions for an envelope's `network`, as bytes.
 
-    What is refused waits for the answer of a listener, or without one fails with EPERM.
+    `attributes`: allow the change of files' modes, owners, times and attributes. What is refused waits for the answer
+    of a listener, or without one fails with EPERM.
     """
     column, architecture = MACHINES[machine]
     refuse = USER_NOTIF if listener else ERRNO | errno.EPERM
@@ -171,11 +218,13 @@ def build(network, machine, *, listener=True):
         # With this flag a connection is opened without the hook by which Landlock checks ports.
         for name, index in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
             blocks[name] = lambda block, index=index: _refuse_flags(block, index, MSG_FASTOPEN, refuse)
+    for name, (index, of_user) in OF_A_PROCESS.items():
+        blocks[name] = lambda block, index=index, of_user=of_user: _refuse_others(block, index, of_user, refuse)
     for name, block in blocks.items():
         program.when(_number(name, column), block)
     # A listener of its own would let the program answer, with "continue", what is refused here.
     program.when(_number("seccomp", column), lambda block: _refuse_flags(block, 1, NEW_LISTENER, refuse))
-    for numbers in REFUSED.values():
+    for numbers in [*REFUSED.values(), *(() if attributes else OF_ATTRIBUTES.values())]:
         if numbers[column] is not None:
             program.verdict_if(EQUAL, numbers[column], refuse)
     program.verdict(ALLOW)
@@ -185,6 +234,17 @@ def build(network, machine, *, listener=True):
 def _refuse_flags(block, index, flags, refuse):
     block.argument(index)
     block.verdict_if(ANY_BIT, flags, refuse)
+    block.verdict(ALLOW)
+
+
+def _refuse_others(block, index, of_user, refuse):
+    """Allow a call for the caller itself, which argument `index` then names with 0."""
+    block.argument(index)
+    block.add(EQUAL, 0, 1, 0)
+    block.verdict(refuse)
+    if of_user is not None:
+        block.argument(0)
+        block.verdict_if(EQUAL, of_user, refuse)
     block.verdict(ALLOW)
 
 

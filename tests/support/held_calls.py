@@ -1,0 +1,93 @@
+"""Shell calls in a held folder: the hook is asked as Claude Code asks it, and the command of its answer runs."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+HOLD = """
+from dashboard.models import Actor
+from workspaces import operations
+from workspaces.models import Workspace
+from workspaces.services import folders
+workspace = Workspace.objects.get(source__path={folder!r}, trashed_at=None)
+done = operations.wait(folders.hold(workspace, True, by=Actor.system("test")), 60).outcome
+assert done.get("held"), done
+"""
+
+
+@dataclass
+class Ended:
+    """How a call ended: `decision` of the hook and its reason; exit status and output if the command ran."""
+
+    decision: str
+    reason: str = ""
+    status: int | None = None
+    output: bytes = b""
+
+    @property
+    def ran(self) -> bool:
+        return self.status is not None
+
+
+class HeldCalls:
+    """Calls in a folder; `user` makes them and owns the files, None for this process's user."""
+
+    def __init__(self, folder: Path, home: Path, user: int | None = None):
+        self.folder, self._count, self._hook = folder, 0, ""
+        self.as_user = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        self.environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8", "CI": "1"}
+
+    def connect(self, product):
+        """Connect the folder, and hold its calls."""
+        done = product.manage("connect", "claude-code", str(self.folder))
+        assert done.returncode == 0, done.stderr
+        product.shell(HOLD.format(folder=str(self.folder)))
+        settings = json.loads((self.folder / ".claude/settings.local.json").read_text())
+        self._hook = settings["hooks"]["PreToolUse"][-1]["hooks"][0]["command"]
+
+    def ask(self, command: str) -> dict:
+        """What the hook answers; it waits as long as a person takes to decide."""
+        self._count += 1
+        event = {"session_id": "calls", "cwd": str(self.folder), "hook_event_name": "PreToolUse", "tool_name": "Bash"}
+        event |= {"tool_input": {"command": command}, "tool_use_id": f"call-{self._count}"}
+        done = subprocess.run(
+            ["/bin/sh", "-c", self._hook],
+            input=json.dumps(event).encode(),
+            stdout=subprocess.PIPE,
+            env=self.environment,
+            timeout=60,
+            **self.as_user,
+        )
+        return json.loads(done.stdout)["hookSpecificOutput"]
+
+    def call(self, command: str) -> Ended:
+        """Ask, and run the command of the answer if the call was allowed and is held."""
+        answer = self.ask(command)
+        reason = answer.get("permissionDecisionReason", "")
+        if answer["permissionDecision"] != "allow":
+            return Ended(answer["permissionDecision"], reason)
+        changed = answer.get("updatedInput", {}).get("command", command)
+        if changed == command:
+            return Ended("allow", "it is not held")
+        done = self.run(changed)
+        return Ended("allow", reason, done.returncode, done.stdout)
+
+    def run(self, command: str) -> subprocess.CompletedProcess:
+        """Run a command as Claude Code runs it."""
+        return subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            **self.as_user,
+        )
+
+
+def give(folder: Path, user: int | None):
+    """Make a tree the user's."""
+    if user is not None and os.geteuid() == 0:
+        subprocess.run(["chown", "-hR", f"{user}:{user}", folder], check=True)
