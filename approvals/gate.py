@@ -203,15 +203,15 @@ def outcome(action: Action, status: str, *, caller, note: str = "") -> Action:
     return _end(action, status, note, caller, when=Q(status=Status.RUNNING))
 
 
-def report(action: Action, status: str, *, caller, details: dict) -> Action:
-    """Record how a hook's call ended; `details` are {exit_status, output_bytes, tail}.
+def report(action: Action, status: str, *, caller, details: dict, blocked=(), note: str = "") -> Action:
+    """Record how a hook's call ended; `details` are {exit_status, output_bytes, tail}, `blocked` what its box refused.
 
     The report may arrive after the turn ended, when the action is already uncertain.
     """
     if action.workspace:
         activity.touch(action.workspace)
     open_ones = Q(status__in=(Status.RUNNING, Status.UNCERTAIN), mode=GATE)
-    return _end(action, status, "", caller, when=open_ones, details=details)
+    return _end(action, status, note, caller, when=open_ones, details=details, blocked=blocked)
 
 
 def settle(action: Action, status: str, *, caller, note: str = "") -> Action:
@@ -221,14 +221,15 @@ def settle(action: Action, status: str, *, caller, note: str = "") -> Action:
     return _end(action, status, note, caller, when=Q(status=Status.UNCERTAIN))
 
 
-def _end(action: Action, status: str, note: str, caller, *, when: Q, details=None) -> Action:
+def _end(action: Action, status: str, note: str, caller, *, when: Q, details=None, blocked=()) -> Action:
     if status not in (Status.SUCCEEDED, Status.FAILED):
         raise invalid("An outcome must be succeeded or failed.")
     if len(note) > MAX_NOTE:
         raise invalid(f"A note can have at most {MAX_NOTE:,} characters.")
     result = (action.result or {}) | (details or {}) | {"note": note, "by": caller.actor.label}
     verb = f"action.{status}"
-    if move(action, status, verb=verb, by=caller.actor, when=when, ended_at=clock.now(), result=result):
+    fields = {"ended_at": clock.now(), "result": result} | ({"blocked": list(blocked)} if blocked else {})
+    if move(action, status, verb=verb, by=caller.actor, when=when, **fields):
         return action
     action.refresh_from_db()
     if action.status == status:

@@ -11,7 +11,7 @@ from approvals import bound_files, grants, policies, rehearsals
 from approvals.bound_files import Bound
 from approvals.calls import GATE, Call, sha256
 from approvals.emergency_stop import STOPPED
-from approvals.evaluation import PolicyResult, can_be_held, judge_or_ask
+from approvals.evaluation import PolicyResult, can_be_held, content, judge_or_ask, with_all
 from approvals.expiry import end_if_due
 from approvals.models import Action, Status, Tier
 from approvals.transitions import LIVE, add_revision, approve, move, policy_label, record
@@ -25,6 +25,7 @@ from workspaces import activity
 UNHEARD = Q(status__in=[Status.DENIED, Status.EXPIRED]) & (Q(agent_seen_at=None) | Q(agent_seen_at__lt=F("ended_at")))
 # How long after the answer another hook of the same event may submit; one that lost its connection retries within 5 s.
 SAME_EVENT = timedelta(seconds=8)
+MAX_EARLIER = 20  # calls with refusals that are compared with one that asks to run without an envelope
 MAX_EXPIRY_SECONDS = 7 * 24 * 3600
 ASKED_OVER_THE_API = "Needs approval: the agent asked Handrail to change a file in a connected folder."
 
@@ -53,6 +54,8 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     if call.asks and found.is_allowed:
         also = found.reasons if found.needs_approval else []
         found = replace(found, tier=Tier.HIGH.value, reasons=[ASKED_OVER_THE_API, *also])
+    if found.needs_approval and (tried := refused_before(call, caller.agent)):
+        found = replace(found, reasons=[*found.reasons, f"It ran held before. Refused: {tried}."])
     bound = bound_files.bind(call.tool, call.arguments, call.cwd, call.workspace, found)
     grant = grants.find(call, found, caller.agent, bound)
     failpoint("K2")
@@ -127,6 +130,17 @@ def refuse_when_stopped(team):
     team.refresh_from_db(fields=["stopped_at"])
     if team.stopped_at:
         raise conflict(STOPPED, code="stopped")
+
+
+def refused_before(call: Call, agent) -> str:
+    """Return what was refused to the same command when it last ran held, for a call that asks to run without that."""
+    if call.workspace is None or not call.arguments.get("dangerouslyDisableSandbox"):
+        return ""
+    earlier = Action.objects.filter(agent=agent, workspace=call.workspace, tool=call.tool).exclude(blocked=[])
+    for action in with_all(earlier.order_by("-number"))[:MAX_EARLIER]:
+        if content(action)["arguments"].get("command") == call.arguments.get("command"):
+            return ", ".join(f"{entry['kind']} {entry['what']}" for entry in action.blocked)
+    return ""
 
 
 def _refuse_when_too_many(pending, agent):

@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 
 from approvals import calls, gate
 from approvals.calls import GATE, Call
-from approvals.hooks import held_calls, sessions
+from approvals.hooks import after_call, held_calls, sessions
 from approvals.hooks.connection import connection_of
 from approvals.hooks.hold import LONGEST_HOLD, check_size, fails_closed, hold, read_body, read_caller
 from approvals.hooks.tool_output import result_of
@@ -54,7 +54,7 @@ async def claude_code(request) -> dict:
             check_size(request)
             return await _before(request, event, caller)
         case "PostToolUse" | "PostToolUseFailure" as name:
-            await sync_to_async(_after)(request, event, caller, failed=name == "PostToolUseFailure")
+            return await sync_to_async(_after)(request, event, caller, failed=name == "PostToolUseFailure")
         case str(name) if name in RECORDED:
             await sync_to_async(_record)(RECORDED[name], event, caller)
             await sync_to_async(_sign_of_life)(request, event, caller)
@@ -135,13 +135,18 @@ def _text(event: dict, name: str) -> str:
     return value
 
 
-def _after(request, event: dict, caller, *, failed: bool):
-    """Record how a call ended, if it was allowed here."""
+def _after(request, event: dict, caller, *, failed: bool) -> dict:
+    """Record how a call ended, if it was allowed here; tell the agent what its box refused."""
     action = _let_through(request, event, caller)
     if action is None:
-        return
-    outcome = Status.FAILED if failed or _says_failed(event.get("tool_response")) else Status.SUCCEEDED
-    gate.report(action, outcome.value, caller=caller, details=result_of(event, action.workspace))
+        return GO_ON
+    failed = failed or _says_failed(event.get("tool_response"))
+    details = result_of(event, action.workspace)
+    blocked = after_call.refused(action, event, details, failed=failed)
+    note = after_call.ALARM if after_call.ran_differently(action, event, by=caller.actor) else ""
+    outcome = Status.FAILED if failed else Status.SUCCEEDED
+    gate.report(action, outcome.value, caller=caller, details=details, blocked=blocked, note=note)
+    return GO_ON | (after_call.for_the_agent(event, blocked) if blocked else {})
 
 
 def _let_through(request, event: dict, caller) -> Action | None:

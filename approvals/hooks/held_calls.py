@@ -1,8 +1,10 @@
 """Claude Code's shell calls in a connected folder that is held: which ones, and the changed call that they become."""
 
 import json
+import secrets
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -46,6 +48,26 @@ def wrapped(call: Call, arguments: dict, envelope: dict) -> dict:
     path = f"/workspaces/{call.workspace.pk}/tickets"
     ticket = runner_client.ask("POST", path, body=body, timeout=RUNNER_TIMEOUT)["ticket"]
     return arguments | {"command": command_line(program(), ticket, command)}
+
+
+def ticket_in(ran: str, original: str) -> str | None:
+    """Return the ticket of a command that is what `wrapped` makes of the original; None if it is anything else."""
+    mark = secrets.token_hex(16)
+    before, _, after = command_line(program(), mark, original).partition(mark)
+    given = ran[len(before) : len(ran) - len(after)]
+    with suppress(ValueError):
+        words = shlex.split(given)
+        if len(words) == 1 and command_line(program(), words[0], original) == ran:
+            return words[0]
+    return None
+
+
+def refused(workspace, ticket: str) -> list[dict]:
+    """Return what the box refused to a call that has ended: [{kind, what}]. Problem when the box is not up."""
+    path = f"/workspaces/{workspace.pk}/tickets/refused"
+    return runner_client.ask("POST", path, body=json.dumps({"ticket": ticket}).encode(), timeout=RUNNER_TIMEOUT)[
+        "blocked"
+    ]
 
 
 def is_first(call: Call, caller) -> bool:

@@ -14,6 +14,7 @@ WORDS = {
     "action.extended": "Extended the expiry",
     "action.failed": "Failed",
     "action.rehearsal_outdated": "Files changed since it was tried",
+    "action.ran_differently": "ALARM: ran another command than was allowed",
     "action.rehearsed": "Asked to try it first",
     "action.submitted": "Asked to…",
     "action.succeeded": "Done",

@@ -20,6 +20,7 @@ import sys
 CANNOT_RUN = 126
 PASSED_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGTSTP")
 CWD_LINE = 8
+HOW_TO_ASK = "To ask a person to let it run outside the box, make the call again with dangerouslyDisableSandbox: true."
 # Variables that hold credentials, lead to a daemon outside the box, or change what a command's text means to bash.
 LEFT_OUT = re.compile(
     r".*(TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTHORIZATION|COOKIE|_DSN|_PAT$).*"
@@ -104,7 +105,7 @@ def main(arguments):
     tell_folder(told_r)
     if ended.get("blocked"):
         what = "; ".join(f"{entry['kind']}: {entry['what']}" for entry in ended["blocked"])
-        print(f"[Handrail blocked this command's {what}. A person can allow it.]", file=sys.stderr)
+        print(f"[Handrail blocked this command's {what}. {HOW_TO_ASK}]", file=sys.stderr)
     status = ended["status"]
     return status if status >= 0 else 128 - status
 

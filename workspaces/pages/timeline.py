@@ -43,6 +43,7 @@ EVENT_LABELS = {
     "workspace.retried": "Retried",
     "workspace.warned": "Unused: will move to the trash",
     "workspace.kept": "Kept",
+    "action.ran_differently": "ALARM: ran another command than was allowed",
     "workspace.hook_missing": "Not gated: the hook is missing or changed",
     "workspace.hook_in_place": "Gated again",
     "workspace.held": "Calls are held in a box",

@@ -6,7 +6,7 @@ import secrets
 from dashboard.problems import conflict
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.folder import home_of
-from workspaces.drivers.init_client import InitClient
+from workspaces.drivers.init_client import InitClient, refusals
 from workspaces.runner import snapshots
 
 TICKET_SECONDS = 60
@@ -20,6 +20,21 @@ async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: di
     if owner is None or not workspace.held:
         raise conflict(NOT_HELD)
     return await daemon.thread(_told, owner, command, cwd, envelope)
+
+
+async def refused(daemon, workspace, *, ticket: str) -> list[dict]:
+    """Return what the box refused to the command of a ticket: [{kind, what}]. Problem 409, DriverError."""
+    run = await daemon.thread(snapshots.open_run, workspace)
+    owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
+    path, _, ticket = ticket.rpartition(":")
+    if owner is None or str(owner.address.socket) != path:
+        raise conflict(NOT_HELD)
+    return await daemon.thread(_refused, owner, ticket)
+
+
+def _refused(owner, ticket: str) -> list[dict]:
+    with InitClient(owner.address.socket) as init:
+        return refusals(init.request("refused", ticket=ticket).get("blocked"))
 
 
 def _told(owner, command: str, cwd: str, envelope: dict) -> str:

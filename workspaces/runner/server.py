@@ -278,6 +278,14 @@ async def tickets(request):
     return web.json_response({"ticket": ticket})
 
 
+@routes.post("/workspaces/{id}/tickets/refused")
+async def run_refused(request):
+    """{"ticket"} → {"blocked"}: what the folder's box refused to the command of a ticket, which has ended."""
+    workspace, asked = await _workspace(request), await request.json()
+    blocked = await held_calls.refused(request.app["daemon"], workspace, ticket=asked["ticket"])
+    return web.json_response({"blocked": blocked})
+
+
 @routes.post("/workspaces/{id}/contents")
 async def run_contents(request):
     """{"files": [[path, kind, keeps]], "seconds"} → as bound_files.read, with `content` in base64."""

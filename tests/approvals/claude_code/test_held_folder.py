@@ -123,3 +123,31 @@ def test_calls_run_in_the_box_unasked_and_the_shell_keeps_its_folder(held, model
     assert len(actions) == 5
     assert [action["tier"] for action in actions][:1] == ["medium"]
     assert all(action["envelope"] for action in actions if action["status"] in ("succeeded", "failed"))
+
+
+TRY = "python3 tries.py"
+
+
+def test_what_the_box_refused_is_told_shown_and_on_the_card_that_asks_for_it(held, model, session):
+    (held.folder / "tries.py").write_text(
+        "import socket\n"
+        "try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "except OSError: pass\n"
+        "open('.git/config', 'a').write('x')\n"
+    )
+    model.scripts["TRY"] = [
+        [call("Bash", command=TRY)],
+        [call("Bash", command=TRY, dangerouslyDisableSandbox=True)],
+        DONE,
+    ]
+    running = held.project.start("TRY it", session=session)
+    reviewer = Reviewer(held.product)
+    card = reviewer.card(session)
+    reviewer.answer(card, "deny")
+    held.project.finish(running, within=60)
+    first = reviewer.actions(session)[0]
+    assert first["status"] == "failed"
+    assert first["blocked"] == [{"kind": "socket", "what": "IPv4 UDP"}, {"kind": "write", "what": ".git/config"}]
+    assert "It ran held before. Refused: socket IPv4 UDP, write .git/config." in card["reasons"]
+    assert "make the call again with dangerouslyDisableSandbox" in model.transcript("TRY")
+    assert "ALARM" not in json.dumps(reviewer.actions(session))

@@ -166,6 +166,8 @@ class Init:
             if pid == 0:
                 return
             blocked = self.held_programs.refused(pid) if self.held_programs is not None else []
+            if self.tickets is not None:
+                self.tickets.ended(pid, blocked)
             told = {"blocked": blocked} if blocked else {}
             for client in self.clients.values():
                 program = client.started.get(pid)
@@ -226,6 +228,9 @@ class Init:
 
     def op_run(self, client, request, fds):
         return self.with_tickets().run(self, client, request, fds)
+
+    def op_refused(self, client, request, fds):
+        return {"blocked": self.with_tickets().blocked.get(request["ticket"], [])}
 
     def with_tickets(self):
         """Return the tickets; loaded here, because few Runs need them at once."""

@@ -17,6 +17,8 @@ class Tickets:
 
     def __init__(self):
         self.unused = {}  # ticket: (command, cwd, ring, when it expires), the oldest first
+        self.running = {}  # pid: ticket
+        self.blocked = {}  # ticket: what was refused to its command, which has ended; the oldest first
 
     def add(self, asked):
         """Keep the ticket of a request: {ticket, command, cwd, ring, seconds}."""
@@ -48,9 +50,18 @@ class Tickets:
                 os.close(fd)
             raise
         program = init.launch(client, wanted, stdio, controlling=is_terminal)
+        self.running[program.pid] = str(asked["ticket"])
         if seconds := ring["envelope"].get("seconds"):
             init.deadlines.append((time.monotonic() + seconds, lambda: program.ended or init.end(program.pid, 5.0)))
         return {"pid": program.pid}
+
+    def ended(self, pid, blocked):
+        """Keep what was refused to the command of a ticket, if this program is one."""
+        ticket = self.running.pop(pid, None)
+        if ticket is not None:
+            self.blocked[ticket] = blocked
+        while len(self.blocked) > MAX_TICKETS:
+            del self.blocked[next(iter(self.blocked))]
 
     def use(self, asked):
         """Return the ring for {ticket, command, cwd}; raise Refused. A ticket is gone after the first use."""

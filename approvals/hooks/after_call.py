@@ -1,0 +1,63 @@
+"""What a shell call did once it has ended: whether what ran is what was allowed, and what its box refused to it."""
+
+from contextlib import suppress
+
+from django.db import transaction
+
+from approvals.evaluation import content, without_credentials
+from approvals.hooks import held_calls
+from approvals.models import Action
+from approvals.transitions import record
+from dashboard.problems import Problem
+from workspaces import secrets
+from workspaces.drivers.handrail_run import HOW_TO_ASK
+from workspaces.envelope.mount_view import NOTICE
+from workspaces.envelope.output_refusals import refusals_in, sentence
+
+MAX_SHOWN = 500  # characters of a command that nobody allowed
+ALARM = "ALARM: another command ran than was allowed."
+
+
+def ran_differently(action: Action, event: dict, *, by) -> bool:
+    """Compare the command that ran with the one that was answered; record an alarm if they differ.
+
+    Only of shell calls: Claude Code itself completes the input of other tools (relative paths, defaults).
+    """
+    given = event.get("tool_input")
+    if action.tool != "Bash" or not isinstance(given, dict):
+        return False
+    ran, allowed = str(given.get("command")), content(action)["arguments"].get("command")
+    is_held = action.envelope is not None
+    if held_calls.ticket_in(ran, allowed) if is_held else ran == allowed:
+        return False
+    shown = without_credentials(secrets.without_values(action.workspace, ran) if action.workspace else ran)
+    with transaction.atomic():
+        record(action, "action.ran_differently", by=by, data={"ran": shown.replace("\0", "␀")[:MAX_SHOWN]})
+    return True
+
+
+def refused(action: Action, event: dict, details: dict, *, failed: bool) -> list[dict]:
+    """Return what the box refused to a call that ran in it: what the kernel reported, and files that the output names.
+
+    A call that went well may print other programs' errors, so of its output only the mask of a secret counts.
+    """
+    if action.envelope is None:
+        return []
+    output = details.get("tail", "").encode("utf-8", "replace")
+    named = refusals_in(output if failed else NOTICE if NOTICE.strip() in output else b"")
+    found = [*_of_the_kernel(action, event), *named]
+    return [entry for number, entry in enumerate(found) if entry not in found[:number]]
+
+
+def _of_the_kernel(action: Action, event: dict) -> list[dict]:
+    command = content(action)["arguments"]["command"]
+    ticket = held_calls.ticket_in(str((event.get("tool_input") or {}).get("command")), command)
+    with suppress(Problem):  # the box ended meanwhile, and its refusals with it
+        return held_calls.refused(action.workspace, ticket) if ticket else []
+    return []
+
+
+def for_the_agent(event: dict, blocked: list[dict]) -> dict:
+    """Return the part of a hook's response that tells the agent what was refused and how to ask for it."""
+    told = f"Handrail: {sentence(blocked)} {HOW_TO_ASK}"
+    return {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], "additionalContext": told}}
