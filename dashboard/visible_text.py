@@ -114,16 +114,18 @@ def hidden_characters(raw: str | bytes) -> list[str]:
     return [_label(t[0]) for t in found if is_hidden(text, t.start())]
 
 
-def hidden_note(raw: str | bytes) -> str:
-    """Return the note for a card; empty if there are no hidden characters."""
+def hidden_note(raw: str | bytes, *, is_output: bool = False) -> str:
+    """Return the note for a card; empty if there are no hidden characters. `is_output`: a program printed it."""
     labels = hidden_characters(raw)
     if not labels:
         return ""
     kinds = list(dict.fromkeys(labels))
     named = ", ".join(kinds[:3]) + (" and others" if len(kinds) > 3 else "")
     if len(labels) == 1:
-        return f"Holds 1 hidden character, shown as {named}. It is part of what would run."
-    return f"Holds {len(labels):,} hidden characters, shown as {named}. They are part of what would run."
+        found, runs = f"Holds 1 hidden character, shown as {named}.", "It is part of what would run."
+    else:
+        found, runs = f"Holds {len(labels):,} hidden characters, shown as {named}.", "They are part of what would run."
+    return found if is_output else f"{found} {runs}"
 
 
 def is_hidden(text: str, at: int) -> bool:

@@ -140,11 +140,11 @@ def hidden_note(raw) -> str:
 
 
 @register.inclusion_tag("parts/code.html")
-def code_block(raw, *, must_read: bool = False, title: str = "", copy: bool = False):
+def code_block(raw, *, must_read: bool = False, title: str = "", copy: bool = False, is_output: bool = False):
     """Show exact bytes, folded if long; with must_read, Approve stays off until the fold was read to its end."""
     return {
         "parts": shown.fold(raw),
-        "note": shown.hidden_note(raw),
+        "note": shown.hidden_note(raw, is_output=is_output),
         "must_read": must_read,
         "title": title,
         "copy": copy,

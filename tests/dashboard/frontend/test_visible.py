@@ -200,6 +200,7 @@ def test_a_pile_of_accents_is_marked_from_the_fourth_on():
 
 def test_the_note_counts_and_names():
     assert hidden_note("plain") == ""
+    assert hidden_note("a\rb", is_output=True) == "Holds 1 hidden character, shown as U+000D."
     assert hidden_note("a\u200b") == "Holds 1 hidden character, shown as U+200B. It is part of what would run."
     assert hidden_note(b"\xff\xe2\x80\x8b") == (
         "Holds 2 hidden characters, shown as \\xFF, U+200B. They are part of what would run."
