@@ -12,6 +12,7 @@ SHARED = Path(".claude/settings.json")
 SYSTEM_FOLDER = Path("/etc/claude-code")  # only root writes there, and every Claude Code on this machine reads it
 MANAGED = SYSTEM_FOLDER / "managed-settings.json"
 USER = (Path(".claude/settings.json"), Path(".claude/settings.local.json"))
+CHANGE_CALLS = ("PreToolUse", "PermissionRequest")  # events whose hooks may answer with another input
 OURS = ("command_hook.py", "handrail/hook.py", "/hooks/claude-code")  # what our own hooks' entries hold
 
 
@@ -31,12 +32,19 @@ def other_hook(root: Path, cwd: Path | None = None) -> str:
         found = _read(file)
         if found is None:
             return f"{file} cannot be read, so other hooks in it cannot be ruled out."
-        groups = found.get("hooks", {}).get("PreToolUse") if isinstance(found.get("hooks", {}), dict) else "?"
-        for group in groups if isinstance(groups, list) else [groups] * bool(groups):
+        for group in _groups(found.get("hooks", {})):
             hooks = group.get("hooks") if isinstance(group, dict) else None
             if not isinstance(hooks, list) or not all(_is_ours(hook) for hook in hooks):
                 return f"{file} has another hook before tools, which could change a call after Handrail has judged it."
     return ""
+
+
+def _groups(hooks) -> list:
+    """Return the entries of events whose hooks can change a call; something that is no entry if there is no telling."""
+    if not isinstance(hooks, dict):
+        return ["?"]
+    found = [hooks.get(event) or [] for event in CHANGE_CALLS]
+    return [group for groups in found for group in (groups if isinstance(groups, list) else ["?"])]
 
 
 def may_match(root: Path, cwd: Path | None, command: str) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
-from approvals import policies
+from approvals import claude_own_settings, policies
 from approvals.connect import claude_rules, claude_settings
 from approvals.connect.claude_settings import HOOK_TIMEOUT, LOCAL, hook_command
 from approvals.connect.folder_git import git
@@ -71,10 +71,17 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
         notes += claude_rules.take_over(workspace, rules, chosen, by=OPERATOR)
         notes.append(try_out(lambda role: hook_command(connection, role), workspace.team, real))
         _note(connection, connected=True)
+        notes.append(_why_not_held(real))
     except BaseException:
         _undo(workspace, real)
         raise
     return Connected(workspace, [note for note in notes if note])
+
+
+def _why_not_held(folder: Path) -> str:
+    """Return a note that names another hook that could change a call; "" if there is none."""
+    other = claude_own_settings.other_hook(folder)
+    return f"Calls cannot be held in this folder: {other}" if other else ""
 
 
 def disconnect(path: str) -> Workspace:

@@ -373,3 +373,18 @@ def test_what_it_changes_is_snapshotted_and_can_be_taken_back(product, connected
             break
     assert not (connected / "new.txt").exists()
     assert (connected / ".claude/settings.local.json").read_bytes() == hooks
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
+def test_another_hook_that_could_change_a_call_is_named(product, folder, event):
+    hooks = {event: [{"hooks": [{"type": "command", "command": "true"}]}]}
+    (folder / ".claude/settings.json").write_text(json.dumps({"hooks": hooks}))
+    done = product.manage("connect", "claude-code", str(folder))
+    assert f"Calls cannot be held in this folder: {folder}/.claude/settings.json has another hook" in done.stdout
+    assert product.manage("disconnect", str(folder)).returncode == 0
+
+
+def test_hooks_that_change_no_call_are_not_named(product, folder):
+    done = product.manage("connect", "claude-code", str(folder))
+    assert "cannot be held" not in done.stdout
+    assert product.manage("disconnect", str(folder)).returncode == 0

@@ -5,12 +5,14 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
 from tests.approvals.claude_code.conftest import Reviewer
 from tests.approvals.claude_code.model import DONE, call
 from tests.approvals.claude_code.session import NOBODY, Project
+from tests.support.visitor import Visitor
 
 
 class HeldFolder:
@@ -151,3 +153,27 @@ def test_what_the_box_refused_is_told_shown_and_on_the_card_that_asks_for_it(hel
     assert "It ran held before. Refused: socket IPv4 UDP, write .git/config." in card["reasons"]
     assert "make the call again with dangerouslyDisableSandbox" in model.transcript("TRY")
     assert "ALARM" not in json.dumps(reviewer.actions(session))
+
+
+def test_the_button_of_the_page_holds_calls_and_names_another_hook_that_hinders_it(held, model, session):
+    lead = Visitor.named(held.product, "lea-of-holds", "lead")
+    find = f"Workspace.objects.get(source__path={str(held.folder)!r}, trashed_at=None).key"
+    page = f"/w/main/{held.product.shell(f'from workspaces.models import Workspace; print({find})').strip()}/"
+    assert "Held: yes." in lead.get(page)
+    assert "no longer held" in lead.post(page + "held/", {"on": "0"}, at=page)
+    assert "Hold calls" in lead.get(page)
+    with pytest.raises(HTTPError, match="403"):
+        Visitor.named(held.product, "rob-of-holds", "reviewer").post(page + "held/", {"on": "1"}, at=page)
+    shared = held.folder / ".claude" / "settings.json"
+    other = {"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}
+    for event in ("PreToolUse", "PermissionRequest"):
+        shared.write_text(json.dumps({"hooks": {event: [other]}}))
+        assert "settings.json has another hook before tools" in lead.post(page + "held/", {"on": "1"}, at=page)
+        assert "Held: no." in lead.get(page)
+    shared.unlink()
+    assert "are held now" in lead.post(page + "held/", {"on": "1"}, at=page)
+    shared.write_text(json.dumps({"hooks": {"PreToolUse": [other]}}))  # made later: the call is not wrapped
+    model.scripts["LATER"] = [[call("Bash", command="pwd")], DONE]
+    held.project.finish(held.project.start("LATER", session=session), within=40)
+    (action,) = Reviewer(held.product).actions(session)
+    assert (action["status"], action["envelope"]) == ("succeeded", None)
