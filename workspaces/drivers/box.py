@@ -76,7 +76,36 @@ def arguments(folder: Path, home: Path, *, absent: tuple[Path, ...]) -> list[str
     for path in (*map(Path, EMPTIED), *absent):
         if path.is_dir() and any(path.is_relative_to(top) for top in SYSTEM):
             made += ["--tmpfs", str(path)]
+    if repository := main_repository(folder, absent):
+        made += ["--ro-bind", str(repository), str(repository)]
     return [*made, "--bind", str(folder), str(folder), "--remount-ro", "/", "--chdir", str(folder)]
+
+
+def with_repository(envelope: dict, folder: Path) -> dict:
+    """Return the envelope with the main repository of a worktree to read, as far as the box shows it."""
+    found = main_repository(folder)
+    return envelope | {"read": [*envelope["read"], str(found)]} if found else envelope
+
+
+def main_repository(folder: Path, absent: tuple[Path, ...] = ()) -> Path | None:
+    """Return the .git of which the folder is a worktree, if it lies elsewhere and its configuration is no secret.
+
+    What the folder's own `.git` file says is not enough, since the agent may write it: the repository must name the
+    folder as its worktree.
+    """
+    try:
+        named = (folder / ".git").read_text("utf-8").removeprefix("gitdir: ").strip()
+        own = Path(os.path.realpath(folder / named))
+        if Path((own / "gitdir").read_text("utf-8").strip()) != folder / ".git" or own.parent.name != "worktrees":
+            return None
+    except (OSError, ValueError):
+        return None
+    found = own.parent.parent
+    hidden = [*map(Path, HIDDEN_TOPS), *absent, folder]
+    if any(found.is_relative_to(top) or top.is_relative_to(found) for top in hidden):
+        return None
+    is_git = all((found / name).exists() for name in ("HEAD", "objects", "refs"))
+    return found if is_git and _is_plain_setting(found / "config") else None
 
 
 def _system() -> list[str]:

@@ -2,9 +2,11 @@
 
 import os
 import secrets
+from pathlib import Path
 
 from dashboard.problems import conflict
 from workspaces.drivers.base import DriverError
+from workspaces.drivers.box import with_repository
 from workspaces.drivers.folder import home_of
 from workspaces.drivers.init_client import InitClient, refusals
 from workspaces.runner import snapshots
@@ -39,6 +41,7 @@ def _refused(owner, ticket: str) -> list[dict]:
 
 def _told(owner, command: str, cwd: str, envelope: dict) -> str:
     ticket = secrets.token_urlsafe(24)
+    envelope = with_repository(envelope, Path(owner.tree))
     ring = {"envelope": envelope, "workspace": owner.tree, "home": str(home_of(owner.uid)), "shares_signals": True}
     where = os.path.realpath(cwd)
     if not os.path.isdir(where):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.workspaces.drivers.runs import NOBODY, Running
 from workspaces.drivers import handrail_run
 from workspaces.drivers.base import DriverError
+from workspaces.drivers.box import with_repository
 from workspaces.drivers.init_client import InitClient
 from workspaces.envelope.envelope import LOW, MEDIUM
 
@@ -35,7 +37,11 @@ class Box:
 
     def ticket(self, command: str, *, cwd=None, envelope=MEDIUM, seconds=60.0) -> str:
         ticket = secrets.token_hex(16)
-        ring = {"envelope": envelope.to_json(), "workspace": str(self.folder), "home": "/nonexistent"}
+        ring = {
+            "envelope": with_repository(envelope.to_json(), self.folder),
+            "workspace": str(self.folder),
+            "home": "/nonexistent",
+        }
         ring["shares_signals"] = True
         told = {"ticket": ticket, "cwd": str(cwd or self.folder), "ring": ring, "seconds": seconds}
         with InitClient(self.socket) as init:
@@ -175,3 +181,74 @@ def test_low_writes_nothing_and_has_no_network(box):
 def test_a_folder_below_tmp_cannot_have_a_box(ground):
     with pytest.raises(DriverError, match="cannot be held"):
         Running("folder", ground, in_box=True)
+
+
+GIT = "git -c user.name=T -c user.email=t@example.org"
+
+
+def at_home(command: str, cwd: Path):
+    """Run a command of the folder's owner outside the box."""
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["bash", "-ec", command], cwd=cwd, env=environment, check=True, capture_output=True, **AS_USER)
+
+
+def test_worktrees_and_submodules_inside_the_folder_work(box):
+    made = box.folder / "repo"
+    made.mkdir()
+    os.chown(made, box.run.spec.uid, -1)
+    commit = f"git add . && {GIT} commit -qm"
+    at_home(f"git init -q -b main . && echo one > a && {commit} one", made)
+    at_home(
+        f"git clone -q . ../lib && git -c protocol.file.allow=always submodule --quiet add {box.folder}/lib sub", made
+    )
+    at_home(f"{commit} two", made)
+    assert box.sh("git worktree add -q ../side -b side && git status --short", cwd=made) == ("", "", 0)
+    for folder in (box.folder / "side", made / "sub", made):
+        count = "git log --oneline | wc -l"
+        before = int(box.sh(count, cwd=folder)[0])
+        out, err, status = box.sh(
+            f"echo x > new-{folder.name} && {commit} more && git status --short | grep new; {count}", cwd=folder
+        )
+        assert (int(out), err, status) == (before + 1, "", 0)
+
+
+def test_a_worktree_reads_the_repository_it_belongs_to_and_no_other():
+    ground = Path(tempfile.mkdtemp(prefix="handrail-box-", dir="/home" if os.getuid() == 0 else Path.home()))
+    ground.chmod(0o755)
+    for name, mode in (("handrail", 0o700), ("run", 0o700), ("main", 0o755), ("other", 0o755)):
+        (ground / name).mkdir(mode=mode)
+    made = Box(ground)
+    made.run.end()
+    main, other, elsewhere = ground / "main", ground / "other", ground / "elsewhere"
+    for path in (main, other):
+        os.chown(path, made.run.spec.uid, -1)
+        at_home(f"git init -q -b main . && echo a > a && git add a && {GIT} commit -qm a", path)
+    at_home("git branch side", main)
+    own = main / ".git" / "worktrees" / "x"
+    at_home(f"mkdir -p {own} && echo ../.. > {own}/commondir && echo ref: refs/heads/side > {own}/HEAD", main)
+    at_home(f"echo {made.folder}/.git > {own}/gitdir && echo gitdir: {own} > {made.folder}/.git", main)
+    at_home("git reset -q --hard", made.folder)
+    config = (main / ".git" / "config").read_text()
+    try:
+        with up_again(made):
+            assert made.sh("git status --short && git log --oneline | wc -l") == ("1\n", "", 0)
+            assert "Read-only" in made.sh(f"echo x >> {main}/.git/config; {GIT} commit --allow-empty -qm b")[1]
+            assert made.sh(f"ls {main}; ls -d {other}")[0] == ""
+        assert (main / ".git" / "config").read_text() == config
+        strange = other / ".git" / "worktrees" / "x"
+        at_home(f"mkdir -p {strange} && echo {elsewhere}/.git > {strange}/gitdir", other)
+        at_home(f"echo gitdir: {strange} > .git", made.folder)
+        with up_again(made):
+            assert made.sh(f"ls -d {other} {main}")[2] != 0
+    finally:
+        shutil.rmtree(ground, ignore_errors=True)
+
+
+@contextmanager
+def up_again(box: Box):
+    """One more Run of the box's folder, as it is now."""
+    with box.run.again_up() as run:
+        box.socket = run.owner.address.socket
+        for path in (Path(box.socket).parent, box.socket) if AS_USER else ():
+            os.chown(path, NOBODY, NOBODY)
+        yield
