@@ -9,10 +9,10 @@ from django.db.models import Prefetch
 
 from approvals import judges, policies
 from approvals.calls import BROKER, parsed, root_of
+from approvals.context.programs import programs_for
+from approvals.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.policy.verdict import reason
-from approvals.program_context import programs_for
-from approvals.symlink_context import AWAY, changes_files, context_for, home_of
 from workspaces.provisioning.isolation import holds_programs
 from workspaces.services import network
 

@@ -66,7 +66,7 @@ LONGEST = [
     "dashboard/test_up.py",
     "faults/test_a_life_killed.py",
     "workspaces/test_life.py",
-    "pages/test_display_payloads.py",
+    "pages/display/test_display_payloads.py",
     "approvals/test_races.py",
     "dashboard/test_servers.py",
     "approvals/claude_code/test_outages.py",

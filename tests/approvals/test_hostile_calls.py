@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from approvals import intake_limit
+from approvals.context.symlinks import MAX_PATHS, _paths
 from approvals.models import Action
-from approvals.symlink_context import MAX_PATHS, _paths
 from bench.policy import hostile
 from dashboard import strict_json
 from dashboard.problems import Problem

@@ -10,9 +10,8 @@ from django.urls import reverse
 from approvals import gate
 from approvals.models import Action
 from dashboard import clock
-
-from .conftest import LIST, PUSH
-from .test_every_url import ROUTES, site  # noqa: F401 (a fixture)
+from tests.pages.conftest import LIST, PUSH
+from tests.pages.test_every_url import ROUTES, site  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.django_db
 

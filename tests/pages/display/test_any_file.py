@@ -6,11 +6,10 @@ from html import unescape
 
 import pytest
 
+from tests.pages.conftest import make_workspace
 from workspaces import paths
 from workspaces.models import Operation
 from workspaces.store import LocalTree, Store
-
-from .conftest import make_workspace
 
 HERE = "/w/payments/any-file/"
 NAMES = [b"caf\xe9.txt", b"two\nlines.txt", "right\u202eto left.txt".encode(), b'quo"te%41.txt', b"a&b+c.txt"]
