@@ -35,7 +35,7 @@ def is_system_gated() -> bool:
 
 def hook_command(connection: Path, role: str, *, python: str = sys.executable, program: Path = PROGRAM) -> str:
     """Return the hook's shell command. As a gate it also exits with 2, a denial, when Python does not start."""
-    line = shlex.join([python, "-I", str(program), str(connection), role])
+    line = shlex.join([python, "-IS", str(program), str(connection), role])
     return f"{line} || exit 2" if role == "gate" else line
 
 

@@ -1,18 +1,17 @@
 """The hook command of a connected folder: ask Handrail, print its response, and fail closed.
 
-Standard library only, Python 3.9 and later. Claude Code runs `python -I command_hook.py CONNECTION gate` before a tool
-and `… report` for events that are only recorded. As a gate it exits with 2 on any failure, which Claude Code takes as
-a denial. A report that cannot be delivered exits with 1: after Stop, a 2 would keep the agent from stopping.
+Standard library only, Python 3.9 and later. Claude Code runs `python -IS command_hook.py CONNECTION gate` before a
+tool and `… report` for events that are only recorded. As a gate it exits with 2 on any failure, which Claude Code takes
+as a denial. A report that cannot be delivered exits with 1: after Stop, a 2 would keep the agent from stopping.
 """
 
-import http.client
 import json
 import os
 import select
+import socket
 import sys
 import threading
 import time
-from urllib.parse import urlsplit
 
 BLOCK, NOT_DELIVERED = 2, 1
 CONNECT_TIMEOUT = 10  # seconds
@@ -22,6 +21,7 @@ REPORT_TIMEOUT = 20
 HELD = 1.0
 RESTARTING = (502, 503, 504)  # statuses that a proxy returns while Handrail is down
 WATCH_INTERVAL = 0.5
+MAX_LINE = 1 << 16  # bytes of a header that are read
 # Besides a denial, these tools only get a response without a decision: Claude Code asks at its own terminal then.
 ASKS_ITS_OWN_PERSON = ("ExitPlanMode", "AskUserQuestion")
 
@@ -73,7 +73,7 @@ def post_until_answered(connection, call: bytes, patience: float, first_contact:
         sent_at = []
         try:
             return post(connection, call, began + patience - time.monotonic(), sent_at)
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             held = held or bool(sent_at and time.monotonic() - sent_at[0] >= HELD)
             left = began + (patience if held else first_contact) - time.monotonic()
             if left <= pause:
@@ -83,25 +83,60 @@ def post_until_answered(connection, call: bytes, patience: float, first_contact:
 
 
 def post(connection, call: bytes, timeout: float, sent_at: list) -> bytes:
-    """Send one request, ignoring proxy variables and redirects. OSError and HTTPException may be retried."""
-    url = urlsplit(connection["address"])
-    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    server = kind(url.hostname, url.port, timeout=min(timeout, CONNECT_TIMEOUT))
-    try:
-        server.connect()
-        server.sock.settimeout(max(timeout, 0.1))
-        headers = {"Authorization": f"Bearer {connection['token']}", "Content-Type": "application/json"}
-        server.request("POST", url.path + "/hooks/claude-code", body=call, headers=headers)
+    """Send one request, ignoring proxy variables and redirects, and return the body. OSError may be retried.
+
+    Every tool call waits for this program, and importing http.client would take half of its time.
+    """
+    scheme, _, rest = connection["address"].partition("://")
+    netloc, _, path = rest.partition("/")
+    head = (
+        f"POST {'/' + path if path else ''}/hooks/claude-code HTTP/1.0\r\nHost: {netloc}\r\n"
+        f"Authorization: Bearer {connection['token']}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(call)}\r\n\r\n"
+    )
+    with connected(scheme, netloc, min(timeout, CONNECT_TIMEOUT)) as server:
+        server.settimeout(max(timeout, 0.1))
+        server.sendall(head.encode("ascii") + call)
         sent_at.append(time.monotonic())
-        answer = server.getresponse()
-        body = answer.read()
-        if answer.status in RESTARTING:
-            raise ConnectionError(f"{answer.status} {answer.reason}")
-        if answer.status != 200:
-            raise NoAnswer(f"{answer.status} {answer.reason}")
-        return body
-    finally:
-        server.close()
+        with server.makefile("rb") as answer:
+            status, body = read_answer(answer)
+    if status in RESTARTING:
+        raise ConnectionError(f"status {status}")
+    if status != 200:
+        raise NoAnswer(f"status {status}")
+    return body
+
+
+def connected(scheme: str, netloc: str, timeout: float):
+    """Return a connection to `netloc`, a host and maybe a port as in a URL. OSError."""
+    host, colon, port = netloc.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = netloc, "443" if scheme == "https" else "80"
+    host = host.strip("[]")
+    server = socket.create_connection((host, int(port)), timeout)
+    if scheme != "https":
+        return server
+    import ssl  # only here: it takes as long as all other imports
+
+    return ssl.create_default_context().wrap_socket(server, server_hostname=host)
+
+
+def read_answer(answer) -> tuple:
+    """Read an HTTP response from a file; return (status, body). ConnectionError if it is cut short or not HTTP."""
+    version, _, rest = answer.readline(MAX_LINE).partition(b" ")
+    if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
+        raise ConnectionError("it does not answer in HTTP")
+    length = None
+    while (line := answer.readline(MAX_LINE)) not in (b"\r\n", b"\n"):
+        name, colon, value = line.partition(b":")
+        if not colon:
+            raise ConnectionError("its answer ended early")
+        if name.lower() == b"content-length":
+            length = int(value)
+    body = answer.read() if length is None else answer.read(length)
+    if length is not None and len(body) < length:
+        raise ConnectionError("its answer ended early")
+    return int(rest[:3]), body
 
 
 def is_verdict(answer, tool=None) -> bool:

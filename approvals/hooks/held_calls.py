@@ -79,7 +79,7 @@ def is_first(call: Call, caller) -> bool:
 def command_line(path: str, ticket: str, command: str) -> str:
     """Return a shell command that ends as the original would: with its output, its status, and in its last folder."""
     line = shlex.join([path, ticket, command])
-    return f'{{ d=$({line} 8>&1 >&9); }} 9>&1; r=$?; [ -z "$d" ] || cd -- "$d" 2>/dev/null; (exit $r)'
+    return f'{{ d=$(exec {line} 8>&1 >&9); }} 9>&1; r=$?; [ -z "$d" ] || cd -- "$d" 2>/dev/null; (exit $r)'
 
 
 def program() -> str:
