@@ -18,7 +18,8 @@ ARITHMETIC_TESTS = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}
 @dataclass
 class Redirect:
     op: str
-    words: list
+    words: list  # of a here-document its text
+    fd: str = ""  # the descriptor, if one is written
 
 
 @dataclass
@@ -350,15 +351,25 @@ class Reader(Expansions):
         self.current.unclear.append(sentence)
 
     def redirect(self, node, simple):
-        op = node["Op"]
+        op, fd = node["Op"], (node.get("N") or {}).get("Value", "")
         if op in ("<<", "<<-"):
             body = Cells()
-            self.cells((node.get("Hdoc") or {}).get("Parts", []), body, quoted=True)
+            parts = (node.get("Hdoc") or {}).get("Parts", [])
+            self.cells(parts, body, quoted=True)
             if body.foreign:
                 simple.unclear.append("holds a variable whose value is unknown until it runs")
-            simple.redirects.append(Redirect("<<", []))
+            simple.redirects.append(Redirect("<<", [_here_document(node, parts, body)], fd))
             return
-        simple.redirects.append(Redirect(op, self.word(node["Word"])))
+        simple.redirects.append(Redirect(op, self.word(node["Word"]), fd))
+
+
+def _here_document(node, parts, body):
+    """Return the text of a here-document as a Word, which is opaque if it is not certain."""
+    plain = [part.get("Value", "") for part in parts if part["Type"] == "Lit"]
+    quoted = any(part["Type"] != "Lit" or "\\" in part["Value"] for part in node["Word"].get("Parts", []))
+    text = "".join(plain) if quoted else "".join(char for char, _ in body.cells)
+    certain = node["Op"] == "<<" and (quoted or not any("\\" in value for value in plain))
+    return Word(text if certain else OPAQUE, opaque=not certain or OPAQUE in text)
 
 
 def _bare(words):

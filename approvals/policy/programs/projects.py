@@ -8,8 +8,7 @@ from ..shell_words import Word, names
 from . import packages
 from . import verbs as verbs_mod
 from .grammar import parse_table, read_arguments
-from .registry import HANDLERS, argument_effects, by_grammar, handles, kind, script_effects
-from .tables import BUILDS
+from .registry import argument_effects, handles, kind, paths_inside, script_effects
 
 # Scripts with such names build or check; others may publish or deploy, so a rule has to name them.
 CALM_SCRIPT = re.compile(
@@ -36,17 +35,6 @@ CHOOSES = {
     "bun": ("--filter", "--cwd"),
 }
 INSTALLER_READS = ("list", "freeze", "show", "check", "--version", "-V", "help", "tree", "--help", "env")
-MODULES = {
-    "pytest": "pytest", "unittest": "unittest", "mypy": "mypy", "ruff": "ruff", "black": "black", "isort": "isort",
-    "flake8": "flake8", "pylint": "pylint", "tox": "tox", "nox": "nox", "py_compile": "mypy",
-    "compileall": "mypy",
-}  # fmt: skip
-MANAGE = names(
-    """
-    test check makemigrations migrate showmigrations collectstatic diffsettings makemessages compilemessages
-    sqlmigrate
-    """
-)
 TABLE = parse_table(
     """
     cargo : --release --all --workspace -p=text --package=text --lib --bin=text --bins --test=text --tests --examples
@@ -325,51 +313,6 @@ def gradle(name, words, simple, judge):
     return [impacts.starts(f"runs {name} with words that are not known to be harmless", texts[0] if texts else "")]
 
 
-@handles("python", "python2", "python3")
-def python(name, words, simple, judge):
-    texts = [word.text for word in words]
-    while texts[:1] and texts[0] in ("-u", "-B", "-q", "-s", "-I", "-E"):
-        texts, words = texts[1:], words[1:]
-    if texts in (["--version"], ["-V"], ["-VV"]):
-        return []
-    if texts[:1] == ["-m"] and len(texts) > 1:
-        return _module(name, texts[1], words[2:], simple, judge)
-    if texts[:1] in (["manage.py"], ["./manage.py"]) and len(texts) > 1 and texts[1] in MANAGE:
-        return [
-            impacts.builds(f"runs manage.py {texts[1]}, which runs the project's own code", texts[1]),
-            *_paths_inside(words[2:], judge),
-        ]
-    script = next((text for text in texts if not text.startswith("-")), None)
-    if texts[:1] == ["-c"] or script is None:
-        return [impacts.starts(f"runs program text through {name}")]
-    return script_effects(script, script, judge)
-
-
-def _module(name, module, words, simple, judge):
-    if module == "json.tool":
-        grammar = parse_table(
-            "json.tool : --indent=num --sort-keys --no-ensure-ascii --compact --tab --json-lines : in? out?", "reads"
-        )
-        return by_grammar(grammar["json.tool"], module, words, simple, judge)
-    if module == "pip":
-        return HANDLERS["pip"]("pip", words, simple, judge)
-    if module == "coverage":
-        return coverage(module, words, simple, judge)
-    if module in MODULES:
-        return by_grammar(BUILDS[MODULES[module]], MODULES[module], words, simple, judge)
-    if module == "http.server":
-        odd = [word for word in words if not re.fullmatch(r"\d+|-[bd]|--bind|--directory|[\w./:-]+", word.text)]
-        found = [impacts.unknown("serves files in a way that is not known")] if odd else _paths_inside(words, judge)
-        return [*found, impacts.builds("serves the files of its folder", module)]
-    if module == "venv":
-        return [e for word in words if not word.text.startswith("-") for e in judge.writes(word)]
-    return [impacts.starts(f"runs the module {module[:60]}", module)]
-
-
-def _paths_inside(words, judge):
-    return [e for word in words if not word.text.startswith("-") for e in judge.reads(word) if e.tier != "low"]
-
-
 @handles("node", "deno")
 def node(name, words, simple, judge):
     texts = [word.text for word in words]
@@ -378,21 +321,9 @@ def node(name, words, simple, judge):
     if name == "node" and texts[:1] in (["--check"], ["-c"]) and len(texts) == 2:
         return judge.reads(words[1])
     if name == "node" and texts[:1] == ["--test"]:
-        return [impacts.builds("runs node --test, which runs the project's own code"), *_paths_inside(words[1:], judge)]
+        return [impacts.builds("runs node --test, which runs the project's own code"), *paths_inside(words[1:], judge)]
     if texts[:1] and texts[0] in ("-e", "--eval", "-p", "--print"):
         return [impacts.starts(f"runs program text through {name}")]
     script = next((text for text in texts if not text.startswith("-")), None)
     plain = script is not None and texts[0] == script
     return script_effects(script or "program text", script if plain else "", judge)
-
-
-@handles("coverage")
-def coverage(name, words, simple, judge):
-    """Judge coverage.py: `run -m module` runs a module of tests, the other verbs work on what was measured."""
-    texts = [word.text for word in words]
-    if texts[:2] == ["run", "-m"] and len(texts) > 2 and texts[2] in ("pytest", "unittest"):
-        return _module(name, texts[2], words[3:], simple, judge)
-    plain = all(text in ("-m", "--show-missing", "--skip-covered", "-q", "-i") for text in texts[1:])
-    if texts[:1] in (["report"], ["combine"], ["erase"], ["xml"], ["html"], ["json"], ["lcov"]) and plain:
-        return [impacts.builds(f"runs coverage {texts[0]}, which obeys the project's settings")]
-    return [impacts.starts("runs a program under coverage")]

@@ -260,6 +260,11 @@ def rewrites(name, texts):
     return formats and not texts & {"--check", "--diff", "--check-only", "-c"}
 
 
+def paths_inside(words, judge):
+    """Return effects of words that name files outside the workspace, or secrets."""
+    return [e for word in words if not word.text.startswith("-") for e in judge.reads(word) if e.tier != "low"]
+
+
 def judged_arguments(arguments, problems, name, judge):
     """Return the effects of arguments in their roles, and one for each problem."""
     found = [impacts.unknown(sentence) for sentence, _ in problems]

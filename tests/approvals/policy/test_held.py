@@ -284,8 +284,8 @@ def test_without_held_nothing_has_an_envelope():
 
 def test_decide_answers_with_the_envelope_on_its_command_line():
     calls = [
-        {"tool": "Bash", "input": {"command": "python3 -c 'print(1)'"}, "context": {"held": True}},
-        {"tool": "Bash", "input": {"command": "python3 -c 'print(1)'"}},
+        {"tool": "Bash", "input": {"command": "python3 -c 'import os; os.system(1)'"}, "context": {"held": True}},
+        {"tool": "Bash", "input": {"command": "python3 -c 'import os; os.system(1)'"}},
         {"tool": "Bash", "input": {"command": "gh pr view 1 && git log -1"}, "context": {"held": True}},
         {"tool": "Bash", "input": {"command": "npm ci"}, "context": {"held": True, "hosts": REGISTRIES}},
         {"tool": "Bash", "input": {"command": "git push"}, "context": {"held": True}},
