@@ -9,6 +9,7 @@ import hashlib
 from functools import lru_cache
 
 from django.db import IntegrityError, transaction
+from django.db.models import F, Q
 
 from approvals import judges
 from approvals.models import Policy
@@ -24,7 +25,10 @@ def active(team_id, environment=None) -> Policy:
 
     A team without a policy gets the default one.
     """
-    return (environment and own(team_id, environment.name)) or _of_team(team_id) or _first(team_id)
+    name = environment.name if environment else None
+    either = Policy.objects.filter(Q(environment=None) | Q(environment__name=name), team=team_id, active=True)
+    own_first = either.order_by(F("environment__version").desc(nulls_last=True))
+    return own_first.select_related("environment").first() or _first(team_id)
 
 
 def own(team_id, name: str) -> Policy | None:

@@ -64,7 +64,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
         team = Team.objects.select_for_update().get(pk=caller.agent.team_id)
         known = _same_key(call, caller.agent) or _same_call(call, caller.agent)
         if known is None:
-            refuse_when_stopped(team)
+            _refuse_if_stopped(team)
             grant = grant if grant and grants.use(grant) else None
             action = _insert(call, bound, found, caller, team, expires_in, grant)
     if known:
@@ -95,9 +95,12 @@ def _same_key(call: Call, agent) -> Action | None:
 def _same_call(call: Call, agent) -> Action | None:
     if not call.session:
         return None
+    same = of_call(call, agent)
+    if not same.exists():  # as a rule; the query below takes Django some milliseconds to put together
+        return None
     mine = _of_event(call)
     first = Case(When(mine, then=1), When(LIVE, then=2), default=3)
-    return of_call(call, agent).filter(mine | LIVE | UNHEARD).order_by(first, "-created_at").first()
+    return same.filter(mine | LIVE | UNHEARD).order_by(first, "-created_at").first()
 
 
 def of_call(call: Call, agent):
@@ -128,6 +131,10 @@ def is_approval_for(action: Action, call: Call) -> bool:
 def refuse_when_stopped(team):
     """Raise Problem 409 while the team is stopped."""
     team.refresh_from_db(fields=["stopped_at"])
+    _refuse_if_stopped(team)
+
+
+def _refuse_if_stopped(team):
     if team.stopped_at:
         raise conflict(STOPPED, code="stopped")
 

@@ -18,6 +18,7 @@ from workspaces.services import rehearsals
 
 CARRIED_OUT_BY = "broker"
 UNUSED = (Status.DENIED, Status.EXPIRED, Status.CANCELLED)  # ends of an action that did not run
+FIXED = ("id", "team", "agent", "workspace")  # what no change of an action touches, so that objects loaded for it stay
 LIVE = Q(status=Status.PENDING) | Q(status=Status.APPROVED, consumed_at=None)  # still undecided, or not used yet
 
 
@@ -29,7 +30,7 @@ def move(action: Action, to: str, *, verb: str, by: Actor, when: Q, data=None, *
     with transaction.atomic():
         if not Action.objects.filter(when, pk=action.pk).update(status=to, **fields):
             return False
-        action.refresh_from_db()
+        action.refresh_from_db(fields=[field.name for field in Action._meta.concrete_fields if field.name not in FIXED])
         if action.rehearsal_id and _forgets_rehearsal(action, to, fields):
             rehearsals.drop(action.rehearsal)
             action.rehearsal = None
@@ -159,7 +160,7 @@ def stamp(moment) -> str | None:
 
 
 def final_decision(action: Action) -> Decision | None:
-    return action.decisions.filter(final=True).select_related("user").first()
+    return next((decision for decision in action.decisions.all() if decision.final), None)
 
 
 def winner(action: Action) -> dict | None:

@@ -5,12 +5,13 @@ tool and `… report` for events that are only recorded. As a gate it exits with
 as a denial. A report that cannot be delivered exits with 1: after Stop, a 2 would keep the agent from stopping.
 """
 
+# Every tool call waits for these imports: `socket`, `threading` and `http.client` would take longer than all others.
+import _socket as socket
+import _thread
 import json
 import os
 import select
-import socket
 import sys
-import threading
 import time
 
 BLOCK, NOT_DELIVERED = 2, 1
@@ -21,7 +22,6 @@ REPORT_TIMEOUT = 20
 HELD = 1.0
 RESTARTING = (502, 503, 504)  # statuses that a proxy returns while Handrail is down
 WATCH_INTERVAL = 0.5
-MAX_LINE = 1 << 16  # bytes of a header that are read
 # Besides a denial, these tools only get a response without a decision: Claude Code asks at its own terminal then.
 ASKS_ITS_OWN_PERSON = ("ExitPlanMode", "AskUserQuestion")
 
@@ -83,10 +83,7 @@ def post_until_answered(connection, call: bytes, patience: float, first_contact:
 
 
 def post(connection, call: bytes, timeout: float, sent_at: list) -> bytes:
-    """Send one request, ignoring proxy variables and redirects, and return the body. OSError may be retried.
-
-    Every tool call waits for this program, and importing http.client would take half of its time.
-    """
+    """Send one request, ignoring proxy variables and redirects, and return the body. OSError may be retried."""
     scheme, _, rest = connection["address"].partition("://")
     netloc, _, path = rest.partition("/")
     head = (
@@ -94,12 +91,15 @@ def post(connection, call: bytes, timeout: float, sent_at: list) -> bytes:
         f"Authorization: Bearer {connection['token']}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(call)}\r\n\r\n"
     )
-    with connected(scheme, netloc, min(timeout, CONNECT_TIMEOUT)) as server:
+    server = connected(scheme, netloc, min(timeout, CONNECT_TIMEOUT))
+    try:
         server.settimeout(max(timeout, 0.1))
         server.sendall(head.encode("ascii") + call)
         sent_at.append(time.monotonic())
-        with server.makefile("rb") as answer:
-            status, body = read_answer(answer)
+        answer = b"".join(iter(lambda: server.recv(1 << 16), b""))  # HTTP/1.0: until the server closes
+    finally:
+        server.close()
+    status, body = read_answer(answer)
     if status in RESTARTING:
         raise ConnectionError(f"status {status}")
     if status != 200:
@@ -112,31 +112,37 @@ def connected(scheme: str, netloc: str, timeout: float):
     host, colon, port = netloc.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = netloc, "443" if scheme == "https" else "80"
-    host = host.strip("[]")
-    server = socket.create_connection((host, int(port)), timeout)
-    if scheme != "https":
-        return server
-    import ssl  # only here: it takes as long as all other imports
+    host, port = host.strip("[]"), int(port)
+    if scheme == "https":
+        from socket import create_connection
+        from ssl import create_default_context
 
-    return ssl.create_default_context().wrap_socket(server, server_hostname=host)
+        return create_default_context().wrap_socket(create_connection((host, port), timeout), server_hostname=host)
+    error = OSError(f"there is no address of {host}")
+    for family, kind, protocol, _name, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
+        server = socket.socket(family, kind, protocol)
+        server.settimeout(timeout)
+        try:
+            server.connect(address)
+        except OSError as refused:
+            server.close()
+            error = refused
+        else:
+            return server
+    raise error
 
 
-def read_answer(answer) -> tuple:
-    """Read an HTTP response from a file; return (status, body). ConnectionError if it is cut short or not HTTP."""
-    version, _, rest = answer.readline(MAX_LINE).partition(b" ")
-    if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
-        raise ConnectionError("it does not answer in HTTP")
-    length = None
-    while (line := answer.readline(MAX_LINE)) not in (b"\r\n", b"\n"):
-        name, colon, value = line.partition(b":")
-        if not colon:
-            raise ConnectionError("its answer ended early")
-        if name.lower() == b"content-length":
-            length = int(value)
-    body = answer.read() if length is None else answer.read(length)
-    if length is not None and len(body) < length:
-        raise ConnectionError("its answer ended early")
-    return int(rest[:3]), body
+def read_answer(answer: bytes) -> tuple:
+    """Return (status, body) of an HTTP response. ConnectionError if it is cut short or not HTTP."""
+    head, ended, body = answer.partition(b"\r\n\r\n")
+    first, *headers = head.split(b"\r\n")
+    version, _, status = first.partition(b" ")
+    if not ended or not version.startswith(b"HTTP/1.") or not status[:3].isdigit():
+        raise ConnectionError("its answer is not HTTP, or cut short")
+    for name, _, value in (line.partition(b":") for line in headers):
+        if name.lower() == b"content-length" and int(value) != len(body):
+            raise ConnectionError("its answer is cut short")
+    return int(status[:3]), body
 
 
 def is_verdict(answer, tool=None) -> bool:
@@ -151,7 +157,7 @@ def is_verdict(answer, tool=None) -> bool:
 
 def watch_reader():
     """Exit once Claude Code or the shell around this has ended: the open connection would keep the action pending."""
-    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+    _thread.start_new_thread(_watch, (os.getppid(),))
 
 
 def _watch(parent: int):
@@ -180,4 +186,6 @@ if __name__ == "__main__":
     except BaseException as error:  # no exception may let the tool run
         fail = give_up if sys.argv[2:] == ["report"] else refuse
         status = fail(f"Handrail's hook failed ({type(error).__name__}), so nothing is allowed.")
-    sys.exit(status)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # Python would tidy up for 2 ms

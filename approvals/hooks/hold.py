@@ -174,24 +174,24 @@ async def _collect(action: Action, call: Call, caller: Caller, hook: OpenHook) -
         if not is_first:
             action = await query_in_thread(gate.find, action.pk, caller=caller)
         if action.status == Status.APPROVED:
-            hook.is_approved = await _use_up(action, call, caller, at_once=hook.at_once)
-            action = await query_in_thread(gate.find, action.pk, caller=caller)
+            used = await _use_up(action, call, caller, at_once=hook.at_once)
+            hook.is_approved = used is not None
+            action = used or await query_in_thread(gate.find, action.pk, caller=caller)
     hook.is_approved = hook.is_approved or gate.is_approval_for(action, call)
     return action
 
 
-async def _use_up(action: Action, call: Call, caller: Caller, *, at_once: bool) -> bool:
-    """Consume the approval; False if it is used, expired or revoked, or the action needs approval again."""
+async def _use_up(action: Action, call: Call, caller: Caller, *, at_once: bool) -> Action | None:
+    """Consume the approval; None if it is used, expired or revoked, or the action needs approval again."""
     noted = {"call_id": call.call_id or action.call_id}
     if not at_once:
         noted["agent_seen_at"] = None  # set after the response was sent
     try:
-        await gate.consume(action.pk, digest=action.digest, caller=caller, **noted)
+        return await gate.consume(action.pk, digest=action.digest, caller=caller, **noted)
     except Problem as problem:
         if problem.extra.get("code") not in ("already_consumed", "expired", "revoked", "changed"):
             raise
-        return False
-    return True
+        return None
 
 
 async def _abandon_if_closed(hook: OpenHook, call: Call, caller: Caller):

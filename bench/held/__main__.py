@@ -53,7 +53,7 @@ def hooks(calls: HeldCalls, rounds: int) -> dict:
     """Return the times of the hook's answers: nothing written since the last call, and one file written."""
     times = {"hook": [], "hook after a write": []}
     for number in range(rounds):
-        times["hook"].append(milliseconds(lambda: answer(calls, "ls")))
+        times["hook"].append(milliseconds(lambda number=number: answer(calls, f"ls module{number}.py")))
         (calls.folder / "written").write_text(str(number))
         times["hook after a write"].append(milliseconds(lambda: answer(calls, "touch x")))
     return {name: statistics.median(each) for name, each in times.items()}
