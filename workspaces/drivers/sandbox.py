@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -25,6 +26,12 @@ from .program_archive import init_archive, write_program
 UID = 1000  # the agent's user id inside the sandbox
 NOBODY = 65534
 SHELL = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"  # the host's: /usr is bind-mounted
+TRY_INTERVAL_S = 600  # of trying a real sandbox, as long as nothing that it is known to depend on changes
+NAMESPACE_SETTINGS = (
+    "user/max_user_namespaces",
+    "kernel/unprivileged_userns_clone",
+    "kernel/apparmor_restrict_unprivileged_userns",
+)
 NEEDED = ("--disable-userns", "--as-pid-1", "--json-status-fd", "--clearenv", "--remount-ro")
 SYSTEM_FILES = (
     "/etc/alternatives",
@@ -92,6 +99,9 @@ class Bwrap(NamedTuple):
 class SandboxDriver(LocalDriver):
     name = "sandbox"
     capabilities = Capabilities(isolation="namespace", freeze=True, memory=False, network=True, limits=True)
+
+    # (what the host was like, when to try again, abilities) of the last sandbox that was tried and worked.
+    _worked: tuple[tuple, float, dict] | None = None
 
     async def probe(self) -> Probe:
         return await asyncio.to_thread(self._probe)
@@ -188,7 +198,12 @@ class SandboxDriver(LocalDriver):
             return Probe(
                 False, str(error), "Install bubblewrap (Debian: `apt install bubblewrap`) and Python 3.9 or later."
             )
-        failure, abilities = self._try()
+        host = (bwrap, *map(_setting, NAMESPACE_SETTINGS))
+        if self._worked is None or self._worked[0] != host or time.monotonic() > self._worked[1]:
+            failure, abilities = self._try()
+            self._worked = None if failure else (host, time.monotonic() + TRY_INTERVAL_S, abilities)
+        else:
+            failure, abilities = None, self._worked[2]
         if failure is not None:
             for pattern, reason, what_to_do in FAILURES:
                 if re.search(pattern, failure):
@@ -237,6 +252,14 @@ class SandboxDriver(LocalDriver):
         if done.returncode != 0:
             return done.stderr.decode(errors="replace") or f"exit {done.returncode}", {}
         return None, json.loads(done.stdout)
+
+
+def _setting(name: str) -> str:
+    """Return a kernel setting; "" if this kernel does not have it."""
+    try:
+        return Path("/proc/sys", name).read_text()
+    except OSError:
+        return ""
 
 
 def child_pid(folder: Path) -> int | None:
