@@ -25,10 +25,17 @@ class ProgramFiles:
             self.known[name] = self._find(name)
         return self.known[name]
 
-    def _find(self, name: str) -> dict | None:
+    def find_package(self, name: str, root: str) -> dict | None:
+        """Return {path, sha256} of the program that the packages of the project in `root` brought; None without."""
+        key = f"{root}/node_modules/.bin/{name}"
+        if key not in self.known:
+            self.known[key] = self._find(name, [f"{root}/node_modules/.bin"]) if root.startswith("/") else None
+        return self.known[key]
+
+    def _find(self, name: str, folders: list | None = None) -> dict | None:
         if not name or "/" in name or "\0" in name or not name.isprintable():
             return None
-        for folder in self.folders:
+        for folder in self.folders if folders is None else folders:
             path = Path(folder, name)
             try:
                 if path.is_file() and os.access(path, os.X_OK):

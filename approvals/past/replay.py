@@ -58,7 +58,7 @@ class Judge:
         """Judge one call; the programs that the policy trusts are looked up as the gate does."""
         root = self.root_of(call) or None
         world = {"cwd": call.cwd or root, "workspace_root": root, "home": self.home}
-        context = {"programs": self._confirmed()} if self.policy.trust.programs else None
+        context = {"programs": self._confirmed() | self._packaged(root or "")} if self.policy.trust.programs else None
         return classify(call.tool, call.arguments, policy=self.policy, context=context, **world)
 
     def _confirmed(self) -> dict:
@@ -66,6 +66,11 @@ class Judge:
             found = {each.name: self.files.find(each.name) for each in self.policy.trust.programs}
             self.confirmed = {name: file for name, file in found.items() if file}
         return self.confirmed
+
+    def _packaged(self, root: str) -> dict:
+        names = [each.name for each in self.policy.trust.programs]
+        found = {f"{root}/node_modules/.bin/{name}": self.files.find_package(name, root) for name in names}
+        return {word: file for word, file in found.items() if file}
 
 
 def asks(verdict: Verdict) -> bool:
@@ -88,7 +93,7 @@ def replay(calls: list[tuple[PastCall, int]], judge: Judge, progress=None) -> li
 
 def _asked(call: PastCall, times: int, verdict: Verdict, root: str) -> Asked:
     parts = [part for part in verdict.commands if part["tier"] not in ALLOWING]
-    names = [part["words"][0].rsplit("/", 1)[-1] for part in parts if part["words"]]
+    names = [_program(part["words"]) for part in parts if part["words"]]
     targets = [path for part in parts if part["what"] in ("read", "write", "delete", "run") for path in _paths(part)]
     return Asked(
         call,
@@ -100,6 +105,12 @@ def _asked(call: PastCall, times: int, verdict: Verdict, root: str) -> Asked:
         tuple(dict.fromkeys(path for path in [*targets, *_own_paths(call)] if not f"{path}/".startswith(f"{root}/"))),
         any(part["what"] == "network" for part in parts),
     )
+
+
+def _program(words: list) -> str:
+    """Return the name of the program that a command starts, which behind npx is one of the project's packages."""
+    packaged = words[0] in ("npx", "bunx") and len(words) > 1
+    return words[1] if packaged else words[0].rsplit("/", 1)[-1]
 
 
 def _heading(call: PastCall, parts: list) -> str:

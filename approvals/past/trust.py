@@ -154,21 +154,27 @@ def _candidates(found: list[Asked], judge: Judge):
     for each in found:
         counted.update(dict.fromkeys(each.programs, each.times))
     for name, _ in counted.most_common(MAX_TRIED):
-        if not is_known(name) and (file := judge.files.find(name)):
-            yield program(name, file), [each for each in found if name in each.programs]
-    for path in _folders(found):
+        of = [each for each in found if name in each.programs]
+        if not is_known(name) and (file := judge.files.find(name) or _of_packages(name, of, judge)):
+            yield program(name, file), of
+    for path, _ in folders([(each.places, each.times) for each in found])[:MAX_TRIED]:
         yield place(path), [each for each in found if any(_is_below(p, path) for p in each.places)]
 
 
-def _folders(found: list[Asked]) -> list[str]:
-    """Return folders that calls ask about: the deepest of those that cover the same calls."""
+def _of_packages(name: str, of: list[Asked], judge: Judge) -> dict | None:
+    roots = dict.fromkeys(judge.root_of(each.call) for each in of)
+    return next(filter(None, (judge.files.find_package(name, root) for root in roots)), None)
+
+
+def folders(asked: list[tuple[tuple, int]]) -> list[tuple[str, int]]:
+    """Return (folder, times) of the paths that calls ask about: the deepest of those that cover the same calls."""
     counted = Counter()
-    for each in found:
-        folders = {folder for path in each.places for folder in _parents(path)}
-        counted.update(dict.fromkeys(folders, each.times))
+    for paths, times in asked:
+        around = {folder for path in paths for folder in _parents(path)}
+        counted.update(dict.fromkeys(around, times))
     counted = Counter(dict(counted.most_common(MAX_FOLDERS)))
     best = [path for path, number in counted.items() if not _has_equal_child(path, number, counted)]
-    return sorted(best, key=lambda path: (-counted[path], path))[:MAX_TRIED]
+    return [(path, counted[path]) for path in sorted(best, key=lambda path: (-counted[path], path))]
 
 
 def _has_equal_child(path: str, number: int, counted: Counter) -> bool:

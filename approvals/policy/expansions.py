@@ -4,12 +4,20 @@ import re
 
 from .environment import SAFE_VARIABLES
 from .shell import Unreadable
-from .shell_words import HASH, Cells, Word, names
+from .shell_words import HASH, OPAQUE, Cells, Word, names
 from .step_budget import spend
 
 KNOWN_VARIABLES = names("? # $ ! @ * RANDOM SECONDS LINENO UID EUID USER LOGNAME HOSTNAME")
 KNOWN_VARIABLES |= {"SHELL", "TERM", "PATH", "PWD", "COLUMNS", "LINES", "OSTYPE", "LANG", "OLDPWD"}
 REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@{}^~-]*")
+# {subcommand: its options with which it prints hashes and nothing else}; `rev-list --boundary` puts a dash before them.
+PRINTS_HASHES = {
+    "merge-base": r"--octopus",
+    "rev-parse": r"--short(?:=\d+)?|--verify",
+    "rev-list": r"--(?:reverse|all|branches|no-merges|merges|first-parent|topo-order|date-order|ancestry-path)|-n\d+"
+    r"|-\d+|--max-count=\d+",
+}
+CHOOSES_LINES = re.compile(r"(?:head|tail)(?: -n ?\d+| -\d+)?|sed -n \d+p|tac|sort|uniq|cat")
 PLAIN_SUM = re.compile(r"\$?\(\([\w\s+*/%<>=!-]*\)\)")
 REPLACING = {":-", "-", ":+", "+"}
 QUIET_EXPANSIONS = {":-", "-", ":+", "+", ":?", "?", "#", "##", "%", "%%", "^", "^^", ",", ",,"}
@@ -85,9 +93,9 @@ class Expansions:
     def part_CmdSubst(self, part, cells, quoted):
         if part.get("TempFile") or part.get("ReplyVar"):
             raise Unreadable("it holds a substitution that other shells use")
-        at = len(self.commands)
-        self.scoped(part.get("Stmts", []))
-        if prints_hash(self.commands[at:]):
+        at, statements = len(self.commands), part.get("Stmts", [])
+        self.scoped(statements)
+        if len(statements) == 1 and _is_pipe(statements[0]) and prints_hashes(self.commands[at:]):
             cells.add_hash()
         else:
             cells.add_opaque(quoted=quoted)
@@ -160,17 +168,40 @@ class Expansions:
             cells.add_opaque(quoted=quoted, foreign=foreign and not part.get("Length"))
 
 
-def prints_hash(commands):
-    """Return True if a substitution is one git command that prints hashes and nothing that was given to it as text."""
-    if len(commands) != 1 or commands[0].unclear or commands[0].assigns:
+def _is_pipe(node):
+    """Return True for a simple command, and for some joined by pipes."""
+    command = node.get("Cmd") or {}
+    if node.get("Background") or node.get("Negated"):
         return False
-    words = commands[0].words
+    if command.get("Type") == "BinaryCmd" and command["Op"] == "|":
+        return _is_pipe(command["X"]) and _is_pipe(command["Y"])
+    return command.get("Type") == "CallExpr"
+
+
+def prints_hashes(commands):
+    """Return True if a pipe, the last of these commands, prints hashes from git and nothing given to it as text."""
+    last = commands[-1] if commands else None
+    while last is not None and CHOOSES_LINES.fullmatch(" ".join(word.text for word in last.words)) and _plain(last):
+        last = last.fed_by
+    if last is None or not _plain(last) or not last.words or last.fed_by is not None:
+        return False
+    words = last.words[:1] + last.words[3:] if _in_folder(last.words) else last.words
     texts = [word.text for word in words]
-    if not all(word.literal for word in words) or texts[:2] not in (["git", "merge-base"], ["git", "rev-parse"]):
+    if texts[:1] != ["git"] or len(texts) < 3 or texts[1] not in PRINTS_HASHES:
         return False
-    revisions = [text for text in texts[2:] if text not in ("--short", "--verify")]
-    quiet = all(redirect.op in (">", "2>", "&>") for redirect in commands[0].redirects)
-    return quiet and bool(revisions) and all(map(REVISION.fullmatch, revisions))
+    rest = [word for word in words[2:] if not re.fullmatch(PRINTS_HASHES[texts[1]], word.text)]
+    named = all(REVISION.fullmatch(word.text) for word in rest if word.literal)
+    found = all(word.inner and REVISION.fullmatch("x" + word.text.replace(OPAQUE, "")) for word in rest if word.opaque)
+    plain = not any(word.glob or word.pipe or word.text.startswith("-") for word in rest)
+    return bool(rest) and named and found and plain
+
+
+def _in_folder(words):
+    return len(words) > 4 and words[1].text == "-C" and words[2].literal
+
+
+def _plain(simple):
+    return not simple.unclear and not simple.assigns and all(r.op in (">", "2>", "&>", ">&") for r in simple.redirects)
 
 
 def _ansi_c(value):

@@ -108,9 +108,13 @@ class FileJudge:
         folder = word.text[: WILD.search(word.text).start()].rpartition("/")
         start = folder[0] + folder[1] or "."
         places = [self.world.place(start, cwd, shell=True) for cwd in self.simple.cwds]
-        far = [place for place in places if not (place.inside or place.system or place.unclear)]
-        says = f"lists {{}}, {self.world.outside}"
-        return [Effect("read", says.format(p.shown), "high", "no", p.shown, (word.text,), p, held="runs") for p in far]
+        far = [place for place in places if not (place.inside or place.system or place.unclear or place.trusted)]
+        return [self._listed(place, word) for place in far]
+
+    def _listed(self, place, word):
+        says = f"lists {place.shown}, {self.world.outside}"
+        tier = "medium" if place.temporary else "high"
+        return Effect("read", says, tier, "no", place.shown, (word.text,), place, held="runs")
 
     def reads(self, word, *, folder=False):
         """Return the effects of reading a file, or with `folder` a folder and all below it."""
@@ -118,7 +122,18 @@ class FileJudge:
             return []
         if word.opaque or word.splits:
             return [unknown("reads a file that is unknown until it runs")]
-        return [self._read(place, word, folder) for place in self.places(word)]
+        return [self._read(self._of_windows(place), word, folder) for place in self.places(word)]
+
+    def _of_windows(self, place):
+        r"""Return the place in the workspace that a path such as `/workspace\src\a.py` means on Windows.
+
+        Elsewhere it is a file beside the workspace, whose name nobody gives to anything.
+        """
+        root = self.world.root
+        if not root or not place.shown.startswith(f"{root}\\"):
+            return place
+        meant = self.world.place(place.shown.replace("\\", "/"), shell=True)
+        return meant if meant.inside and not place.unclear else place
 
     def _read(self, place, word, folder):
         name = place.label(self.world.root)

@@ -13,6 +13,7 @@ from .verdict import PolicyError
 MAX_PROGRAMS = 200
 MAX_PLACES = 50
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+DRIVE = re.compile(r"(?:/mnt)?/[A-Za-z](?=/(?:Users|home)(?:/|$))")  # of Windows, as its shells write it
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # Programs that do what their words say: trusting one would trust every command.
 NEVER = SHELLS | INTERPRETERS | WRAPPERS | {"awk", "gawk", "mawk", "sed", "find", "git", "docker", "podman", "rsync"}
@@ -85,7 +86,7 @@ def _program(data):
 def _place(path):
     if not isinstance(path, str) or not _is_plain(path):
         raise PolicyError(f"{path!r} is not the absolute path of a folder.")
-    parts = path.strip("/").split("/")
+    parts = DRIVE.sub("", path).strip("/").split("/")
     if path in CATASTROPHES or (len(parts) < 3 and parts[0] in ("home", "Users")) or parts[0] in ("proc", "sys", "dev"):
         raise PolicyError(f"{path} is too much to trust as a place; name a folder in it.")
     if is_secret(parts) or is_protected(parts):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from approvals.past.trust import folders
 from approvals.policy import PolicyError, classify, default_policy, load_policy
 from approvals.policy.programs.registry import is_known
 
@@ -92,29 +93,39 @@ def _judged(question):
     command, text, context = question
     verdict = classify("Bash", {"command": command}, policy=_policy(text), context=context)
     steps = [step for step in verdict.commands if step["tier"] not in ALLOWED]
-    return verdict.tier, [step["kind"] for step in steps], [(step["words"][:2], step["cwd"]) for step in steps]
+    asking = [(step["words"][:2], step["cwd"], [*step["targets"], *step["words"][1:]]) for step in steps]
+    return verdict.tier, [step["kind"] for step in steps], asking
 
 
 def judge_all(calls, text, context):
-    """Return (tier, kinds of the effects that ask, their programs and folders) of each call."""
+    """Return (tier, kinds of the effects that ask, their programs, folders and paths) of each call."""
     with ProcessPoolExecutor() as workers:
         return list(workers.map(_judged, [(call["command"], text, context) for call in calls], chunksize=50))
 
 
 def offered(calls, verdicts):
     """Return (words, places): what a person would be offered to trust after these calls, by how often it asked."""
-    words, places = Counter(), Counter()
+    words, places, paths = Counter(), Counter(), []
     for call, (_, _, steps) in zip(calls, verdicts, strict=True):
-        named = {word for (*before, word), _ in ((step[0][:1], 0) for step in steps if step[0]) if not before}
+        named = {word for (*before, word), *_ in ((step[0][:1], 0) for step in steps if step[0]) if not before}
         named |= {step[0][1] for step in steps if step[0][:1] in (["bash"], ["sh"], ["python3"]) and len(step[0]) > 1}
+        named |= {step[0][1] for step in steps if step[0][:1] == ["npx"] and len(step[0]) > 1}
         for word in named:
             words[word] += call["n"]
-        for folder in {cwd for _, cwd in steps if cwd and not f"{cwd}/".startswith("/workspace/")}:
+        for folder in {cwd for _, cwd, _ in steps if cwd and _is_elsewhere(cwd)}:
             places[folder] += call["n"]
+        named = {path for _, _, texts in steps for path in texts if path.isprintable() and _is_elsewhere(path)}
+        paths.append((tuple(sorted(named)), call["n"]))
+    for folder, times in folders(paths):
+        places[folder] = max(places[folder], times)
     return (
         [word for word, n in words.items() if n >= OFTEN and _trustable(word)],
         [place for place, n in places.items() if n >= OFTEN and _loads(f"trust.places = [{json.dumps(place)}]")],
     )
+
+
+def _is_elsewhere(path):
+    return path.startswith("/") and not f"{path}/".startswith("/workspace/")
 
 
 def _trustable(word):
@@ -140,11 +151,18 @@ def _loads(text):
         return False
 
 
-def with_trust(words, places):
-    """Return (policy, context) that trust these programs and places, and reads at the code host."""
+def with_trust(words, places, folders_of_calls=("/workspace",)):
+    """Return (policy, context) that trust these programs and places, and reads at the code host.
+
+    `folders_of_calls`: where `npx` starts one of the programs as a package of the project.
+    """
     entries = ",\n".join(dict.fromkeys(map(_entry, words)))
     text = f"{default_policy()}\n[trust]\ncode_host = true\nplaces = {json.dumps(places)}\nprograms = [{entries}]\n"
-    files = {word: {"path": "/opt/project/" + word.rsplit("/", 1)[-1], "sha256": DIGEST} for word in words}
+    bare = [word for word in words if "/" not in word]
+    packaged = [f"{folder}/node_modules/.bin/{word}" for folder in folders_of_calls for word in bare]
+    files = {
+        word: {"path": "/opt/project/" + word.rsplit("/", 1)[-1], "sha256": DIGEST} for word in (*words, *packaged)
+    }
     return text, {"programs": files}
 
 
@@ -167,7 +185,8 @@ def measure(calls, nah_python=None):
     default = default_policy()
     plain = judge_all(calls, default, {})
     words, places = offered(calls, plain)
-    text, context = with_trust(words, places)
+    steps = [step for _, _, asking in plain for step in asking]
+    text, context = with_trust(words, places, sorted({cwd for named, cwd, _ in steps if named[:1] == ["npx"] and cwd}))
     verdicts = {
         "held": judge_all(calls, default, {"held": True}),
         "not held": plain,

@@ -91,6 +91,8 @@ def effects_of_change(verb, words, judge):
         return _fetch(verb, words, judge)
     if verb in LOCAL:
         return _local(verb, words, judge)
+    if verb in INDEX_ONLY and (found := _index_only(verb, words, judge)) is not None:
+        return found
     if verb in UNNAMED_FILES:
         says = f"writes the files that {UNNAMED_FILES[verb]} names"
         return [impacts.Effect("write", says, "high", "yes", held="runs")]
@@ -104,7 +106,38 @@ def effects_of_change(verb, words, judge):
     return [impacts.unknown(f"uses git {verb[:40]} in a form that Handrail does not know", held=held)]
 
 
+INDEX_ONLY = parse_table(
+    """
+    apply : --cached --check --stat --numstat --summary -R --reverse -v --verbose -q --quiet --recount --unidiff-zero
+        --whitespace=text -p=num -C=num --include=text --exclude=text : in*
+    read-tree : -v -q --empty -i : rev*
+    """,
+    "reads",
+    "git",
+)
+LOOKS_AT_PATCH = {"--check", "--stat", "--numstat", "--summary"}
+
+
+def _index_only(verb, words, judge):
+    """Return the effects of forms that leave the files alone and change at most the index, or None for others."""
+    arguments, problems = read_arguments(INDEX_ONLY[verb], words)
+    texts = {word.text for word in words}
+    if problems or (verb == "apply" and not texts & {"--cached", *LOOKS_AT_PATCH}):
+        return None
+    found = judged_arguments(arguments, [], "git", judge)
+    return [*found, impacts.local(f"changes the index with git {verb}", spelled=(verb,))]
+
+
+def _unattended(verb, words, simple):
+    """Return the words without `-i` if git is told to open no editor for the list of commits."""
+    editors = [value for name, value in simple.assigns if name == "GIT_SEQUENCE_EDITOR" and value]
+    if verb != "rebase" or len(editors) != 1 or not editors[0].literal or editors[0].text not in ("true", ":"):
+        return words
+    return [word for word in words if word.text not in ("-i", "--interactive")]
+
+
 def _local(verb, words, judge):
+    words = _unattended(verb, words, judge.simple)
     arguments, problems = read_arguments(LOCAL[verb], words)
     found = judged_arguments(arguments, problems, "git", judge)
     loud = sorted({a.option for a in arguments if a.kind == "loud"})

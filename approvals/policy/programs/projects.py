@@ -51,6 +51,7 @@ TABLE = parse_table(
     "single-dash",
 )
 GO_MOD = ("tidy", "why", "graph", "edit", "verify", "vendor", "init")  # need the network only for what is missing
+GO_MOD_READS = ("why", "graph", "verify")
 GRADLE = re.compile(
     r"(?:build|test|check|assemble|clean|compile\w*|lint\w*|verify|package|spotless\w*|dependencies|tasks|help)"
 )
@@ -277,6 +278,8 @@ def _compiler(name, words, judge, building, reading):
             ]
         sets = verb == "env" and any(word.text.startswith("-") or "=" in word.text for word in own)
         return [*found, impacts.unknown("changes the settings of go")] if sets else found
+    if name == "go" and verb == "mod" and own and own[0].text in GO_MOD_READS:
+        return [*found, impacts.builds(f"runs go mod {own[0].text}, which fetches what go.mod names as a build does")]
     if verb in ("install", "add", "get", "update", "mod", "fetch", "remove", "uninstall"):
         effect = _installs(f"changes packages with {name} {verb}", (verb,), name, [w.text for w in words])
         if name == "go" and verb == "mod" and len(words) > 1 and words[1].text in GO_MOD:

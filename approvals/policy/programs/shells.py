@@ -199,12 +199,22 @@ def _targets(words):
     return words[1:] if re.fullmatch(r"-(?:[A-Z]+|\d+)", words[0].text) and len(words) > 1 else words
 
 
+def _trusted_package(name, judge):
+    """Return True if, in each folder that this may run in, the name leads to a program that the policy trusts."""
+    words = [f"{cwd.rstrip('/')}/node_modules/.bin/{name}" for cwd in judge.simple.cwds]
+    return "/" not in name and all(word in judge.world.trusted_programs for word in words)
+
+
 @handles("npx", "bunx")
 def package_runner(name, words, simple, judge):
     rest = [word for word in words if word.text not in ("--no-install", "--no")]
     own = len(rest) < len(words) or any(word.text in judge.world.installed for word in rest[:1])
     if own and rest and rest[0].text in BUILDS:
         return judge.inner(rest)
+    if rest and rest[0].literal and _trusted_package(rest[0].text, judge):
+        judge.also.append([word.text for word in rest])
+        judge.within += named_in(rest[1:], judge)
+        return [impacts.builds(f"runs {rest[0].text[:60]} of the project's packages, which the policy trusts")]
     found = packages.wanted(name, [word.text for word in rest])
     named = [*found.packages, *found.files][:1]
     says = f"fetches and runs the package {named[0][:60]}" if named else f"fetches and runs a package with {name}"

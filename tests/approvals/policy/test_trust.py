@@ -194,3 +194,45 @@ def test_everyday_calls_run(command, tier):
 @pytest.mark.parametrize("command", STILL_ASK)
 def test_their_neighbours_that_can_do_harm_still_ask(command):
     assert classify("Bash", {"command": command}, policy=Policy()).tier == "high"
+
+
+ESLINT_PLUS = "/workspace/web/node_modules/.bin/eslint-plus"
+PACKAGED = f"""
+[[trust.programs]]
+name = "eslint-plus"
+path = "{ESLINT_PLUS}"
+sha256 = "{DIGEST}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "tier"),
+    [
+        ("cd web && npx eslint-plus src", "medium"),
+        ("cd web && npx --no-install eslint-plus src", "medium"),
+        ("npx eslint-plus src", "high"),
+        ("cd web && npx eslint-plus@2 src", "high"),
+        ("cd web && npx -p other eslint-plus src", "high"),
+        ("cd web && npx eslint-minus src", "high"),
+        ("cd web; cd src; npx eslint-plus", "high"),
+        ("cd web && npx eslint-plus src > .git/config", "high"),
+    ],
+)
+def test_npx_runs_a_trusted_program_of_the_projects_packages(command, tier):
+    programs = {ESLINT_PLUS: {"path": ESLINT_PLUS, "sha256": DIGEST}}
+    assert judge(command, PACKAGED, programs=programs).tier == tier
+
+
+def test_npx_asks_once_the_package_has_another_file():
+    programs = {ESLINT_PLUS: {"path": ESLINT_PLUS, "sha256": OTHER}}
+    assert judge("cd web && npx eslint-plus src", PACKAGED, programs=programs).tier == "high"
+
+
+@pytest.mark.parametrize("place", ["/c/Users/mia", "/mnt/c/Users/mia", "/d/home/mia", "/c/Users"])
+def test_a_home_of_windows_is_no_place(place):
+    with pytest.raises(PolicyError):
+        load_policy(f'[trust]\nplaces = ["{place}"]')
+
+
+def test_a_wildcard_in_a_trusted_place_lists_it():
+    assert judge("cat /home/agent/other/*.log").tier == "low"
