@@ -15,6 +15,7 @@ from workspaces.envelope.mount_view import NOTICE
 from workspaces.envelope.output_refusals import refusals_in, sentence
 
 MAX_SHOWN = 500  # characters of a command that nobody allowed
+OF_LOOKUPS = [{"kind": "socket", "what": f"{family} UDP"} for family in ("IPv4", "IPv6")]
 ALARM = "ALARM: another command ran than was allowed."
 
 
@@ -55,6 +56,14 @@ def _of_the_kernel(action: Action, event: dict) -> list[dict]:
     with suppress(Problem):  # the box ended meanwhile, and its refusals with it
         return held_calls.refused(action.workspace, ticket) if ticket else []
     return []
+
+
+def worth_telling(blocked: list[dict], *, failed: bool) -> list[dict]:
+    """Return the refusals that the agent should hear of.
+
+    Libraries open a datagram socket to sort the addresses of a name, and go on without it.
+    """
+    return [entry for entry in blocked if failed or entry not in OF_LOOKUPS]
 
 
 def for_the_agent(event: dict, blocked: list[dict]) -> dict:

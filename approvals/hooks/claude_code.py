@@ -146,7 +146,8 @@ def _after(request, event: dict, caller, *, failed: bool) -> dict:
     note = after_call.ALARM if after_call.ran_differently(action, event, by=caller.actor) else ""
     outcome = Status.FAILED if failed else Status.SUCCEEDED
     gate.report(action, outcome.value, caller=caller, details=details, blocked=blocked, note=note)
-    return GO_ON | (after_call.for_the_agent(event, blocked) if blocked else {})
+    told = after_call.worth_telling(blocked, failed=failed)
+    return GO_ON | (after_call.for_the_agent(event, told) if told else {})
 
 
 def _let_through(request, event: dict, caller) -> Action | None:

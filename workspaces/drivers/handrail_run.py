@@ -134,7 +134,7 @@ def main(arguments):
     except (OSError, EOFError):
         return refuse("the folder's box ended, and the command with it.")
     tell_folder(told_r)
-    if ended.get("blocked"):
+    if ended["status"] and ended.get("blocked"):  # of one that went well the hook after the call tells what matters
         what = "; ".join(f"{entry['kind']}: {entry['what']}" for entry in ended["blocked"])
         print(f"[Handrail blocked this command's {what}. {HOW_TO_ASK}]", file=sys.stderr)
     status = ended["status"]
