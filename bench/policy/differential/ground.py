@@ -134,7 +134,7 @@ def state():
         folder = todo.pop()
         found[folder] = _marks(os.lstat(folder))[:2]
         if found[folder][0] & 0o500 != 0o500:
-            continue  # a command closed it, and that is a change
+            os.chmod(folder, 0o700)  # a command closed it: that is a change of the folder, not of what it holds
         for entry in os.scandir(folder):
             if entry.is_dir(follow_symlinks=False):
                 todo.append(entry.path)

@@ -34,6 +34,7 @@ PLACES = ("/usr/", "/bin/", "/tools/", "/proc/self/exe")  # busybox starts itsel
 # Verbs of git that bring the files of a commit.
 RESTORING = {"checkout", "switch", "restore", "stash", "reset", "merge", "rebase", "revert", "cherry-pick", "pull"}
 NAME = re.compile(r"[\w.+-]+")
+QUOTES = re.compile(r"""['"\\]""")
 
 
 def findings(verdict, deed):
@@ -43,7 +44,11 @@ def findings(verdict, deed):
 
 def _unnamed(verdict, deed):
     named = {os.path.basename(word) for command in verdict.commands for word in command["words"]}
-    named |= {name for command in verdict.commands for word in command["words"] for name in NAME.findall(word)}
+    for command in verdict.commands:
+        for word in command["words"]:
+            named.update(
+                NAME.findall(word), NAME.findall(QUOTES.sub("", word))
+            )  # a word may be the text of another shell
     named.add("time")  # bash's own word, but for a place in which it is the program
     named |= {helper for name in list(named) for helper in HELPERS.get(name, ())}
     found = []
