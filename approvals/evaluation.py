@@ -10,6 +10,7 @@ from django.db.models import Prefetch
 from approvals import judges, policies
 from approvals.calls import BROKER, parsed, root_of
 from approvals.context.programs import programs_for
+from approvals.context.servers import servers_for
 from approvals.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.policy.verdict import reason
@@ -146,6 +147,7 @@ def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, held: bo
     # Without a workspace no folder belongs to the agent: its cwd is only its own claim.
     root = root_of(workspace) if workspace else None
     world = by | {"cwd": cwd, "workspace_root": root, "home": home_of(workspace)}
+    terms |= servers_for(tool, cwd, workspace)
     first = judges.classify(tool, arguments, **world, context=terms)
     context = context_for(tool, arguments, cwd, workspace, first.commands)
     if workspace and (trusted := _trusted_programs(by.get("policy"))):

@@ -67,7 +67,8 @@ def trusting(text: str, *more: Trusted) -> str:
             places += [each.entry] if each.entry not in places else []
         else:
             code_host = True
-    wanted = _table(programs, places, code_host)
+    wanted = {"servers": had["servers"]} if had.get("servers") else {}
+    wanted |= _table(programs, places, code_host)
     new = _without_table(text).rstrip("\n") + "\n" + table_text(wanted)
     if _parsed(new) != tomllib.loads(text) | {"trust": wanted}:
         raise PolicyError("The policy writes what it trusts in a form that can't be extended here; edit its text.")
@@ -88,11 +89,11 @@ def _table(programs, places, code_host) -> dict:
 
 
 def _without_table(text: str) -> str:
-    """Remove the tables [trust] and [[trust.programs]]; the caller compares what is left."""
+    """Remove the tables that start with [trust]; the caller compares what is left."""
     kept, inside = [], False
     for line in text.splitlines(keepends=True):
         if line.startswith("["):
-            inside = line.strip() in ("[trust]", "[[trust.programs]]")
+            inside = line.strip() in ("[trust]", "[[trust.programs]]", "[[trust.servers]]")
         if not inside:
             kept.append(line)
     return "".join(kept)
@@ -105,8 +106,9 @@ def table_text(table: dict) -> str:
         lines.append(f"code_host = {json.dumps(table['code_host'])}")
     if "places" in table:
         lines.append(f"places = {json.dumps(table['places'])}")
-    for each in table.get("programs", ()):
-        lines += ["", "[[trust.programs]]", *(f"{name} = {json.dumps(value)}" for name, value in each.items())]
+    for kind in ("programs", "servers"):
+        for each in table.get(kind, ()):
+            lines += ["", f"[[trust.{kind}]]", *(f"{name} = {json.dumps(value)}" for name, value in each.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -26,17 +26,43 @@ def classify(tool, arguments, policy, world, context):
         )
     says = "Handrail doesn't know what this tool does"
     outside = _leaves(given, world)
+    unsure = outside or other_server(server, context.get("mcp_servers"), policy.trust.servers)
 
     def covers(rule):
-        return outside or gap(rule, server, name, given, world)
+        return unsure or gap(rule, server, name, given, world)
 
     def meets(rule):
         return _meets(rule, server, name, given)
 
     return decide_call(
-        policy, "high", f"{says}: {outside}" if outside else says, title=f"{server}: {name}", undo="unknown",
+        policy, "high", f"{says}: {unsure}" if unsure else says, title=f"{server}: {name}", undo="unknown",
         meets=meets, covers=covers, tools=None, what="mcp", targets=(f"{server}/{name}",),
     )  # fmt: skip
+
+
+def other_server(name, found, trusted):
+    """Return why the server of this name may be another than a rule means, or None.
+
+    `found`: its entries in the agent's settings, each {name, origin, runs, sha256}; None if nobody looked. `trusted`:
+    the servers that the policy names.
+    """
+    meant = [each for each in trusted if each.name == name]
+    if found is None and not meant:
+        return None
+    entries = [each for each in found or () if isinstance(each, dict)]
+    if unread := next((each for each in entries if each.get("origin") == "unreadable"), None):
+        return f"{str(unread.get('runs'))[:200]} cannot be read, so which server {name} is cannot be told"
+    if meant and not entries:
+        return f"no settings say which server {name} is"
+    named = [{"runs": each.runs, "sha256": each.sha256} for each in meant]
+    for each in entries:
+        identity = {"runs": each.get("runs"), "sha256": each.get("sha256")}
+        shown = f"{str(each.get('runs'))[:200]} (sha256 {str(each.get('sha256'))[:64]})"
+        if meant and identity not in named:
+            return f"the server {name} is now {shown}, not the one that the policy trusts"
+        if not meant and each.get("origin") not in ("user", "local", "administrator"):
+            return f"the project itself says that the server {name} is {shown}, which trust.servers can name"
+    return None
 
 
 def _plain(name):

@@ -12,6 +12,7 @@ from .verdict import PolicyError
 
 MAX_PROGRAMS = 200
 MAX_PLACES = 50
+MAX_SERVERS = 100
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 DRIVE = re.compile(r"(?:/mnt)?/[A-Za-z](?=/(?:Users|home)(?:/|$))")  # of Windows, as its shells write it
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -30,12 +31,22 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Server:
+    """The one MCP server that rules for its name mean: its command line or address, and the digest of its entry."""
+
+    name: str
+    runs: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Trust:
     """The trust of a policy. `code_host`: reads there run; None: they run only where calls are held."""
 
     programs: tuple = ()
     places: tuple = ()
     code_host: bool | None = None
+    servers: tuple = ()
 
     def programs_in(self, context):
         """Return the words that name a trusted program: those whose file and digest the context confirms."""
@@ -56,8 +67,8 @@ class Trust:
 
 def read_trust(data):
     """Return the Trust that the table `trust` of a policy describes; PolicyError says what is wrong with it."""
-    if not isinstance(data, dict) or set(data) - {"programs", "places", "code_host"}:
-        raise PolicyError("trust is a table with programs, places and code_host.")
+    if not isinstance(data, dict) or set(data) - {"programs", "places", "code_host", "servers"}:
+        raise PolicyError("trust is a table with programs, places, servers and code_host.")
     programs, places, code_host = data.get("programs", []), data.get("places", []), data.get("code_host")
     if not isinstance(programs, list) or len(programs) > MAX_PROGRAMS:
         raise PolicyError(f"trust.programs is a list of at most {MAX_PROGRAMS} programs.")
@@ -65,7 +76,21 @@ def read_trust(data):
         raise PolicyError(f"trust.places is a list of at most {MAX_PLACES} folders.")
     if code_host not in (None, True, False):
         raise PolicyError("trust.code_host is true or false.")
-    return Trust(tuple(map(_program, programs)), tuple(map(_place, places)), code_host)
+    servers = data.get("servers", [])
+    if not isinstance(servers, list) or len(servers) > MAX_SERVERS:
+        raise PolicyError(f"trust.servers is a list of at most {MAX_SERVERS} servers.")
+    return Trust(tuple(map(_program, programs)), tuple(map(_place, places)), code_host, tuple(map(_server, servers)))
+
+
+def _server(data):
+    fields = ("name", "runs", "sha256")
+    if not isinstance(data, dict) or set(data) != set(fields) or not all(isinstance(data[f], str) for f in fields):
+        raise PolicyError("A trusted server has a name, what it runs, and a sha256.")
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", data["name"]) or not SHA256.fullmatch(data["sha256"]):
+        raise PolicyError(
+            f"The trusted server {data['name']!r} needs a plain name and the SHA-256 of its entry in hex."
+        )
+    return Server(**data)
 
 
 def _program(data):

@@ -97,6 +97,23 @@ class Contents:
         except (OSError, StoreError, DriverError, safe_open.BadPath):
             return told | {"state": UNREADABLE}
 
+    def text(self, path: bytes, limit: int, within: tuple) -> bytes | None:
+        """Return what is in a regular file, None if there is none. OSError if it is larger or leads out of `within`."""
+        if time.monotonic() > self.until:
+            raise TimeoutError(path)
+        try:
+            place = self._resolve(path)
+            if place is None:
+                return None
+            if place.files is None or not _is_below(place.shown, within):
+                raise PermissionError(path)
+            with closing(place.files.open(place.path)) as file:
+                if not stat.S_ISREG(file.info.st_mode) or file.info.st_size > limit:
+                    raise PermissionError(path)
+                return b"".join(iter_pieces(file, limit, self.until))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
     def _read(self, file, *, keeps: bool) -> dict:
         if file.info.st_size > MAX_FILE:
             return {"state": LARGE, "size": file.info.st_size}
@@ -152,6 +169,16 @@ class Contents:
         return self.targets[place.shown]
 
 
+def iter_pieces(file, limit: int, until: float):
+    """Yield a file's bytes up to the limit. OSError when it grows beyond, or at the time limit."""
+    offset = 0
+    while piece := file.pread(PIECE, offset):
+        offset += len(piece)
+        if offset > limit or time.monotonic() > until:
+            raise OSError("too large or too slow to read")
+        yield piece
+
+
 def _is_below(path: bytes, folders) -> bool:
     return any(path == folder or path.startswith(folder.rstrip(b"/") + b"/") for folder in folders)
 
@@ -162,7 +189,7 @@ def read(workspace, tree, search_path: str, asked: list[tuple[str, str, bool]], 
     `search_path` is the PATH of the workspace's programs, "" while it is not up.
     """
     with ExitStack() as stack:
-        contents = _contents(workspace, tree, search_path, stack, seconds)
+        contents = contents_of(workspace, tree, search_path, stack, seconds)
         found = {}
         try:
             for path, kind, keeps in asked:
@@ -174,7 +201,8 @@ def read(workspace, tree, search_path: str, asked: list[tuple[str, str, bool]], 
         return {"files": list(found.values()), "complete": True}
 
 
-def _contents(workspace, tree, search_path: str, stack: ExitStack, seconds: float) -> Contents:
+def contents_of(workspace, tree, search_path: str, stack: ExitStack, seconds: float) -> Contents:
+    """Return what reads files of a workspace, its agent's home and, for a connected folder, this host."""
     if path := workspace.source.get("path"):
         user = user_env(os.stat(path).st_uid)
         folders = [os.fsencode(folder) for folder in user["PATH"].split(":") if folder.startswith("/")]

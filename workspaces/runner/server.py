@@ -19,7 +19,7 @@ from dashboard.problems import Problem, not_found
 from workspaces import operations
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Workspace
-from workspaces.runner import bound_files, files, held_calls, secret_scan, snapshots, tree_access
+from workspaces.runner import bound_files, files, held_calls, mcp_servers, secret_scan, snapshots, tree_access
 from workspaces.runner.git import sandbox
 from workspaces.runner.measure import disk_quota, known_files, tree_stats
 from workspaces.shim import client
@@ -299,6 +299,15 @@ async def run_contents(request):
         if "content" in file:
             file["content"] = base64.b64encode(file["content"]).decode()
     return web.json_response(told)
+
+
+@routes.post("/workspaces/{id}/mcp-servers")
+async def run_mcp_servers(request):
+    """{"tool", "cwd", "seconds"} → {"servers"}: which servers a tool's name may mean, as mcp_servers.read."""
+    workspace, asked = await _workspace(request), await request.json()
+    tree, seconds = await _tree(request, workspace), min(float(asked["seconds"]), 10.0)
+    reading = request.app["daemon"].thread(mcp_servers.read, workspace, tree, asked["tool"], asked["cwd"], seconds)
+    return web.json_response({"servers": await reading})
 
 
 async def cancel_program(folder: Path):
