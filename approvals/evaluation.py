@@ -9,11 +9,13 @@ from django.db.models import Prefetch
 
 from approvals import judges, policies
 from approvals.calls import BROKER, parsed, root_of
+from approvals.context import code_host
 from approvals.context.programs import programs_for
 from approvals.context.servers import servers_for
 from approvals.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.policy.verdict import reason
+from workspaces.models import FOLDER
 from workspaces.provisioning.isolation import holds_programs
 from workspaces.services import network
 
@@ -107,7 +109,7 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
         floor = policies.floor(policy)
         for each in filter(None, (policy, floor)):
             policies.checked(each)
-        verdict, away = _verdict(tool, arguments, cwd, workspace, policy=policy, floor=floor, held=held)
+        verdict, away = _judged(tool, arguments, cwd, workspace, held=held, policy=policy, floor=floor)
         reading = PolicyResult(
             tier=Tier(verdict.tier).value,
             reasons=[without_credentials(str(reason)) for reason in verdict.reasons],
@@ -138,12 +140,35 @@ def without_credentials(text: str) -> str:
     return CREDENTIALS.sub("//…@", text)
 
 
-def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, held: bool = False, **by):
+def _judged(tool: str, arguments: dict, cwd: str | None, workspace, *, held: bool, **by):
+    """Return (verdict, whether the files could not be inspected), of a call that is held or not.
+
+    Reads at the code host are run for the agent in a connected folder alone, and not without a plan of how (`context.
+    code_host`): else the policy judges the call as if that class of reads were off.
+    """
+    if not held:
+        return _verdict(tool, arguments, cwd, workspace, **by)
+    is_folder = workspace.environment.driver == FOLDER
+    terms = {"held": True, "hosts": network.agent_rules(workspace), "code_host": is_folder}
+    verdict, away = _verdict(tool, arguments, cwd, workspace, terms=terms, **by)
+    if not verdict.code_host_read:
+        return verdict, away
+    try:
+        places = {plan["at"] for plan in code_host.plans_for(verdict.commands, workspace)}
+        said = f"Reads at {', '.join(sorted(places))}, outside the box and with your credentials."
+    except code_host.NotRead as why:
+        verdict, away = _verdict(tool, arguments, cwd, workspace, terms=terms | {"code_host": False}, **by)
+        said = f"It is not run as a read at the code host: {why}."
+    return replace(verdict, reasons=[*verdict.reasons, said]), away
+
+
+def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, terms=None, **by):
     """Return (verdict, whether the files could not be inspected).
 
-    Where there are symlinks or trusted programs, the policy is evaluated a second time with their targets and digests.
+    `terms` say how the call is held. Where there are symlinks or trusted programs, the policy is evaluated a second
+    time with their targets and digests.
     """
-    terms = {"held": True, "hosts": network.agent_rules(workspace)} if held else {}
+    terms = terms or {}
     # Without a workspace no folder belongs to the agent: its cwd is only its own claim.
     root = root_of(workspace) if workspace else None
     world = by | {"cwd": cwd, "workspace_root": root, "home": home_of(workspace)}

@@ -79,6 +79,8 @@ HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 24 * 3600 - 300, least=
 HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
 # Whether programs that the runner starts for agents are held to envelopes where the kernel can, and judged by them.
 HANDRAIL_HELD = env("HANDRAIL_HELD", "1") == "1"
+# Folders in which gh, glab and git are looked for, to read at the code host with the person's credentials.
+HANDRAIL_CODE_HOST_PATH = env("HANDRAIL_CODE_HOST_PATH", "/usr/local/bin:/usr/bin:/bin:/home/linuxbrew/.linuxbrew/bin")
 HANDRAIL_CONSUME_SECONDS = env_int("HANDRAIL_CONSUME_SECONDS", 24 * 3600, least=5)
 HANDRAIL_SETUP_SECONDS = env_int("HANDRAIL_SETUP_SECONDS", 15 * 60, least=1)
 HANDRAIL_IDLE_SECONDS = env_int("HANDRAIL_IDLE_SECONDS", 5 * 60, least=5)

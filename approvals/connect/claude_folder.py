@@ -71,7 +71,7 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
         notes += claude_rules.take_over(workspace, rules, chosen, by=OPERATOR)
         notes.append(try_out(lambda role: hook_command(connection, role), workspace.team, real))
         _note(connection, connected=True)
-        notes.append(_why_not_held(real))
+        notes += [_why_not_held(real), _remotes_seen(workspace)]
     except BaseException:
         _undo(workspace, real)
         raise
@@ -82,6 +82,14 @@ def _why_not_held(folder: Path) -> str:
     """Return a note that names another hook that could change a call; "" if there is none."""
     other = claude_own_settings.other_hook(folder)
     return f"Calls cannot be held in this folder: {other}" if other else ""
+
+
+def _remotes_seen(workspace) -> str:
+    """Return a note that names the remotes at which reads may run without approval; "" if there are none."""
+    if not workspace.remotes:
+        return ""
+    named = ", ".join(f"{name} ({url})" for name, url in workspace.remotes.items())
+    return f"Where calls are held, gh, glab and git fetch read unasked with your credentials at {named}."
 
 
 def disconnect(path: str) -> Workspace:

@@ -78,8 +78,8 @@ async def _before(request, event: dict, caller) -> dict:
     if not verdict.allowed:
         return deny(verdict.reason) | shown
     arguments, context = verdict.arguments, verdict.context
-    if verdict.envelope is not None:
-        arguments = await sync_to_async(held_calls.wrapped)(call, arguments, verdict.envelope)
+    if verdict.held is not None:
+        arguments = await sync_to_async(held_calls.wrapped)(call, arguments, verdict.held, caller)
         if await sync_to_async(held_calls.is_first)(call, caller):
             context = " ".join(filter(None, (held_calls.CONTEXT, context)))
     told = {"additionalContext": context} if context else {}

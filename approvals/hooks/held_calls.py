@@ -8,16 +8,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
+from django.db import transaction
 
 from approvals import claude_own_settings
 from approvals.calls import Call, root_of
+from approvals.context import code_host
+from approvals.evaluation import current
 from approvals.models import Action
+from approvals.transitions import record
 from dashboard.files.atomic_write import replace_file
+from dashboard.problems import conflict
 from workspaces import runner_client
 from workspaces.drivers import handrail_run
 from workspaces.models import FOLDER, State
 
 RUNNER_TIMEOUT = 5  # seconds
+MAX_SHOWN = 20  # reads of a call that its event names
 CONTEXT = (
     "Handrail runs shell commands of this folder in a box that the kernel holds: it has no network but a loopback of "
     "its own, secrets are masked, and only this folder and tool caches can be written."
@@ -41,13 +47,28 @@ def can_wrap(call: Call) -> bool:
     return not claude_own_settings.may_match(root, cwd, call.arguments["command"])
 
 
-def wrapped(call: Call, arguments: dict, envelope: dict) -> dict:
+def wrapped(call: Call, arguments: dict, action: Action, caller) -> dict:
     """Return the whole tool input, with a command that runs the original in the box. Problem when the box is not up."""
-    command = arguments["command"]
-    body = json.dumps({"command": command, "cwd": call.cwd, "envelope": envelope}).encode()
+    command, reads = arguments["command"], _reads(action, caller)
+    body = json.dumps({"command": command, "cwd": call.cwd, "envelope": action.envelope, "reads": reads}).encode()
     path = f"/workspaces/{call.workspace.pk}/tickets"
     ticket = runner_client.ask("POST", path, body=body, timeout=RUNNER_TIMEOUT)["ticket"]
     return arguments | {"command": command_line(program(), ticket, command)}
+
+
+def _reads(action: Action, caller) -> list[dict]:
+    """Return how the reads at the code host of a call are run, and record them. Problem 409 if that changed."""
+    commands = current(action).commands
+    if not any(entry.get("code_host_read") for entry in commands):
+        return []
+    try:
+        plans = code_host.plans_for(commands, action.workspace)
+    except code_host.NotRead as why:
+        raise conflict(f"This read at the code host is not run: {why}.") from None
+    ran = [{"at": plan["at"][:200], "argv": plan["argv"]} for plan in plans]
+    with transaction.atomic():
+        record(action, "action.read_at_code_host", caller.actor, {"reads": ran[:MAX_SHOWN]})
+    return plans
 
 
 def ticket_in(ran: str, original: str) -> str | None:

@@ -49,7 +49,7 @@ class Verdict:
     arguments: dict | None = None
     context: str = ""
     user_message: str = ""
-    envelope: dict | None = None  # what the kernel must hold the call to, for one that nobody was asked about
+    held: Action | None = None  # the action, if nobody was asked about it and the kernel must hold the call
 
 
 def fails_closed(deny):
@@ -210,6 +210,7 @@ def _abandon(call: Call, caller: Caller):
 def _verdict(action: Action, *, allowed: bool) -> Verdict:
     user_message = agent_messages.for_the_terminal(action)
     if allowed and action.status == Status.RUNNING:
+        held = action if action.envelope is not None else None
         permission, context = agent_messages.permission(action), agent_messages.notes(action)
-        return Verdict(True, permission, content(action)["arguments"], context, user_message, action.envelope)
+        return Verdict(True, permission, content(action)["arguments"], context, user_message, held)
     return Verdict(False, agent_messages.refusal(action), user_message=user_message)

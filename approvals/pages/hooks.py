@@ -54,7 +54,11 @@ def hold(request, team, key):
             raise unavailable("The runner isn't responding. It carries this out when it is back.")
         if not operation.outcome["ok"] or operation.outcome["held"] != on:
             raise conflict(operation.outcome["reason"])
-        return "Shell calls of the agent are held now." if on else "Shell calls of the agent are no longer held."
+        if on:
+            workspace.refresh_from_db(fields=["remotes"])
+            named = ", ".join(f"{name} ({url})" for name, url in workspace.remotes.items())
+            return "Shell calls of the agent are held now." + (f" Reads run unasked at {named}." if named else "")
+        return "Shell calls of the agent are no longer held."
 
     here = reverse("workspace", args=[team, key])
     return carry_out(request, change, then=came_from(request, here), say=lambda said: said)

@@ -30,7 +30,7 @@ def classify(arguments, policy, world, context):
     if not isinstance(command, str) or not command.strip():
         return Verdict("high", [reason("high", "holds no command")], title="Run an empty command")
     refusal = _refusal(command, arguments)
-    terms = envelopes.Terms.of(context)
+    terms = envelopes.Terms.of(context, policy.trust)
     try:
         commands = Reader(command, world).read(parse(command))
         entries = [judge(simple, number, policy, world, context, terms) for number, simple in enumerate(commands, 1)]
@@ -94,7 +94,7 @@ def judge(simple, line, policy, world, context, terms=None):
         program = texts[0].rsplit("/", 1)[-1] if texts else ""
         by_rule = entry.rule is not None
         entry.envelope = envelopes.envelope_of(program, entry.tier, found, terms, by_rule=by_rule)
-        entry.code_host_read = any(effect.at_code_host for effect in (*found, *result.within))
+        entry.code_host_read = terms.code_host and any(effect.at_code_host for effect in (*found, *result.within))
     return entry
 
 
@@ -148,8 +148,7 @@ def _decide(entry, simple, texts, result, policy, world, terms):
 def _in_force(result, policy, terms):
     """Return the effects as they count where the call is held, or where the policy trusts the code host."""
     if terms:
-        at_host = policy.trust.code_host is not False
-        return envelopes.held([*result.effects, *result.within], terms, code_host=at_host)
+        return envelopes.held([*result.effects, *result.within], terms)
     if not policy.trust.code_host:
         return result.effects
     return [replace(e, tier="medium") if e.at_code_host and e.tier == "high" else e for e in result.effects]

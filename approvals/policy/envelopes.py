@@ -25,26 +25,31 @@ MEDIUM_SECONDS = 8 * 3600  # a working day, as long as a grant: servers and watc
 
 @dataclass(frozen=True)
 class Terms:
-    """The conditions under which calls of one environment are held: `hosts` are those that its network list allows."""
+    """The conditions under which calls of one environment are held.
+
+    `hosts` are those that its network list allows. `code_host`: reads there are run for the agent outside the envelope.
+    """
 
     hosts: tuple = ()
+    code_host: bool = True
 
     @classmethod
-    def of(cls, context):
-        """Return the terms of a context, or None if it says that nothing can be held."""
+    def of(cls, context, trust):
+        """Return the terms of a context under a policy's trust, or None if nothing can be held."""
         if context.get("held") is not True:
             return None
         hosts = context.get("hosts")
-        return cls(tuple(str(host).lower() for host in hosts) if isinstance(hosts, (list, tuple)) else ())
+        listed = tuple(str(host).lower() for host in hosts) if isinstance(hosts, (list, tuple)) else ()
+        return cls(listed, trust.code_host is not False and context.get("code_host") is not False)
 
     def allows(self, host):
         """Return True if `host` or `host:port` is on the list; `*.example.com` covers every name below."""
         return any(host == rule or (rule.startswith("*.") and host.endswith(rule[1:])) for rule in self.hosts)
 
 
-def held(effects, terms, *, code_host=True):
+def held(effects, terms):
     """Return the effects as they count in an envelope: medium where it holds them or they read at the code host."""
-    return [_held(effect if code_host else replace(effect, at_code_host=False), terms) for effect in effects]
+    return [_held(effect, terms) for effect in effects]
 
 
 def _held(effect, terms):
@@ -60,7 +65,7 @@ def _held(effect, terms):
 
 
 def _is_held(effect, terms):
-    if effect.held or effect.at_code_host:
+    if effect.held or (effect.at_code_host and terms.code_host):
         return True
     if effect.kind == "network":
         return bool(effect.target) and (is_loopback(effect.target) or terms.allows(effect.target))

@@ -15,14 +15,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from approvals.context.read_plans import NotRead, Repository, plan
 from approvals.past.trust import folders
 from approvals.policy import PolicyError, classify, default_policy, load_policy
+from approvals.policy.programs.code_host import read_in
 from approvals.policy.programs.registry import is_known
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- real calls: made by python -m bench.policy --write-docs -->", "<!-- end of real calls -->"
 ALLOWED = ("low", "medium")
 DIGEST = "0" * 64  # the calls come without the files of their programs, so every digest matches
+NAMED = re.compile(r"(?:/repos/|\brepos/|-R |--repo[ =])([\w.-]+/[\w.-]+)")
+OWN = 20  # calls that name a repository, after which it counts as that of a project and as confirmed by a person
 OFTEN = 5  # calls after which a program or a place is worth an offer
 SHELL_WORDS = ("export", "unset", "for", "alias", "declare")
 CLASSES = {
@@ -89,9 +93,45 @@ def _policy(text):
     return load_policy(text)
 
 
+class OfAProject(Repository):
+    """The repository of a project, whose files the calls come without: each folder is in it, and a branch is known."""
+
+    def check_is_in(self, cwd, folder):
+        pass
+
+    def branch(self):
+        return "main"
+
+
+def own_repositories(calls):
+    """Return {remote: URL} of the repositories that the projects of these calls seem to have."""
+    named = Counter()
+    for call in calls:
+        for name in set(NAMED.findall(call["command"])):
+            named[name] += 1
+    return {f"origin{n}": f"https://github.com/{name}" for n, name in enumerate(named) if named[name] >= OWN}
+
+
+def _is_run_outside(verdict, remotes):
+    """Return whether all reads at the code host in a call are at one of these remotes, as the product checks."""
+    repository = OfAProject(Path("/"), remotes | {"origin": next(iter(remotes.values()))}, {})
+    repository.now.update(repository.seen)
+    try:
+        for step in verdict.commands:
+            if step["code_host_read"]:
+                read = read_in(step["words"])
+                if read is None or (read.program != "git" and not plan(read, "/", repository)):
+                    return False
+    except NotRead:
+        return False
+    return True
+
+
 def _judged(question):
     command, text, context = question
     verdict = classify("Bash", {"command": command}, policy=_policy(text), context=context)
+    if verdict.code_host_read and context.get("remotes") and not _is_run_outside(verdict, context["remotes"]):
+        verdict = classify("Bash", {"command": command}, policy=_policy(text), context=context | {"code_host": False})
     steps = [step for step in verdict.commands if step["tier"] not in ALLOWED]
     asking = [(step["words"][:2], step["cwd"], [*step["targets"], *step["words"][1:]]) for step in steps]
     return verdict.tier, [step["kind"] for step in steps], asking
@@ -188,7 +228,7 @@ def measure(calls, nah_python=None):
     steps = [step for _, _, asking in plain for step in asking]
     text, context = with_trust(words, places, sorted({cwd for named, cwd, _ in steps if named[:1] == ["npx"] and cwd}))
     verdicts = {
-        "held": judge_all(calls, default, {"held": True}),
+        "held": judge_all(calls, default, {"held": True, "remotes": own_repositories(calls)}),
         "not held": plain,
         "not held, trusted": judge_all(calls, text, context),
     }

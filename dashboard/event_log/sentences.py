@@ -13,6 +13,7 @@ WORDS = {
     "action.expired": "Expired",
     "action.extended": "Extended the expiry",
     "action.failed": "Failed",
+    "action.read_at_code_host": "Read at the code host",
     "action.rehearsal_outdated": "Files changed since it was tried",
     "action.ran_differently": "ALARM: ran another command than was allowed",
     "action.rehearsed": "Asked to try it first",

@@ -49,6 +49,8 @@ HOME_CACHES = _names(
     .gradle/wrapper .nuget/packages .bun/install/cache .bundle/cache .ivy2/cache .cabal/packages .hex .ccache
     """
 )
+# Where the box shows the folder of its reads at the code host (`runner/code_host`): never one of the host.
+CODE_HOST = "/run/handrail-code-host"
 CREDENTIAL = re.compile(rb"//[^/\s@]+:[^/\s@]+@|token|passw|secret|api[_-]?key", re.IGNORECASE)
 MAX_SETTINGS = 64 << 10  # bytes of a settings file that is searched
 
@@ -62,8 +64,11 @@ def check(folder: Path, home: Path) -> None:
         raise DriverError(f"Calls in {folder} cannot be held: it contains the whole home {home}.")
 
 
-def arguments(folder: Path, home: Path, *, absent: tuple[Path, ...]) -> list[str]:
-    """Return bwrap's arguments for mounts and namespaces; `absent` are folders of Handrail's own data."""
+def arguments(folder: Path, home: Path, *, absent: tuple[Path, ...], code_host: Path | None = None) -> list[str]:
+    """Return bwrap's arguments for mounts and namespaces.
+
+    `absent` are folders of Handrail's own data, `code_host` is what the box sees as CODE_HOST.
+    """
     made = ["--unshare-user", "--unshare-all", "--disable-userns", "--as-pid-1", "--clearenv"]
     # The init makes mount views with the first, and keeps both from its programs (`init/program.py`).
     made += ["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"]
@@ -76,6 +81,8 @@ def arguments(folder: Path, home: Path, *, absent: tuple[Path, ...]) -> list[str
     for path in (*map(Path, EMPTIED), *absent):
         if path.is_dir() and any(path.is_relative_to(top) for top in SYSTEM):
             made += ["--tmpfs", str(path)]
+    if code_host is not None:
+        made += ["--ro-bind", str(code_host), CODE_HOST]
     if repository := main_repository(folder, absent):
         made += ["--ro-bind", str(repository), str(repository)]
     return [*made, "--bind", str(folder), str(folder), "--remount-ro", "/", "--chdir", str(folder)]

@@ -99,7 +99,9 @@ class FolderDriver(LocalDriver):
         bwrap = find_bwrap()
         if bwrap.folders and os.getuid() == 0:
             raise DriverError("Holding calls in a folder of another user needs the system's own bubblewrap.")
-        arguments = box.arguments(spec.workspace, home_of(spec.uid), absent=(self.home, self.runtime))
+        arguments = box.arguments(
+            spec.workspace, home_of(spec.uid), absent=(self.home, self.runtime), code_host=spec.code_host
+        )
         end = arguments.index("--remount-ro")
         _program, prefix = find_python()
         python = ["--ro-bind", str(prefix), str(prefix)] if prefix is not None else []

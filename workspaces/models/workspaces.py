@@ -97,6 +97,8 @@ class Workspace(models.Model):
     # A connected folder: whether a person wants the agent's calls held in a box, and why that was not possible.
     held = models.BooleanField(default=False)
     not_held = models.TextField(blank=True)
+    # The remotes of a connected folder's repository as a person saw them: {name: URL} (services/folders.py).
+    remotes = models.JSONField(default=dict, blank=True)
     hook_problem_at = models.DateTimeField(null=True, blank=True)
     warned_at = models.DateTimeField(null=True, blank=True)  # of the move to the trash when unused; any use cancels it
     home_swept_at = models.DateTimeField(null=True, blank=True)

@@ -44,6 +44,7 @@ EVENT_LABELS = {
     "workspace.warned": "Unused: will move to the trash",
     "workspace.kept": "Kept",
     "action.ran_differently": "ALARM: ran another command than was allowed",
+    "action.read_at_code_host": "Read at the code host",
     "workspace.hook_missing": "Not gated: the hook is missing or changed",
     "workspace.hook_in_place": "Gated again",
     "workspace.held": "Calls are held in a box",

@@ -27,6 +27,7 @@ from workspaces.drivers.base import DriverError, RunRecord, boot_id, get_driver
 from workspaces.models import Operation, Phase, ReasonCode, Runner
 from workspaces.provisioning import uploads
 from workspaces.runner import rootfs, server
+from workspaces.runner.code_host.door import Doors
 from workspaces.runner.driver_probes import DriverProbes
 from workspaces.runner.job import Job
 from workspaces.runner.ledger import Ledger
@@ -78,6 +79,7 @@ class Daemon:
         self.threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="runner")
         self.thread = in_threads(self.threads)
         self.row: Runner | None = None
+        self.doors = Doors()
         self.ledger: Ledger | None = None
         self.network = Network(self)
         self._drivers = {}

@@ -6,22 +6,27 @@ from pathlib import Path
 
 from dashboard.problems import conflict
 from workspaces.drivers.base import DriverError
-from workspaces.drivers.box import with_repository
+from workspaces.drivers.box import CODE_HOST, with_repository
 from workspaces.drivers.folder import home_of
 from workspaces.drivers.init_client import InitClient, refusals
 from workspaces.runner import snapshots
+from workspaces.runner.code_host import door
 
 TICKET_SECONDS = 60
 NOT_HELD = "The box of this folder is not up, so calls cannot be held in it."
 
 
-async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: dict) -> str:
-    """Tell the box's init of a call that may run once; return its ticket. Problem 409, DriverError."""
+async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: dict, reads: list[dict]) -> str:
+    """Tell the box's init of a call that may run once; return its ticket. Problem 409, DriverError.
+
+    `reads` are the plans of its reads at the code host (`code_host/reads.py`).
+    """
     run = await daemon.thread(snapshots.open_run, workspace)
     owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
     if owner is None or not workspace.held:
         raise conflict(NOT_HELD)
-    return await daemon.thread(_told, owner, command, cwd, envelope)
+    asked = door.for_programs(await daemon.doors.ticket(workspace, reads)) if reads else None
+    return await daemon.thread(_told, owner, command, cwd, envelope, asked)
 
 
 async def refused(daemon, workspace, *, ticket: str) -> list[dict]:
@@ -39,10 +44,13 @@ def _refused(owner, ticket: str) -> list[dict]:
         return refusals(init.request("refused", ticket=ticket).get("blocked"))
 
 
-def _told(owner, command: str, cwd: str, envelope: dict) -> str:
+def _told(owner, command: str, cwd: str, envelope: dict, reads: dict | None) -> str:
     ticket = secrets.token_urlsafe(24)
-    envelope = with_repository(envelope, Path(owner.tree))
+    envelope = dict(with_repository(envelope, Path(owner.tree)))
     ring = {"envelope": envelope, "workspace": owner.tree, "home": str(home_of(owner.uid)), "shares_signals": True}
+    if reads is not None:
+        envelope["read"] = [*envelope["read"], CODE_HOST]
+        ring["reads"] = reads
     where = os.path.realpath(cwd)
     if not os.path.isdir(where):
         raise DriverError(f"There is no folder {cwd}.")

@@ -5,6 +5,7 @@ import os
 from workspaces import extensions, paths
 from workspaces.drivers.base import PIDS, DriverError, Limits, RunSpec
 from workspaces.models import FOLDER
+from workspaces.runner.code_host import copies
 from workspaces.services import network
 
 
@@ -26,6 +27,7 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
         env=env,
         phase=phase,
         in_box=workspace.held,
+        code_host=copies.folder_of(workspace.pk) if workspace.held and os.geteuid() != 0 else None,
         generation=workspace.disk_generation,
         image=workspace.base.get("layer_digest") or workspace.base.get("digest"),
         system_files=system_files_of(workspace) if phase == "agent" and network.has_managed_network(workspace) else {},

@@ -271,7 +271,7 @@ async def links(request):
 
 @routes.post("/workspaces/{id}/tickets")
 async def tickets(request):
-    """{"command", "cwd", "envelope"} → {"ticket"} for handrail-run: this command may run once, in the folder's box."""
+    """{"command", "cwd", "envelope", "reads"} → {"ticket"} for handrail-run: it may run once, in the folder's box."""
     workspace, asked = await _workspace(request), await request.json()
     _writable(workspace)
     ticket = await held_calls.give_ticket(request.app["daemon"], workspace, **asked)

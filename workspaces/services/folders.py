@@ -16,6 +16,7 @@ from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, operations
 from workspaces.models import FOLDER, Environment, State, Workspace
 from workspaces.needs_approval import HOOK_FILES  # noqa: F401 - known by this name to what reads a folder
+from workspaces.services import git_remotes
 
 
 def check(path: str) -> Path:
@@ -59,6 +60,7 @@ def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
             key=key,
             environment=environment,
             source={"path": str(path)},
+            remotes=git_remotes.configured(path),
             created_by_agent=agent,
             last_active_at=clock.now(),
         )
@@ -72,7 +74,15 @@ def hold(workspace, on: bool, *, by: Actor):
     if workspace.environment.driver != FOLDER or workspace.trashed_at:
         raise conflict(f"{workspace.key} is not a connected folder.")
     lifecycle.must_be(workspace, State.READY, what="held")
+    if on:
+        see_remotes(workspace)
     return operations.submit("hold", workspace=workspace, by=by, args={"on": on}, exclusive=True)
+
+
+def see_remotes(workspace):
+    """Keep the remotes of the folder's repository as they are now: those that a person is shown and confirms."""
+    workspace.remotes = git_remotes.configured(Path(workspace.source["path"]))
+    workspace.save(update_fields=["remotes"])
 
 
 def _next_version(team, key) -> int:

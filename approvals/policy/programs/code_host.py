@@ -2,10 +2,11 @@
 
 Such a read runs outside the envelope, where the person's credentials are, so each option is one that is known neither
 to write nor to start anything, nor to show a credential. The program that runs it judges the same words again, when no
-variable is left in them (`is_read`).
+variable is left in them (`read_in`).
 """
 
 import re
+from dataclasses import dataclass
 
 from ..shell_words import OPAQUE, Word
 from .grammar import parse_table, read_arguments
@@ -23,8 +24,7 @@ GH = parse_table(
         : {" ".join(LISTS.split())} : text*
     pr view|issue view|run view|repo view|release view|workflow view|ruleset view : {" ".join(VIEWS.split())} : ref*
     pr diff : -R=repo --repo=repo --name-only --patch --color=text -e=text --exclude=text : ref*
-    pr checks|run watch : -R=repo --repo=repo --json=text -q=jq --jq=jq --watch --required --fail-fast -i=num
-        --interval=num --exit-status --compact -t=text --template=text : ref*
+    pr checks : -R=repo --repo=repo --json=text -q=jq --jq=jq --required -t=text --template=text : ref*
     pr status|issue status : -R=repo --repo=repo --json=text -q=jq --jq=jq -c -t=text --template=text :
     search code|search issues|search prs|search repos|search commits : --json=text -L=num --limit=num -q=jq --jq=jq
         --repo=repo -R=repo --owner=text --state=text --label=text --author=text --language=text --sort=text
@@ -91,6 +91,52 @@ ENVIRONMENT = re.compile(
 OPERATION = re.compile(r"\s*(?:query\b|\{|fragment\b)")
 CHANGES = re.compile(r"mutation|subscription", re.IGNORECASE)
 PROGRAMS = ("gh", "glab", "git")
+
+
+@dataclass(frozen=True)
+class Read:
+    """One read as the grammar sees it: `arguments` are those of `program` behind its `verb`, as (kind, option, text).
+
+    `words` are all of it, as the program is called; `folder` is what `git -C` names.
+    """
+
+    words: tuple
+    program: str
+    verb: str
+    folder: str
+    arguments: tuple
+
+    def values(self, *kinds):
+        """Return the texts of these kinds; "operand" stands for whatever belongs to no option."""
+        wanted = (each for each in self.arguments if each[0] in kinds or ("operand" in kinds and not each[1]))
+        return [text for _kind, _option, text in wanted]
+
+
+def read_in(words):
+    """Return the Read that the end of these words is, behind wrappers such as `timeout 9`; None if there is none.
+
+    A word that is not certain makes it none.
+    """
+    for start, name in enumerate(words):
+        if name in PROGRAMS:
+            argv = words[start:]
+            return _taken_apart(argv) if is_read(argv) and not any(OPAQUE in word for word in argv) else None
+    return None
+
+
+def _taken_apart(argv):
+    folder, rest = "", argv[1:]
+    if argv[0] == "git" and rest[:1] == ["-C"]:
+        folder, rest = rest[1], rest[2:]
+    if argv[0] == "git":
+        grammar, taken = GIT[rest[0]], 1
+    elif rest[0] == "api":
+        grammar, taken = GH_API if argv[0] == "gh" else GLAB_API, 1
+    else:
+        grammar, taken = (GH if argv[0] == "gh" else GLAB)[" ".join(rest[:2])], 2
+    found, _problems = read_arguments(grammar, [Word(text) for text in rest[taken:]])
+    arguments = tuple((each.kind, each.option, each.word.text) for each in found)
+    return Read(tuple(argv), argv[0], " ".join(rest[:taken]), folder, arguments)
 
 
 def is_read(argv):

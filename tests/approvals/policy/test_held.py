@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from approvals.policy import Policy, classify, load_policy
-from approvals.policy.programs.code_host import is_read
+from approvals.policy.programs.code_host import is_read, read_in
+from approvals.policy.shell_words import OPAQUE
 
 LOW = {"read": ["workspace", "toolchains"], "write": ["scratch"], "network": [], "seconds": 600}
 MEDIUM = {
@@ -241,6 +242,31 @@ def test_reads_at_the_code_host_run_outside_the_envelope(command):
 )
 def test_the_program_that_runs_a_read_can_judge_its_words_again(argv, expected):
     assert is_read(argv) is expected
+
+
+@pytest.mark.parametrize("command", ["gh pr view 42", "git fetch origin", "glab mr list", "x=$(gh run list)"])
+def test_where_no_read_can_be_run_outside_it_asks_unless_a_rule_lets_it_leave_the_envelope(command):
+    context = {"held": True, "code_host": False}
+    verdict = classify("Bash", {"command": command}, policy=Policy(), context=context)
+    assert (verdict.tier, verdict.envelope, verdict.code_host_read) == ("high", None, False)
+    policy = load_policy('medium = ["Bash(gh pr view *)"]')
+    allowed = classify("Bash", {"command": "gh pr view 42"}, policy=policy, context=context)
+    assert (allowed.tier, allowed.envelope, allowed.code_host_read) == ("medium", None, False)
+
+
+@pytest.mark.parametrize("command", ["gh run watch 1", "gh pr checks 1 --watch", "gh alias list", "gh pr view 1 --web"])
+def test_what_waits_or_opens_something_is_no_read(command):
+    assert judge(command).tier == "high"
+
+
+def test_a_read_is_found_behind_wrappers_with_its_arguments():
+    read = read_in(["timeout", "9", "gh", "pr", "view", "42", "-R", "a/b", "--json=title"])
+    assert (read.words, read.verb) == (("gh", "pr", "view", "42", "-R", "a/b", "--json=title"), "pr view")
+    assert (read.values("repo"), read.values("operand")) == (["a/b"], ["42"])
+    fetch = read_in(["git", "-C", "sub", "fetch", "-p", "origin", "main"])
+    assert (fetch.folder, fetch.values("remote"), fetch.values("refspec")) == ("sub", ["origin"], ["main"])
+    assert read_in(["gh", "pr", "view", f"4{OPAQUE}"]) is None
+    assert read_in(["gh", "pr", "merge", "42"]) is None
 
 
 @pytest.mark.parametrize("tier", ["forbidden", "critical", "high"])

@@ -43,7 +43,12 @@ class Tickets:
                 raise Refused("the wrong number of file descriptors came with the command")
             ring = self.use(asked)
             argv = [shell(), "-c", SCRIPT, "bash", asked["command"]]
-            wanted = {"argv": argv, "env": asked["env"], "cwd": asked["cwd"], "ring": ring}
+            wanted = {
+                "argv": argv,
+                "env": asked["env"] | reading(ring, asked["env"]),
+                "cwd": asked["cwd"],
+                "ring": ring,
+            }
             stdio = init.open_terminal(asked, fds) * 3 + given if is_terminal else given
         except BaseException:
             for fd in given:
@@ -76,3 +81,12 @@ class Tickets:
         if asked["cwd"] != cwd:
             raise Refused(f"this ticket is for {cwd}, not {asked['cwd']}")
         return ring
+
+
+def reading(ring, env):
+    """Return the variables of a command that reads at the code host: its ticket, and the programs that ask for them."""
+    reads = ring.get("reads")
+    if not reads:
+        return {}
+    path = env.get("PATH", os.defpath)
+    return {"PATH": f"{reads['bin']}:{path}", "HANDRAIL_READS": reads["ticket"]}
