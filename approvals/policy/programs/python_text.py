@@ -46,7 +46,7 @@ class NotRead(Exception):
 
 @dataclass(frozen=True)
 class Opened:
-    """Files that the text opens, `paths` being all that one expression can stand for."""
+    """Files that the text opens, `paths` being all that one expression can stand for; none for its own streams."""
 
     paths: tuple
     reads: bool
@@ -66,7 +66,10 @@ def opened_files(text, arguments=(), *, may_be_old=False):
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise NotRead("cannot be read as Python 3") from error
-    return _Program(tree, arguments, TAKEN | TAKEN_BEFORE if may_be_old else TAKEN).opened
+    opened = _Program(tree, arguments, TAKEN | TAKEN_BEFORE if may_be_old else TAKEN).opened
+    if not opened:
+        raise NotRead("works on no file that it names, nor on its input")
+    return opened
 
 
 class _Program:
@@ -176,6 +179,8 @@ class _Program:
         known = id(node) in self.allowed or node.id in self.values or node.id in self.functions
         if not known and node.id not in BUILTINS and node.id != "__name__":
             raise NotRead(f"uses {node.id[:40]}")
+        if self.functions.get(node.id) == "sys.stdin":
+            self.opened.append(Opened((), reads=True, writes=False))
 
     def _judge_Attribute(self, node):
         if id(node) in self.allowed:
@@ -187,6 +192,8 @@ class _Program:
             if node.attr not in MODULES[module]:
                 raise NotRead(f"uses {module}.{node.attr[:40]}")
             self._allow(node.value)
+            if (module, node.attr) == ("sys", "stdin"):
+                self.opened.append(Opened((), reads=True, writes=False))
         elif node.attr == "__name__" and self._is_type_of(node.value):
             self.allowed.add(id(node.value.func))
         elif node.attr not in ATTRIBUTES:

@@ -7,7 +7,6 @@ import pytest
 from approvals.policy import Policy, classify
 
 RUNS = [
-    "python3 -c 'print(1)'",
     "git log --format=%s | python3 -c 'import sys; print(len(sys.stdin.readlines()))'",
     "curl -s localhost:3000/x | python3 -c \"import json,sys; print(json.load(sys.stdin)['a'])\"",
     "python3 - <<'PY'\np='src/app.py'\ns=open(p, encoding='utf8').read()\nopen(p,'w').write(s.replace('a','b'))\nPY",
@@ -17,8 +16,8 @@ RUNS = [
     "f=src/app.py; python3 -c \"print(open('$f').read())\"",
     "python3 - <<'PY'\nfor name in ('a', 'b'):\n    open(f'src/{name}.py', 'a').write('x')\nPY",
     'python3 -c \'import os\nopen(os.path.join("src", "app.py"))\'',
-    'timeout 5 python3 -c \'import re; print(re.findall("a", "b"))\'',
-    "python3 -c 'print(\"{} {:>3}\".format(1, 2), type(1).__name__)'",
+    'timeout 5 python3 -c \'import re; print(re.findall("a", open("src/app.py").read()))\'',
+    'python3 -c \'print("{} {:>3}".format(1, open("a")), type(1).__name__)\'',
 ]
 # Each of these could do what its words do not show.
 HIDING = r"""
@@ -84,19 +83,21 @@ ASKS = [
     'python3 -c "$(cat src/app.py)"',
     "python3 <<PY\nprint($x)\nPY",
     "python3 <<PY\nprint('\\$x')\nPY",
-    "python3 <<-'PY'\n\tprint(1)\n\tPY",
-    "python3 <<'A' <<'B'\nprint(1)\nA\nimport os; os.system('id')\nB",
-    "python3 <<'A' < src/app.py\nprint(1)\nA",
-    "python3 3<<'A'\nprint(1)\nA",
-    "python3 0<&3 <<'A'\nprint(1)\nA",
-    "python3 -i <<'A'\nprint(1)\nA",
-    "python3 -X importtime -c 'print(1)'",
-    "python3 -c '# coding: utf-7\nprint(1)'",
+    "python3 <<-'PY'\n\tprint(open(\"a\"))\n\tPY",
+    "python3 <<'A' <<'B'\nprint(open(\"a\"))\nA\nimport os; os.system('id')\nB",
+    "python3 <<'A' < src/app.py\nprint(open(\"a\"))\nA",
+    "python3 3<<'A'\nprint(open(\"a\"))\nA",
+    "python3 0<&3 <<'A'\nprint(open(\"a\"))\nA",
+    "python3 -i <<'A'\nprint(open(\"a\"))\nA",
+    "python3 -X importtime -c 'print(open(\"a\"))'",
+    "python3 -c '# coding: utf-7\nprint(open(\"a\"))'",
     "python -c 'for file in [1]: file(\".env\")'",
-    "cd /tmp && python3 -c 'print(1)'",
+    "cd /tmp && python3 -c 'print(open(\"a\"))'",
     "cat src/app.py | python3",
-    "PYTHONSTARTUP=x python3 -c 'print(1)'",
+    "PYTHONSTARTUP=x python3 -c 'print(open(\"a\"))'",
     "python3 src/app.py",
+    "python3 -c 'print(1)'",
+    "echo 1 | python3 -c 'print(1)'",
 ]
 
 
@@ -111,7 +112,7 @@ def test_text_that_shows_what_it_touches_runs_but_not_as_reading(command):
 
 @pytest.mark.parametrize("text", HIDING.strip().splitlines())
 def test_text_that_could_hide_something_asks(text):
-    assert judged(f"python3 - x <<'PY'\n{text}\nPY").tier == "high"
+    assert judged(f"python3 - x <<'PY'\nprint(open('src/app.py'))\n{text}\nPY").tier == "high"
 
 
 @pytest.mark.parametrize("command", ASKS)
