@@ -3,8 +3,8 @@
 A line is `name : options : operands`. A plain option takes no value, `-n=text` takes one of that kind; letters may be
 bundled. Kinds: text (just text), num, in (a file that is read), out (a file that is written), dir (a folder that is
 read), gone (a file that is deleted), host, code (runs what it is given). Operands are kinds in order, `*` for any
-number, `?` for an optional one. `-D=!` is a loud option: a rule covers it only by spelling it out. An unlisted option
-is not understood, so the command asks.
+number, `?` for an optional one. `-D=!` is a loud option: a rule covers it only by spelling it out. `^` among the
+options says that there are none behind the first operand. An unlisted option is not understood, so the command asks.
 """
 
 import re
@@ -27,6 +27,7 @@ class Grammar:
     nature: str = "reads"
     numeric: bool = False  # accepts -5 as an option
     any_flag: bool = False  # words that look like options are text
+    options_first: bool = False  # behind the first operand there are no options
     single_dash: bool = False  # options are words after one dash, never bundled
 
 
@@ -55,6 +56,9 @@ def parse_table(text, nature, program=""):
             if flag == "*":
                 grammar.any_flag = True
                 continue
+            if flag == "^":
+                grammar.options_first = True
+                continue
             # A group such as -alh declares three options.
             if re.fullmatch(r"-[A-Za-z0-9]{2,}", flag) and not kind and not grammar.single_dash:
                 for letter in flag[1:]:
@@ -81,6 +85,9 @@ def read_arguments(grammar, words):
             if text[:1] == OPAQUE and not (word.pipe or grammar.any_flag or hashed):
                 problems.append((f"passes {grammar.name} text that may turn into an option", text))
             operands.append(word)
+            if grammar.options_first:
+                operands.extend(queue)
+                break
             continue
         if grammar.numeric and NUMBER.fullmatch(text):
             continue

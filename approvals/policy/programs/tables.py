@@ -79,7 +79,7 @@ READS = parse_table(
         --zero-terminated --ignore-leading-blanks : in*
     uniq : -cdDiuz -f=num -s=num -w=num --count --repeated --unique --ignore-case --skip-fields=num
         --skip-chars=num : in? out?
-    xxd : -abCeEipu -c=num -g=num -l=num -s=num -o=num -cols=num -len=num : in? out?
+    xxd : ^ -abCeEipu -c=num -g=num -l=num -s=num -o=num -cols=num -len=num : in? out?
     hexdump|hd : -bcCdovx -n=num -s=num -e=text : in*
     od : -abcdfilosvxX -A=text -t=text -N=num -j=num -w=num : in*
     strings : -afow -n=num -t=text -e=text -# : in*

@@ -30,6 +30,7 @@ def judge(command, **options):
         ("ls", "Run ls", "yes"),
         ("python3 x.py", "Run python3 x.py", "unknown"),
         ("kill 1", "End processes", "no"),
+        ("xxd a.bin -s", "Write -s", "yes"),
     ],
 )
 def test_the_headline_and_what_can_be_undone(command, title, undo):
