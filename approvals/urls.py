@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from approvals.pages import actions, connect, grants, hooks, lists, past, policy, rehearsal, rollback, stop
+from approvals.pages import actions, alike, connect, grants, hooks, lists, past, policy, rehearsal, rollback, stop
 
 urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
+    path("waiting/alike/<uuid:pk>/", alike.alike, name="alike"),
     path("actions/", lists.history, name="history"),
     path("actions/<uuid:pk>/", actions.action, name="action"),
     path("actions/<uuid:pk>/approve/", actions.approve, name="action-approve"),

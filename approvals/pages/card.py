@@ -9,6 +9,7 @@ from django.db.models import Prefetch
 from django.urls import reverse
 
 from approvals import grants, solo
+from approvals.alike import MAX_SHOWN
 from approvals.broker import envelope_of
 from approvals.calls import GATE, parsed
 from approvals.evaluation import can_be_held, was_edited
@@ -108,6 +109,11 @@ class Card:
     @property
     def raw(self) -> str:
         return bytes(self.revision.canonical).decode()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a group of alike actions shows the whole call, so that it can be answered there."""
+        return len(self.revision.canonical) <= MAX_SHOWN
 
     @property
     def cwd(self) -> str:

@@ -8,8 +8,9 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from approvals.alike import groups_of
 from approvals.models import Action, Decision, Status, Tier
-from approvals.pages.card import cards_of, for_rows
+from approvals.pages.card import Card, cards_of, for_rows
 from dashboard import clock
 from dashboard.models import Agent
 from dashboard.pages import Slice, as_uuid, asked, signed_in, without
@@ -34,12 +35,14 @@ def waiting(request):
     chosen = asked(request, *FILTERS)
     pending = pending_for(caller, request.user, now)
     rows = narrowed(pending, chosen)[:MAX_CARDS]
+    cards = cards_of(rows, caller, now)
     return render(
         request,
         "approvals/waiting.html",
         {
             "nav": "waiting",
-            "cards": cards_of(rows, caller, now),
+            "cards": cards,
+            "groups": open_groups(cards),
             "place": filter_query(chosen),
             "filters": _waiting_filters(request, pending, chosen),
             "filtered": any(chosen.values()),
@@ -47,6 +50,12 @@ def waiting(request):
             "first_run": not Agent.objects.visible_to(caller).exists(),
         },
     )
+
+
+def open_groups(cards: list[Card]) -> list[dict]:
+    """Return the groups among the listed cards that this person may answer: [{label, count, first}]."""
+    groups = groups_of(card.action for card in cards if card.may_decide)
+    return [{"label": group.label, "count": len(group.actions), "first": group.actions[0].pk} for group in groups]
 
 
 def pending_for(caller, user, now):

@@ -59,6 +59,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
     thrown = make_workspace(team, agent, "repo-thrown", State.STOPPED, trashed_at=clock.now(), purge_at=soon)
     about = {
         "actions/": action.pk,
+        "alike/": action.pk,
         "agents/": agent.pk,
         "tokens/": token.pk,
         "team/": Membership.objects.get(user=vera).pk,
@@ -136,9 +137,9 @@ def test_a_stranger_finds_nothing_and_changes_nothing(site, browser_of, mallory)
 @pytest.mark.parametrize("person", ["vera", "bob", "lena", "alice"])
 def test_every_role_gets_an_answer_everywhere(site, browser_of, person, request):
     client = browser_of(request.getfixturevalue(person))
-    # Without a runner and a store; and three that lead on to another page.
+    # Without a runner and a store; and four that lead on to another page.
     special = {"workspace-file-raw": 503, "snapshot-archive": 503, "workspace-patch": 404}
-    special |= dict.fromkeys(("log-proof", "action-rollback", "workspace-reset"), 302)
+    special |= dict.fromkeys(("log-proof", "action-rollback", "workspace-reset", "alike"), 302)
     refused = (403,) if person in ("vera", "bob") else ()
     for route, name in ROUTES:
         address = reverse(name, kwargs=site(route))

@@ -1,0 +1,102 @@
+"""One answer for many actions that are alike: the group, exceptions ticked out, and a confirmation of its reach."""
+
+from collections import Counter
+
+from django.contrib import messages
+from django.http import Http404
+from django.shortcuts import render
+from django.urls import reverse
+
+from approvals import gate
+from approvals.alike import MAX_ANSWERED, MIN_ALIKE, kind_of
+from approvals.models import Action
+from approvals.pages.card import Card, cards_of
+from approvals.pages.lists import chosen_filters, filter_query, pending_for
+from dashboard import clock
+from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in
+from dashboard.problems import Problem
+
+VERDICTS = {"approve": "Approved", "deny": "Denied"}
+
+
+@signed_in
+@READ_OR_WRITE
+def alike(request, pk):
+    """Show the group of an action; POST with `step` shows the confirmation, with `verdict` it decides."""
+    group = _group(request, pk)
+    chosen = chosen_filters(request)
+    if not group:
+        messages.info(request, "Nothing like this needs your approval any more.")
+        return carry_out(request, lambda: None, then=reverse("waiting") + filter_query(chosen))
+    if request.method == "POST" and request.POST.get("verdict") in VERDICTS:
+        return _decide(request, group, chosen)
+    step = request.POST.get("step", "") if request.method == "POST" else ""
+    ticked = _ticked(request, group) if step in VERDICTS else []
+    if step in VERDICTS and not ticked:
+        messages.warning(request, "Tick at least one request.")
+    return render(
+        request,
+        "approvals/alike.html",
+        {
+            "nav": "waiting",
+            "first": group[0],
+            "label": kind_of(group[0].action)[-1],
+            "cards": group,
+            "step": step if ticked else "",
+            "ticked": ticked,
+            "left_out": len(group) - len(ticked),
+            "reach": reach_of(ticked or [card for card in group if card.is_short]),
+            "place": filter_query(chosen),
+        },
+    )
+
+
+def _group(request, pk) -> list[Card]:
+    """Return the cards that are like this action and that the person may decide; [] if it is one alone. Http404."""
+    now = clock.now()
+    found = Action.objects.visible_to(request.caller).filter(pk=pk).prefetch_related("revisions").first()
+    if found is None:
+        raise Http404("no such action")
+    must(request.caller, "decide", found.team_id)
+    of_agent = pending_for(request.caller, request.user, now).filter(agent=found.agent_id, tool=found.tool, quorum=1)
+    cards = [card for card in cards_of(of_agent, request.caller, now) if card.may_decide]
+    like = [card for card in cards if kind_of(card.action) == kind_of(found)]
+    return like[:MAX_ANSWERED] if len(like) >= MIN_ALIKE or request.method == "POST" else []
+
+
+def _ticked(request, group: list[Card]) -> list[Card]:
+    """Return the cards that were ticked and whose call is still the one that the form showed."""
+    shown = dict(each.split(":", 1) for each in request.POST.getlist("action") if ":" in each)
+    wanted = {as_uuid(pk): digest for pk, digest in shown.items()}
+    return [card for card in group if card.is_short and wanted.get(card.action.pk) == card.action.digest]
+
+
+def reach_of(cards: list[Card]) -> list[str]:
+    """Say what an answer to these reaches: workspaces, and what cannot be undone."""
+    places = Counter(card.action.workspace.key if card.action.workspace else "" for card in cards)
+    named = sorted(key for key in places if key)
+    said = [f"in {', '.join(named[:3])}{f' and {len(named) - 3} more' if len(named) > 3 else ''}"] if named else []
+    said += [f"{places['']} outside any workspace"] if places[""] else []
+    final = sum(card.action.undo == "no" for card in cards)
+    return [*said, f"{final} of them can't be undone" if final else "all can be undone or partly undone"]
+
+
+def _decide(request, group: list[Card], chosen):
+    verdict, ticked = request.POST["verdict"], _ticked(request, group)
+    comment = asked(request, "comment")["comment"][:4000] if verdict == "deny" else ""
+    done, failed = [], []
+    for card in ticked:
+        action, caller = card.action, request.caller
+        try:
+            gate.decide(action, caller=caller, verdict=verdict, digest=action.digest, comment=comment)
+            done.append(action)
+        except Problem as problem:
+            failed.append(f"{action}: {problem.detail}")
+    asked_for = len([each for each in request.POST.getlist("action") if ":" in each])
+    if done:
+        messages.success(request, f"{VERDICTS[verdict]}: {len(done)} {'request' if len(done) == 1 else 'requests'}.")
+    if changed := asked_for - len(ticked):
+        messages.warning(request, f"{changed} had changed or ended meanwhile. They were not answered.")
+    for line in failed[:5]:
+        messages.warning(request, line)
+    return carry_out(request, lambda: None, then=reverse("waiting") + filter_query(chosen))
