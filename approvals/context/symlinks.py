@@ -1,4 +1,4 @@
-"""Context for the policy: symlinks on the way to a call's paths, the tree's secrets and tools, and the home for `~`."""
+"""Context for the policy: symlinks on a call's paths, the tree's secrets and tools, its programs, the home for `~`."""
 
 import json
 import posixpath
@@ -8,14 +8,17 @@ from pathlib import Path
 
 from approvals.calls import beneath, root_of
 from approvals.policy import patches
+from approvals.policy.programs.registry import is_known, runs_project_code
 from approvals.policy.rules import FILE_READERS, FILE_WRITERS
 from approvals.policy.shell_words import OPAQUE
 from approvals.policy.tools import PATH_KEYS
 from dashboard.problems import Problem
 from workspaces import runner_client
+from workspaces.provisioning import isolation
 
 RUNNER_TIMEOUT = 1.5  # for the runner's response; after that it counts as not responding
 MAX_PATHS = 500
+MAX_PROGRAMS, MAX_WRAPPED = 20, 4  # names that are looked up, and words of a command that may be one
 MAX_TRIED = 5_000  # pairs of a word and a folder, as any word of a command may be a path in any folder
 HOME = "/home/agent"
 # Programs that show what is in the files of a folder, so that it matters whether it holds secrets.
@@ -44,6 +47,7 @@ def context_for(tool: str, arguments: dict, cwd: str | None, workspace, commands
     root = root_of(workspace)
     paths, all_of_them = _paths(tool, arguments, cwd or root, root, commands)
     more = _also_asked(tool, arguments, cwd or root, root)
+    more |= {} if isolation.is_guest(workspace.environment.driver) else _programs(commands)
     if not paths and not more:
         return Context(away=not all_of_them)
     body = json.dumps({"paths": paths, "root": root, "seconds": RUNNER_TIMEOUT * 0.5} | more).encode()
@@ -53,6 +57,7 @@ def context_for(tool: str, arguments: dict, cwd: str | None, workspace, commands
         return Context(away=True)
     is_whole = told["complete"] and all_of_them
     known = {"symlinks": told["links"], "secrets": told["secrets"], "installed": told["installed"]}
+    known["resolves_to"] = _of_the_agent(told["resolves_to"], workspace, root)
     return Context({name: value for name, value in known.items() if value}, away=not is_whole)
 
 
@@ -68,6 +73,20 @@ def _also_asked(tool: str, arguments: dict, cwd: str, root: str) -> dict:
         plain = posixpath.normpath(folder)
         asked |= {"tools": tools, "folder": "" if plain == "." else plain}
     return asked
+
+
+def _programs(commands: list) -> dict:
+    """Return the names of programs that the policy judges by what it knows of them, so that they must be these."""
+    words = (word for step in commands for word in step["words"][:MAX_WRAPPED])
+    names = dict.fromkeys(word for word in words if "/" not in word and is_known(word) and not runs_project_code(word))
+    return {"programs": list(names)[:MAX_PROGRAMS]} if names else {}
+
+
+def _of_the_agent(found: dict, workspace, root: str) -> dict:
+    """Return the programs that the agent may have put there: in a connected folder the home's are the person's own."""
+    if not workspace.source.get("path"):
+        return found
+    return {name: path for name, path in found.items() if path.startswith(root.rstrip("/") + "/")}
 
 
 def changes_files(tool: str, commands: list) -> bool:

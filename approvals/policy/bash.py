@@ -7,6 +7,7 @@ from . import envelopes
 from .commands import effects_of
 from .coverage import file_rules, find_rule, gap, restricting
 from .hidden_characters import hidden_in
+from .programs.registry import runs_project_code
 from .rules import FILE_READERS, FILE_WRITERS, Form, joined
 from .script import Reader
 from .shell import MAX_COMMAND, Unreadable, parse
@@ -77,8 +78,7 @@ def judge(simple, line, policy, world, context, terms=None):
     """Return one simple command as a SubCommand, with tier and reason."""
     result = effects_of(simple, world)
     found, words = result.effects, result.words
-    if context.get("resolves_to") and words:
-        found.append(_resolved(context["resolves_to"], world))
+    found += _resolved(context.get("resolves_to"), words, world)
     texts = [word.text for word in words]
     entry = SubCommand(simple.text, line, [w.text for w in simple.words], undo=undo_of(found), effects=found)
     entry.cwd = simple.cwds[0] if len(simple.cwds) == 1 else ""
@@ -102,15 +102,28 @@ def _targets(found):
     return list(dict.fromkeys(t for e in found for t in (e.target, *e.more) if t))
 
 
-def _resolved(path, world):
-    path = str(path)
+def _resolved(known, words, world):
+    """Return the effect of what a program's name leads to: `known` is one path or address, or {name: path}."""
+    name = words[0].text if words else ""
+    if isinstance(known, dict):
+        path = known.get(name)
+        ours = not path or name in world.trusted_programs or runs_project_code(name)
+        return [] if ours else [Effect("hidden", _would_run(path), "high", "no")]
+    return [_resolved_to(str(known))] if known and words else []
+
+
+def _would_run(path):
+    return f"would run {str(path)[:100]}, not the program that it names"
+
+
+def _resolved_to(path):
     if re.fullmatch(r"[0-9a-fA-F.:]+", path):
         inward = is_private(path)
         says = f"contacts a host at {path}" + (", a private address" if inward else "")
         return Effect("hidden" if inward else "read", says, "high" if inward else "low", "no" if inward else "yes")
     if path.startswith(("/usr/bin/", "/bin/", "/usr/local/bin/")):
         return Effect("read", "runs the installed program", "low")
-    return Effect("hidden", f"would run {path[:100]}, not the program that it names", "high", "no")
+    return Effect("hidden", _would_run(path), "high", "no")
 
 
 def _decide(entry, simple, texts, result, policy, world, terms):

@@ -64,6 +64,8 @@ SECRET_NAMES = _names(
     client_secret*.json service-account*.json service_account*.json *-service-account.json *firebase-adminsdk*.json
     accesstokens.json msal_token_cache.* kubeconfig *.kubeconfig k3s.yaml
     sftp-config.json .ftpconfig .remote-sync.json filezilla.xml sitemanager.xml recentservers.xml
+    token.json .token .rediscli_auth robomongo.json proftpdpasswd otr.private_key
+    *.psafe3 *.kwallet *.rdp *.cscfg
     .msmtprc .fetchmailrc .offlineimaprc .mbsyncrc .muttrc .esmtprc
     .bash_history .zsh_history .sh_history .history .python_history .node_repl_history .irb_history .psql_history
     .mysql_history .sqlite_history .rediscli_history .dbshell_history

@@ -250,10 +250,13 @@ async def git_since(request):
 async def links(request):
     """{"paths", "root", "seconds"} → {"links": {path: target}, "complete"}; see tree_stats.links.
 
-    With "secrets": true also the `secrets` of the tree, with "tools": [name] and "folder" those `installed` there.
+    With "secrets": true also the `secrets` of the tree, with "tools": [name] and "folder" those `installed` there, and
+    with "programs": [name] `resolves_to` {name: path} of those that the PATH finds outside the system's folders.
     """
     workspace, asked = await _workspace(request), await request.json()
     tree = await _tree(request, workspace)
+    programs = [[name, "program", False] for name in asked.get("programs", []) if "/" not in name and "\0" not in name]
+    search = await tree_access.search_path(request.app["daemon"], workspace) if programs else ""
 
     def look():
         paths, root = [os.fsencode(path) for path in asked["paths"]], os.fsencode(asked["root"])
@@ -264,6 +267,9 @@ async def links(request):
             installed = known_files.installed(tree, tools, os.fsencode(asked.get("folder", ""))) if tools else []
         told = {os.fsdecode(path): os.fsdecode(target) for path, target in found.items()}
         known = {"secrets": [os.fsdecode(path) for path in secrets], "installed": installed}
+        at = bound_files.read(workspace, tree, search, programs, asked["seconds"] / 2)["files"] if programs else []
+        paths = [os.fsdecode(file["path"]) for file in reversed(at)]
+        known["resolves_to"] = {path.rsplit("/", 1)[-1]: path for path in paths}
         return {"links": told, "complete": is_complete} | known
 
     return web.json_response(await request.app["daemon"].thread(look))

