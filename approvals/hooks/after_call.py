@@ -54,7 +54,7 @@ def _of_the_kernel(action: Action, event: dict) -> list[dict]:
     command = content(action)["arguments"]["command"]
     ticket = held_calls.ticket_in(str((event.get("tool_input") or {}).get("command")), command)
     with suppress(Problem):  # the box ended meanwhile, and its refusals with it
-        return held_calls.refused(action.workspace, ticket) if ticket else []
+        return held_calls.refused(action.workspace, ticket, action.consumed_at) if ticket else []
     return []
 
 

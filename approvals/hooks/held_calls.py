@@ -5,6 +5,7 @@ import secrets
 import shlex
 import shutil
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
@@ -25,8 +26,9 @@ from workspaces.models import FOLDER, State
 RUNNER_TIMEOUT = 5  # seconds
 MAX_SHOWN = 20  # reads of a call that its event names
 CONTEXT = (
-    "Handrail runs shell commands of this folder in a box that the kernel holds: it has no network but a loopback of "
-    "its own, secrets are masked, and only this folder and tool caches can be written."
+    "Handrail runs shell commands of this folder in a box that the kernel holds: it reaches the hosts that its "
+    "environment's list allows and a loopback of its own, secrets are masked, and only this folder and tool caches can "
+    "be written."
 )
 
 
@@ -83,12 +85,11 @@ def ticket_in(ran: str, original: str) -> str | None:
     return None
 
 
-def refused(workspace, ticket: str) -> list[dict]:
-    """Return what the box refused to a call that has ended: [{kind, what}]. Problem when the box is not up."""
+def refused(workspace, ticket: str, since: datetime) -> list[dict]:
+    """Return what was refused to a call that has ended, allowed `since`: [{kind, what}]. Problem if no box is up."""
     path = f"/workspaces/{workspace.pk}/tickets/refused"
-    return runner_client.ask("POST", path, body=json.dumps({"ticket": ticket}).encode(), timeout=RUNNER_TIMEOUT)[
-        "blocked"
-    ]
+    body = json.dumps({"ticket": ticket, "since": since.isoformat()}).encode()
+    return runner_client.ask("POST", path, body=body, timeout=RUNNER_TIMEOUT)["blocked"]
 
 
 def is_first(call: Call, caller) -> bool:

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from . import box
-from .base import Address, Capabilities, DriverError, Limits, Probe, RunRecord, RunSpec
+from .base import Address, Capabilities, DriverError, Limits, Probe, RunRecord, RunSpec, tcp_tables_of
 from .local import LocalDriver
 from .program_archive import init_archive, write_program
 from .sandbox import SHELL, child_pid, explanation, find_bwrap, find_python
@@ -47,6 +47,9 @@ class FolderDriver(LocalDriver):
 
     def _init_pid(self, record: RunRecord) -> int:
         return child_pid(self._folder(record.run_id)) or record.pid
+
+    def tcp_tables(self, record: RunRecord) -> list[str]:
+        return tcp_tables_of(record.pid) if child_pid(self._folder(record.run_id)) else []  # only a box has its own
 
     def _explain(self, log: str) -> str:
         return explanation(log) or super()._explain(log)

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from datetime import datetime
 from pathlib import Path
 
 from dashboard.problems import conflict
@@ -11,6 +12,8 @@ from workspaces.drivers.folder import home_of
 from workspaces.drivers.init_client import InitClient, refusals
 from workspaces.runner import snapshots
 from workspaces.runner.code_host import door
+from workspaces.runner.refused_to_program import as_blocked, refused_hosts
+from workspaces.services import network
 
 TICKET_SECONDS = 60
 NOT_HELD = "The box of this folder is not up, so calls cannot be held in it."
@@ -26,17 +29,23 @@ async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: di
     if owner is None or not workspace.held:
         raise conflict(NOT_HELD)
     asked = door.for_programs(await daemon.doors.ticket(workspace, reads)) if reads else None
-    return await daemon.thread(_told, owner, command, cwd, envelope, asked)
+    variables = network.environment_variables(workspace) if "hosts" in envelope["network"] else {}
+    return await daemon.thread(_told, owner, command, cwd, envelope, asked, variables)
 
 
-async def refused(daemon, workspace, *, ticket: str) -> list[dict]:
-    """Return what the box refused to the command of a ticket: [{kind, what}]. Problem 409, DriverError."""
+async def refused(daemon, workspace, *, ticket: str, since: str) -> list[dict]:
+    """Return what was refused to the command of a ticket, allowed `since` (ISO 8601): [{kind, what}].
+
+    Hosts are those that the proxy refused since then, perhaps to another program of the box. Problem 409, DriverError.
+    """
     run = await daemon.thread(snapshots.open_run, workspace)
     owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
     path, _, ticket = ticket.rpartition(":")
     if owner is None or str(owner.address.socket) != path:
         raise conflict(NOT_HELD)
-    return await daemon.thread(_refused, owner, ticket)
+    await daemon.network.flush(workspace.pk)
+    hosts = await daemon.thread(refused_hosts, workspace, datetime.fromisoformat(since))
+    return [*await daemon.thread(_refused, owner, ticket), *as_blocked(hosts)]
 
 
 def _refused(owner, ticket: str) -> list[dict]:
@@ -44,10 +53,11 @@ def _refused(owner, ticket: str) -> list[dict]:
         return refusals(init.request("refused", ticket=ticket).get("blocked"))
 
 
-def _told(owner, command: str, cwd: str, envelope: dict, reads: dict | None) -> str:
+def _told(owner, command: str, cwd: str, envelope: dict, reads: dict | None, variables: dict) -> str:
     ticket = secrets.token_urlsafe(24)
     envelope = dict(with_repository(envelope, Path(owner.tree)))
     ring = {"envelope": envelope, "workspace": owner.tree, "home": str(home_of(owner.uid)), "shares_signals": True}
+    ring["variables"] = variables
     if reads is not None:
         envelope["read"] = [*envelope["read"], CODE_HOST]
         ring["reads"] = reads

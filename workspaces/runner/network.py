@@ -16,6 +16,7 @@ from django.conf import settings
 from dashboard import clock
 from dashboard.addresses import to_call
 from workspaces.drivers.base import DriverError, RunRecord
+from workspaces.drivers.handrail_run import HOW_TO_ASK
 from workspaces.egress.addresses import resolve_by_system, with_hosts_file
 from workspaces.egress.attempts import Attempt, Block
 from workspaces.egress.listeners import NoListeners, Opener
@@ -47,7 +48,6 @@ class Tally:
 class RunRules:
     """One Run as the proxy sees it; implements egress.proxy.AccessRules."""
 
-    reaches_handrail = True  # whether its programs may ask Handrail itself
     daemon: object
     workspace_id: object
     key: str
@@ -55,6 +55,7 @@ class RunRules:
     tallies: dict = field(default_factory=dict)
     blocked: dict = field(default_factory=dict)  # cached: (host, port): (monotonic expiry, Block)
     open_tasks: dict = field(default_factory=dict)  # task of an open connection: its (host, port)
+    reaches_handrail: bool = True  # whether its programs may ask Handrail itself
 
     async def check(self, host: str, port: int) -> Block | None:
         """Return None if the host may be reached, else why not; only a block is cached, for BLOCK_CACHE_SECONDS.
@@ -120,6 +121,8 @@ class RunRules:
             network.count(self.workspace_id, self.phase, tally.attempt, tally.times, tally.at)
 
     def how_to_allow(self, host: str, port: int) -> str:
+        if not self.reaches_handrail:
+            return f"A person can allow it on the Network page of {self.key}. {HOW_TO_ASK}"
         return (
             f"A person can allow it on the Network page of {self.key}; to ask for it: "
             f"POST {network.URL}/api/v1/workspaces/{self.key}/network/allow "
@@ -162,7 +165,9 @@ class Network:
             return str(error)
         finally:
             self._opening.discard(owner.run_id)
-        rules = rules or RunRules(self.daemon, workspace.pk, workspace.key, phase)
+        if rules is None:
+            reaches = network.reaches_handrail(workspace)
+            rules = RunRules(self.daemon, workspace.pk, workspace.key, phase, reaches_handrail=reaches)
         hosts = settings.HANDRAIL_EGRESS_HOSTS
         proxy = Proxy(
             rules,

@@ -21,12 +21,19 @@ async def refused(job, told: dict, tail: bytes, hosts=None) -> list[dict]:
         tried = await job.thread(_hosts, job.workspace, told)
     else:
         tried = hosts()
-    named = [{"kind": "connect", "what": f"{host}:{port}"} for host, port in tried]
-    return [*told["blocked"], *named, *refusals_in(tail)]
+    return [*told["blocked"], *as_blocked(tried), *refusals_in(tail)]
+
+
+def as_blocked(hosts: list[tuple[str, int]]) -> list[dict]:
+    return [{"kind": "connect", "what": f"{host}:{port}"} for host, port in hosts]
 
 
 def _hosts(workspace, told: dict) -> list[tuple[str, int]]:
-    since = parse_datetime(told["started_at"]) if told.get("started_at") else clock.now()
+    return refused_hosts(workspace, parse_datetime(told["started_at"]) if told.get("started_at") else clock.now())
+
+
+def refused_hosts(workspace, since) -> list[tuple[str, int]]:
+    """Return (host, port) of what the proxy has refused to the workspace since then and saved, the oldest first."""
     tried = Contact.objects.filter(workspace=workspace, allowed=False, last_at__gte=since).exclude(host="")
     found = tried.order_by("last_at").values_list("host", "port")[:MAX_HOSTS]
     return list(dict.fromkeys(found))

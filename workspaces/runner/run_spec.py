@@ -16,7 +16,7 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
     limits = {"pids": PIDS} | workspace.environment.limits
     env = {"HANDRAIL_WORKSPACE": workspace.key}
     if network.has_managed_network(workspace):
-        env |= network.environment_variables()
+        env |= network.environment_variables(workspace)
     return RunSpec(
         run_id=str(run_id),
         workspace_id=str(workspace.pk),
@@ -30,7 +30,7 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
         code_host=copies.folder_of(workspace.pk) if workspace.held and os.geteuid() != 0 else None,
         generation=workspace.disk_generation,
         image=workspace.base.get("layer_digest") or workspace.base.get("digest"),
-        system_files=system_files_of(workspace) if phase == "agent" and network.has_managed_network(workspace) else {},
+        system_files=system_files_of(workspace) if phase == "agent" and network.reaches_handrail(workspace) else {},
         **uid_of(workspace),
     )
 

@@ -286,9 +286,9 @@ async def tickets(request):
 
 @routes.post("/workspaces/{id}/tickets/refused")
 async def run_refused(request):
-    """{"ticket"} → {"blocked"}: what the folder's box refused to the command of a ticket, which has ended."""
+    """{"ticket", "since"} → {"blocked"}: what was refused to the command of a ticket, which has ended."""
     workspace, asked = await _workspace(request), await request.json()
-    blocked = await held_calls.refused(request.app["daemon"], workspace, ticket=asked["ticket"])
+    blocked = await held_calls.refused(request.app["daemon"], workspace, **asked)
     return web.json_response({"blocked": blocked})
 
 

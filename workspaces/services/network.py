@@ -29,15 +29,21 @@ MAX_ALLOWANCES = 200
 
 
 def has_managed_network(workspace) -> bool:
-    """Return True if Handrail controls its network; a connected folder has the user's."""
+    """Return True if Handrail controls its network: a connected folder has the user's, unless its calls are held."""
+    return reaches_handrail(workspace) or workspace.held
+
+
+def reaches_handrail(workspace) -> bool:
+    """Return True if its programs may ask Handrail itself; in the box of a connected folder they may not."""
     return isolation.ISOLATION[workspace.environment.driver] != "none"
 
 
-def environment_variables() -> dict[str, str]:
+def environment_variables(workspace) -> dict[str, str]:
     """Return the environment variables of every program in a Run; git, pip, npm and curl use the proxy by them."""
-    around = f"{HANDRAIL},localhost,127.0.0.1"
+    own = {"HANDRAIL_URL": URL} if reaches_handrail(workspace) else {}
+    around = ",".join([*([HANDRAIL] if own else []), "localhost", "127.0.0.1"])
     names = {"HTTP_PROXY": PROXY, "HTTPS_PROXY": PROXY, "ALL_PROXY": PROXY, "NO_PROXY": around}
-    return names | {name.lower(): value for name, value in names.items()} | {"HANDRAIL_URL": URL}
+    return names | {name.lower(): value for name, value in names.items()} | own
 
 
 # Lists ---------------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def make(workspace: Workspace, run: Run):
     have theirs already: it becomes valid again unless somebody has revoked it.
     """
     plain = _plain_of(run)
-    if not network.has_managed_network(workspace):
+    if not network.reaches_handrail(workspace):
         return
     known = Token.objects.filter(sha256=sha256(plain), workspace=workspace).first()
     if known is None:
@@ -66,7 +66,7 @@ def _make(workspace: Workspace, run: Run, plain: str):
 def variables(workspace: Workspace, phase: str) -> dict[str, str]:
     """Return {HANDRAIL_TOKEN: token} for programs of the agent phase, else {}."""
     run = Run.objects.filter(workspace=workspace, ended_at=None).first()
-    if phase != "agent" or run is None or not network.has_managed_network(workspace):
+    if phase != "agent" or run is None or not network.reaches_handrail(workspace):
         return {}
     return {TOKEN: _plain_of(run)}
 

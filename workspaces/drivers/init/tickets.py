@@ -45,7 +45,7 @@ class Tickets:
             argv = [shell(), "-c", SCRIPT, "bash", asked["command"]]
             wanted = {
                 "argv": argv,
-                "env": asked["env"] | reading(ring, asked["env"]),
+                "env": asked["env"] | ring.get("variables", {}) | reading(ring, asked["env"]),
                 "cwd": asked["cwd"],
                 "ring": ring,
             }

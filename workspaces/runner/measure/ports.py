@@ -10,8 +10,6 @@ OURS = {("127.0.0.1", 80), ("127.0.0.1", 3128)}
 
 async def of(driver, owner) -> list[dict]:
     """Return [{address, port}] of a running Run, sorted by port; [] for one that shares this host's network."""
-    if owner.pid is None or not driver.capabilities.network:
-        return []
     return _listed(await asyncio.to_thread(driver.tcp_tables, owner))
 
 

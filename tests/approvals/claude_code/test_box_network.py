@@ -1,0 +1,112 @@
+"""The network of a held folder's box: hosts of its list through the proxy, and its ports on this machine's loopback."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.held_calls import HeldCalls, give
+from tests.support.product import Product
+from tests.workspaces.egress.grounds import OPEN, Server
+
+ALLOW = """
+from dashboard.models import Actor
+from workspaces.models import Workspace
+from workspaces.services import network
+workspace = Workspace.objects.get(source__path={folder!r}, trashed_at=None)
+network.allow(workspace, network.check_request(workspace, {{"host": {host!r}}}), by=Actor.system("test"))
+"""
+GET = """
+import urllib.error, urllib.request
+try:
+    print(urllib.request.urlopen(open("url").read(), timeout=9).read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"""
+
+
+STRAIGHT = """
+import urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+try:
+    print(opener.open(open("url").read(), timeout=9).read())
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+class Folder:
+    """A held folder of a product of its own, as an ordinary user."""
+
+    def __init__(self, home: Path, user: int | None):
+        self.root = Path(tempfile.mkdtemp(prefix="handrail-net-", dir="/home" if user is not None else Path.home()))
+        self.root.chmod(0o755)
+        self.hosts = self.root / "hosts"
+        self.hosts.touch()
+        networks = {"HANDRAIL_EGRESS_HOSTS": str(self.hosts), "HANDRAIL_EGRESS_NETWORKS": "127.77.0.0/16"}
+        self.product = product = Product(home, HANDRAIL_HELD="1", **networks)
+        for name in ("repo", "home"):
+            (self.root / name).mkdir()
+        give(self.root, user)
+        if user is not None:
+            product.become(user)
+        product.environment["HOME"] = str(self.root / "home")
+        product.start()
+        self.calls = HeldCalls(self.root / "repo", self.root / "home", user)
+        self.calls.connect(product)
+        (self.root / "repo/get.py").write_text(GET)
+        (self.root / "repo/straight.py").write_text(STRAIGHT)
+        (self.root / "repo/names.py").write_text("import os; print(sorted(os.environ))")
+
+    def name(self, host: str):
+        with self.hosts.open("a") as file:
+            file.write(f"{OPEN} {host}\n")
+
+    def allow(self, host: str):
+        self.product.shell(ALLOW.format(folder=str(self.root / "repo"), host=host))
+
+    def runs(self, command: str) -> str:
+        """The output of a call that ran held, unasked."""
+        ended = self.calls.call(command)
+        assert ended.ran, ended
+        return ended.output.decode()
+
+    def get(self, url: str, program: str = "python3 get.py") -> str:
+        """What a program in the box gets from a URL, which the text of the call does not name."""
+        (self.root / "repo/url").write_text(url)
+        return self.runs(program)
+
+    def close(self):
+        self.product.clean_up()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, ordinary_user):
+    made = Folder(tmp_path_factory.mktemp("desk") / "home", ordinary_user if os.geteuid() == 0 else None)
+    yield made
+    made.close()
+
+
+def test_a_host_of_the_list_is_reached_through_the_proxy_and_no_other(folder):
+    server, hidden = Server(), Server()
+    folder.name("packages.test")
+    folder.name("elsewhere.test")
+    folder.allow(f"packages.test:{server.port}")
+    assert "hello" in folder.get(f"http://packages.test:{server.port}/")
+    refused = folder.get(f"http://elsewhere.test:{hidden.port}/")
+    assert "403" in refused
+    assert "dangerouslyDisableSandbox" in refused
+    assert (server.connections, hidden.connections) == (1, 0)
+    straight = folder.get(f"http://{OPEN}:{hidden.port}/", "python3 straight.py")
+    assert "OSError" in straight or "URLError" in straight
+    server.close()
+    hidden.close()
+
+
+def test_handrail_itself_is_not_reached_from_the_box(folder):
+    asked = folder.get("http://handrail.internal/api/v1/me")
+    assert "Handrail is not reached from here" in asked
+    assert "HANDRAIL_" not in folder.runs("python3 names.py")
