@@ -11,6 +11,7 @@ from approvals import judges, policies
 from approvals.calls import BROKER, parsed, root_of
 from approvals.context import code_host
 from approvals.context.programs import programs_for
+from approvals.context.scripts import scripts_for
 from approvals.context.servers import servers_for
 from approvals.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
@@ -177,6 +178,8 @@ def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, terms=No
     context = context_for(tool, arguments, cwd, workspace, first.commands)
     if workspace and (trusted := _trusted_programs(by.get("policy"))):
         context.known.update(programs=programs_for(first.commands, cwd or root, workspace, trusted))
+    if workspace and tool == "Bash":
+        context.known.update(scripts_for(first.commands, cwd or root, workspace))
     verdict = judges.classify(tool, arguments, **world, context=terms | context.known) if context.known else first
     return verdict, context.away
 

@@ -179,7 +179,8 @@ def _meets(rule, forms, result, world):
     kinds = {**dict.fromkeys(FILE_WRITERS, ("write", "delete")), **dict.fromkeys(FILE_READERS, ("read",))}.get(
         rule.tool, ()
     )
-    return any(e.place is not None and e.kind in kinds and rule.meets_path(e.place, world) for e in result.effects)
+    found = (*result.effects, *result.of_scripts)
+    return any(e.place is not None and e.kind in kinds and rule.meets_path(e.place, world) for e in found)
 
 
 def _allowed(simple, texts, found, policy, world):

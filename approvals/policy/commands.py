@@ -34,13 +34,14 @@ class Found:
     """Effects of one simple command. `words`: what rules match; `also`: further forms that restricting rules match.
 
     `within`: effects of commands that a wrapper or an unknown program seems to start, which matter where that one
-    itself does not ask.
+    itself does not ask. `of_scripts`: effects of scripts whose text is known, which only restricting rules match.
     """
 
     effects: list
     words: list
     also: list = field(default_factory=list)
     within: list = field(default_factory=list)
+    of_scripts: list = field(default_factory=list)
 
 
 class Judge(impacts.FileJudge):
@@ -51,6 +52,7 @@ class Judge(impacts.FileJudge):
         self.depth = depth
         self.also = []
         self.within = []
+        self.of_scripts = []
 
     def inner(self, words):
         """Return the effects of a command that another one starts."""
@@ -75,6 +77,7 @@ class Judge(impacts.FileJudge):
             inside = effects_of(simple, self.world, self.depth)
             found += inside.effects
             self.within += inside.within
+            self.of_scripts += inside.of_scripts
             self.also += [[word.text for word in inside.words], *inside.also]
         return found
 
@@ -97,7 +100,7 @@ def effects_of(simple, world, depth=0):
     found += more
     if simple.form == "call":
         found += program_effects(words, simple, judge)
-    return Found(found, words, judge.also, judge.within)
+    return Found(found, words, judge.also, judge.within, judge.of_scripts)
 
 
 def _whereabouts(simple, world):

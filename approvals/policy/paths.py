@@ -79,6 +79,7 @@ class World:
     cwd: str = "/workspace"
     symlinks: dict = field(default_factory=dict)
     files: dict = field(default_factory=dict)
+    texts: dict = field(default_factory=dict)  # {path: text} of scripts
     secrets: tuple = ()  # known files that hold secrets
     installed: frozenset = frozenset()  # programs that the project's packages brought
     trusted_places: tuple = ()
@@ -95,6 +96,9 @@ class World:
         world.symlinks = {world._absolute(k, base): str(v) for k, v in dict(links).items()}
         names = files if isinstance(files, (dict, list, tuple)) else {}
         world.files = {world._absolute(str(name), base): None for name in names}
+        scripts = context.get("scripts")
+        known = scripts.items() if isinstance(scripts, dict) else ()
+        world.texts = {world._absolute(str(k), base): v for k, v in known if isinstance(v, str)}
         world.secrets = tuple(world._absolute(name, base) for name in _texts(context.get("secrets")))
         world.installed = frozenset(_texts(context.get("installed")))
         spend(10 * (len(world.secrets) + len(world.installed)))

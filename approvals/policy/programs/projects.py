@@ -8,7 +8,8 @@ from ..shell_words import Word, names
 from . import packages
 from . import verbs as verbs_mod
 from .grammar import parse_table, read_arguments
-from .registry import argument_effects, handles, kind, paths_inside, script_effects
+from .registry import argument_effects, handles, kind, paths_inside
+from .scripts import script_effects
 
 # Scripts with such names build or check; others may publish or deploy, so a rule has to name them.
 CALM_SCRIPT = re.compile(

@@ -3,10 +3,10 @@
 import re
 
 from .. import impacts
-from ..shell_words import Word, names
+from ..shell_words import names
 from .grammar import parse_table
-from .python_text import NotRead, opened_files
-from .registry import HANDLERS, by_grammar, handles, paths_inside, script_effects
+from .registry import HANDLERS, by_grammar, handles, paths_inside
+from .scripts import opened_by, script_effects
 from .tables import BUILDS
 
 MODULES = {
@@ -43,7 +43,8 @@ def python(name, words, simple, judge):
     script = next((text for text in texts if not text.startswith("-")), None)
     if texts[:1] == ["-c"] or script is None:
         return [impacts.starts(f"runs program text through {name}")]
-    return script_effects(script, script, judge)
+    plain = texts[0] == script and words[0].literal
+    return script_effects(script, script, judge, by=name, arguments=words[1:] if plain else None)
 
 
 def _given_text(simple):
@@ -57,21 +58,11 @@ def _given_text(simple):
 
 
 def _program_text(name, text, arguments, judge):
-    """Judge program text that only works on files that it names, by these; its imports may be files of the folder."""
-    known = [word.text if word.literal else None for word in arguments]
-    try:
-        opened = opened_files(text, known, may_be_old=name != "python3")
-    except NotRead as error:
-        return [impacts.starts(f"runs program text through {name} that {error}")]
-    folders = [judge.world.place(cwd, shell=True) for cwd in judge.simple.cwds]
-    if not all(place.inside or place.trusted for place in folders):
-        return [impacts.starts(f"runs program text through {name} in a folder outside the workspace")]
-    found = [impacts.Effect("start", f"runs program text through {name}", "medium", "yes")]
-    for each in opened:
-        for path in map(Word, each.paths):
-            found += judge.reads(path) if each.reads else []
-            found += judge.writes(path) if each.writes else []
-    return found
+    """Judge program text that works only on the files that it names by these."""
+    found = opened_by(name, text, arguments, judge)
+    if any(effect.kind == "start" for effect in found):
+        return found
+    return [impacts.Effect("start", f"runs program text through {name}", "medium", "yes"), *found]
 
 
 def _module(name, module, words, simple, judge):

@@ -6,6 +6,7 @@ from .. import impacts
 from ..paths import fits_secret, glob_may_hit_secret, is_secret
 from ..shell_words import HASH, Word, names
 from .grammar import Grammar, parse_table, read_arguments
+from .scripts import script_effects
 from .tables import BUILDS, READS, WRITES
 
 # Searches, and options with which they read the files of the current folder (of rg and ag: those that it hides, too).
@@ -139,14 +140,6 @@ def unknown_program(name, words, judge):
     return [impacts.unknown(f"runs {name}, which Handrail doesn't know")]
 
 
-def script_effects(script, spelled, judge):
-    """Return the effects of a script that an interpreter runs, which a policy may trust like a program."""
-    # A bare name is a file of the current folder here, and was looked up as a program.
-    if "/" in script and script in judge.world.trusted_programs:
-        return [impacts.builds(f"runs {script[:80]}, which the policy trusts")]
-    return [impacts.starts(f"runs {script[:80]}, which can do anything", spelled)]
-
-
 def is_known(name):
     return any(name in known for known in (HANDLERS, READS, BUILDS, WRITES))
 
@@ -179,7 +172,7 @@ def _own_program(name, words, simple, judge):
         return HANDLERS["gradle"](name, words[1:], simple, judge)
     found = unknown_program(name, words, judge)
     if found[0].kind == "unknown":
-        found = [impacts.starts(f"runs {place.label(judge.world.root)}, which can do anything", name)]
+        found = script_effects(name, name, judge, arguments=words[1:], shown=place.label(judge.world.root))
     if simple.moved and not name.startswith("/"):
         found.append(impacts.unclear(f"runs {name} of another folder"))
     return found

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from .. import impacts
 from ..rules import INTERPRETERS, SHELLS, WRAPPERS
-from ..shell import Unreadable, reads_equally
 from ..verdict import TIERS
 from ..web import host_of
 from . import packages, services
-from .registry import HANDLERS, handles, is_known, named_in, script_effects
+from .registry import HANDLERS, handles, is_known, named_in
+from .scripts import OPTIONS, read_alike, script_effects
 from .tables import BUILDS
 
 ARITHMETIC = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge")
@@ -136,7 +136,7 @@ def shell(name, words, simple, judge):
     """Judge `sh -c text` like any other command; a script or a pipe cannot be read."""
     texts = [word.text for word in words]
     if len(words) >= 2 and re.fullmatch(r"-[elxu]*c", texts[0]) and words[1].literal and words[1].plain:
-        if name not in ("bash", "sh") or (name == "sh" and not _read_alike(texts[1])):
+        if name not in ("bash", "sh") or (name == "sh" and not read_alike(texts[1])):
             return [impacts.starts(f"runs text through {name}, which reads it in its own way")]
         through = impacts.Effect("start", f"runs text through {name}", "low")
         return [through, *judge.nested(texts[1])]
@@ -144,15 +144,10 @@ def shell(name, words, simple, judge):
         return [] if len(texts) == 1 else judge.reads(words[1])
     script = next((text for text in texts if not text.startswith("-")), None)
     if script:
-        return script_effects(script, script, judge)
+        at = texts.index(script)
+        plain = name in ("bash", "sh") and all(map(OPTIONS.fullmatch, texts[:at])) and words[at].literal
+        return script_effects(script, script, judge, by=name, arguments=words[at + 1 :] if plain else None)
     return [_piped_in(name, simple)]
-
-
-def _read_alike(text):
-    try:
-        return reads_equally(text)
-    except Unreadable:
-        return False
 
 
 def _piped_in(name, simple):

@@ -1,0 +1,53 @@
+"""Context for the policy: the texts of the scripts of the workspace that a call runs."""
+
+import base64
+import json
+import posixpath
+
+from approvals.calls import beneath, root_of
+from approvals.policy.paths import is_secret
+from approvals.policy.shell_words import OPAQUE
+from dashboard.problems import Problem
+from workspaces import runner_client
+
+RUNNER_TIMEOUT = 1.5  # for the runner's response; after that no script counts as read
+MAX_SCRIPTS = 10
+READERS = ("bash", "sh", "python3", "python")
+
+
+def scripts_for(commands: list, cwd: str, workspace) -> dict:
+    """Return {"scripts": {path: text}} of those that the entries of a first verdict run, {} if there are none."""
+    root = root_of(workspace)
+    paths = [path for step in commands for path in _named(step, cwd, root)]
+    asked = [[path, "script", True] for path in dict.fromkeys(paths)][:MAX_SCRIPTS]
+    if not asked:
+        return {}
+    body = json.dumps({"files": asked, "seconds": RUNNER_TIMEOUT * 0.8}).encode()
+    try:
+        told = runner_client.ask("POST", f"/workspaces/{workspace.pk}/contents", body=body, timeout=RUNNER_TIMEOUT)
+    except Problem:
+        return {}
+    texts = {file["path"]: _text(file) for file in told["files"]}
+    return {"scripts": {path: text for path, text in texts.items() if text is not None}}
+
+
+def _named(step: dict, cwd: str, root: str):
+    """Yield the absolute path of the script that a command runs, if it lies in the workspace and is no secret."""
+    words = step["words"]
+    if words and "/" in words[0]:
+        given = words
+    else:
+        at = next((i for i, word in enumerate(words) if word in READERS), len(words))
+        given = [word for word in words[at + 1 :] if not word.startswith("-")]
+    folder = step["cwd"] or cwd
+    if given and OPAQUE not in given[0] and "\0" not in given[0] and beneath(given[0], folder, root):
+        path = posixpath.normpath(posixpath.join(folder, given[0]))
+        if not is_secret(path[len(root) :].strip("/").split("/")):
+            yield path
+
+
+def _text(file: dict) -> str | None:
+    try:
+        return base64.b64decode(file["content"]).decode() if "content" in file else None
+    except UnicodeDecodeError:
+        return None
