@@ -4,11 +4,13 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.held_calls import HOLD, HeldCalls, give
+from tests.support.waiting import until
 
 # Says what it was called with, where, and whether it is outside the box.
 FAKE = """#!/bin/sh
@@ -16,6 +18,7 @@ echo "$(basename "$0") $*" >> "LOG"
 echo "$(basename "$0") $*"
 echo "repo=$GH_REPO host=$GH_HOST pager=$GH_PAGER $PAGER browser=$BROWSER token=${GH_TOKEN:-none} in=$(pwd)"
 cat "CANARY"
+case "$*" in *endless*) exec yes ;; *slow*) echo $$ > "LOG.pid"; exec sleep 300 ;; *lingers*) sleep 30 & ;; esac
 echo trouble >&2
 exit 4
 """
@@ -198,6 +201,19 @@ def test_reads_run_outside_the_box_at_the_repository_that_a_person_has_seen(grou
     assert "Reads at github.com/mia/shop, outside the box and with your credentials." in action["reasons"]
     events = ground.product.get(f"/api/v1/events?subject={action['id']}", ground.reviewer).text
     assert "action.read_at_code_host" in events
+
+
+def test_a_read_ends_with_its_call_and_when_it_prints_too_much(ground):
+    output, _decision = ground.call("gh issue list --label endless 2>&1 | tail -1")
+    assert output == "Handrail ended this read: it printed more than 16 MB.\n"
+    started = time.monotonic()
+    output, _decision = ground.call("gh issue list --label lingers")
+    assert output.splitlines()[-1] == "trouble"
+    assert time.monotonic() - started < 25
+    output, _decision = ground.call('timeout 3 gh issue list --label slow; echo "status $?"')
+    assert output.splitlines()[-1] == "status 124"
+    pid = int(Path(f"{ground.log}.pid").read_text())
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_what_is_more_than_a_read_there_asks_and_reaches_no_program_outside(ground):

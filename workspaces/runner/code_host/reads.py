@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from workspaces.services import host_programs
 from workspaces.shim.redact import Redactor
 
 READ_SECONDS, FETCH_SECONDS = 100, 1800  # agents wait 120 s for a command; a fetch goes on after that
+LINGER_SECONDS = 2  # that more output is waited for after the program has ended
 OUTPUT_BYTES = 16 << 20
 CANNOT_RUN, TIMED_OUT = 126, 124
 PIECE = 1 << 16
@@ -88,38 +90,58 @@ async def _run(workspace, argv: list[str], env: dict, send, seconds: float) -> R
     env = environment(env, nowhere)
     hidden = await asyncio.to_thread(secrets.handed_to, workspace)
     hidden += [(name, env[name]) for name in CREDENTIALS if env.get(name)]
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        cwd=nowhere,
-        env=env,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
     left = [OUTPUT_BYTES]
-    try:
-        async with asyncio.timeout(seconds):
-            await asyncio.gather(
-                _copied(process.stdout, "o", Redactor(hidden), send, left),
-                _copied(process.stderr, "e", Redactor(hidden), send, left),
-            )
-            status = await process.wait()
-    except TimeoutError:
-        return Ran(TIMED_OUT, OUTPUT_BYTES - left[0], f"it took longer than {seconds} seconds")
-    except _TooMuch:
-        return Ran(CANNOT_RUN, OUTPUT_BYTES, f"it printed more than {OUTPUT_BYTES >> 20} MB")
-    finally:
-        await _end(process)
+    async with _pipe() as (out, out_end), _pipe() as (err, err_end):
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=nowhere,
+            env=env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=out_end,
+            stderr=err_end,
+            start_new_session=True,
+        )
+        out_end.close()
+        err_end.close()
+        ended = asyncio.ensure_future(process.wait())
+        copied = [
+            asyncio.ensure_future(_copied(_pieces(stream, ended), kind, Redactor(hidden), send, left))
+            for stream, kind in ((out, "o"), (err, "e"))
+        ]
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*copied)
+                status = await asyncio.shield(ended)
+        except TimeoutError:
+            return Ran(TIMED_OUT, OUTPUT_BYTES - left[0], f"it took longer than {seconds} seconds")
+        except _TooMuch:
+            return Ran(CANNOT_RUN, OUTPUT_BYTES, f"it printed more than {OUTPUT_BYTES >> 20} MB")
+        finally:
+            await _end(process, ended, copied)
     return Ran(status if status >= 0 else 128 - status, OUTPUT_BYTES - left[0])
+
+
+@asynccontextmanager
+async def _pipe():
+    """Yield a stream and the file whose output it reads. Unlike asyncio's own, it does not delay `process.wait()`."""
+    ours, theirs = os.pipe()
+    stream = asyncio.StreamReader(limit=PIECE)
+    with open(theirs, "wb", buffering=0) as file:
+        protocol = asyncio.StreamReaderProtocol(stream)
+        source = open(ours, "rb", buffering=0)  # noqa: SIM115 - the transport closes it
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, source)
+        try:
+            yield stream, file
+        finally:
+            transport.close()
 
 
 class _TooMuch(Exception):
     """The program prints more than is passed on."""
 
 
-async def _copied(stream, kind: str, redactor, send, left: list[int]):
-    while data := await stream.read(PIECE):
+async def _copied(pieces, kind: str, redactor, send, left: list[int]):
+    async for data in pieces:
         left[0] -= len(data)
         if left[0] < 0:
             raise _TooMuch
@@ -127,8 +149,26 @@ async def _copied(stream, kind: str, redactor, send, left: list[int]):
     await send(kind, redactor.flush())
 
 
-async def _end(process):
-    """Kill what is left of the program's session."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+async def _pieces(stream, ended):
+    """Yield what a program prints. What holds its output open after it has ended (ssh's master) is not waited for."""
+    while True:
+        reading = asyncio.ensure_future(stream.read(PIECE))
+        try:
+            await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reading}, timeout=LINGER_SECONDS)
+            if not reading.done() or not reading.result():
+                return
+            yield reading.result()
+        finally:
+            reading.cancel()
+
+
+async def _end(process, ended, copied):
+    """Kill the program with those that it started, unless it has ended, and stop copying."""
+    if not ended.done():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await ended
+    for task in copied:
+        task.cancel()
+    await asyncio.gather(*copied, return_exceptions=True)
