@@ -13,7 +13,6 @@ from approvals.policy.programs.code_host import Read
 from workspaces.services import git_remotes
 
 FIRST = ("upstream", "github", "origin")  # the order in which gh chooses among several remotes
-BRANCH = re.compile(r"ref: refs/heads/([A-Za-z0-9_][\w./-]{0,200})\n?")
 # What searches elsewhere than in one repository.
 ELSEWHERE = re.compile(r"\b(?:repo|user|org|owner|enterprise|involves|project)\s*:", re.IGNORECASE)
 OF_THE_ACCOUNT = ("auth status", "repo list", "search repos")
@@ -77,13 +76,10 @@ class Repository:
 
     def branch(self) -> str:
         """Return the branch that is checked out. Raise NotRead."""
-        try:
-            found = BRANCH.fullmatch((self.top / ".git" / "HEAD").read_text("utf-8"))
-        except (OSError, ValueError):
-            found = None
-        if found is None:
+        found = git_remotes.branch(self.top)
+        if not found:
             raise NotRead("it does not say of which branch")
-        return found[1]
+        return found
 
 
 def plan(read: Read, cwd: str, repository: Repository) -> dict:

@@ -1,8 +1,9 @@
 """The remotes of a folder's repository: those that reads at the code host may use, as its configuration names them."""
 
+import os
 import subprocess
 
-from workspaces.services.git_remotes import configured, repository_of
+from workspaces.services.git_remotes import branch, configured, repository_of
 
 
 def git(folder, *args):
@@ -38,3 +39,19 @@ def test_a_repository_is_named_alike_whatever_its_address():
         assert repository_of(url) == "github.com/mia/shop"
     assert repository_of("git@gitlab.com:group/sub/shop.git") == "gitlab.com/group/sub/shop"
     assert repository_of("/srv/shop.git") == ""
+
+
+def test_the_branch_is_read_from_a_plain_file_alone(tmp_path):
+    git(tmp_path, "init", "-q", "-b", "topic/x")
+    assert branch(tmp_path) == "topic/x"
+    head = tmp_path / ".git" / "HEAD"
+    for text in ("0" * 40, "ref: refs/heads/--web\n", "ref: refs/tags/v1\n", "ref: refs/heads/" + "x" * 300):
+        head.write_text(text)
+        assert branch(tmp_path) == ""
+    head.unlink()
+    os.mkfifo(head)
+    assert branch(tmp_path) == ""
+    head.unlink()
+    head.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_text("ref: refs/heads/main\n")
+    assert branch(tmp_path) == ""

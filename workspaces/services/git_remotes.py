@@ -1,6 +1,8 @@
 """The remotes of a connected folder's repository, as its configuration names them, and what they lead to."""
 
+import os
 import re
+import stat
 import subprocess
 from pathlib import Path
 
@@ -8,6 +10,8 @@ from workspaces.drivers.box import main_repository
 
 CONFIG_SECONDS = 5
 MAX_REMOTES = 50
+MAX_HEAD = 512
+HEAD = re.compile(rb"ref: refs/heads/([A-Za-z0-9_][A-Za-z0-9_./-]{0,200})\n?")
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,100}")
 # No other transport: helpers (`ext::`) start programs, and http:// and git:// show what they carry to the network.
 ADDRESS = re.compile(
@@ -25,7 +29,7 @@ def configured(folder: Path) -> dict[str, str]:
     or leads into the folder itself, is left out.
     """
     git = folder / ".git"
-    repository = git if git.is_dir() else main_repository(folder)
+    repository = git if git.is_dir() else main_repository(folder) if git.is_file() else None
     if repository is None:
         return {}
     argv = ["git", "config", "--file", str(repository / "config"), "--no-includes", "--null", "--get-regexp"]
@@ -49,6 +53,19 @@ def _is_usable(url: str, folder: Path) -> bool:
         return False
     path = local_path(url)
     return path is None or not path.is_relative_to(folder)
+
+
+def branch(folder: Path) -> str:
+    """Return the branch that is checked out in the repository whose top is the folder; "" if that is not plain."""
+    try:
+        opened = os.open(folder / ".git" / "HEAD", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with open(opened, "rb") as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            return ""  # a pipe would keep us waiting
+        found = HEAD.fullmatch(file.read(MAX_HEAD))
+    return found[1].decode() if found else ""
 
 
 def local_path(url: str) -> Path | None:
