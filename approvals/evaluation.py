@@ -10,6 +10,7 @@ from django.db.models import Prefetch
 from approvals import judges, policies
 from approvals.calls import BROKER, parsed, root_of
 from approvals.context import code_host
+from approvals.context.addresses import destinations_of
 from approvals.context.programs import programs_for
 from approvals.context.scripts import scripts_for
 from approvals.context.servers import servers_for
@@ -173,11 +174,13 @@ def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, terms=No
     # Without a workspace no folder belongs to the agent: its cwd is only its own claim.
     root = root_of(workspace) if workspace else None
     world = by | {"cwd": cwd, "workspace_root": root, "home": home_of(workspace)}
-    terms |= servers_for(tool, cwd, workspace)
+    terms = terms | servers_for(tool, cwd, workspace)
     first = judges.classify(tool, arguments, **world, context=terms)
     context = context_for(tool, arguments, cwd, workspace, first.commands)
     if workspace and (trusted := _trusted_programs(by.get("policy"))):
         context.known.update(programs=programs_for(first.commands, cwd or root, workspace, trusted))
+    if first.tier in ALLOWED:
+        context.known.update(destinations_of(tool, arguments))
     if workspace and tool == "Bash":
         context.known.update(scripts_for(first.commands, cwd or root, workspace))
     verdict = judges.classify(tool, arguments, **world, context=terms | context.known) if context.known else first
