@@ -43,10 +43,18 @@ def test_a_reading_program_is_the_one_that_its_name_says(desk, plant):
     assert desk.file("ran") is None
 
 
-def test_a_link_or_a_fifo_under_the_name_delays_nothing(desk, run):  # noqa: F811
-    run("mkdir -p ~/.local/bin; mkfifo ~/.local/bin/head; ln -s /etc/hostname ~/.local/bin/tail")
-    done = desk.over(desk.ask("Bash", {"command": "head -n 1 a.txt; tail -n 1 a.txt"}))
+def test_a_link_to_another_program_of_the_system_is_another_program(desk, run):  # noqa: F811
+    desk.put("a.txt", b"one\n")
+    run("mkdir -p ~/.local/bin; ln -s /usr/bin/tail ~/.local/bin/tail; ln -s /usr/bin/bash ~/.local/bin/head")
+    links = [desk.ask("Bash", {"command": f"{name} a.txt"}) for name in ("tail", "head")]
     run("rm ~/.local/bin/head ~/.local/bin/tail")
+    assert (desk.over(links[0])["status"], links[1]["status"]) == ("succeeded", "pending")
+
+
+def test_a_fifo_under_the_name_is_no_program(desk, run):  # noqa: F811
+    run("mkdir -p ~/.local/bin; mkfifo ~/.local/bin/head")
+    done = desk.over(desk.ask("Bash", {"command": "head -n 1 a.txt"}))
+    run("rm ~/.local/bin/head")
     assert done["status"] == "succeeded"
 
 

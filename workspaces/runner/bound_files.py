@@ -5,6 +5,7 @@ elsewhere on this host are read too, except system folders, which only its admin
 """
 
 import hashlib
+import itertools
 import os
 import stat
 import time
@@ -65,6 +66,7 @@ class Contents:
         self.mounts, self.search, self.home = mounts, search, home
         self.until, self.left = time.monotonic() + seconds, MAX_ALL_CONTENT
         self.targets: dict[bytes, bytes | None] = {}
+        self.of_system: dict[bytes, bytes] = {}  # {path: the file in a system folder that it leads to}
 
     def look(self, path: bytes, kind: str, *, keeps: bool) -> dict | None:
         """Return {"path", "kind", "state", "sha256", "size", "content"?} of a file, or None if it does not exist.
@@ -150,7 +152,10 @@ class Contents:
             done = [] if target.startswith(b"/") else done[:-1]
             todo = [part for part in target.split(b"/") if part not in (b"", b".")] + todo
         whole = b"/" + b"/".join(done)
-        return None if _is_below(whole, SYSTEM) else self._place(whole)
+        if _is_below(whole, SYSTEM):
+            self.of_system[path] = whole
+            return None
+        return self._place(whole)
 
     def _place(self, whole: bytes) -> Place:
         for root, files in self.mounts:
@@ -199,6 +204,23 @@ def read(workspace, tree, search_path: str, asked: list[tuple[str, str, bool]], 
         except TooSlow:
             return {"files": list(found.values()), "complete": False}
         return {"files": list(found.values()), "complete": True}
+
+
+def resolved_programs(workspace, tree, search_path: str, names: list[str], seconds: float) -> dict[str, str]:
+    """Return {name: path} of programs that the PATH finds outside the system's folders, or finds by another name there.
+
+    A link such as `cat` to `/usr/bin/bash` is another program, one to `/usr/bin/cat` is not.
+    """
+    found = {}
+    with ExitStack() as stack, suppress(TooSlow):
+        contents = contents_of(workspace, tree, search_path, stack, seconds)
+        for name, folder in itertools.product(map(os.fsencode, names), contents.search):
+            path = folder + b"/" + name
+            is_other = contents.look(path, "program", keeps=False) is not None
+            led = os.path.basename(contents.of_system.get(path, name))
+            if is_other or not led.startswith(name):
+                found.setdefault(os.fsdecode(name), os.fsdecode(path))
+    return found
 
 
 def contents_of(workspace, tree, search_path: str, stack: ExitStack, seconds: float) -> Contents:

@@ -255,7 +255,7 @@ async def links(request):
     """
     workspace, asked = await _workspace(request), await request.json()
     tree = await _tree(request, workspace)
-    programs = [[name, "program", False] for name in asked.get("programs", []) if "/" not in name and "\0" not in name]
+    programs = [name for name in asked.get("programs", []) if "/" not in name and "\0" not in name]
     search = await tree_access.search_path(request.app["daemon"], workspace) if programs else ""
 
     def look():
@@ -267,9 +267,9 @@ async def links(request):
             installed = known_files.installed(tree, tools, os.fsencode(asked.get("folder", ""))) if tools else []
         told = {os.fsdecode(path): os.fsdecode(target) for path, target in found.items()}
         known = {"secrets": [os.fsdecode(path) for path in secrets], "installed": installed}
-        at = bound_files.read(workspace, tree, search, programs, asked["seconds"] / 2)["files"] if programs else []
-        paths = [os.fsdecode(file["path"]) for file in reversed(at)]
-        known["resolves_to"] = {path.rsplit("/", 1)[-1]: path for path in paths}
+        seconds = asked["seconds"] / 2
+        at = bound_files.resolved_programs(workspace, tree, search, programs, seconds) if programs else {}
+        known["resolves_to"] = at
         return {"links": told, "complete": is_complete} | known
 
     return web.json_response(await request.app["daemon"].thread(look))
