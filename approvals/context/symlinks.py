@@ -57,7 +57,7 @@ def context_for(tool: str, arguments: dict, cwd: str | None, workspace, commands
         return Context(away=True)
     is_whole = told["complete"] and all_of_them
     known = {"symlinks": told["links"], "secrets": told["secrets"], "installed": told["installed"]}
-    known["resolves_to"] = _of_the_agent(told["resolves_to"], workspace, root)
+    known["resolves_to"] = told["resolves_to"]
     return Context({name: value for name, value in known.items() if value}, away=not is_whole)
 
 
@@ -80,13 +80,6 @@ def _programs(commands: list) -> dict:
     words = (word for step in commands for word in step["words"][:MAX_WRAPPED])
     names = dict.fromkeys(word for word in words if "/" not in word and is_known(word) and not runs_project_code(word))
     return {"programs": list(names)[:MAX_PROGRAMS]} if names else {}
-
-
-def _of_the_agent(found: dict, workspace, root: str) -> dict:
-    """Return the programs that the agent may have put there: in a connected folder the home's are the person's own."""
-    if not workspace.source.get("path"):
-        return found
-    return {name: path for name, path in found.items() if path.startswith(root.rstrip("/") + "/")}
 
 
 def changes_files(tool: str, commands: list) -> bool:

@@ -3,6 +3,8 @@
 import pytest
 
 from approvals.policy import Policy, classify
+from workspaces.models import Workspace
+from workspaces.runner.bound_files import resolved_programs
 
 from .test_bound_files import run  # noqa: F401 (fixture)
 from .test_broker import Brokered
@@ -75,3 +77,17 @@ def test_a_build_tool_may_be_the_projects_own(desk, plant):
 def test_the_policy_takes_a_path_for_each_name(known, tier):
     command = {"command": "git status"}
     assert classify("Bash", command, policy=Policy(), context={"resolves_to": known}).tier == tier
+
+
+def test_in_a_connected_folder_only_its_own_folders_on_the_path_count(tmp_path, monkeypatch):
+    folder, home = tmp_path / "calc/bin", tmp_path / "home/bin"
+    for place in (folder, home):
+        place.mkdir(parents=True)
+    (folder / "wc").write_text("#!/bin/sh\n")
+    (folder / "cat").symlink_to("/usr/bin/bash")
+    (folder / "ls").symlink_to("/usr/bin/ls")
+    (home / "rg").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", f"{home}:{folder}:/usr/bin")
+    workspace = Workspace(source={"path": str(tmp_path / "calc")})
+    found = resolved_programs(workspace, None, "", ["wc", "cat", "ls", "rg", "head"], 5.0)
+    assert found == {"wc": str(folder / "wc"), "cat": str(folder / "cat")}

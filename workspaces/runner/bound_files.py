@@ -99,6 +99,21 @@ class Contents:
         except (OSError, StoreError, DriverError, safe_open.BadPath):
             return told | {"state": UNREADABLE}
 
+    def is_file(self, path: bytes) -> bool:
+        """Return whether there is a regular file, or one that cannot be told; none of the system's folders counts."""
+        if time.monotonic() > self.until:
+            raise TooSlow
+        try:
+            place = self._resolve(path)
+            if place is None or place.files is None:
+                return place is not None
+            with closing(place.files.open(place.path)) as file:
+                return stat.S_ISREG(file.info.st_mode)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return False
+        except (OSError, StoreError, DriverError, safe_open.BadPath):
+            return True
+
     def text(self, path: bytes, limit: int, within: tuple) -> bytes | None:
         """Return what is in a regular file, None if there is none. OSError if it is larger or leads out of `within`."""
         if time.monotonic() > self.until:
@@ -214,9 +229,12 @@ def resolved_programs(workspace, tree, search_path: str, names: list[str], secon
     found = {}
     with ExitStack() as stack, suppress(TooSlow):
         contents = contents_of(workspace, tree, search_path, stack, seconds)
-        for name, folder in itertools.product(map(os.fsencode, names), contents.search):
+        # In a connected folder the home's programs are the person's own.
+        root = os.fsencode(workspace.source.get("path") or "/")
+        folders = [folder for folder in contents.search if _is_below(folder, (root,))]
+        for name, folder in itertools.product(map(os.fsencode, names), folders):
             path = folder + b"/" + name
-            is_other = contents.look(path, "program", keeps=False) is not None
+            is_other = contents.is_file(path)
             led = os.path.basename(contents.of_system.get(path, name))
             if is_other or not led.startswith(name):
                 found.setdefault(os.fsdecode(name), os.fsdecode(path))
