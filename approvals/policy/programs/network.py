@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from .. import impacts
-from ..shell_words import names
+from ..shell_words import Word, names
 from ..web import BadAddress, is_loopback, parts_of
 from . import code_host, services
 from .grammar import parse_table, read_arguments
@@ -278,7 +278,11 @@ def _gh_api(words, judge):
     found = [impacts.unknown(says) for says, word in problems]
     for argument in arguments:
         found += argument_effects(argument, "gh", judge)
-    return [*found, impacts.Effect("network", "reads from GitHub (gh api)", "high", "yes", spelled=("api",))]
+    if code_host.reads("gh", [Word("api"), *words]):
+        says, undo = "reads from GitHub (gh api)", "yes"
+    else:
+        says, undo = "asks or changes GitHub through gh api", "no"
+    return [*found, impacts.Effect("network", says, "high", undo, spelled=("api",))]
 
 
 @handles(*RAW)

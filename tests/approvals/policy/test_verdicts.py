@@ -207,3 +207,17 @@ def test_a_ban_holds_from_every_folder(cwd):
     call = {"file_path": "/workspace/infra/main.tf", "content": "x"}
     assert classify("Write", call, policy=policy, cwd=cwd).tier == "forbidden"
     assert classify("Write", call, policy=policy, cwd=cwd, **WITHOUT_WORKSPACE).tier == "forbidden"
+
+
+@pytest.mark.parametrize(
+    ("command", "undo"),
+    [
+        ("gh api repos/a/b", "yes"),
+        ("gh api repos/a/b/issues -f title=x", "no"),
+        ("gh api repos/a/b --input x.json", "no"),
+    ],
+)
+def test_a_call_of_the_code_host_that_sends_fields_is_no_read(command, undo):
+    verdict = classify("Bash", {"command": command}, policy=Policy())
+    assert ("reads from GitHub" in " ".join(verdict.reasons)) == (undo == "yes")
+    assert verdict.undo == undo
