@@ -71,6 +71,7 @@ urlpatterns = [
     path(f"{AT}commands/<uuid:pk>/cancel/", commands.cancel, name="command-cancel"),
     path(f"{AT}network/", network.page, name="workspace-network"),
     path(f"{AT}network/allow/", network.allow, name="workspace-network-allow"),
+    path(f"{AT}network/close/", network.close_port, name="workspace-port-close"),
     path(f"{AT}network/back/", network.revoke, name="workspace-network-back"),
     path(f"{AT}terminals/", terminals.index, name="workspace-terminals"),
     path(f"{AT}terminals/open/", terminals.open_one, name="terminal-open"),

@@ -8,8 +8,8 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from approvals import gate
-from approvals.alike import MAX_ANSWERED, MIN_ALIKE, kind_of
 from approvals.models import Action
+from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, kind_of
 from approvals.pages.card import Card, cards_of
 from approvals.pages.lists import chosen_filters, filter_query, pending_for
 from dashboard import clock

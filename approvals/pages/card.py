@@ -9,13 +9,13 @@ from django.db.models import Prefetch
 from django.urls import reverse
 
 from approvals import grants, solo
-from approvals.alike import MAX_SHOWN
 from approvals.broker import envelope_of
 from approvals.calls import GATE, parsed
 from approvals.evaluation import can_be_held, was_edited
 from approvals.evidence import Evidence, evidence_of, is_quick
 from approvals.evidence.keeping import unpack
 from approvals.models import Action, Decision, DecisionEvidence, Status, Tier
+from approvals.pages.alike_groups import MAX_SHOWN
 from approvals.pages.bound_files import ShownFile, files_note, shown_files
 from approvals.pages.envelope_words import in_words
 from approvals.pages.rehearsal_part import RehearsalPart

@@ -8,8 +8,8 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from approvals.alike import groups_of
 from approvals.models import Action, Decision, Status, Tier
+from approvals.pages.alike_groups import groups_of
 from approvals.pages.card import Card, cards_of, for_rows
 from dashboard import clock
 from dashboard.models import Agent

@@ -42,6 +42,8 @@ WORDS = {
     "membership.changed": "Changed a person's role",
     "network.allowed": "Allowed a host",
     "network.blocked": "Blocked a connection",
+    "network.port_closed": "Closed a forwarded port",
+    "network.port_forwarded": "Forwarded a port",
     "network.revoked": "Revoked an allowed host",
     "operation.refused": "Refused a late result",
     "person.added": "Added a person",

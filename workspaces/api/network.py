@@ -12,7 +12,7 @@ from dashboard.problems import not_allowed
 from workspaces.api import schemas
 from workspaces.api.lookup import find
 from workspaces.models import Allowance, Contact
-from workspaces.services import network
+from workspaces.services import box_ports, network
 
 router = Router(tags=["network"])
 
@@ -49,6 +49,11 @@ class ContactOut(Schema):
     last_at: datetime
 
 
+class ForwardedOut(Schema):
+    port: int
+    host_port: int = Field(description="where it is reached on 127.0.0.1 of the runner's host")
+
+
 class NetworkOut(Schema):
     phase: str
     lists: dict[str, list[str]]
@@ -57,6 +62,7 @@ class NetworkOut(Schema):
     allowed: list[ContactOut]
     allowances: list[AllowanceOut]
     trouble: str = Field(description="why its programs cannot reach the proxy now; empty when they can")
+    ports: list[ForwardedOut] = Field(description="ports of a held folder's box that are forwarded to its host")
 
 
 def allowance_out(one: Allowance) -> dict:
@@ -73,7 +79,7 @@ def get_network(request, key: str):
     """Return the allow lists, the counted blocked and allowed attempts, newest first, and the hosts people allowed."""
     found = network.shown(find(request, key))
     rows = {name: [contact_out(row) for row in found[name]] for name in ("blocked", "unresolved", "allowed")}
-    told = {"phase": found["phase"], "lists": found["lists"], "trouble": found["trouble"]}
+    told = {name: found[name] for name in ("phase", "lists", "trouble", "ports")}
     return Status(200, told | rows | {"allowances": [allowance_out(one) for one in found["allowances"]]})
 
 
@@ -92,6 +98,13 @@ def must_allow(caller, workspace, scope: str):
     verb = "manage_environments" if scope == "environment" else "allow_host"
     if not caller.can(verb, workspace.team_id):
         raise not_allowed("You don't have permission to do this.")
+
+
+@router.delete("/workspaces/{key}/network/ports/{port}", response={200: NetworkOut} | PROBLEMS)
+def close_port(request, key: str, port: int):
+    """Stop forwarding a port of a held folder's box to its host, until its program stops listening."""
+    box_ports.close(find(request, key, "use_workspace"), port, by=request.auth.actor)
+    return get_network(request, key)
 
 
 @router.delete("/workspaces/{key}/network/allowances/{id}", response={200: AllowanceOut} | PROBLEMS)

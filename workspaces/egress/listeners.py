@@ -29,25 +29,32 @@ class Opener:
 
         Raise NoListeners if the helper fails or a socket is missing.
         """
-        request = json.dumps({"pid": pid, "start_time": start_time, "ports": list(ports)}).encode()
+        return self._open({"pid": pid, "start_time": start_time, "ports": list(ports)}, len(ports))
+
+    def make_socket(self, pid: int, start_time: int, family: int) -> socket.socket:
+        """Return an unconnected TCP socket in the network namespace of process `pid`. NoListeners as in `listen`."""
+        return self._open({"pid": pid, "start_time": start_time, "family": int(family)}, 1)[0]
+
+    def _open(self, asked: dict, count: int) -> list[socket.socket]:
+        request = json.dumps(asked).encode()
         with self._lock:
             try:
                 if self._control is None:
                     self._start()
                 self._control.send(request)
-                data, fds, _flags, _address = socket.recv_fds(self._control, 4096, len(ports))
+                data, fds, _flags, _address = socket.recv_fds(self._control, 4096, count)
                 response = json.loads(data)
             except (OSError, ValueError) as error:
                 self._end()
                 raise NoListeners(f"The helper that opens the network failed ({error}).") from error
-        listeners = [socket.socket(fileno=fd) for fd in fds]
-        if "error" in response or len(listeners) != len(ports):
-            for listener in listeners:
-                listener.close()
+        found = [socket.socket(fileno=fd) for fd in fds]
+        if "error" in response or len(found) != count:
+            for each in found:
+                each.close()
             raise NoListeners(f"The network could not be opened: {response.get('error', 'a socket is missing')}.")
-        for listener in listeners:
-            listener.setblocking(False)
-        return listeners
+        for each in found:
+            each.setblocking(False)
+        return found
 
     def close(self):
         with self._lock:

@@ -1,9 +1,10 @@
-"""Open listening sockets inside other network namespaces and pass them to the parent process.
+"""Open sockets inside other network namespaces and pass them to the parent process.
 
 Runs as a separate program, `python3 -I -S netns_sockets.py FD`, with the standard library only. setns(2) into a user
 namespace requires a single-threaded process and cannot be undone, so a forked child handles each request and exits.
 FD is a SOCK_SEQPACKET socket. A request is JSON `{pid, start_time, ports}`; the response is `{}` with one listening
-socket on 127.0.0.1 for each port (SCM_RIGHTS), or `{"error": message}`. The program exits when the peer closes FD.
+socket on 127.0.0.1 for each port (SCM_RIGHTS), or `{"error": message}`. With `family` instead of ports it is one
+unconnected TCP socket. The program exits when the peer closes FD.
 """
 
 import array
@@ -93,9 +94,12 @@ def handle(control, request):
     signal.alarm(REQUEST_TIMEOUT)
     try:
         enter_network(request)
-        bring_up_loopback()
-        reserve_low_ports()
-        listeners = [listen(int(port)) for port in request["ports"]]
+        if "family" in request:
+            made = [socket.socket(request["family"], socket.SOCK_STREAM | socket.SOCK_CLOEXEC)]
+        else:
+            bring_up_loopback()
+            reserve_low_ports()
+            made = [listen(int(port)) for port in request["ports"]]
     except Refused as refused:
         control.send(json.dumps({"error": str(refused)}).encode())
     except (FileNotFoundError, ProcessLookupError):
@@ -103,7 +107,7 @@ def handle(control, request):
     except OSError as error:
         control.send(json.dumps({"error": f"system error: {error.strerror}"}).encode())
     else:
-        fds = array.array("i", [listener.fileno() for listener in listeners])
+        fds = array.array("i", [each.fileno() for each in made])
         control.sendmsg([b"{}"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
 
 

@@ -57,6 +57,9 @@ class Run(models.Model):
     proof_differ = models.PositiveIntegerField(null=True, blank=True)
     network = models.CharField(max_length=300, blank=True)  # why its programs cannot reach the proxy, as a message
 
+    # Ports of a connected folder's box that are reached from this host: [{port, host_port}].
+    forwarded = models.JSONField(default=list, blank=True)
+
     objects = RunQuerySet.as_manager()
 
     class Meta:

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard.pages import as_uuid, asked, carry_out, must, signed_in
 from dashboard.problems import invalid
 from workspaces.pages.header import load_header
-from workspaces.services import network
+from workspaces.services import box_ports, network
 
 SCOPES = [
     ("once", "Once", "for one connection"),
@@ -32,6 +32,7 @@ def page(request, team, key):
         "phase_words": PHASES[found["phase"]],
         "lists": [(PHASES[phase], hosts, phase == found["phase"]) for phase, hosts in found["lists"].items()],
         "may_allow": may_allow,
+        "may_close": request.caller.can("use_workspace", workspace.team_id),
         "scopes": [scope for scope in SCOPES if scope[0] != "environment" or may_widen],
     }
     return render(request, "workspaces/network.html", context)
@@ -58,6 +59,21 @@ def allow(request, team, key):
         done,
         then=reverse("workspace-network", args=[team, key]),
         say=lambda made: f"{made.rule} is now allowed. No restart needed.",
+    )
+
+
+@signed_in
+@require_POST
+def close_port(request, team, key):
+    """Stop forwarding a port of a connected folder's box to this machine."""
+    head = load_header(request, team, key, "workspace-network")
+    must(request.caller, "use_workspace", head.workspace.team_id)
+    port = asked(request, "port")["port"]
+    return carry_out(
+        request,
+        lambda: box_ports.close(head.workspace, int(port) if port.isdecimal() else 0, by=request.caller.actor),
+        then=reverse("workspace-network", args=[team, key]),
+        say=f"Port {port} is closed until its program listens again.",
     )
 
 

@@ -60,6 +60,8 @@ EVENT_LABELS = {
     "snapshot.pinned": "Pinned snapshot",
     "snapshot.unpinned": "Unpinned snapshot",
     "network.blocked": "Blocked a connection",
+    "network.port_closed": "Closed a forwarded port",
+    "network.port_forwarded": "Forwarded a port",
     "network.allowed": "Allowed a host",
     "network.revoked": "Revoked a host",
 }

@@ -44,8 +44,11 @@ async def refused(daemon, workspace, *, ticket: str, since: str) -> list[dict]:
     if owner is None or str(owner.address.socket) != path:
         raise conflict(NOT_HELD)
     await daemon.network.flush(workspace.pk)
-    hosts = await daemon.thread(refused_hosts, workspace, datetime.fromisoformat(since))
-    return [*await daemon.thread(_refused, owner, ticket), *as_blocked(hosts)]
+    began = datetime.fromisoformat(since)
+    hosts = await daemon.thread(refused_hosts, workspace, began)
+    ports = daemon.network.box_ports(run.pk)
+    moved = await ports.moved(began) if ports else []
+    return [*await daemon.thread(_refused, owner, ticket), *as_blocked(hosts), *moved]
 
 
 def _refused(owner, ticket: str) -> list[dict]:

@@ -22,6 +22,7 @@ from workspaces.egress.attempts import Attempt, Block
 from workspaces.egress.listeners import NoListeners, Opener
 from workspaces.egress.proxy import Proxy
 from workspaces.models import Run, Workspace
+from workspaces.runner.box_ports import BoxPorts
 from workspaces.services import network, run_tokens
 
 logger = logging.getLogger("handrail.egress")
@@ -134,6 +135,7 @@ class RunRules:
 class _Open:
     rules: RunRules
     proxy: Proxy
+    ports: BoxPorts | None = None  # of a connected folder's box
     extended: float = field(default_factory=time.monotonic)
 
 
@@ -165,6 +167,7 @@ class Network:
             return str(error)
         finally:
             self._opening.discard(owner.run_id)
+        has_box = rules is None and workspace.held
         if rules is None:
             reaches = network.reaches_handrail(workspace)
             rules = RunRules(self.daemon, workspace.pk, workspace.key, phase, reaches_handrail=reaches)
@@ -176,13 +179,16 @@ class Network:
             web=web_address() if rules.reaches_handrail else None,
             workspace=str(workspace.pk),
         )
-        self._open[owner.run_id] = _Open(rules, proxy)
+        box = BoxPorts(self.daemon, self._opener, owner, workspace) if has_box else None
+        self._open[owner.run_id] = _Open(rules, proxy, box)
         await proxy.serve(*listeners)
         return ""
 
     async def close(self, run_id):
         """End every connection of the Run and save its counts."""
         if (opened := self._open.pop(str(run_id), None)) is not None:
+            if opened.ports is not None:
+                await opened.ports.close()
             await opened.proxy.close()
             await opened.rules.flush()
 
@@ -206,6 +212,11 @@ class Network:
         for opened in self._open.values():
             opened.rules.blocked.clear()
 
+    def box_ports(self, run_id) -> BoxPorts | None:
+        """Return the forwarded ports of a Run; None if it has no box, or is not up."""
+        opened = self._open.get(str(run_id))
+        return opened.ports if opened is not None else None
+
     async def prune(self, alive: set[str]):
         """Close the listeners of Runs that have ended meanwhile."""
         doubtful = [run_id for run_id, one in self._open.items() if one.rules.phase == "agent" and run_id not in alive]
@@ -227,6 +238,11 @@ class Network:
                     await opened.rules.close_revoked()
                 except Exception:
                     logger.exception("what %s tried to reach could not be written down", opened.rules.key)
+                try:
+                    if opened.ports is not None:
+                        await opened.ports.look()
+                except Exception:
+                    logger.exception("the ports of the box of %s could not be forwarded", opened.rules.key)
 
     async def shut(self):
         """Close all listeners when the runner stops. Workspaces stay up; the next runner opens them again."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from aiohttp import web
 from django.conf import settings
 
+from dashboard.models import Actor
 from dashboard.problems import Problem, not_found
 from workspaces import operations
 from workspaces.drivers.base import DriverError
@@ -290,6 +291,17 @@ async def run_refused(request):
     workspace, asked = await _workspace(request), await request.json()
     blocked = await held_calls.refused(request.app["daemon"], workspace, **asked)
     return web.json_response({"blocked": blocked})
+
+
+@routes.post("/workspaces/{id}/ports/close")
+async def close_port(request):
+    """{"port", "by"} → {"closed"}: stop forwarding a port of the folder's box; false if it is not forwarded."""
+    workspace, asked = await _workspace(request), await request.json()
+    daemon = request.app["daemon"]
+    run = await daemon.thread(snapshots.open_run, workspace)
+    forwarded = daemon.network.box_ports(run.pk) if run else None
+    closed = forwarded is not None and await forwarded.close_port(asked["port"], by=Actor(**asked["by"]))
+    return web.json_response({"closed": closed})
 
 
 @routes.post("/workspaces/{id}/contents")

@@ -273,4 +273,5 @@ def shown(workspace: Workspace) -> dict:
         "unresolved": [row for row in rows if row.code == BlockCode.UNRESOLVED],
         "allowed": [row for row in rows if row.allowed],
         "trouble": run.network if run else "",
+        "ports": run.forwarded if run else [],
     }

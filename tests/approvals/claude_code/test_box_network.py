@@ -2,11 +2,15 @@
 
 import os
 import shutil
+import socket
 import tempfile
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from tests.support.desk import Desk
 from tests.support.held_calls import HeldCalls, give
 from tests.support.product import Product
 from tests.workspaces.egress.grounds import OPEN, Server
@@ -58,6 +62,7 @@ class Folder:
         self.calls.connect(product)
         (self.root / "repo/get.py").write_text(GET)
         (self.root / "repo/straight.py").write_text(STRAIGHT)
+        (self.root / "repo/stop.py").write_text("import os; os.kill(int(open('pid').read()), 15)")
         (self.root / "repo/names.py").write_text("import os; print(sorted(os.environ))")
 
     def name(self, host: str):
@@ -110,3 +115,86 @@ def test_handrail_itself_is_not_reached_from_the_box(folder):
     asked = folder.get("http://handrail.internal/api/v1/me")
     assert "Handrail is not reached from here" in asked
     assert "HANDRAIL_" not in folder.runs("python3 names.py")
+
+
+SERVE = "cd web && (python3 -m http.server {port} --bind {address} >/dev/null 2>&1 & echo $! > ../pid) && sleep 1"
+
+
+def fetched(port: int) -> str:
+    return urllib.request.urlopen(f"http://127.0.0.1:{port}/index.html", timeout=9).read().decode()
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
+def eventually(check):
+    until = time.monotonic() + 20
+    while not (found := check()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+@pytest.fixture
+def lead(folder):
+    return Desk(folder.product, folder.product.person_token("lea", "lead"))
+
+
+@pytest.fixture
+def web(folder):
+    """A page to serve; what served it is ended after the test."""
+    (folder.root / "repo/web").mkdir(exist_ok=True)
+    (folder.root / "repo/web/index.html").write_text("from the box")
+    yield
+    folder.runs("python3 stop.py 2>/dev/null || true")
+
+
+def network_of(lead) -> tuple[str, dict]:
+    [key] = [found["key"] for found in lead.get("/workspaces").json["workspaces"]]
+    return f"/workspaces/{key}/network", lead.get(f"/workspaces/{key}/network").json
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1"])
+def test_a_dev_server_is_reached_by_the_next_call_and_from_this_machine(folder, web, free_port, address):
+    folder.runs(SERVE.format(port=free_port, address=address))
+    own = f"[{address}]" if ":" in address else "127.0.0.1"
+    assert "from the box" in folder.get(f"http://{own}:{free_port}/index.html", "python3 straight.py")
+    assert eventually(lambda: is_open(free_port))
+    assert fetched(free_port) == "from the box"
+
+
+def test_a_port_that_is_taken_here_gets_another_one(folder, web, lead):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        folder.runs(SERVE.format(port=port, address="127.0.0.1"))
+        [entry] = eventually(lambda: [each for each in network_of(lead)[1]["ports"] if each["port"] == port])
+        assert entry["host_port"] != port
+        assert fetched(entry["host_port"]) == "from the box"
+
+
+def test_a_forwarded_port_is_closed_by_a_person_and_with_its_program(folder, web, lead, free_port):
+    folder.runs(SERVE.format(port=free_port, address="127.0.0.1"))
+    assert eventually(lambda: is_open(free_port))
+    address, _ = network_of(lead)
+    assert all(each["port"] != free_port for each in lead.call("DELETE", f"{address}/ports/{free_port}").json["ports"])
+    time.sleep(2.5)
+    assert not is_open(free_port)
+    lead.call("DELETE", f"{address}/ports/{free_port}", expect=404)
+    folder.runs("python3 stop.py; sleep 2.5")
+    folder.runs(SERVE.format(port=free_port, address="127.0.0.1"))
+    assert eventually(lambda: is_open(free_port))
+    folder.runs("python3 stop.py")
+    assert eventually(lambda: not is_open(free_port))
+
+
+def test_no_program_here_is_reached_from_the_box(folder):
+    with socket.create_server(("127.0.0.1", 0)) as here:
+        port = here.getsockname()[1]
+        assert "URLError" in folder.get(f"http://127.0.0.1:{port}/", "python3 straight.py")
