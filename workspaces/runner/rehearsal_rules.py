@@ -13,7 +13,7 @@ REFUSED = Block(BlockCode.NOT_LISTED, "a command that is only tried reaches no h
 class RehearsalRules(RunRules):
     """Refuse every host and keep the names in memory: a rehearsal leaves no row about the workspace's network."""
 
-    reaches_handrail = False
+    reaches_handrail: bool = False
     tried: dict = field(default_factory=dict)  # (host, port), in the order of the first attempts
 
     async def check(self, host: str, port: int) -> Block | None:
