@@ -10,6 +10,8 @@ class ApprovalsConfig(AppConfig):
     def ready(self):
         # Needs the models of both apps.
         from approvals import workspace_actions
+        from approvals.notify import channels
         from workspaces import extensions
 
         extensions.ask_a_person = workspace_actions.ask
+        extensions.encrypted.append(channels.encrypted_column)

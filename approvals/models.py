@@ -6,6 +6,15 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from approvals.notice_models import (  # noqa: F401 - Django looks for an app's models here
+    Channel,
+    Delivery,
+    DeliveryKind,
+    Notice,
+    NotificationSettings,
+    PushSubscription,
+    PushToken,
+)
 from dashboard.models import Agent, Team
 from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
 

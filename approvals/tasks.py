@@ -1,8 +1,24 @@
 """Periodic tasks of approvals, called by the queue and the runner. They may run at any time, twice, or late."""
 
+import time
+
 from approvals import gate
+from approvals.notify import notices
+
+NOTIFY_SECONDS = 60  # after which the queue gets its turn; what is left is due again at once
 
 
 def sweep() -> int:
     """End the actions that are due; return how many changed."""
     return gate.sweep()
+
+
+def notify() -> int:
+    """Bring notices in step with the actions, and send what is due; return how many deliveries were tried."""
+    from approvals.notify import sending  # here: the runner, which also loads this module, sends nothing
+
+    notices.reconcile()
+    tried, until = 0, time.monotonic() + NOTIFY_SECONDS
+    while time.monotonic() < until and (some := sending.send_due()):
+        tried += some
+    return tried

@@ -2,7 +2,20 @@
 
 from django.urls import path
 
-from approvals.pages import actions, alike, connect, grants, hooks, lists, past, policy, rehearsal, rollback, stop
+from approvals.pages import (
+    actions,
+    alike,
+    connect,
+    grants,
+    hooks,
+    lists,
+    notifications,
+    past,
+    policy,
+    rehearsal,
+    rollback,
+    stop,
+)
 
 urlpatterns = [
     path("waiting/", lists.waiting, name="waiting"),
@@ -32,6 +45,15 @@ urlpatterns = [
     path("policy/edit/", policy.edit, name="policy-edit"),
     path("policy/past/", past.past, name="policy-past"),
     path("policy/past/trust/", past.trust_one, name="policy-trust"),
+    path("me/notifications/", notifications.notifications, name="notifications"),
+    path("me/notifications/device/", notifications.add_device, name="device-add"),
+    path("me/notifications/device/drop/", notifications.drop_device, name="device-drop"),
+    path("me/notifications/devices/<uuid:pk>/remove/", notifications.remove_device, name="device-remove"),
+    path("me/notifications/channels/", notifications.add_channel, name="channel-add"),
+    path("me/notifications/channels/<uuid:pk>/remove/", notifications.remove_channel, name="channel-remove"),
+    path("me/notifications/test/", notifications.send_test, name="notifications-test"),
+    path("push/report", notifications.report, name="push-report"),
+    path("push/answer", notifications.answer, name="push-answer"),
     path("stop/", stop.stop, name="stop"),
     path("stop/lift/", stop.lift, name="stop-lift"),
 ]

@@ -73,6 +73,15 @@ except ValueError as error:
 HANDRAIL_EGRESS_HOSTS = env("HANDRAIL_EGRESS_HOSTS")
 if HANDRAIL_EGRESS_HOSTS and not Path(HANDRAIL_EGRESS_HOSTS).is_file():
     raise ImproperlyConfigured(f"HANDRAIL_EGRESS_HOSTS names a file that is not there: {HANDRAIL_EGRESS_HOSTS!r}.")
+# Private networks that notifications may be sent to (an ntfy of one's own, say), and the operator's contact for push
+# services, a mailto: or https: address.
+try:
+    HANDRAIL_NOTIFY_NETWORKS = read_networks(env("HANDRAIL_NOTIFY_NETWORKS"))
+except ValueError as error:
+    raise ImproperlyConfigured(f"HANDRAIL_NOTIFY_NETWORKS: {error}.") from None
+HANDRAIL_NOTIFY_CONTACT = env("HANDRAIL_NOTIFY_CONTACT")
+if HANDRAIL_NOTIFY_CONTACT and urlsplit(HANDRAIL_NOTIFY_CONTACT).scheme not in ("mailto", "https"):
+    raise ImproperlyConfigured("HANDRAIL_NOTIFY_CONTACT must be a mailto: or https: address.")
 # How long a hook is held before the agent is answered "not yet": five minutes less than the day after which Claude Code
 # gives up on its hook. Set it below the limit of a proxy that ends long requests. Seconds.
 HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 24 * 3600 - 300, least=1)

@@ -6,7 +6,7 @@ from django.urls import include, path, re_path
 
 from dashboard.api import api
 from dashboard.ops import health
-from dashboard.site import accounts, consumers, desk, people, phone, search
+from dashboard.site import accounts, consumers, desk, installable, people, phone, search
 from workspaces.pages.terminal_socket import TerminalSocket
 
 admin.autodiscover()  # here, so that commands and daemons do not load it
@@ -42,6 +42,8 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", api.urls),
     path("hooks/", include("approvals.hooks.urls")),
+    path("manifest.webmanifest", installable.manifest, name="manifest"),
+    path("service-worker.js", installable.service_worker, name="service-worker"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
 ]

@@ -11,3 +11,4 @@ ask_a_person: Callable | None = None
 kinds: dict[str, object] = {}  # further kinds of operations, by Operation.kind
 sweeps: list[Callable] = []  # the runner calls each every few seconds
 system_files: list[Callable] = []  # (workspace) -> {path below /etc: content} for the agent's programs
+encrypted: list[Callable] = []  # () -> (queryset, function to the associated data): columns `value` that rotation moves

@@ -21,6 +21,7 @@ from dashboard.keys import keyring, sealed_files
 from dashboard.keys.secret_forms import encoded_forms
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
+from workspaces import extensions
 from workspaces.models import Environment, HandedSecret, Scope, Secret, SecretFinding, Workspace
 from workspaces.shim.record import Handed
 
@@ -288,7 +289,8 @@ def path_hash(path: bytes) -> str:
 
 def _columns():
     """Return (queryset, function to the associated data) of each column encrypted with the ring's keys."""
-    return [(Secret.objects.all(), _associated_data), (HandedSecret.objects.all(), _handed_associated_data)]
+    own = [(Secret.objects.all(), _associated_data), (HandedSecret.objects.all(), _handed_associated_data)]
+    return own + [column() for column in extensions.encrypted]
 
 
 def rotate(say=print) -> keyring.Ring:

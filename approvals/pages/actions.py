@@ -11,6 +11,7 @@ from approvals import expiry, gate, solo
 from approvals.calls import parsed
 from approvals.evidence import sent_by
 from approvals.models import Action, Decision, Status
+from approvals.notify import receipts
 from approvals.pages.card import Card, cards_of, for_rows, pretty
 from approvals.pages.forms import edit_form
 from approvals.pages.lists import MAX_CARDS, chosen_filters, filter_query, narrowed, next_card, pending_for
@@ -63,7 +64,10 @@ def _recent_reasons(user) -> list[str]:
 @signed_in
 @require_safe
 def action(request, pk):
-    return _show(request, _find(request, pk))
+    found = _find(request, pk)
+    if request.headers.get("X-Handrail-Refresh") != "hidden":  # not a page in a hidden tab that refreshes itself
+        receipts.note_seen(found, request.user)
+    return _show(request, found)
 
 
 @signed_in

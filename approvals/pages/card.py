@@ -14,7 +14,8 @@ from approvals.calls import GATE, parsed
 from approvals.evaluation import can_be_held, was_edited
 from approvals.evidence import Evidence, evidence_of, is_quick
 from approvals.evidence.keeping import unpack
-from approvals.models import Action, Decision, DecisionEvidence, Status, Tier
+from approvals.models import Action, Decision, DecisionEvidence, Delivery, Status, Tier
+from approvals.notify import receipts
 from approvals.pages.alike_groups import MAX_SHOWN
 from approvals.pages.bound_files import ShownFile, files_note, shown_files
 from approvals.pages.envelope_words import in_words
@@ -255,6 +256,11 @@ class Card:
     @cached_property
     def rehearsal_part(self) -> RehearsalPart:
         return RehearsalPart(self.action, self.is_open)
+
+    @cached_property
+    def deliveries(self) -> list[Delivery]:
+        """The notifications about it that people got, or did not."""
+        return receipts.of_action(self.action)
 
     @property
     def solo_target(self) -> str:

@@ -12,6 +12,7 @@ from django.contrib.staticfiles import finders
 from django.core.management import call_command
 from django.db import transaction
 
+from approvals.notify import vapid
 from dashboard.addresses import is_loopback
 from dashboard.files.locks import is_locked
 from dashboard.keys.key_files import make_private
@@ -116,6 +117,7 @@ def prepare(say) -> None:
     migrate(say)
     collect_static(say)
     tasks.arrange()
+    vapid.private_key()  # made now, so that the first backup has it
 
 
 def warnings() -> list[str]:

@@ -21,8 +21,10 @@ from django_q.models import OrmQ
 from django_q.monitor import monitor
 from django_q.scheduler import scheduler
 from django_q.signing import BadSignature, SignedPackage
+from django_q.tasks import async_task
 from django_q.worker import worker
 
+from approvals.notify.watch import Watch
 from dashboard.ops.forked import Child
 
 logger = logging.getLogger("handrail.queue")
@@ -39,6 +41,7 @@ class Queue:
     def __init__(self):
         self.broker = get_broker()
         self.stopping = False
+        self._notices = Watch()
         self._beaten = self._scheduled = float("-inf")
 
     def run(self):
@@ -49,7 +52,7 @@ class Queue:
             task = self._next()
             if task:
                 self._run_task(*task)
-            else:
+            elif not self._notify():
                 self._pause(STOP_SIGNALS)
 
     def _pause(self, numbers: set):
@@ -84,6 +87,18 @@ class Queue:
             logger.error("the queue cannot be read: %s", error)
             connections.close_all()
             return None
+
+    def _notify(self) -> bool:
+        """Queue the task that sends notifications, if one is due; only an idle queue does, so that none piles up."""
+        try:
+            due = self._notices.is_due()
+            if due:
+                async_task("approvals.tasks.notify", save=False)
+            return due
+        except (DatabaseError, InterfaceError) as error:
+            logger.error("notifications cannot be queued: %s", error)
+            connections.close_all()
+            return False
 
     def _run_task(self, pk: int, payload: str):
         connections.close_all()  # a child must not inherit an open connection

@@ -8,6 +8,7 @@ from django.urls import path
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
+from approvals.notify.devices import forget_session
 from dashboard import clock
 from dashboard.models import Actor, SignInLink
 from dashboard.pages import READ_OR_WRITE
@@ -45,7 +46,9 @@ class ClosedSignup(DefaultAccountAdapter):
     def logout(self, request):
         if request.user.is_authenticated:
             record_for_person(request.user, "person.signed_out")
+        ending = request.session.session_key
         super().logout(request)
+        forget_session(ending)
 
     def authentication_failed(self, request, **credentials):
         """Record failures for existing accounts only: the log must not fill with, or reveal, what strangers type."""

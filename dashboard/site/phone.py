@@ -1,6 +1,7 @@
 """The phone page: a QR code that signs the same person in on the phone that scans it."""
 
 from datetime import timedelta
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -22,6 +23,7 @@ def phone(request):
     context = {"nav": "connect", "address": settings.HANDRAIL_PUBLIC_URL, "minutes": VALID.seconds // 60}
     context["port"] = settings.HANDRAIL_PORT
     context["only_here"] = is_only_here(settings.HANDRAIL_PUBLIC_URL)
+    context["works"] = what_works(settings.HANDRAIL_DESK_URL)
     context["plain_http"] = settings.HANDRAIL_PUBLIC_URL.startswith("http://")
     if request.method == "POST" and not context["only_here"]:
         with transaction.atomic():
@@ -30,6 +32,28 @@ def phone(request):
     response = render(request, "dashboard/phone.html", context)
     response["Cache-Control"] = "no-store"
     return response
+
+
+def what_works(url: str) -> list[tuple[str, bool, str]]:
+    """Return what a browser offers at this address: [(what, whether it works, why or what else it takes)].
+
+    Browsers offer all of it only in secure contexts: https, or this machine's own names. A passkey needs a name.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    secure = parts.scheme == "https" or is_loopback(host)
+    plain = "" if secure else "Browsers offer it only over https."
+    try:
+        ip_address(host)
+        is_name = False
+    except ValueError:
+        is_name = True
+    passkeys = plain or ("" if is_name else "It needs a host name; this address is a number.")
+    return [
+        ("Home screen and offline page", secure, plain),
+        ("Notifications", secure, plain or "On an iPhone after Share, Add to Home Screen."),
+        ("Passkeys", secure and is_name, passkeys),
+    ]
 
 
 def is_only_here(url: str) -> bool:

@@ -7,7 +7,7 @@ from django.template.defaultfilters import filesizeformat
 from django.templatetags.static import static
 from django.urls import Resolver404, resolve
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 
 from dashboard import visible_text as shown
 from dashboard.event_log.sentences import in_words
@@ -345,3 +345,14 @@ def clock(moment) -> str:
         local.strftime("%-d %b %Y %H:%M:%S"),
         local.strftime(shape),
     )
+
+
+@register.simple_tag
+def delivery_words(delivery) -> str:
+    """Return what is known of a notification: "sent 14:02, shown 14:02, opened 14:05", or why it was not sent."""
+    steps = (("sent", delivery.sent_at), ("shown", delivery.shown_at), ("opened", delivery.opened_at))
+    known = format_html_join(", ", "{} {}", ((word, clock(at)) for word, at in steps if at))
+    if known:
+        return known
+    waits = "on its way" if not delivery.tries else "tried again soon"
+    return f"{delivery.problem.rstrip('.') or waits}" if delivery.next_try_at is None or delivery.tries else waits

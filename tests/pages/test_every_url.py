@@ -19,10 +19,12 @@ from workspaces.models import Operation, State, Terminal
 
 from .conftest import FORCE, make_workspace
 
-# Addresses that have their own way of saying who may: tokens, links, Django's admin, allauth's pages.
-OTHER_DOORS = ("admin/", "api/v1/", "hooks/", "accounts/", "sign-in/", "healthz", "readyz")
+# Addresses that have their own way of saying who may: tokens, links, Django's admin, allauth's pages; and public ones.
+OTHER_DOORS = ("admin/", "api/v1/", "hooks/", "accounts/", "sign-in/", "healthz", "readyz", "push/")
+OTHER_DOORS += ("manifest.webmanifest", "service-worker.js")
 # What a viewer may change: what is only their own.
-OWN = {"theme", "keys", "connect-phone"}
+OWN = {"theme", "keys", "connect-phone", "notifications", "notifications-test", "channel-add", "channel-remove"}
+OWN |= {"device-add", "device-drop", "device-remove"}
 SECRET = "only-for-payments"
 
 

@@ -1,0 +1,77 @@
+"""Browsers that take Web Push: subscribe, renew, forget, and say what they are."""
+
+import binascii
+import hashlib
+import re
+from base64 import urlsafe_b64decode
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from django.contrib.auth import HASH_SESSION_KEY
+from django.contrib.sessions.models import Session
+from django.utils.crypto import constant_time_compare
+
+from approvals.models import PushSubscription
+from approvals.notify.reach import is_acceptable_endpoint
+from dashboard import clock
+from dashboard.problems import conflict, invalid
+
+MAX_DEVICES = 20  # of one person
+BROWSERS = {"Edg": "Edge", "OPR": "Opera", "Firefox": "Firefox", "Chrome": "Chrome", "Safari": "Safari"}
+SYSTEMS = {"Android": "Android", "iPhone": "iPhone", "iPad": "iPad", "Mac OS X": "macOS", "Windows": "Windows"}
+
+
+def subscribe(user, found: dict, *, session_key: str, user_agent: str) -> PushSubscription:
+    """Store a browser's subscription, or renew it for this session. Problem 422 for an invalid one, 409 for too many.
+
+    A browser that somebody else used before becomes this person's: its endpoint belongs to whoever holds it.
+    """
+    endpoint, keys = found.get("endpoint"), found.get("keys")
+    if not isinstance(endpoint, str) or not is_acceptable_endpoint(endpoint):
+        raise invalid("The push service's address must be https, and not a private address.")
+    if not isinstance(keys, dict) or not _are_keys(keys.get("p256dh"), keys.get("auth")):
+        raise invalid("The subscription's keys are not valid.")
+    sha256 = hashlib.sha256(endpoint.encode()).hexdigest()
+    others = PushSubscription.objects.filter(user=user).exclude(endpoint_sha256=sha256)
+    if others.count() >= MAX_DEVICES:
+        raise conflict(f"You have {MAX_DEVICES} devices. Remove one first.", code="too_many_devices")
+    fields = {"user": user, "endpoint": endpoint, "p256dh": keys["p256dh"], "auth": keys["auth"]}
+    fields |= {"session_key": session_key, "user_agent": user_agent[:300]}
+    device, _ = PushSubscription.objects.update_or_create(
+        endpoint_sha256=sha256, defaults=fields, create_defaults=fields | {"created_at": clock.now()}
+    )
+    return device
+
+
+def has_live_session(device: PushSubscription, now) -> bool:
+    """Return whether the session that switched it on still signs the device's person in."""
+    session = Session.objects.filter(session_key=device.session_key, expire_date__gt=now).first()
+    signed_in = session.get_decoded() if session else {}
+    return constant_time_compare(signed_in.get(HASH_SESSION_KEY, ""), device.user.get_session_auth_hash())
+
+
+def forget_session(session_key: str | None):
+    """Remove the devices of a session that ends: a browser that is signed out is told nothing."""
+    if session_key:
+        PushSubscription.objects.filter(session_key=session_key).delete()
+
+
+def device_name(user_agent: str) -> str:
+    """Return a short name such as "Firefox on Android"."""
+    browser = next((name for mark, name in BROWSERS.items() if re.search(rf"\b{mark}[/A]", user_agent)), "Browser")
+    system = next((name for mark, name in SYSTEMS.items() if mark in user_agent), "")
+    system = system or ("Linux" if "Linux" in user_agent else "")
+    return f"{browser} on {system}" if system else browser
+
+
+def _are_keys(p256dh, auth) -> bool:
+    """Return whether these are a point on P-256 and sixteen bytes, as RFC 8291 asks."""
+    try:
+        point, secret = _decoded(p256dh), _decoded(auth)
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+    except (ValueError, TypeError, AttributeError, binascii.Error):
+        return False
+    return len(point) == 65 and len(secret) == 16
+
+
+def _decoded(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4)) if len(text) <= 128 else b""

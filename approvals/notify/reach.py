@@ -1,0 +1,77 @@
+"""Which addresses notifications may be sent to: public ones, and the private networks that the operator lists.
+
+Endpoints and channels are typed by people, so this process must not become their way to services beside it. The check
+is made on each connection, after names were looked up: it also holds for redirects and for names that change.
+"""
+
+import sys
+from contextlib import contextmanager
+from ipaddress import ip_address
+from threading import Lock
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from dashboard.addresses import is_loopback
+from workspaces.egress.addresses import may_be_reached
+
+MAX_ENDPOINT = 2000  # characters
+
+_lock = Lock()
+_guards = 0
+_installed = False
+
+
+class Unreachable(OSError):
+    """The address is private or special, so nothing is sent there."""
+
+
+def may_be_sent_to(host: str) -> bool:
+    """Return whether an IP address is public, or in HANDRAIL_NOTIFY_NETWORKS."""
+    return may_be_reached(host, settings.HANDRAIL_NOTIFY_NETWORKS)
+
+
+def is_acceptable_endpoint(url: str) -> bool:
+    """Return whether a push endpoint is https and no private address; http only in a network that is listed."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    if not host or len(url) > MAX_ENDPOINT or parts.username or parts.password:
+        return False
+    try:
+        ip_address(host)
+    except ValueError:
+        # The addresses of a name are checked on each connection.
+        return parts.scheme == "https" and not is_loopback(host) and "." in host
+    if not may_be_sent_to(host):
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and not may_be_reached(host))
+
+
+@contextmanager
+def only_reachable():
+    """Refuse each connection of this process to an address that `may_be_sent_to` does not allow: Unreachable.
+
+    Python's audit events see the address that a socket connects to, whatever library opened it.
+    """
+    global _guards, _installed
+    with _lock:
+        if not _installed:
+            sys.addaudithook(_check)
+            _installed = True
+        _guards += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _guards -= 1
+
+
+def _check(event: str, arguments: tuple):
+    if not _guards or event != "socket.connect":
+        return
+    address = arguments[1]
+    if not isinstance(address, tuple) or not may_be_sent_to(str(address[0]).partition("%")[0]):
+        raise Unreachable("It leads to a private or special address.")

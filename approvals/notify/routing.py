@@ -1,0 +1,71 @@
+"""Who is told about an action: reviewers on duty whose settings want it, outside their quiet hours."""
+
+import zoneinfo
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from approvals.decisions import may_approve
+from approvals.models import Action, NotificationSettings, Tier
+from dashboard.access import MATRIX, ROLES, Caller
+from dashboard.models import Membership
+
+
+@dataclass(frozen=True)
+class Recipient:
+    """A person who may decide actions of some teams, with their settings."""
+
+    user: object
+    roles: dict  # team id: role
+    wants: NotificationSettings
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(roles=self.roles, user=self.user)
+
+
+def recipients(user_ids) -> list[Recipient]:
+    """Return those of these people who may decide something, each with the teams in which they may."""
+    deciders = ROLES[ROLES.index(MATRIX["decide"][0]) :]
+    rows = Membership.objects.filter(user__in=user_ids, role__in=deciders, user__is_active=True)
+    rows = rows.select_related("user", "user__notification_settings")
+    people: dict = {}
+    for row in rows:
+        people.setdefault(row.user_id, (row.user, {}))[1][row.team_id] = row.role
+    return [Recipient(user, roles, settings_of(user)) for user, roles in people.values()]
+
+
+def settings_of(user) -> NotificationSettings:
+    """Return the person's settings; defaults, not stored, if they saved none."""
+    try:
+        return user.notification_settings
+    except NotificationSettings.DoesNotExist:
+        return NotificationSettings(user=user)
+
+
+def wants(recipient: Recipient, action: Action) -> bool:
+    """Return whether this person wants to be told about the action, quiet hours apart."""
+    wanted = recipient.wants
+    if not wanted.on_duty or action.team_id not in recipient.roles or str(action.team_id) in wanted.teams_off:
+        return False
+    if wanted.only_critical and action.tier != Tier.CRITICAL:
+        return False
+    if action.workspace and f"{action.team.slug}/{action.workspace.key}" in wanted.workspaces_off:
+        return False
+    return may_approve(action, recipient.caller)
+
+
+def is_quiet(wanted: NotificationSettings, action: Action, now: datetime) -> bool:
+    """Return whether the person's quiet hours keep this action from them now."""
+    if wanted.quiet_from is None or wanted.quiet_until is None or wanted.quiet_from == wanted.quiet_until:
+        return False
+    if wanted.critical_in_quiet and action.tier == Tier.CRITICAL:
+        return False
+    time, start, end = now.astimezone(zone_of(wanted)).time(), wanted.quiet_from, wanted.quiet_until
+    return start <= time < end if start < end else time >= start or time < end
+
+
+def zone_of(wanted: NotificationSettings):
+    try:
+        return zoneinfo.ZoneInfo(wanted.zone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC
