@@ -4,6 +4,7 @@ import time
 
 from approvals import gate
 from approvals.notify import notices
+from dashboard import clock
 
 NOTIFY_SECONDS = 60  # after which the queue gets its turn; what is left is due again at once
 
@@ -11,6 +12,11 @@ NOTIFY_SECONDS = 60  # after which the queue gets its turn; what is left is due 
 def sweep() -> int:
     """End the actions that are due; return how many changed."""
     return gate.sweep()
+
+
+def forget_notifications():
+    """Delete what is known of old notifications."""
+    notices.forget(clock.now())
 
 
 def notify() -> int:

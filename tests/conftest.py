@@ -268,6 +268,7 @@ def product(tmp_path_factory):
     settings = {
         "HANDRAIL_LOCAL_SOURCES": str(sources),
         "HANDRAIL_EGRESS_HOSTS": str(hosts),
+        "HANDRAIL_NOTIFY_NETWORKS": "127.0.0.1/32",  # where tests listen as a push service
         "HANDRAIL_EGRESS_NETWORKS": "127.77.0.0/16",  # a part of loopback that nothing but tests listens on
         # On a slow machine five minutes pass between two tests of one workspace, which would find it paused.
         "HANDRAIL_IDLE_SECONDS": "7200",

@@ -27,6 +27,7 @@ SERVICES = {
     "mailto": "E-mail",
     "mailtos": "E-mail",
 }
+WITH_HOST = {"ntfy", "ntfys", "mailto", "mailtos", "matrix", "matrixs", "gotify", "gotifys"}
 PARAMETERS = {"to", "from", "name", "smtp", "user", "pass", "mode", "priority", "tags", "auth", "token"}
 MAX_URL, MAX_CHANNELS = 500, 10
 
@@ -53,6 +54,7 @@ def label_of(url: str) -> str:
     try:
         parts = urlsplit(url)
         parameters = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+        host = parts.hostname or ""
     except ValueError:
         raise invalid("This is not a URL.") from None
     if len(url) > MAX_URL or parts.scheme not in SERVICES:
@@ -61,8 +63,9 @@ def label_of(url: str) -> str:
         raise invalid(f"These parameters are taken: {', '.join(sorted(PARAMETERS))}.")
     if _plugin(url) is None:
         raise invalid("The URL lacks something that this service needs. See apprise's page on it.")
-    host = parts.hostname if parts.scheme in ("ntfy", "ntfys", "mailto", "mailtos", "matrix", "matrixs") else ""
-    return f"{SERVICES[parts.scheme]} ({host})" if host else SERVICES[parts.scheme]
+    # The host of other services is a part of the credentials, and so is the topic in ntfys://TOPIC.
+    named = parts.scheme in WITH_HOST and "." in host
+    return f"{SERVICES[parts.scheme]} ({host[:80]})" if named else SERVICES[parts.scheme]
 
 
 def send(channel: Channel, title: str, body: str):

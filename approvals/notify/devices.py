@@ -1,7 +1,6 @@
 """Browsers that take Web Push: subscribe, renew, forget, and say what they are."""
 
 import binascii
-import hashlib
 import re
 from base64 import urlsafe_b64decode
 
@@ -11,6 +10,7 @@ from django.contrib.sessions.models import Session
 from django.utils.crypto import constant_time_compare
 
 from approvals.models import PushSubscription
+from approvals.notify.hashes import sha256
 from approvals.notify.reach import is_acceptable_endpoint
 from dashboard import clock
 from dashboard.problems import conflict, invalid
@@ -30,16 +30,20 @@ def subscribe(user, found: dict, *, session_key: str, user_agent: str) -> PushSu
         raise invalid("The push service's address must be https, and not a private address.")
     if not isinstance(keys, dict) or not _are_keys(keys.get("p256dh"), keys.get("auth")):
         raise invalid("The subscription's keys are not valid.")
-    sha256 = hashlib.sha256(endpoint.encode()).hexdigest()
-    others = PushSubscription.objects.filter(user=user).exclude(endpoint_sha256=sha256)
+    name = sha256(endpoint)
+    others = PushSubscription.objects.filter(user=user).exclude(endpoint_sha256=name)
     if others.count() >= MAX_DEVICES:
         raise conflict(f"You have {MAX_DEVICES} devices. Remove one first.", code="too_many_devices")
     fields = {"user": user, "endpoint": endpoint, "p256dh": keys["p256dh"], "auth": keys["auth"]}
     fields |= {"session_key": session_key, "user_agent": user_agent[:300]}
     device, _ = PushSubscription.objects.update_or_create(
-        endpoint_sha256=sha256, defaults=fields, create_defaults=fields | {"created_at": clock.now()}
+        endpoint_sha256=name, defaults=fields, create_defaults=fields | {"created_at": clock.now()}
     )
     return device
+
+
+def unsubscribe(user, endpoint: str):
+    PushSubscription.objects.filter(user=user, endpoint_sha256=sha256(endpoint)).delete()
 
 
 def has_live_session(device: PushSubscription, now) -> bool:
@@ -74,4 +78,4 @@ def _are_keys(p256dh, auth) -> bool:
 
 
 def _decoded(text: str) -> bytes:
-    return urlsafe_b64decode(text + "=" * (-len(text) % 4)) if len(text) <= 128 else b""
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4)) if re.fullmatch("[A-Za-z0-9_-]{1,128}", text) else b""

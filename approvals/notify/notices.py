@@ -21,8 +21,11 @@ from approvals.models import (
 from approvals.notify.devices import device_name
 from approvals.notify.routing import Recipient, is_quiet, recipients, wants, zone_of
 from dashboard import clock
+from dashboard.problems import conflict
 
 MAX_OPEN = 10  # notices that a person has at a time; more come as these are decided
+TEST_PAUSE = timedelta(seconds=10)
+KEPT = timedelta(days=30)
 DIGEST_WITHIN = timedelta(hours=3)  # a digest that could not be sent by then is left out
 
 
@@ -48,6 +51,12 @@ def reconcile(now: datetime | None = None):
     remind(now)
     for person in people.values():
         _send_digest(person.wants, now)
+
+
+def forget(now: datetime):
+    """Delete what was sent more than KEPT ago, and the notices that were closed by then."""
+    Delivery.objects.filter(created_at__lt=now - KEPT).delete()
+    Notice.objects.filter(closed_at__lt=now - KEPT).delete()
 
 
 def receivers() -> set:
@@ -77,7 +86,9 @@ def _tell(person: Recipient, actions, known: dict, now: datetime):
             if not made and notice.closed_at is None:
                 continue  # another host was first
             if not made:  # closed while the person was off duty, say, and wanted again
-                Notice.objects.filter(pk=notice.pk).update(closed_at=None, digest=action.digest, created_at=now)
+                _drop_unsent(notice)
+                fresh = {"closed_at": None, "seen_at": None, "escalated_at": None, "created_at": now}
+                Notice.objects.filter(pk=notice.pk).update(digest=action.digest, **fresh)
             deliver_to_devices(person.user, DeliveryKind.ASK, now, notice=notice, digest=action.digest)
         have += 1
 
@@ -124,6 +135,15 @@ def deliver_to_channels(user_id, kind: str, now: datetime, **fields) -> int:
     for channel in channels:
         _add(user_id, kind, now, channel=channel, **fields)
     return len(channels)
+
+
+def send_test(user, now: datetime) -> int:
+    """Add a test delivery for each device and channel of the person; return their number. Problem 409 if too soon."""
+    before = Delivery.objects.filter(user=user, kind=DeliveryKind.TEST, created_at__gt=now - TEST_PAUSE)
+    if before.exists():
+        raise conflict("A test was sent a moment ago.", code="too_soon")
+    count = deliver_to_devices(user, DeliveryKind.TEST, now)
+    return count + deliver_to_channels(user.pk, DeliveryKind.TEST, now)
 
 
 def _add(user_id, kind: str, now: datetime, *, subscription=None, channel=None, **fields):

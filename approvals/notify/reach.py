@@ -33,6 +33,8 @@ def may_be_sent_to(host: str) -> bool:
 
 def is_acceptable_endpoint(url: str) -> bool:
     """Return whether a push endpoint is https and no private address; http only in a network that is listed."""
+    if not (url.isascii() and url.isprintable()) or " " in url:
+        return False
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port

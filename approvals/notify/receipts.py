@@ -1,7 +1,7 @@
 """What is known of a notification after it was sent: that a device showed it, that its person opened it."""
 
 from approvals.models import Action, Delivery, Notice
-from approvals.notify.tokens import sha256
+from approvals.notify.hashes import sha256
 from dashboard import clock
 
 

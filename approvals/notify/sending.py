@@ -18,6 +18,7 @@ from pywebpush import WebPusher
 from approvals.models import Action, Delivery, DeliveryKind, PushSubscription, Status
 from approvals.notify import channels, messages, tokens, vapid
 from approvals.notify.devices import has_live_session
+from approvals.notify.hashes import sha256
 from approvals.notify.reach import Unreachable, only_reachable
 from approvals.notify.routing import settings_of
 from dashboard import clock
@@ -51,7 +52,13 @@ def send_due() -> int:
         leased = Delivery.objects.filter(pk=delivery.pk, next_try_at=delivery.next_try_at)
         if leased.update(next_try_at=now + LEASE, tries=F("tries") + 1):
             delivery.refresh_from_db()
-            if job := _prepare(delivery, now):
+            try:
+                job = _prepare(delivery, now)
+            except Exception:  # one that can't be prepared must not keep the others from being sent
+                logger.exception("a notification via %s could not be prepared", delivery.via)
+                _end(delivery, "It could not be prepared; the queue's log says why.")
+                continue
+            if job:
                 jobs.append((delivery, job))
     with only_reachable(), ThreadPoolExecutor(AT_A_TIME) as pool:
         outcomes = list(pool.map(lambda pair: pair[1](), jobs))
@@ -108,7 +115,7 @@ def _push(delivery: Delivery, action: Action | None, now: datetime):
 def _payload(delivery: Delivery, action: Action | None, now: datetime) -> dict:
     """Return what the service worker gets; details and answers only while the device's person is signed in there."""
     receipt = secrets.token_urlsafe(24)
-    Delivery.objects.filter(pk=delivery.pk).update(receipt_sha256=tokens.sha256(receipt))
+    Delivery.objects.filter(pk=delivery.pk).update(receipt_sha256=sha256(receipt))
     about = {"kind": delivery.kind, "tag": delivery.kind, "url": "/", "delivery": str(delivery.pk), "receipt": receipt}
     if action is None:
         title, body = _words(delivery, action, now)

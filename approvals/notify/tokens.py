@@ -1,20 +1,16 @@
 """Answers from a notification: a token for one verdict on one digest, used once, in one session of its person."""
 
-import hashlib
 import secrets
 
 from approvals import expiry, gate
 from approvals.models import Action, Delivery, PushToken
+from approvals.notify.hashes import sha256
 from dashboard import clock
 from dashboard.access import caller_of
 from dashboard.problems import conflict, not_allowed, not_found
 
 # Approve is offered on a notification, where nothing but its title is seen, only for what can be undone.
 UNDONE = "yes"
-
-
-def sha256(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def may_offer_approve(action: Action) -> bool:

@@ -171,7 +171,7 @@ def add_device(request):
 def drop_device(request):
     """Forget the subscription that this browser has given up: {endpoint}."""
     found = _json(request) or {}
-    PushSubscription.objects.filter(user=request.user, endpoint=str(found.get("endpoint"))).delete()
+    devices.unsubscribe(request.user, str(found.get("endpoint")))
     return HttpResponse(status=204)
 
 
@@ -211,16 +211,10 @@ def remove_channel(request, pk):
 @require_POST
 def send_test(request):
     """Queue a test notification to all devices and channels of the person."""
-
-    def queue():
-        now = clock.now()
-        count = notices.deliver_to_devices(request.user, DeliveryKind.TEST, now)
-        return count + notices.deliver_to_channels(request.user.pk, DeliveryKind.TEST, now)
-
     words = {0: "You have no device and no channel yet."}
     return carry_out(
         request,
-        queue,
+        lambda: notices.send_test(request.user, clock.now()),
         then="/me/notifications/",
         say=lambda count: words.get(count, "A test is on its way. Below it says when it was sent and shown."),
     )
@@ -255,7 +249,7 @@ def answer(request):
 
 
 def _json(request) -> dict | None:
-    if int(request.headers.get("Content-Length") or 0) > MAX_BODY:
+    if len(request.body) > MAX_BODY:
         return None
     try:
         found = json.loads(request.body)

@@ -10,7 +10,7 @@ from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import F, Q
 
-from approvals.models import Action, ActionEndCode, Grant, Status
+from approvals.models import Action, ActionEndCode, Delivery, Grant, Status
 from approvals.transitions import withdraw
 from dashboard import clock
 from dashboard.models import Actor, Event, SignInLink, Team
@@ -29,6 +29,8 @@ def settle(manifest: dict):
     ended = _end_approvals(f"Restored from a backup of {made_at}, made before this approval was used. Ask again.")
     Grant.objects.filter(revoked_at=None).update(revoked_at=now)
     Session.objects.all().delete()
+    # Sent meanwhile, for all that is known.
+    Delivery.objects.filter(next_try_at__isnull=False).update(next_try_at=None, problem="Restored from a backup.")
     SignInLink.objects.filter(used_at=None).update(expires_at=now)
     _take_over_runner()
     for team in Team.objects.all():

@@ -12,6 +12,7 @@ DAILY = 24 * 60
 # dotted path: minutes between two runs. The only place where an app's periodic tasks are listed.
 SCHEDULED = {
     "dashboard.ops.tasks.copy_database": 60,
+    "approvals.tasks.forget_notifications": DAILY,
     "workspaces.tasks.sweep_retention": DAILY,
     "workspaces.tasks.collect_garbage": DAILY,
     "workspaces.tasks.verify_stores": DAILY,

@@ -9,8 +9,20 @@ from django.utils import timezone
 from django_q.models import Failure, OrmQ, Success
 from django_q.tasks import async_task
 
+from approvals import gate
+from approvals.calls import Call
+from approvals.models import Channel, Delivery
+from approvals.notify.watch import Watch
+from dashboard.access import caller_by_token
 from dashboard.ops.queue import Queue, do
+from dashboard.tokens import find_token
 from tests.support.waiting import until
+
+
+@pytest.fixture
+def ask(agent_token):
+    caller = caller_by_token(find_token(agent_token))
+    return lambda command: gate.submit(Call(tool="Bash", arguments={"command": command}), caller=caller)
 
 
 def due() -> tuple:
@@ -84,3 +96,24 @@ def test_a_stop_lets_the_task_that_is_under_way_finish(own, tmp_path):
 def children_of(pid: int) -> list[str]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return file.read().split()
+
+
+def test_a_look_at_notifications_is_due_when_something_new_waits_and_somebody_is_told(bob, ask):
+    watch = Watch()
+    assert watch.is_due() is False  # nobody has a device
+    Channel.objects.create(user=bob, value=b"", label="ntfy", created_at=timezone.now())
+    ask("git push origin main")
+    assert watch.is_due() is True
+    assert watch.is_due() is False
+    ask("git push origin main:other")
+    assert watch.is_due() is True
+
+
+def test_a_look_is_due_for_what_is_to_be_sent_again(bob):
+    watch = Watch()
+    channel = Channel.objects.create(user=bob, value=b"", label="ntfy", created_at=timezone.now())
+    assert watch.is_due() is True  # the first one
+    assert watch.is_due() is False
+    fields = {"via": "ntfy", "kind": "test", "created_at": timezone.now()}
+    Delivery.objects.create(user=bob, channel=channel, next_try_at=timezone.now(), **fields)
+    assert watch.is_due() is True

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from approvals.models import Action, Decision, PushToken, Status
+from approvals.models import Action, Decision, Delivery, PushToken, Status
 from dashboard import clock
 from dashboard.models import Membership, Role
 from tests.approvals.conftest import FORCE, PUSH
@@ -158,8 +158,6 @@ def test_tokens_are_stored_as_hashes_only(device, undoable, notify, bob):
 
 
 def test_a_second_try_makes_the_first_tokens_worthless(device, undoable, notify, answer, bob, push_service):
-    from approvals.models import Delivery
-
     client = device(bob)
     undoable()
     first = notify()[0].payload["tokens"]["approve"]

@@ -1,0 +1,201 @@
+"""From the push to the decision in a real Chromium: the service worker gets what the queue sent, shows it, answers.
+
+Chromium subscribes only with its vendor's service. So the subscription's keys are the test's, the push service listens
+on loopback, and what it decrypts is handed to the service worker by the DevTools protocol.
+"""
+
+import json
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.push_service import PushService
+from tests.support.waiting import until
+
+SUBSCRIBE = """async (found) => {
+    const token = JSON.parse(document.body.getAttribute("hx-headers"))["X-CSRFToken"];
+    const headers = {"Content-Type": "application/json", "X-CSRFToken": token};
+    const body = JSON.stringify(found);
+    return (await fetch("/me/notifications/device/", {method: "POST", headers, body})).status;
+}"""
+SHOWN = """async () => {
+    const registration = await navigator.serviceWorker.ready;
+    return (await registration.getNotifications()).map(({title, body, tag, actions}) =>
+        ({title, body, tag, actions: actions.map(({action}) => action)}));
+}"""
+# Only a person's click is trusted to keep the worker alive; everything else of the event is as with one.
+CLICK = """async ([tag, action]) => {
+    NotificationEvent.prototype.waitUntil = function (promise) { self.lastWork = promise; };
+    const [notification] = await registration.getNotifications({tag});
+    self.dispatchEvent(new NotificationEvent("notificationclick", {notification, action}));
+    await self.lastWork.catch(() => {});
+}"""
+
+
+@pytest.fixture
+def size():
+    return "phone"
+
+
+@pytest.fixture
+def push_service():
+    service = PushService()
+    yield service
+    service.close()
+
+
+class Phone:
+    """A page whose browser takes notifications: `deliver` hands a push to its service worker."""
+
+    def __init__(self, page, product, push_service):
+        self.page, self.product, self.service = page, product, push_service
+        page.context.grant_permissions(["notifications"], origin=product.desk)
+        page.goto(f"{product.desk}/me/notifications/")
+        page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+        self.devtools = page.context.new_cdp_session(page)
+        registrations = []
+        heard = "ServiceWorker.workerRegistrationUpdated"
+        self.devtools.on(heard, lambda found: registrations.extend(found["registrations"]))
+        self.devtools.send("ServiceWorker.enable")
+        until(lambda: self._pump() or registrations, within=15)
+        self.registration = registrations[-1]["registrationId"]
+        assert page.evaluate(SUBSCRIBE, push_service.subscription("phone")) == 204
+
+    def _pump(self):
+        self.page.wait_for_timeout(50)
+
+    def arrived(self) -> dict:
+        until(lambda: self.service.messages, within=20)
+        return self.service.messages.pop(0).payload
+
+    def deliver(self, payload: dict):
+        data = json.dumps(payload)
+        named = {"origin": self.product.desk, "registrationId": self.registration, "data": data}
+        self.devtools.send("ServiceWorker.deliverPushMessage", named)
+
+    def shown(self) -> list[dict]:
+        return self.page.evaluate(SHOWN)
+
+    def tap(self, tag: str, action: str):
+        self.page.context.service_workers[0].evaluate(CLICK, [tag, action])
+
+    def until_shown(self, test):
+        until(lambda: self._pump() or test(self.shown()), within=15)
+
+
+@pytest.fixture
+def phone(person, product, push_service):
+    return Phone(person("nora"), product, push_service)
+
+
+def status_of(product, token, action) -> str:
+    return product.get(f"/api/v1/actions/{action['id']}", token).json["status"]
+
+
+def test_from_the_push_to_the_decision_in_one_tap(phone, product, token, ask):
+    asked = ask("git push --force-with-lease origin main:notified")
+    payload = phone.arrived()
+    phone.deliver(payload)
+    phone.until_shown(lambda shown: shown)
+    [notification] = phone.shown()
+    assert notification["tag"] == asked["id"]
+    assert notification["title"].endswith(asked["title"])
+    assert notification["actions"] == ["deny", "review"]
+    began = time.monotonic()
+    phone.tap(asked["id"], "deny")
+    until(lambda: status_of(product, token, asked) == "denied", within=10)
+    assert time.monotonic() - began < 5
+    phone.until_shown(lambda shown: [found["title"][:7] for found in shown] == ["Denied:"])
+    phone.page.goto(f"{product.desk}/actions/{asked['id']}/")
+    phone.page.locator("summary", has_text="Details").click()
+    expect(phone.page.locator("article.card")).to_contain_text("opened")
+    closing = phone.arrived()
+    assert closing["kind"] == "close"
+    phone.deliver(closing)
+    phone.until_shown(lambda shown: shown == [])
+
+
+def test_approve_is_there_for_what_can_be_undone(phone, product, token, workspace, push_service):
+    file = {"file_path": "/workspace/.github/workflows/ci.yml", "content": "on: push\n"}
+    body = {"tool": "Write", "arguments": file, "mode": "gate", "workspace": workspace}
+    asked = product.post("/api/v1/actions", token, body).json
+    payload = phone.arrived()
+    assert payload["title"].split(":")[0] == "High, reversible"
+    phone.deliver(payload)
+    phone.until_shown(lambda shown: shown)
+    assert phone.shown()[0]["actions"] == ["deny", "approve"]
+    phone.tap(asked["id"], "approve")
+    until(lambda: status_of(product, token, asked) == "approved", within=10)
+
+
+def test_one_notification_for_an_action_replaced_by_the_newest(phone, product, token, ask):
+    asked = ask("git push origin main:replaced")
+    payload = phone.arrived()
+    phone.deliver(payload)
+    phone.deliver(payload | {"title": "The second"})
+    phone.until_shown(lambda shown: [found["title"] for found in shown] == ["The second"])
+    product.post(f"/api/v1/actions/{asked['id']}/cancel", token)
+    phone.deliver(phone.arrived())
+    phone.until_shown(lambda shown: shown == [])
+
+
+def test_an_answer_that_comes_too_late_says_so(phone, product, token, ask):
+    asked = ask("git push origin main:late")
+    phone.deliver(phone.arrived())
+    phone.until_shown(lambda shown: shown)
+    product.post(f"/api/v1/actions/{asked['id']}/cancel", token)
+    phone.tap(asked["id"], "deny")
+    phone.until_shown(lambda shown: [found["title"] for found in shown] == ["Not decided"])
+    assert "cancelled" in phone.shown()[0]["body"]
+
+
+def test_a_push_that_cannot_be_read_says_little(phone):
+    named = {"origin": phone.product.desk, "registrationId": phone.registration, "data": "{"}
+    phone.devtools.send("ServiceWorker.deliverPushMessage", named)
+    phone.until_shown(lambda shown: [found["body"] for found in shown] == ["Something needs approval."])
+
+
+def test_offline_nothing_is_known_and_nothing_is_kept(new_product, chromium):
+    own = new_product()
+    own.start()
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(own.first_sign_in_url())
+    page.locator("main button").click()
+    expect(page).to_have_url(f"{own.desk}/")
+    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    page.goto(f"{own.desk}/waiting/")
+    own.stop()
+    page.goto(f"{own.desk}/waiting/")
+    expect(page.locator("h1")).to_have_text("Handrail can't be reached")
+    assert "Approvals" not in page.content()
+    assert page.evaluate("caches.keys()") == []
+    own.start()
+    page.get_by_role("link", name="Try again").click()
+    expect(page.locator("h1")).to_have_text("Approvals")
+    context.close()
+
+
+def test_the_title_counts_and_a_sound_is_off_until_it_is_switched_on(person, product, token, ask):
+    page = person("nora")
+    page.goto(f"{product.desk}/me/notifications/")
+    box = page.locator("[data-sound-switch]")
+    expect(box.get_by_role("button", name="Sound off")).to_have_attribute("aria-pressed", "true")
+    page.evaluate("document.body.addEventListener('rang', () => { window.rings = (window.rings ?? 0) + 1 })")
+    first = ask("git push origin main:silent")
+    page.wait_for_function("document.title.startsWith('(')")
+    assert page.evaluate("window.rings ?? 0") == 0
+    box.get_by_role("button", name="Sound on").click()
+    assert page.evaluate("window.rings") == 1
+    second = ask("git push origin main:loud")
+    page.wait_for_function("window.rings === 2")
+    for asked in (first, second):
+        product.post(f"/api/v1/actions/{asked['id']}/cancel", token)
+
+
+def test_the_page_says_what_it_can_on_this_device(person, product):
+    page = person("nora")
+    page.goto(f"{product.desk}/me/notifications/")
+    expect(page.locator("[data-push-state]")).to_have_text("This device takes no notifications.")
+    expect(page.get_by_role("button", name="Notify me on this device")).to_be_visible()
