@@ -11,6 +11,7 @@ from approvals.models import Channel
 from approvals.notify.reach import only_reachable
 from dashboard import clock
 from dashboard.keys import keyring
+from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict, invalid
 
 SERVICES = {
@@ -46,6 +47,7 @@ def add(user, url: str, *, with_title: bool) -> Channel:
     with keyring.steady() as ring, transaction.atomic():
         channel.value = ring.encrypt(url.encode(), associated_data(channel))
         channel.save(force_insert=True)
+        record_for_person(user, "person.channel_added", channel=label, with_title=with_title)
     return channel
 
 

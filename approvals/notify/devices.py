@@ -13,6 +13,7 @@ from approvals.models import PushSubscription
 from approvals.notify.hashes import sha256
 from approvals.notify.reach import is_acceptable_endpoint
 from dashboard import clock
+from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict, invalid
 
 MAX_DEVICES = 20  # of one person
@@ -36,9 +37,12 @@ def subscribe(user, found: dict, *, session_key: str, user_agent: str) -> PushSu
         raise conflict(f"You have {MAX_DEVICES} devices. Remove one first.", code="too_many_devices")
     fields = {"user": user, "endpoint": endpoint, "p256dh": keys["p256dh"], "auth": keys["auth"]}
     fields |= {"session_key": session_key, "user_agent": user_agent[:300]}
+    known = PushSubscription.objects.filter(endpoint_sha256=name, user=user).exists()
     device, _ = PushSubscription.objects.update_or_create(
         endpoint_sha256=name, defaults=fields, create_defaults=fields | {"created_at": clock.now()}
     )
+    if not known:
+        record_for_person(user, "person.device_added", device=device_name(user_agent))
     return device
 
 

@@ -3,8 +3,9 @@
 import secrets
 
 from approvals import expiry, gate
-from approvals.models import Action, Delivery, PushToken
+from approvals.models import Action, Delivery, PushToken, Tier
 from approvals.notify.hashes import sha256
+from approvals.transitions import record
 from dashboard import clock
 from dashboard.access import caller_of
 from dashboard.problems import conflict, not_allowed, not_found
@@ -14,7 +15,7 @@ UNDONE = "yes"
 
 
 def may_offer_approve(action: Action) -> bool:
-    return action.undo == UNDONE and action.quorum <= 1
+    return action.undo == UNDONE and action.quorum <= 1 and action.tier != Tier.CRITICAL
 
 
 def make(delivery: Delivery, action: Action, session_key: str) -> dict[str, str]:
@@ -53,4 +54,7 @@ def use(secret: str, *, user, session_key: str | None) -> Action:
     expiry.end_if_due(action)
     if token.verdict == "approve" and not may_offer_approve(action):
         raise not_allowed("This can't be undone, so open the card to approve it.")
-    return gate.decide(action, token.verdict, caller=caller, digest=token.delivery.digest)
+    action = gate.decide(action, token.verdict, caller=caller, digest=token.delivery.digest)
+    data = {"verdict": token.verdict, "via": token.delivery.via}
+    record(action, "action.answered_on_device", caller.actor, data)
+    return action

@@ -2,11 +2,13 @@
 
 import json
 import zoneinfo
+from datetime import timedelta
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
@@ -28,6 +30,7 @@ from dashboard.problems import Problem
 from workspaces.models import Workspace
 
 RECENT = 20  # deliveries shown
+FRESH = timedelta(minutes=1)  # within which the page follows what becomes of a delivery
 MAX_BODY = 8192  # bytes of what a browser or its service worker sends
 
 
@@ -124,7 +127,7 @@ def notifications(request):
 
 def _show(request, form, channel_form):
     sent = Delivery.objects.filter(user=request.user).exclude(kind=DeliveryKind.CLOSE)
-    sent = sent.select_related("notice__action").order_by("-created_at")[:RECENT]
+    sent = list(sent.select_related("notice__action").order_by("-created_at")[:RECENT])
     own = PushSubscription.objects.filter(user=request.user).order_by("created_at")
     context = {
         "nav": "me",
@@ -133,6 +136,8 @@ def _show(request, form, channel_form):
         "devices": [(device, devices.device_name(device.user_agent)) for device in own],
         "channels": Channel.objects.filter(user=request.user).order_by("created_at"),
         "sent": sent,
+        "is_fresh": bool(sent) and sent[0].created_at > clock.now() - FRESH,
+        "here": reverse("notifications"),
         "push_key": vapid.public_key(),
         "zone": _zone(request),
     }
@@ -215,7 +220,7 @@ def send_test(request):
     return carry_out(
         request,
         lambda: notices.send_test(request.user, clock.now()),
-        then="/me/notifications/",
+        then=reverse("notifications"),
         say=lambda count: words.get(count, "A test is on its way. Below it says when it was sent and shown."),
     )
 

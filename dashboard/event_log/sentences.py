@@ -4,6 +4,7 @@ import re
 
 WORDS = {
     "action.allowed": "Auto-approved",
+    "action.answered_on_device": "Answered from a notification",
     "action.approved": "Approved",
     "action.cancelled": "Cancelled",
     "action.changed": "Changed since it was approved",
@@ -47,6 +48,8 @@ WORDS = {
     "network.revoked": "Revoked an allowed host",
     "operation.refused": "Refused a late result",
     "person.added": "Added a person",
+    "person.channel_added": "Added a notification channel",
+    "person.device_added": "Switched on notifications on a device",
     "person.invitation_withdrawn": "Withdrew an invitation",
     "person.link_made": "Created a sign-in link",
     "person.removed": "Removed a person",

@@ -1,6 +1,7 @@
 """Context processor: what every page's frame needs, such as the caller, the feed's cursor and the runner's state."""
 
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 from django.utils.functional import SimpleLazyObject
 
 from dashboard.access import caller_of
@@ -27,8 +28,14 @@ def page(request):
         "stopped_teams": SimpleLazyObject(lambda: _stopped_teams(caller)),
         "runner_state": SimpleLazyObject(_runner),
         "theme": request.COOKIES.get("handrail-theme", ""),
+        "session_mark": _session_mark(request),
         "keys_off": request.COOKIES.get("handrail-keys") == "off",
     }
+
+
+def _session_mark(request) -> str:
+    """Return what tells one session from another in the page, and cannot be used as its cookie."""
+    return salted_hmac("dashboard.site.context", request.session.session_key or "").hexdigest()[:16]
 
 
 def _waiting(caller) -> int:

@@ -1,6 +1,8 @@
 // This browser as a device: registers the service worker, and switches its notifications on and off.
 
-const KEPT = "handrail-push-told"; // this tab has told the server of its subscription
+const TOLD = "handrail-push-told"; // the session that this tab has told the server of
+const PERSON = "handrail-push-person"; // who switched it on: another person who signs in here is not told unasked
+const { person, session } = document.body.dataset;
 const box = document.querySelector("[data-push-switch]");
 
 function csrf() {
@@ -16,10 +18,9 @@ async function post(address, body) {
 
 // The server keeps the session with the subscription: a new sign-in has to be told.
 async function renew(subscription) {
-  const told = `${subscription.endpoint} ${csrf().length > 0}`;
-  if (sessionStorage.getItem(KEPT) === told && !box) return;
+  if (sessionStorage.getItem(TOLD) === session && !box) return;
   await post("/me/notifications/device/", subscription.toJSON());
-  sessionStorage.setItem(KEPT, told);
+  sessionStorage.setItem(TOLD, session);
 }
 
 function say(text, on = null) {
@@ -40,6 +41,7 @@ async function switchOn(registration) {
   }
   try {
     const subscription = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key() });
+    localStorage.setItem(PERSON, person);
     await renew(subscription);
     location.reload();
   } catch (error) {
@@ -53,7 +55,8 @@ async function switchOff(registration) {
     await post("/me/notifications/device/drop/", { endpoint: subscription.endpoint });
     await subscription.unsubscribe();
   }
-  sessionStorage.removeItem(KEPT);
+  sessionStorage.removeItem(TOLD);
+  localStorage.removeItem(PERSON);
   location.reload();
 }
 
@@ -64,7 +67,8 @@ async function start() {
   await navigator.serviceWorker.register("/service-worker.js", { updateViaCache: "none" });
   const registration = await navigator.serviceWorker.ready;
   if (!("pushManager" in registration)) return say("This browser takes no notifications. On an iPhone, add Handrail to the home screen first.");
-  const subscription = await registration.pushManager.getSubscription();
+  const found = await registration.pushManager.getSubscription();
+  const subscription = found && localStorage.getItem(PERSON) === person ? found : null;
   if (box) {
     box.querySelector("[data-push-on]").onclick = () => switchOn(registration);
     box.querySelector("[data-push-off]").onclick = () => switchOff(registration);

@@ -6,7 +6,7 @@ import pytest
 
 from approvals.models import Action, Decision, Delivery, PushToken, Status
 from dashboard import clock
-from dashboard.models import Membership, Role
+from dashboard.models import Event, Membership, Role
 from tests.approvals.conftest import FORCE, PUSH
 
 EDITED = {"command": "git push origin main:other"}
@@ -33,6 +33,8 @@ def test_deny_on_the_notification_denies(device, ask, notify, answer, bob):
     assert answer(client, message.payload["tokens"]["deny"]) == (200, {"ok": True, "says": "Denied"})
     decision = Decision.objects.get()
     assert (decision.action_id, decision.user, decision.verdict, decision.final) == (action.pk, bob, "deny", True)
+    event = Event.objects.get(verb="action.answered_on_device")
+    assert (event.actor_label, event.data["verdict"], event.data["via"]) == ("bob", "deny", "Browser")
 
 
 def test_approve_is_offered_for_what_can_be_undone_and_approves_it(device, undoable, notify, answer, bob):
@@ -49,6 +51,14 @@ def test_approve_is_not_offered_where_two_people_must(device, ask, notify, bob):
     device(bob)
     action = ask(FORCE)
     Action.objects.filter(pk=action.pk).update(undo="yes")
+    [message] = notify()
+    assert sorted(message.payload["tokens"]) == ["deny"]
+
+
+def test_approve_is_never_offered_for_critical_actions(device, undoable, notify, bob):
+    device(bob)
+    action = undoable()
+    Action.objects.filter(pk=action.pk).update(tier="critical")
     [message] = notify()
     assert sorted(message.payload["tokens"]) == ["deny"]
 

@@ -11,7 +11,7 @@ from approvals.models import Action, Delivery, Notice, PushSubscription
 from approvals.notify import vapid
 from approvals.notify.reach import is_acceptable_endpoint
 from dashboard import clock
-from dashboard.models import Membership, Role
+from dashboard.models import Event, Membership, Role
 from tests.approvals.conftest import FORCE, LIST, PUSH
 from tests.support.push_service import verify_vapid
 
@@ -218,6 +218,13 @@ def test_a_new_password_ends_the_details_too(device, ask, notify, bob):
     ask(PUSH)
     [message] = notify()
     assert message.payload["title"] == "Needs approval"
+
+
+def test_a_new_device_is_in_the_log_once(device, bob, push_service):
+    client = device(bob)
+    found = {"endpoint": PushSubscription.objects.get().endpoint, "keys": push_service.subscription("bob")["keys"]}
+    client.post("/me/notifications/device/", json.dumps(found), content_type="application/json")
+    assert Event.objects.filter(verb="person.device_added", actor_label="bob").count() == 1
 
 
 def test_signing_out_removes_the_device(device, bob):

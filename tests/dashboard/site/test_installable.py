@@ -40,12 +40,12 @@ def test_the_service_worker_is_served_at_the_root(client):
     assert response.headers["Content-Type"] == "text/javascript; charset=utf-8"
     assert response.headers["Cache-Control"] == "no-cache"
     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
-    script = b"".join(response.streaming_content).decode()
+    script = response.content.decode()
     assert 'addEventListener("push"' in script
 
 
 def test_the_service_worker_keeps_no_page(client):
-    script = b"".join(client.get("/service-worker.js").streaming_content).decode()
+    script = client.get("/service-worker.js").content.decode()
     assert not re.search(r"\bcaches\b|indexedDB", script)
 
 
