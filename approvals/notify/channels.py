@@ -63,7 +63,7 @@ def label_of(url: str) -> str:
         raise invalid(f"The URL must begin with one of: {', '.join(f'{name}://' for name in SERVICES)}.")
     if parts.query.count("&") > 20 or not parameters <= PARAMETERS:
         raise invalid(f"These parameters are taken: {', '.join(sorted(PARAMETERS))}.")
-    if _plugin(url) is None:
+    if not parts.netloc or _plugin(url) is None:
         raise invalid("The URL lacks something that this service needs. See apprise's page on it.")
     # The host of other services is a part of the credentials, and so is the topic in ntfys://TOPIC.
     named = parts.scheme in WITH_HOST and "." in host

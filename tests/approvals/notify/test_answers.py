@@ -99,7 +99,7 @@ def test_it_is_refused_after_an_edit(device, undoable, decide, notify, answer, b
     before = action.digest
     Action.objects.filter(pk=action.pk).update(quorum=1)
     decide(action, "edit", by=lena, arguments=FORCE)
-    Action.objects.filter(pk=action.pk).update(undo="yes", quorum=1)
+    Action.objects.filter(pk=action.pk).update(undo="yes", quorum=1, tier="high")
     status, said = answer(client, token)
     action.refresh_from_db()
     assert action.digest != before

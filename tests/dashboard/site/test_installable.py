@@ -46,7 +46,7 @@ def test_the_service_worker_is_served_at_the_root(client):
 
 def test_the_service_worker_keeps_no_page(client):
     script = client.get("/service-worker.js").content.decode()
-    assert not re.search(r"\bcaches\b|indexedDB", script)
+    assert not re.search(r"\bcaches\.|indexedDB|localStorage", script)
 
 
 @pytest.mark.parametrize(
