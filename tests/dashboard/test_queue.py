@@ -99,8 +99,8 @@ def children_of(pid: int) -> list[str]:
 
 
 def test_a_look_at_notifications_is_due_when_something_new_waits_and_somebody_is_told(bob, ask):
+    assert Watch().is_due() is False  # nobody has a device
     watch = Watch()
-    assert watch.is_due() is False  # nobody has a device
     Channel.objects.create(user=bob, value=b"", label="ntfy", created_at=timezone.now())
     ask("git push origin main")
     assert watch.is_due() is True
