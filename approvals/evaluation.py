@@ -47,6 +47,7 @@ OWN_VERBS = {
     "Handrail.StopOperation": "Stop the {kind} operation in {key}",
     "Handrail.Awake": "{keep} {key} awake{until}",
     "Handrail.Keep": "Accept the files of {key} as they are",
+    "Handrail.PutBack": "Put {path} back into {key}, where a held program made it",
 }
 
 # Verbs that cannot be undone: data leaves the workspace, input goes to a shell, or a program ends.

@@ -1,6 +1,6 @@
 """Register approvals' kinds of operations, sweeps and system files with the runner."""
 
-from approvals import broker, tasks, workspace_actions
+from approvals import broker, quarantine_cards, tasks, workspace_actions
 from approvals.connect import claude_settings, hook_watch
 from workspaces import extensions
 
@@ -11,5 +11,5 @@ def register():
         "workspace_action": workspace_actions.carrier,
         "put_hook_back": hook_watch.carrier,
     }
-    extensions.sweeps += [tasks.sweep, hook_watch.sweep]
+    extensions.sweeps += [tasks.sweep, hook_watch.sweep, quarantine_cards.sweep]
     extensions.system_files.append(claude_settings.system_files)

@@ -22,7 +22,7 @@ from approvals.models import Action, ActionEndCode, Status
 from approvals.transitions import final_decision, withdraw
 from dashboard.problems import conflict, invalid
 from dashboard.strict_json import canonical
-from workspaces import history, lifecycle, operations, terminals
+from workspaces import history, lifecycle, operations, quarantine, terminals
 from workspaces.models import Command, Operation, ReasonCode, Terminal
 from workspaces.needs_approval import AskFirst
 from workspaces.runner.job import Kind
@@ -94,6 +94,7 @@ VERBS = {
     "stop_operation": Verb("Handrail.StopOperation", _stop_operation),
     "awake": Verb("Handrail.Awake", _keep_awake),
     "keep": Verb("Handrail.Keep", lambda workspace, wish, by: integrity.keep_found(workspace, by=by)),
+    "put_back": Verb("Handrail.PutBack", lambda workspace, wish, by: quarantine.put_back(workspace, wish["id"])),
     "push": Verb("Handrail.Push", lambda workspace, wish, by: export.push(workspace, **wish, by=by)),
 }
 assert {verb.tool for verb in VERBS.values()} == set(OWN_VERBS)

@@ -37,6 +37,7 @@ OPERATOR = Actor.system("operator")
 # Seconds. The gate gives up before Claude Code's own timeout, so that the agent gets a message.
 GATE_TIMEOUT = HOOK_TIMEOUT - 120
 TEST_TIMEOUT = 90
+HOLD_TIMEOUT = 60
 
 
 @dataclass
@@ -71,17 +72,29 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
         notes += claude_rules.take_over(workspace, rules, chosen, by=OPERATOR)
         notes.append(try_out(lambda role: hook_command(connection, role), workspace.team, real))
         _note(connection, connected=True)
-        notes += [_why_not_held(real), _remotes_seen(workspace)]
+        notes += [_hold(workspace, real), _remotes_seen(workspace)]
     except BaseException:
         _undo(workspace, real)
         raise
     return Connected(workspace, [note for note in notes if note])
 
 
-def _why_not_held(folder: Path) -> str:
-    """Return a note that names another hook that could change a call; "" if there is none."""
-    other = claude_own_settings.other_hook(folder)
-    return f"Calls cannot be held in this folder: {other}" if other else ""
+def _hold(workspace, folder: Path) -> str:
+    """Hold the agent's shell calls where the kernel can and no other hook could change them; return a note on it."""
+    if other := claude_own_settings.other_hook(folder):
+        return f"Calls cannot be held in this folder: {other}"
+    if not settings.HANDRAIL_HELD:
+        return ""
+    operation = operations.wait(folders.hold(workspace, True, by=OPERATOR), HOLD_TIMEOUT)
+    outcome = operation.outcome or {"reason": "The runner isn't responding, so calls are not held."}
+    workspace.refresh_from_db()
+    if not outcome.get("held"):
+        return outcome["reason"]
+    return (
+        "Shell calls that need no approval run in a box that the kernel holds: they write only this folder and caches, "
+        f"read no secrets, and reach the hosts that {workspace.environment.name} allows. "
+        f"*Stop holding calls* on the page of {workspace.key} switches it off."
+    )
 
 
 def _remotes_seen(workspace) -> str:

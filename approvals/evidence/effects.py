@@ -163,6 +163,7 @@ OWN = {
     "Handrail.StopOperation": _says("It is stopped, and its partial result is discarded."),
     "Handrail.Awake": _says("It won't pause until then, even when idle."),
     "Handrail.Keep": _says("Takes a snapshot of the files and clears the warning."),
+    "Handrail.PutBack": _says("It takes effect by itself, for you too: in git, your editor, your shell or your CI."),
     "Handrail.Allow": _allow,
     "Handrail.Delete": lambda place, arguments, text: deletes.whole(place, text),
     "Handrail.Push": pushes.push_out,

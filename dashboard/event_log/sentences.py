@@ -36,6 +36,7 @@ WORDS = {
     "environment.saved": "Saved a version of an environment",
     "file.deleted": "Deleted a file",
     "file.hunk_reverted": "Reverted part of a file",
+    "file.quarantined": "Moved a protected path into quarantine",
     "file.written": "Wrote a file",
     "grant.given": "Auto-approved calls for a limited time",
     "grant.revoked": "Revoked a grant",

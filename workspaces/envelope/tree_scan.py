@@ -28,20 +28,24 @@ _NOT_SECRET = re.compile("|".join(fnmatch.translate(pattern) for pattern in NOT_
 
 
 class Found:
-    """Sorted absolute paths: `secrets` must not be read, `protected` not be changed."""
+    """Sorted absolute paths: `secrets` must not be read, `protected` not be changed; with symlinks followed.
 
-    def __init__(self, secrets, protected):
-        self.secrets, self.protected = secrets, protected
+    `named` are the protected ones as they are named in the tree, also those that are secrets as well.
+    """
+
+    def __init__(self, secrets, protected, named=()):
+        self.secrets, self.protected, self.named = secrets, protected, named
 
 
 class _Folder:
     """What one folder held when it was read: its state then, and what to do with its entries."""
 
-    __slots__ = ("protected", "secrets", "settled", "state", "subfolders")
+    __slots__ = ("both", "protected", "secrets", "settled", "state", "subfolders")
 
     def __init__(self, state, settled):
         self.state, self.settled = state, settled
         self.subfolders, self.secrets, self.protected = [], [], []
+        self.both = []  # of the secrets those that are protected as well
 
 
 class TreeScan:
@@ -54,7 +58,7 @@ class TreeScan:
     def find(self):
         """Return what is there now. Raise ValueError for a tree too large to search."""
         known, self.known = self.known, {}
-        secrets, protected = set(), set()
+        secrets, protected, both = set(), set(), set()
         waiting = [(self.root, "", "plain")]
         while waiting:
             path, name, kind = waiting.pop()
@@ -72,7 +76,8 @@ class TreeScan:
             waiting += folder.subfolders
             secrets.update(folder.secrets)
             protected.update(folder.protected)
-        return Found(self._resolved(secrets), self._resolved(protected))
+            both.update(folder.both)
+        return Found(self._resolved(secrets), self._resolved(protected), sorted(protected | both))
 
     def _resolved(self, paths):
         """Return the paths with symlinks followed, sorted; without those that lead out of the tree or nowhere."""
@@ -101,6 +106,8 @@ def _read(path, name, kind, state):
                     folder.subfolders.append((entry.path, lower, "git"))
             elif is_secret(name, lower, is_folder):
                 folder.secrets.append(entry.path)
+                if kind == "plain" and is_protected(name, lower):
+                    folder.both.append(entry.path)
             elif lower == ".git" and is_folder:
                 folder.subfolders.append((entry.path, lower, "git"))
             else:

@@ -59,6 +59,7 @@ EVENT_LABELS = {
     "file.hunk_reverted": "Reverted part of a file",
     "snapshot.pinned": "Pinned snapshot",
     "snapshot.unpinned": "Unpinned snapshot",
+    "file.quarantined": "Moved a protected path into quarantine",
     "network.blocked": "Blocked a connection",
     "network.port_closed": "Closed a forwarded port",
     "network.port_forwarded": "Forwarded a port",

@@ -10,7 +10,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import CODE_HOST, with_repository
 from workspaces.drivers.folder import home_of
 from workspaces.drivers.init_client import InitClient, refusals
-from workspaces.runner import snapshots
+from workspaces.runner import quarantine, snapshots
 from workspaces.runner.code_host import door
 from workspaces.runner.refused_to_program import as_blocked, refused_hosts
 from workspaces.services import network
@@ -28,6 +28,7 @@ async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: di
     owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
     if owner is None or not workspace.held:
         raise conflict(NOT_HELD)
+    await quarantine.take(daemon, workspace, owner)  # of a call whose end no hook reported
     asked = door.for_programs(await daemon.doors.ticket(workspace, reads)) if reads else None
     variables = network.environment_variables(workspace) if "hosts" in envelope["network"] else {}
     return await daemon.thread(_told, owner, command, cwd, envelope, asked, variables)
@@ -48,7 +49,8 @@ async def refused(daemon, workspace, *, ticket: str, since: str) -> list[dict]:
     hosts = await daemon.thread(refused_hosts, workspace, began)
     ports = daemon.network.box_ports(run.pk)
     moved = await ports.moved(began) if ports else []
-    return [*await daemon.thread(_refused, owner, ticket), *as_blocked(hosts), *moved]
+    made = await quarantine.take(daemon, workspace, owner)
+    return [*await daemon.thread(_refused, owner, ticket), *made, *as_blocked(hosts), *moved]
 
 
 def _refused(owner, ticket: str) -> list[dict]:

@@ -14,7 +14,7 @@ from workspaces import paths, secrets
 from workspaces.drivers.base import Address, DriverError
 from workspaces.envelope.output_refusals import sentence
 from workspaces.models import Command, Operation, ReasonCode
-from workspaces.runner import refused_to_program
+from workspaces.runner import quarantine, refused_to_program
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.services import run_tokens
 from workspaces.shim import client
@@ -116,6 +116,8 @@ async def _follow(job, hosts=None) -> dict:
     if end.held:
         held_tail = tail(folder(job), end.output_bytes, HELD_TAIL)
         told["blocked"] = await refused_to_program.refused(job, told, held_tail, hosts)
+        if hosts is None:  # a rehearsal runs on a copy of the files
+            told["blocked"] += await quarantine.take(job.daemon, job.workspace, await job.owner())
         if end.exit_status != 0:
             told["held_note"] = sentence(told["blocked"])
             told["words"] += f". {told['held_note']}"

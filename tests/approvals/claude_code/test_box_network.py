@@ -1,9 +1,7 @@
 """The network of a held folder's box: hosts of its list through the proxy, and its ports on this machine's loopback."""
 
 import os
-import shutil
 import socket
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -11,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.desk import Desk
-from tests.support.held_calls import HeldCalls, give
-from tests.support.product import Product
+from tests.support.held_folder import HeldFolder
 from tests.workspaces.egress.grounds import OPEN, Server
 
 ALLOW = """
@@ -41,25 +38,11 @@ except Exception as error:
 """
 
 
-class Folder:
-    """A held folder of a product of its own, as an ordinary user."""
+class Folder(HeldFolder):
+    """A held folder with programs that ask for a URL, which the text of their calls does not name."""
 
     def __init__(self, home: Path, user: int | None):
-        self.root = Path(tempfile.mkdtemp(prefix="handrail-net-", dir="/home" if user is not None else Path.home()))
-        self.root.chmod(0o755)
-        self.hosts = self.root / "hosts"
-        self.hosts.touch()
-        networks = {"HANDRAIL_EGRESS_HOSTS": str(self.hosts), "HANDRAIL_EGRESS_NETWORKS": "127.77.0.0/16"}
-        self.product = product = Product(home, HANDRAIL_HELD="1", **networks)
-        for name in ("repo", "home"):
-            (self.root / name).mkdir()
-        give(self.root, user)
-        if user is not None:
-            product.become(user)
-        product.environment["HOME"] = str(self.root / "home")
-        product.start()
-        self.calls = HeldCalls(self.root / "repo", self.root / "home", user)
-        self.calls.connect(product)
+        super().__init__(home, user)
         (self.root / "repo/get.py").write_text(GET)
         (self.root / "repo/straight.py").write_text(STRAIGHT)
         (self.root / "repo/stop.py").write_text("import os; os.kill(int(open('pid').read()), 15)")
@@ -72,20 +55,10 @@ class Folder:
     def allow(self, host: str):
         self.product.shell(ALLOW.format(folder=str(self.root / "repo"), host=host))
 
-    def runs(self, command: str) -> str:
-        """The output of a call that ran held, unasked."""
-        ended = self.calls.call(command)
-        assert ended.ran, ended
-        return ended.output.decode()
-
     def get(self, url: str, program: str = "python3 get.py") -> str:
-        """What a program in the box gets from a URL, which the text of the call does not name."""
+        """What a program in the box gets from a URL."""
         (self.root / "repo/url").write_text(url)
         return self.runs(program)
-
-    def close(self):
-        self.product.clean_up()
-        shutil.rmtree(self.root, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

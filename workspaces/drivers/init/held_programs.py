@@ -10,10 +10,12 @@ from .protocol import Refused
 
 try:
     from .envelope import ring  # in the init's archive
+    from .envelope.created import created
     from .envelope.envelope import Envelope
     from .envelope.refusals import Refusals
 except ImportError:
     from ...envelope import ring
+    from ...envelope.created import created
     from ...envelope.envelope import Envelope
     from ...envelope.refusals import Refusals
 
@@ -27,6 +29,8 @@ class HeldPrograms:
         # A random name: programs that are not held can write to /tmp too.
         self.scratch = f"/tmp/.handrail-{os.urandom(8).hex()}"
         self.rings = {}
+        self.entered = {}  # pid: its ring, if it may write the workspace
+        self.created = []  # protected paths that held programs created, until the runner has taken them
         self.refusals = {}
 
     def prepare(self, asked):
@@ -41,8 +45,10 @@ class HeldPrograms:
         except (ring.CannotHold, KeyError, TypeError, ValueError) as error:
             raise Refused(f"its envelope cannot be held: {error}") from error
 
-    def watch(self, pid, listener):
+    def watch(self, pid, listener, ring):
         """Answer for the kernel what a program's filter refuses, until its last process has ended."""
+        if ring.writes_workspace:
+            self.entered[pid] = ring
         refusals = self.refusals[pid] = Refusals(listener)
 
         def answer():
@@ -53,6 +59,23 @@ class HeldPrograms:
         self.selector.register(listener, selectors.EVENT_READ, answer)
 
     def refused(self, pid):
-        """Return what was refused to a program that has ended: [{kind, what}]."""
-        found = self.refusals.pop(pid, None)
+        """Return what was refused to a program that has ended: [{kind, what}]; note what it created."""
+        found, ring = self.refusals.pop(pid, None), self.entered.pop(pid, None)
+        if ring is not None:
+            self.created += [path for path in _created(ring) if path not in self.created]
         return [] if found is None else list(found.kept)
+
+    def take(self, taken):
+        """Forget the paths in `taken`; return the others that were created, relative to the workspace."""
+        self.created = [path for path in self.created if path not in taken]
+        return self.created
+
+
+def _created(ring):
+    """Return the protected paths that are there since the program started; what its envelope names is its own."""
+    try:
+        paths = created(ring.found, ring.rings.scan.find(), ring.rings.workspace)
+    except (OSError, ValueError):
+        return []  # too large to search by now; the next program is not held then
+    named = [os.path.relpath(path, ring.rings.workspace) for path in ring.write_paths]
+    return [path for path in paths if not any(path == name or path.startswith(name + "/") for name in named)]

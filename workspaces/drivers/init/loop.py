@@ -13,6 +13,7 @@ from .protocol import PROTOCOL, Client, Refused
 from .spawn import shell, spawn
 from .terminals import resize
 
+MAX_CREATED = 100  # paths in one answer
 NICENESS = 10
 AUTOGROUP_RETRIES, AUTOGROUP_PAUSE = 30, 0.1  # the kernel takes one change each 100 ms from ordinary users
 FREEZE_TIMEOUT = 10.0  # seconds
@@ -216,7 +217,7 @@ class Init:
         started = spawn(request, stdio, controlling, max_processes=self.max_processes, ring=ring)
         pid, listener = (started, None) if ring is None else started
         if listener is not None:
-            self.held_programs.watch(pid, listener)
+            self.held_programs.watch(pid, listener, ring)
         program = client.started[pid] = Program(pid, bool(request.get("keep")), None)
         # Let the OOM killer choose programs before the init, which reports the kill.
         write_proc(pid, "oom_score_adj", "300")
@@ -231,6 +232,9 @@ class Init:
 
     def op_refused(self, client, request, fds):
         return {"blocked": self.with_tickets().blocked.get(request["ticket"], [])}
+
+    def op_created(self, client, request, fds):
+        return {"created": self.held_programs.take(request["taken"])[:MAX_CREATED] if self.held_programs else []}
 
     def with_tickets(self):
         """Return the tickets; loaded here, because few Runs need them at once."""

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from approvals.notice_models import (  # noqa: F401 - Django looks for an app's models here
+from approvals.models.notices import (  # noqa: F401 - Django looks for an app's models here
     Channel,
     Delivery,
     DeliveryKind,
