@@ -19,6 +19,8 @@ def test_a_command_goes_on_whenever_the_runner_is_killed(desk, chance, seed, req
     assert life.settled()["state"] == "ready"
     counts = life.call("POST", "/commands", {"command": COUNTS}).json["id"]
     asked = f"/commands/{counts}"
+    # A command that has not begun when the guest is frozen is not started.
+    desk.tells(lambda: len(desk.insist("GET", f"{asked}/output", desk.agent).body) > 0, within=60)
     for pause, wake in zip(taken(chance, ASLEEP, 1), taken(chance, AWAKE, 1), strict=True):
         for (verb, point), state in ((pause, "paused"), (wake, "ready")):
             said = desk.insist("GET", f"{asked}/output", desk.agent).body
