@@ -105,6 +105,48 @@ def test_a_new_repository_is_left_alone_unless_it_names_a_program(desk):
     assert desk.file("evil/.git/config") is None
 
 
+GIT = "git -c user.name=a -c user.email=a@b -c protocol.file.allow=always"
+MAKE_NESTED = f"""
+import subprocess
+subprocess.run('''set -e
+{GIT} init -q inner && {GIT} -C inner commit -q --allow-empty -m one
+{GIT} init -q outer && cd outer && {GIT} commit -q --allow-empty -m one
+{GIT} submodule --quiet add "$PWD/../inner" libs/inner && {GIT} commit -qm two
+{GIT} worktree add -q side && {GIT} -C side commit -q --allow-empty -m three
+{GIT} clone -q --bare . ../kept
+''', shell=True, check=True)
+"""
+
+
+def test_submodules_worktrees_and_bare_repositories_of_git_are_left_alone(desk):
+    action = run(desk, MAKE_NESTED)
+    assert (action["status"], action["blocked"]) == ("succeeded", [])
+    assert desk.file("outer/libs/inner/.git") is not None
+    assert desk.file("outer/.git/modules/libs/inner/config") is not None
+    assert desk.file("outer/side/.git") is not None
+    assert desk.file("kept/config") is not None
+
+
+@pytest.mark.parametrize(
+    ("made", "command"),
+    [
+        ("led/.git/commondir", "echo ../../planted > led/.git/commondir"),
+        ("led/.git/worktrees/x/commondir", "mkdir -p led/.git/worktrees/x; echo /tmp > led/.git/worktrees/x/commondir"),
+        ("led/sub/.git", "mkdir led/sub; echo 'gitdir: ../../planted' > led/sub/.git"),
+        ("led/two/.git", "mkdir led/two; echo 'gitdir: /etc/.git/modules/x' > led/two/.git"),
+        ("led/link/.git", "mkdir led/link; ln -s ../../planted led/link/.git"),
+        ("bare/config", "git init -q --bare bare; git -C bare config core.fsmonitor ./x"),
+        ("bare2/hooks", "git init -q --bare bare2; cp /bin/true bare2/hooks/post-index-change"),
+        ("away/.git/config", "git init -q away; git -C away config core.worktree /tmp"),
+    ],
+)
+def test_what_leads_git_to_other_configuration_is_moved(desk, made, command):
+    before = "mkdir -p planted; test -d led/.git || git init -q led; "
+    program = f"import subprocess; subprocess.run({before + command!r}, shell=True, check=True)"
+    assert {"kind": "quarantine", "what": made} in run(desk, program)["blocked"]
+    assert desk.file(made) is None
+
+
 def test_what_a_call_of_a_held_folder_creates_is_moved_before_the_next_one(folder):
     (folder.folder / "make.py").write_text(MAKE)
     folder.runs("python3 make.py")

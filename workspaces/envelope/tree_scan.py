@@ -17,6 +17,8 @@ from .sensitive_names import (
 # What git runs or obeys, in `.git` itself and in the `.git` of each submodule and worktree below it.
 GIT_PROTECTED = frozenset({"hooks", "config", "config.worktree", "commondir", "info"})
 GIT_NESTED = frozenset({"modules", "worktrees"})
+GIT_DATA = frozenset({"objects", "refs", "logs"})
+BARE = frozenset({"HEAD", "objects", "refs"})  # by these git takes any folder for a repository
 # Folders of fetched packages: what is in them is published, and they hold most folders of a tree.
 UNSEARCHED = frozenset({"node_modules", "site-packages", "dist-packages", "__pycache__", "bower_components"})
 MAX_FOLDERS = 200_000
@@ -90,33 +92,45 @@ class TreeScan:
 
 
 def _read(path, name, kind, state):
-    """Read a folder. `kind`: plain, git (the folder .git or that of a submodule), nest (of such), or protected."""
+    """Read a folder. `kind`: plain, git (.git), nest (its modules or worktrees), module (in a nest), or protected."""
     folder = _Folder(state, time.time_ns() - state[2] > SETTLED_NS)
     with os.scandir(path) as entries:
-        for entry in entries:
-            lower = entry.name.lower()
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if kind == "git":
-                if lower in GIT_PROTECTED:
-                    folder.protected.append(entry.path)
-                elif lower in GIT_NESTED and is_folder:
-                    folder.subfolders.append((entry.path, lower, "nest"))
-            elif kind == "nest":
-                if is_folder:
-                    folder.subfolders.append((entry.path, lower, "git"))
-            elif is_secret(name, lower, is_folder):
-                folder.secrets.append(entry.path)
-                if kind == "plain" and is_protected(name, lower):
-                    folder.both.append(entry.path)
-            elif lower == ".git" and is_folder:
-                folder.subfolders.append((entry.path, lower, "git"))
-            else:
-                protected = kind == "plain" and is_protected(name, lower)
-                if protected:
-                    folder.protected.append(entry.path)
-                if is_folder and lower not in UNSEARCHED:
-                    folder.subfolders.append((entry.path, lower, "protected" if protected else kind))
+        entries = list(entries)
+    bare = BARE.issubset(entry.name for entry in entries)
+    for entry in entries:
+        lower = entry.name.lower()
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if kind in ("git", "nest", "module"):
+            if lower in GIT_PROTECTED and kind != "nest":
+                folder.protected.append(entry.path)
+            elif is_folder and (inner := _kind_in_git(kind, lower, bare)):
+                folder.subfolders.append((entry.path, lower, inner))
+        elif is_secret(name, lower, is_folder):
+            folder.secrets.append(entry.path)
+            if kind == "plain" and is_protected(name, lower):
+                folder.both.append(entry.path)
+        elif lower == ".git" and is_folder:
+            folder.subfolders.append((entry.path, lower, "git"))
+        else:
+            protected = kind == "plain" and (is_protected(name, lower) or (bare and lower in GIT_PROTECTED))
+            if protected:
+                folder.protected.append(entry.path)
+            if is_folder and lower not in UNSEARCHED:
+                folder.subfolders.append((entry.path, lower, "protected" if protected else kind))
     return folder
+
+
+def _kind_in_git(kind, name, bare):
+    """Return what a folder is that is in one of these kinds; "" for what need not be read."""
+    if name in GIT_NESTED and kind != "nest":
+        return "nest"
+    # A submodule's name may have slashes, so its folder can be at any depth.
+    return "module" if kind == "nest" or (kind == "module" and not (bare and name in GIT_DATA)) else ""
+
+
+def is_bare(path):
+    """Return whether git takes this folder for a repository wherever it is."""
+    return all(os.path.lexists(os.path.join(path, name)) for name in BARE)
 
 
 def is_secret(parent, name, is_folder):

@@ -20,6 +20,18 @@ def tree(tmp_path):
         ".git/config",
         ".git/index",
         ".git/modules/sub/config",
+        ".git/modules/libs/deep/HEAD",
+        ".git/modules/libs/deep/config",
+        ".git/modules/libs/deep/objects/ab/config",
+        ".git/modules/libs/deep/refs/heads/config",
+        ".git/modules/config/config",
+        ".git/worktrees/side/commondir",
+        "bare/HEAD",
+        "bare/config/.env",
+        "bare/objects/pack/p",
+        "bare/refs/heads/config",
+        "unlike/HEAD",
+        "unlike/config",
         "sub/.git",
         ".claude/settings.json",
         ".codex/auth.json",
@@ -37,11 +49,22 @@ def names(tree, paths):
 
 def test_secrets_and_protected_paths_are_found(tree):
     found = TreeScan(str(tree)).find()
-    assert names(tree, found.secrets) == {".env", "src/.env.local", "deep/er/id_ed25519", ".codex/auth.json", ".aws"}
+    assert names(tree, found.secrets) == {
+        ".env",
+        "src/.env.local",
+        "deep/er/id_ed25519",
+        "bare/config/.env",
+        ".codex/auth.json",
+        ".aws",
+    }
     assert names(tree, found.protected) == {
         ".git/hooks",
         ".git/config",
         ".git/modules/sub/config",
+        ".git/modules/libs/deep/config",
+        ".git/modules/config/config",
+        ".git/worktrees/side/commondir",
+        "bare/config",
         "sub/.git",
         ".claude",
         ".codex",
