@@ -37,25 +37,28 @@ def ran_differently(action: Action, event: dict, *, by) -> bool:
     return True
 
 
-def refused(action: Action, event: dict, details: dict, *, failed: bool) -> list[dict]:
-    """Return what the box refused to a call that ran in it: what the kernel reported, and files that the output names.
+def seen(action: Action, event: dict, details: dict, *, failed: bool) -> tuple[list[dict], list[dict]]:
+    """Return what the box refused to a call that ran in it, and which of its ports another port leads to since.
 
+    Refused is what the kernel and the proxy reported, and files that the output names: [{kind, what}].
     A call that went well may print other programs' errors, so of its output only the mask of a secret counts.
     """
     if action.envelope is None:
-        return []
+        return [], []
     output = details.get("tail", "").encode("utf-8", "replace")
     named = refusals_in(output if failed else NOTICE if NOTICE.strip() in output else b"")
-    found = [*_of_the_kernel(action, event), *named]
-    return [entry for number, entry in enumerate(found) if entry not in found[:number]]
+    told = _by_the_runner(action, event)
+    found = [*told["blocked"], *named]
+    return [entry for number, entry in enumerate(found) if entry not in found[:number]], told["ports"]
 
 
-def _of_the_kernel(action: Action, event: dict) -> list[dict]:
+def _by_the_runner(action: Action, event: dict) -> dict:
     command = content(action)["arguments"]["command"]
     ticket = held_calls.ticket_in(str((event.get("tool_input") or {}).get("command")), command)
     with suppress(Problem):  # the box ended meanwhile, and its refusals with it
-        return held_calls.refused(action.workspace, ticket, action.consumed_at) if ticket else []
-    return []
+        if ticket:
+            return held_calls.ended(action.workspace, ticket, action.consumed_at)
+    return {"blocked": [], "ports": []}
 
 
 def worth_telling(blocked: list[dict], *, failed: bool) -> list[dict]:
@@ -66,7 +69,15 @@ def worth_telling(blocked: list[dict], *, failed: bool) -> list[dict]:
     return [entry for entry in blocked if failed or entry not in OF_LOOKUPS]
 
 
-def for_the_agent(event: dict, blocked: list[dict]) -> dict:
-    """Return the part of a hook's response that tells the agent what was refused and how to ask for it."""
-    told = f"Handrail: {sentence(blocked)} {HOW_TO_ASK}"
-    return {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], "additionalContext": told}}
+def for_the_agent(event: dict, blocked: list[dict], ports: list[dict]) -> dict:
+    """Return the part of a hook's response that tells the agent what was refused, how to ask for it, and of ports."""
+    told = [f"{sentence(blocked)} {HOW_TO_ASK}"] if blocked else []
+    told += [
+        f"Port {each['port']} of the box is in use on this machine: a browser here finds it at "
+        f"127.0.0.1:{each['host_port']}. In the box it is {each['port']} as ever."
+        for each in ports
+    ]
+    if not told:
+        return {}
+    shown = f"Handrail: {' '.join(told)}"
+    return {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], "additionalContext": shown}}

@@ -142,12 +142,12 @@ def _after(request, event: dict, caller, *, failed: bool) -> dict:
         return GO_ON
     failed = failed or _says_failed(event.get("tool_response"))
     details = result_of(event, action.workspace)
-    blocked = after_call.refused(action, event, details, failed=failed)
+    blocked, ports = after_call.seen(action, event, details, failed=failed)
     note = after_call.ALARM if after_call.ran_differently(action, event, by=caller.actor) else ""
     outcome = Status.FAILED if failed else Status.SUCCEEDED
     gate.report(action, outcome.value, caller=caller, details=details, blocked=blocked, note=note)
     told = after_call.worth_telling(blocked, failed=failed)
-    return GO_ON | (after_call.for_the_agent(event, told) if told else {})
+    return GO_ON | after_call.for_the_agent(event, told, ports)
 
 
 def _let_through(request, event: dict, caller) -> Action | None:

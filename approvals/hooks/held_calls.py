@@ -85,11 +85,14 @@ def ticket_in(ran: str, original: str) -> str | None:
     return None
 
 
-def refused(workspace, ticket: str, since: datetime) -> list[dict]:
-    """Return what was refused to a call that has ended, allowed `since`: [{kind, what}]. Problem if no box is up."""
-    path = f"/workspaces/{workspace.pk}/tickets/refused"
+def ended(workspace, ticket: str, since: datetime) -> dict:
+    """Return what the runner says of a call that has ended, allowed `since`. Problem if no box is up.
+
+    {blocked: [{kind, what}], ports: [{port, host_port}]}, as `workspaces/runner/held_calls.py` has it.
+    """
+    path = f"/workspaces/{workspace.pk}/tickets/ended"
     body = json.dumps({"ticket": ticket, "since": since.isoformat()}).encode()
-    return runner_client.ask("POST", path, body=body, timeout=RUNNER_TIMEOUT)["blocked"]
+    return runner_client.ask("POST", path, body=body, timeout=RUNNER_TIMEOUT)
 
 
 def is_first(call: Call, caller) -> bool:

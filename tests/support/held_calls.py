@@ -35,7 +35,7 @@ class HeldCalls:
     """Calls in a folder; `user` makes them and owns the files, None for this process's user."""
 
     def __init__(self, folder: Path, home: Path, user: int | None = None):
-        self.folder, self._count, self._hook = folder, 0, ""
+        self.folder, self._count, self._hooks = folder, 0, {}
         self.as_user = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         self.environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8", "CI": "1"}
 
@@ -45,22 +45,28 @@ class HeldCalls:
         assert done.returncode == 0, done.stderr
         product.shell(HOLD.format(folder=str(self.folder)))
         settings = json.loads((self.folder / ".claude/settings.local.json").read_text())
-        self._hook = settings["hooks"]["PreToolUse"][-1]["hooks"][0]["command"]
+        for event in ("PreToolUse", "PostToolUse"):
+            self._hooks[event] = settings["hooks"][event][-1]["hooks"][0]["command"]
 
     def ask(self, command: str) -> dict:
         """What the hook answers; it waits as long as a person takes to decide."""
         self._count += 1
-        event = {"session_id": "calls", "cwd": str(self.folder), "hook_event_name": "PreToolUse", "tool_name": "Bash"}
-        event |= {"tool_input": {"command": command}, "tool_use_id": f"call-{self._count}"}
+        return self._asked(self._event("PreToolUse", command))["hookSpecificOutput"]
+
+    def _event(self, name: str, command: str) -> dict:
+        event = {"session_id": "calls", "cwd": str(self.folder), "hook_event_name": name, "tool_name": "Bash"}
+        return event | {"tool_input": {"command": command}, "tool_use_id": f"call-{self._count}"}
+
+    def _asked(self, event: dict) -> dict:
         done = subprocess.run(
-            ["/bin/sh", "-c", self._hook],
+            ["/bin/sh", "-c", self._hooks[event["hook_event_name"]]],
             input=json.dumps(event).encode(),
             stdout=subprocess.PIPE,
             env=self.environment,
             timeout=60,
             **self.as_user,
         )
-        return json.loads(done.stdout)["hookSpecificOutput"]
+        return json.loads(done.stdout)
 
     def call(self, command: str) -> Ended:
         """Ask, and run the command of the answer if the call was allowed and is held."""
@@ -73,6 +79,12 @@ class HeldCalls:
             return Ended("allow", "it is not held")
         done = self.run(changed)
         return Ended("allow", reason, done.returncode, done.stdout)
+
+    def report(self, ran: str, output: str = "") -> str:
+        """Say that the last call ended well, as Claude Code does; what the agent is told of it, or ""."""
+        response = {"stdout": output, "stderr": "", "interrupted": False}
+        event = self._event("PostToolUse", ran) | {"tool_response": response}
+        return self._asked(event).get("hookSpecificOutput", {}).get("additionalContext", "")
 
     def run(self, command: str) -> subprocess.CompletedProcess:
         """Run a command as Claude Code runs it."""

@@ -59,6 +59,7 @@ class Run(models.Model):
 
     # Ports of a connected folder's box that are reached from this host: [{port, host_port}].
     forwarded = models.JSONField(default=list, blank=True)
+    closed_ports = models.JSONField(default=list, blank=True)  # no longer forwarded, since a person closed them
 
     objects = RunQuerySet.as_manager()
 

@@ -4,12 +4,10 @@ import asyncio
 import contextlib
 import logging
 import socket
-from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
 
-from dashboard import clock
 from dashboard.models import Actor
 from workspaces import lifecycle
 from workspaces.egress.attempts import Attempt
@@ -23,7 +21,7 @@ LOOPBACK = "127.0.0.1"
 FIRST_PORT = 1024  # lower ones are not forwarded
 MAX_PORTS = 32  # forwarded at once, of one box
 # Addresses that the box's loopback reaches, the first choice first: {address listened on: address to connect to}.
-REACHED = {"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "::1": "::1"}
+REACHED = {"127.0.0.1": "127.0.0.1", "::ffff:127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "::1": "::1"}
 PROGRAM = Actor.system("runner")
 
 
@@ -33,8 +31,9 @@ class BoxPorts:
     def __init__(self, daemon, opener, owner, workspace):
         self._daemon, self._opener, self._owner, self._workspace = daemon, opener, owner, workspace
         self._served: dict[int, asyncio.Server] = {}  # by port in the box
-        self._since: dict[int, datetime] = {}  # when a served port was found
-        self._closed: set[int] = set()  # by a person; not opened again before the program stops listening
+        self._untold: set[int] = set()  # served by another port of this host, which the agent has not heard of
+        self._closed: set[int] | None = None  # by a person, until the program stops listening; None: not looked up yet
+        self._saved: tuple | None = None  # what the Run's row says, as far as known
         self._tasks: set[asyncio.Task] = set()
         self._looking = asyncio.Lock()
 
@@ -42,14 +41,19 @@ class BoxPorts:
         """Forward ports that are new in the box, and stop forwarding those that nothing listens on any more."""
         async with self._looking:
             found = self._by_port(await ports.of(self._daemon.driver(self._owner.driver), self._owner))
+            if self._closed is None:
+                self._closed = await self._daemon.thread(self._closed_before)
             self._closed &= set(found)
             gone = [port for port in self._served if port not in found]
             new = [port for port in found if port not in self._served and port not in self._closed]
             for port in gone:
                 await self._stop(port)
             added = [port for port in new[: MAX_PORTS - len(self._served)] if await self._serve(port, found[port])]
-            if gone or added:
-                await self._daemon.thread(self._save, added, [])
+            await self._save(added, [])
+
+    def _closed_before(self) -> set[int]:
+        """Return the ports that a person closed while an earlier runner served them."""
+        return set(Run.objects.values_list("closed_ports", flat=True).get(pk=self._owner.run_id))
 
     def _by_port(self, listened: list[dict]) -> dict[int, str]:
         """Return {port: address to connect to in the box}."""
@@ -69,11 +73,14 @@ class BoxPorts:
         for here in wanted:
             try:
                 self._served[port] = await asyncio.start_server(accepted, LOOPBACK, here)
-                self._since[port] = await self._daemon.thread(clock.now)
-                return True
+                break
             except OSError:
                 continue  # taken on this host
-        return False
+        else:
+            return False
+        if self._host_port(port) != port:
+            self._untold.add(port)
+        return True
 
     async def _relay(self, outside: Peer, address: str, port: int):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -93,27 +100,33 @@ class BoxPorts:
             await outside.close()
 
     async def _stop(self, port: int):
+        self._untold.discard(port)
         server = self._served.pop(port)
         server.close()
 
+    def _host_port(self, port: int) -> int:
+        return self._served[port].sockets[0].getsockname()[1]
+
     def forwarded(self) -> list[dict]:
         """Return [{port, host_port}] as they are now."""
-        here = {port: server.sockets[0].getsockname()[1] for port, server in self._served.items() if server.sockets}
-        return [{"port": port, "host_port": here[port]} for port in sorted(here)]
+        return [{"port": port, "host_port": self._host_port(port)} for port in sorted(self._served)]
 
-    async def moved(self, since: datetime) -> list[dict]:
-        """Return [{kind: port, what}] of ports found since then that another one leads to, as theirs is taken here."""
+    async def moved(self) -> list[dict]:
+        """Return [{port, host_port}] of ports that another one leads to, as theirs is taken here; each only once."""
         await self.look()
-        moved = [each for each in self.forwarded() if each["port"] != each["host_port"]]
-        new = [each for each in moved if self._since[each["port"]] >= since]
-        return [
-            {"kind": "port", "what": f"{each['port']} (in use here; 127.0.0.1:{each['host_port']})"} for each in new
-        ]
+        untold, self._untold = self._untold, set()
+        return [each for each in self.forwarded() if each["port"] in untold]
 
-    def _save(self, added: list[int], closed: list[int], by: Actor = PROGRAM):
-        now = self.forwarded()
+    async def _save(self, added: list[int], closed: list[int], by: Actor = PROGRAM):
+        """Write down what is forwarded and closed, if that has changed; events for `added` and `closed`."""
+        now, shut = self.forwarded(), sorted(self._closed or ())
+        if (now, shut) != self._saved:
+            await self._daemon.thread(self._write, now, shut, added, closed, by)
+            self._saved = now, shut
+
+    def _write(self, now: list[dict], shut: list[int], added: list[int], closed: list[int], by: Actor):
         with transaction.atomic():
-            Run.objects.filter(pk=self._owner.run_id).update(forwarded=now)
+            Run.objects.filter(pk=self._owner.run_id).update(forwarded=now, closed_ports=shut)
             workspace = Workspace.objects.get(pk=self._workspace.pk)
             for entry in (entry for entry in now if entry["port"] in added):
                 where = f"{LOOPBACK}:{entry['host_port']}"
@@ -130,7 +143,7 @@ class BoxPorts:
                 return False
             self._closed.add(port)
             await self._stop(port)
-            await self._daemon.thread(self._save, [], [port], by)
+            await self._save([], [port], by)
             return True
 
     async def close(self):

@@ -34,10 +34,12 @@ async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: di
     return await daemon.thread(_told, owner, command, cwd, envelope, asked, variables)
 
 
-async def refused(daemon, workspace, *, ticket: str, since: str) -> list[dict]:
-    """Return what was refused to the command of a ticket, allowed `since` (ISO 8601): [{kind, what}].
+async def ended(daemon, workspace, *, ticket: str, since: str) -> dict:
+    """Return {blocked, ports} of the command of a ticket, allowed `since` (ISO 8601), which has ended.
 
-    Hosts are those that the proxy refused since then, perhaps to another program of the box. Problem 409, DriverError.
+    `blocked` is what was refused to it: [{kind, what}]. Hosts are those that the proxy refused since then, perhaps to
+    another program of the box. `ports` are those of the box that another port of this host leads to, each told only
+    once: [{port, host_port}]. Problem 409, DriverError.
     """
     run = await daemon.thread(snapshots.open_run, workspace)
     owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
@@ -45,12 +47,12 @@ async def refused(daemon, workspace, *, ticket: str, since: str) -> list[dict]:
     if owner is None or str(owner.address.socket) != path:
         raise conflict(NOT_HELD)
     await daemon.network.flush(workspace.pk)
-    began = datetime.fromisoformat(since)
-    hosts = await daemon.thread(refused_hosts, workspace, began)
+    hosts = await daemon.thread(refused_hosts, workspace, datetime.fromisoformat(since))
     ports = daemon.network.box_ports(run.pk)
-    moved = await ports.moved(began) if ports else []
+    moved = await ports.moved() if ports else []
     made = await quarantine.take(daemon, workspace, owner)
-    return [*await daemon.thread(_refused, owner, ticket), *made, *as_blocked(hosts), *moved]
+    blocked = [*await daemon.thread(_refused, owner, ticket), *made, *as_blocked(hosts)]
+    return {"blocked": blocked, "ports": moved}
 
 
 def _refused(owner, ticket: str) -> list[dict]:

@@ -285,12 +285,11 @@ async def tickets(request):
     return web.json_response({"ticket": ticket})
 
 
-@routes.post("/workspaces/{id}/tickets/refused")
-async def run_refused(request):
-    """{"ticket", "since"} → {"blocked"}: what was refused to the command of a ticket, which has ended."""
+@routes.post("/workspaces/{id}/tickets/ended")
+async def ticket_ended(request):
+    """{"ticket", "since"} → {"blocked", "ports"} of the command of a ticket, which has ended (`held_calls.ended`)."""
     workspace, asked = await _workspace(request), await request.json()
-    blocked = await held_calls.refused(request.app["daemon"], workspace, **asked)
-    return web.json_response({"blocked": blocked})
+    return web.json_response(await held_calls.ended(request.app["daemon"], workspace, **asked))
 
 
 @routes.post("/workspaces/{id}/ports/close")
