@@ -11,7 +11,7 @@ from workspaces.diff import FileDiff
 from workspaces.highlight import deadline
 from workspaces.models import Rehearsal, RehearsalStatus
 from workspaces.pages.changes import diff_of
-from workspaces.services.rehearsals import NOT_SHOWN
+from workspaces.services.rehearsals import NOT_SHOWN, what_holds
 
 SHOWN_NAMES = 20
 SHOWN_DIFFS = 5
@@ -37,6 +37,11 @@ class RehearsalPart:
     def cannot(self) -> str:
         """Why the pending action cannot be tried first; "" if it can."""
         return rehearsals.why_not(self.action) if self.is_open else ""
+
+    @property
+    def what_holds(self) -> str:
+        """What holds the command while it is tried, if that is not the medium envelope."""
+        return what_holds(self.action.workspace)
 
     @property
     def not_applied_because(self) -> str:

@@ -6,6 +6,7 @@ import urllib.error
 import pytest
 
 from tests.approvals.test_rehearsals import Rehearsing
+from tests.approvals.test_rehearsals_elsewhere import WISHES, begin
 from tests.support.product import Product
 
 from .conftest import ACTIONS
@@ -15,14 +16,18 @@ APPLIED = ("restore.frozen", "apply.consumed", "apply.placed")
 FILES = 20
 
 
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory):
+@pytest.fixture(scope="module", params=["sandbox", *WISHES])
+def desk(request, tmp_path_factory, require):
     folder = tmp_path_factory.mktemp("crashes")
-    armed = ",".join(f"{point}:{folder / point}" for point in (*TRIED, *APPLIED))
-    product = Product(folder / "home", HANDRAIL_HELD="1", HANDRAIL_FAILPOINT=armed)
-    product.start()
-    yield Rehearsing(product)
-    product.clean_up()
+    armed = {"HANDRAIL_FAILPOINT": ",".join(f"{point}:{folder / point}" for point in (*TRIED, *APPLIED))}
+    if request.param in WISHES:
+        desk = begin(request.param, folder / "home", require, **armed)
+    else:
+        product = Product(folder / "home", HANDRAIL_HELD="1", **armed)
+        product.start()
+        desk = Rehearsing(product)
+    yield desk
+    desk.product.clean_up()
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from .conftest import PUSH
     ("driver", "words"),
     [
         ("folder", "can't be tried first in a connected folder"),
-        ("docker", "in a Docker workspace yet"),
-        ("microvm", "in a microVM workspace yet"),
+        ("microvm", "doesn't hold programs in envelopes"),
         ("sandbox", "doesn't hold programs in envelopes"),
     ],
 )
@@ -30,6 +29,15 @@ def test_the_card_says_where_a_command_cannot_be_tried(ask, workspace, bob, brow
     refused = client.post(f"{address}rehearse/", follow=True).content.decode().replace("&#x27;", "'")
     assert refused.count(words) > card.count(words)
     assert not Rehearsal.objects.exists()
+
+
+def test_a_container_holds_no_envelope_and_its_card_says_what_holds_instead(ask, workspace, bob, browser_of):
+    Environment.objects.update(driver="docker")
+    workspace.environment.refresh_from_db()
+    action = ask(PUSH, workspace=workspace, mode="broker")
+    card = browser_of(bob).get(f"/actions/{action.pk}/").content.decode()
+    assert "Try it first</button>" in " ".join(card.split()).replace("Try it first </button>", "Try it first</button>")
+    assert "in a container of its own, without an envelope" in card
 
 
 def test_a_command_that_the_agent_runs_itself_is_not_offered_to_be_tried(ask, workspace, bob, browser_of):

@@ -39,10 +39,14 @@ def size_limit(workspace) -> int:
     return workspace.environment.limits.get("disk_bytes") or settings.HANDRAIL_WORKSPACE_BYTES
 
 
-def refuse_when_promised(workspace, runner=None):
-    """Raise Problem 503 if the host cannot run one more workspace, or not one with these memory and CPU limits."""
+def refuse_when_promised(workspace, runner=None, *, beside_itself=False):
+    """Raise Problem 503 if the host cannot run one more workspace, or not one with these memory and CPU limits.
+
+    `beside_itself`: a copy of the workspace, while it may be running itself.
+    """
     runner = runner or workspace.runner_id
-    up = Run.objects.filter(ended_at=None).exclude(workspace=workspace)
+    up = Run.objects.filter(ended_at=None)
+    up = up if beside_itself else up.exclude(workspace=workspace)
     if runner is not None:
         up = up.filter(runner=runner)
     limits = [run.workspace.environment.limits for run in up.select_related("workspace__environment")]

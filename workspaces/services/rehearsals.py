@@ -19,9 +19,13 @@ NOT_SHOWN = (
     "databases and other services",
 )
 IN_A_FOLDER = "A command can't be tried first in a connected folder."
-NOT_YET = "A command can't be tried first in a {} workspace yet, only in a sandbox."
 NOT_HELD = "A command can't be tried first here: this host doesn't hold programs in envelopes."
-DRIVER_NAMES = {"docker": "Docker", "microvm": "microVM"}
+# No envelope holds in a container, so the container itself is the box, and the copy's secrets are masked.
+CONTAINER = "docker"
+IN_A_CONTAINER = (
+    "It runs in a container of its own, without an envelope: files with secrets are empty and closed there, and a "
+    "result that changes protected files can't be applied."
+)
 
 
 def why_not(workspace) -> str:
@@ -29,9 +33,12 @@ def why_not(workspace) -> str:
     driver = workspace.environment.driver
     if driver == FOLDER:
         return IN_A_FOLDER
-    if driver != "sandbox":
-        return NOT_YET.format(DRIVER_NAMES.get(driver, driver))
-    return "" if holds_programs(workspace) else NOT_HELD
+    return "" if driver == CONTAINER or holds_programs(workspace) else NOT_HELD
+
+
+def what_holds(workspace) -> str:
+    """Return what holds a command that is tried, where that is not the medium envelope; "" where it is."""
+    return IN_A_CONTAINER if workspace.environment.driver == CONTAINER else ""
 
 
 def submit(workspace, *, argv: list[str], cwd: str | None, timeout_s: int, by: Actor) -> Rehearsal:

@@ -1,4 +1,4 @@
-"""Try a command on a copy of a workspace's files, in a sandbox of its own, and keep what it did to them."""
+"""Try a command on a copy of a workspace's files, in a Run of its own, and keep what it did to them."""
 
 import asyncio
 import itertools
@@ -18,12 +18,16 @@ from workspaces.envelope.envelope import MEDIUM
 from workspaces.models import ReasonCode, Rehearsal, RehearsalStatus, State
 from workspaces.needs_approval import is_hook_file
 from workspaces.provisioning import capacity
+from workspaces.provisioning.isolation import holds_programs
 from workspaces.runner import programs, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.measure.disk_quota import disk_usage
 from workspaces.runner.refusals import Refused
+from workspaces.runner.refused_to_program import as_blocked
+from workspaces.runner.rehearsal_masks import Masks
 from workspaces.runner.rehearsal_rules import RehearsalRules
 from workspaces.runner.run_spec import spec_of, uid_of
+from workspaces.services import rehearsals
 from workspaces.shim import client
 from workspaces.store import LocalTree
 
@@ -36,9 +40,10 @@ WALK_EVERY = 10  # of these looks, one measures the copy
 
 
 class Rehearse(Kind):
-    """Copy the files, run the command on the copy in the medium envelope without network, store what it left.
+    """Copy the files, run the command on the copy without network, store what it left.
 
-    The live files are only read. Neither the copy nor the program's recording outlives the operation.
+    The program is held to the medium envelope; where the driver can hold none, the copy's secrets are masked. The live
+    files are only read. Neither the copy nor the program's recording outlives the operation.
     """
 
     when_cancelled = "Nothing of it is kept."
@@ -46,6 +51,10 @@ class Rehearse(Kind):
 
     async def perform(self, job):
         await job.require(State.READY, State.PAUSED, State.STOPPED)
+        if reason := rehearsals.why_not(job.workspace):
+            raise Refused(reason)
+        if job.driver.capabilities.files_need_run:
+            await job.thread(capacity.refuse_when_promised, job.workspace, beside_itself=True)
         await job.mark_started()
         try:
             return {"ok": True, "rehearsal": await _rehearse(job)}
@@ -75,26 +84,28 @@ async def _rehearse(job) -> dict:
     """Return the columns of the Rehearsal; trees as hex."""
     scratch = paths.rehearsal_of(job.workspace.pk, job.operation.pk)
     base = await _copy(job, scratch)
+    masks = None if holds_programs(job.workspace) else Masks(scratch / "tree", scratch / "masked")
+    if masks:
+        await job.thread(masks.lay)
     failpoint("rehearse.copied")
-    ended = await _run(job, scratch)
-    failpoint("rehearse.ran")
-    if job.cancel.is_set():
-        raise Refused("Cancelled. Nothing of it is kept.", ReasonCode.CANCELLED)
-    if not ended["ok"]:
-        raise Refused(ended["reason"], ReasonCode(ended["reason_code"]))
-    after = await job.thread(_scan, job, scratch)
+    ended, after = await _run(job, scratch, masks)
+    obstacle = await job.thread(masks.lift) if masks else ""
+    after = after or await job.thread(_scan, job, _tree_of(scratch))
     failpoint("rehearse.stored")
-    return await job.thread(_findings, job, base, after, ended)
+    return await job.thread(_findings, job, base, after, ended, masks, obstacle)
 
 
 async def _copy(job, scratch: Path):
-    """Store the live files, and make a copy of them from the store. Return the store's snapshot."""
-    async with job.lock(), job.open_tree() as tree:
-        if not isinstance(tree, LocalTree):
-            raise Refused("Files inside a guest cannot be copied for a rehearsal yet.")
+    """Store the live files, and make a copy of them from the store. Return the store's snapshot.
+
+    Those of a guest at rest are the newest snapshot's.
+    """
+    async with job.lock(), job.open_tree(read=True) as tree:
         await job.recover_tree()
         base = await job.thread(snapshots.scan, job.workspace, tree, cancel=job.cancel)
-    if await job.thread(capacity.free_bytes) < base.bytes + settings.HANDRAIL_RESERVE_BYTES:
+    # What a guest gets is written twice: into a folder, and from there onto its disk.
+    room = base.bytes * (2 if job.driver.capabilities.files_need_run else 1)
+    if await job.thread(capacity.free_bytes) < room + settings.HANDRAIL_RESERVE_BYTES:
         raise Refused("The disk has no room for a copy of the files.")
     for name in ("tree", "home"):
         await job.thread(_make_folder, scratch / name)
@@ -113,31 +124,52 @@ def _tree_of(scratch: Path) -> LocalTree:
     return LocalTree(scratch / "tree", cache=scratch / "scan")
 
 
-async def _run(job, scratch: Path) -> dict:
-    """Run the command in a Run of its own, and end that with all its programs. Return as `Job.run_program` does."""
-    workspace, driver, args = job.workspace, job.driver, job.args
+async def _run(job, scratch: Path, masks: Masks | None) -> tuple[dict, object]:
+    """Run the command in a Run of its own, and end that with all its programs.
+
+    Return how it ended, as `Job.run_program` does, and what it left if that can be read only while the Run is up.
+    """
+    workspace, driver = job.workspace, job.driver
     spec = spec_of(workspace, _run_id(job), phase=PHASE, home=scratch / "home", tree=scratch / "tree")
     await driver.prepare(spec)
+    if masks:
+        await job.thread(masks.remember)
     owner = await driver.start(spec)
     failpoint("rehearse.started")
     rules = RehearsalRules(job.daemon, workspace.pk, workspace.key, PHASE)
     try:
         await job.daemon.network.open(owner, workspace, rules=rules)
-        seconds = min(args["timeout_s"] or MAX_SECONDS, MAX_SECONDS)
-        program = programs.run(
-            job,
-            args["argv"],
-            cwd=args["cwd"],
-            env={},
-            timeout_s=seconds,
-            owner=owner,
-            phase=None,
-            envelope=replace(MEDIUM, seconds=seconds).to_json(),
-            hosts=rules.hosts,
-        )
-        return await _while_there_is_room(job, scratch, program)
+        ended = await _while_there_is_room(job, scratch, _program(job, owner, rules, is_held=masks is None))
+        failpoint("rehearse.ran")
+        if job.cancel.is_set():
+            raise Refused("Cancelled. Nothing of it is kept.", ReasonCode.CANCELLED)
+        if not ended["ok"]:
+            raise Refused(ended["reason"], ReasonCode(ended["reason_code"]))
+        if masks:  # what no envelope refuses, only the proxy does
+            ended["blocked"] = as_blocked(rules.hosts())
+        if not driver.capabilities.files_need_run:
+            return ended, None
+        await driver.end_programs(owner, grace_s=0.0)
+        return ended, await job.thread(_scan, job, driver.tree(owner, cache=scratch / "scan"))
     finally:
         await _end_run(job, owner)
+
+
+def _program(job, owner, rules: RehearsalRules, *, is_held: bool):
+    """Return the run of the command, to be awaited."""
+    args = job.args
+    seconds = min(args["timeout_s"] or MAX_SECONDS, MAX_SECONDS)
+    return programs.run(
+        job,
+        args["argv"],
+        cwd=args["cwd"],
+        env={},
+        timeout_s=seconds,
+        owner=owner,
+        phase=None,
+        envelope=replace(MEDIUM, seconds=seconds).to_json() if is_held else None,
+        hosts=rules.hosts,
+    )
 
 
 async def _while_there_is_room(job, scratch: Path, program) -> dict:
@@ -148,16 +180,18 @@ async def _while_there_is_room(job, scratch: Path, program) -> dict:
             done, _ = await asyncio.wait({task}, timeout=ROOM_INTERVAL_S)
             if done:
                 return task.result()
-            if why := await job.thread(_lacks_room, job.workspace, scratch, look % WALK_EVERY == 0):
+            if why := await job.thread(_lacks_room, job, scratch, look % WALK_EVERY == 0):
                 raise Refused(why)
     finally:
         task.cancel()
 
 
-def _lacks_room(workspace, scratch: Path, walk: bool) -> str:
+def _lacks_room(job, scratch: Path, walk: bool) -> str:
     if capacity.is_short_of_room():
         return "It was ended because the disk is nearly full."
-    limit = capacity.size_limit(workspace) if walk else 0
+    if not walk or job.driver.capabilities.files_need_run:  # a guest's own disk is its limit
+        return ""
+    limit = capacity.size_limit(job.workspace)
     if limit and disk_usage(scratch / "tree", scratch / "home") > limit:
         return "It was ended because its files outgrew the workspace's limit."
     return ""
@@ -173,12 +207,12 @@ async def _end_run(job, owner):
     await job.driver.clear(owner)
 
 
-def _scan(job, scratch: Path):
+def _scan(job, tree):
     # File times are the program's to choose, so all content is read.
-    return snapshots.scan(job.workspace, _tree_of(scratch), thorough=True, cancel=job.cancel)
+    return snapshots.scan(job.workspace, tree, thorough=True, cancel=job.cancel)
 
 
-def _findings(job, base, after, ended: dict) -> dict:
+def _findings(job, base, after, ended: dict, masks: Masks | None, obstacle: str) -> dict:
     changes = history.changes_of_trees(job.workspace, base.tree, after.tree)
     output = programs.tail(programs.folder(job), ended["output_bytes"], SHOWN_OUTPUT)
     exited = ended["reason"] == "exited"
@@ -193,7 +227,9 @@ def _findings(job, base, after, ended: dict) -> dict:
         "change_count": len(changes),
         "tried": ended.get("blocked", []),
         "note": "" if exited else ended["words"],
-        "obstacle": _obstacle(base, after, changes, ended),
+        "obstacle": obstacle
+        or _obstacle(base, after, changes, ended)
+        or (masks.why_not_applied(changes) if masks else ""),
     }
 
 
@@ -203,7 +239,7 @@ def _obstacle(base, after, changes, ended: dict) -> str:
         return "It did not end by itself, so its result is not complete."
     if {skipped.path for skipped in after.skipped} - {skipped.path for skipped in base.skipped}:
         return "It made something that cannot be stored, such as a socket or an unreadable file."
-    if any(is_hook_file(change.path) for change in changes):
+    if any(is_hook_file(path) for change in changes for path in (change.path, change.old_path) if path):
         return "It changed files of Handrail's hook, or folders with them."
     return ""
 
