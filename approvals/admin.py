@@ -1,8 +1,8 @@
-"""Policies, actions and grants in the Django admin, read-only."""
+"""Policies, actions, passkey challenges and grants in the Django admin, read-only."""
 
 from django.contrib import admin
 
-from approvals.models import Action, Grant, Policy
+from approvals.models import Action, Grant, PasskeyChallenge, Policy
 from dashboard.admin import Shown
 
 
@@ -23,3 +23,9 @@ class ActionAdmin(Shown):
 class GrantAdmin(Shown):
     list_display = ["says", "team", "agent", "workspace", "by", "expires_at", "uses_left", "revoked_at"]
     list_filter = ["team"]
+
+
+@admin.register(PasskeyChallenge)
+class PasskeyChallengeAdmin(Shown):
+    list_display = ["user", "action", "verdict", "expires_at", "used_at"]
+    list_select_related = ["user", "action"]

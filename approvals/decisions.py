@@ -14,6 +14,7 @@ from approvals.evidence import evidence_of
 from approvals.evidence.keeping import pack
 from approvals.expiry import end_if_due
 from approvals.models import Action, Decision, DecisionEvidence, Revision, Status, Tier
+from approvals.step_up import requirement
 from approvals.transitions import add_revision, answer_conflict, approve, move, record
 from dashboard import clock
 from dashboard.access import ROLES, Caller
@@ -23,6 +24,24 @@ from dashboard.problems import conflict, invalid, not_allowed, unavailable
 
 APPROVE, DENY, EDIT = "approve", "deny", "edit"
 MAX_COMMENT = 4000
+
+
+@dataclass(frozen=True)
+class Approval:
+    """How an action is approved: what was shown, alone or not, held or not, applied or run, and with which passkey."""
+
+    evidence: bytes | None
+    alone: solo.SoloRequest | None
+    unheld: bool
+    tree: str
+    passkey: dict | None  # what approvals.step_up.assertions keeps
+
+    @property
+    def assertion(self) -> dict:
+        """What is kept with the decision as proof of who made it."""
+        alone = self.alone
+        found = {"solo": True, "signed_in_at": alone.at.isoformat(), "how": alone.how} if alone else {}
+        return found | ({"passkey": self.passkey} if self.passkey else {})
 
 
 def decide(
@@ -37,12 +56,15 @@ def decide(
     unheld: bool = False,
     apply: bool = False,
     rehearsal=None,
+    passkey: dict | None = None,
 ):
     """Record an answer and return the action, which stays pending while votes are missing for the quorum.
 
     `alone`: the approval of a critical action by the only person who may approve (solo.py), never from the API.
     `unheld`: approve it to run without an envelope; if several people must approve, all of them must choose that.
     `apply`: approve the result of the rehearsal (its id, if known, is `rehearsal`) instead of a run.
+
+    `passkey`: the answer of the person's passkey, which some approvals take (step_up), {challenge, credential}.
 
     The first final verdict wins: later answers raise Problem 409 with the winner, as do answers to another digest.
     An edit that the policy forbids, or that is invalid, raises Problem 422 and changes nothing. Problem 403.
@@ -61,6 +83,8 @@ def decide(
     evidence = _evidence(action) if verdict == APPROVE and action.digest == digest else None
     is_open = action.status == Status.PENDING and action.digest == digest
     tree = rehearsals.tree_to_apply(action, rehearsal) if apply and is_open else ""
+    confirmed = _confirmed(action, caller, passkey, alone, unheld, tree) if passkey and is_open else None
+    how = Approval(evidence, alone, unheld, tree, confirmed)
     with transaction.atomic():
         still_open = Q(status=Status.PENDING, digest=digest, expires_at__gt=clock.now())
         still_open &= Q(rehearsal=action.rehearsal_id) if tree else Q()
@@ -68,7 +92,7 @@ def decide(
         answered = Action.objects.select_for_update().filter(still_open, pk=action.pk).exists() and (
             _deny(action, still_open, caller, comment)
             if verdict == DENY
-            else _approve(action, still_open, caller, comment, evidence, alone, unheld, tree)
+            else _approve(action, still_open, caller, comment, how)
             if verdict == APPROVE
             else _edit(action, still_open, caller, comment, edited)
         )
@@ -93,6 +117,13 @@ def _check(action: Action, verdict: str, caller, arguments: dict | None, comment
         raise invalid(f"A comment can have at most {MAX_COMMENT:,} characters.")
     if (arguments is not None) != (verdict == EDIT):
         raise invalid("An edit needs all arguments; other verdicts take none.")
+
+
+def _confirmed(action: Action, caller, passkey: dict, alone, unheld: bool, tree: str) -> dict:
+    from approvals.step_up import assertions  # here: it loads a library that only web needs
+
+    verdict = requirement.verdict_of(alone=bool(alone), unheld=unheld, tree=tree)
+    return assertions.confirm(action, caller=caller, digest=action.digest, verdict=verdict, answer=passkey)
 
 
 def _evidence(action: Action) -> bytes | None:
@@ -144,12 +175,12 @@ def _record_answer(
     revision,
     final: bool,
     evidence: bytes | None = None,
-    unheld: bool = False,
-    applied_tree: str = "",
+    how: Approval | None = None,
 ):
     """Store one answer for each person and revision; a new one replaces the person's earlier answer."""
-    answer = {"action": action, "verdict": verdict, "comment": comment, "final": final, "unheld": unheld}
-    answer |= {"applied_tree": applied_tree}
+    answer = {"action": action, "verdict": verdict, "comment": comment, "final": final}
+    answer |= {"unheld": bool(how and how.unheld), "applied_tree": how.tree if how else ""}
+    answer |= {"assertion": (how and how.assertion) or None}
     decision, _ = Decision.objects.update_or_create(
         revision=revision, user=caller.user, defaults=answer | {"at": clock.now()}
     )
@@ -172,38 +203,37 @@ def is_unheld(action: Action) -> bool:
     return bool(given) and all(vote.unheld for vote in given)
 
 
-def _approve(
-    action: Action,
-    still_open: Q,
-    caller,
-    comment: str,
-    evidence: bytes | None,
-    alone: solo.SoloRequest | None,
-    unheld: bool,
-    tree: str,
-) -> bool:
+def _approve(action: Action, still_open: Q, caller, comment: str, how: Approval) -> bool:
     action.refresh_from_db()
+    requirement.refuse_without(action, caller, how.passkey)
     others = [vote for vote in votes(action) if vote.user_id != caller.user.pk]
-    if any(vote.applied_tree != tree for vote in others):
+    if any(vote.applied_tree != how.tree for vote in others):
         name, what = others[0].user, "the result of the rehearsal" if others[0].applied_tree else "running it"
         raise conflict(f"{name} approved {what}. Approve the same, or deny it.", code="other_approval")
-    if alone:
-        solo.check(action, caller, alone)
+    if how.alone:
+        solo.check(action, caller, how.alone)
     revision = current(action)
-    how = {"evidence": evidence, "unheld": unheld, "applied_tree": tree}
-    _record_answer(action, caller, APPROVE, comment, revision=revision, final=False, **how)
+    _record_answer(action, caller, APPROVE, comment, revision=revision, final=False, evidence=how.evidence, how=how)
     given = len(votes(action))
-    data = {"votes": given, "quorum": action.quorum} | ({"solo": True} if alone else {})
+    data = {"votes": given, "quorum": action.quorum} | ({"solo": True} if how.alone else {})
     data |= {"envelope": "none"} if is_unheld(action) else {}
-    data |= {"applies": "rehearsal", "tree": tree} if tree else {}
-    if given < action.quorum and not alone:
+    data |= {"applies": "rehearsal", "tree": how.tree} if how.tree else {}
+    data |= _passkey_in_event(how)
+    if given < action.quorum and not how.alone:
         record(action, "action.vote", caller.actor, data)
         return True
     if not approve(action, verb="action.approved", by=caller.actor, when=still_open, data=data):
         return False
-    assertion = {"solo": True, "signed_in_at": alone.at.isoformat(), "how": alone.how} if alone else None
-    Decision.objects.filter(revision=revision, user=caller.user).update(final=True, assertion=assertion)
+    Decision.objects.filter(revision=revision, user=caller.user).update(final=True)
     return True
+
+
+def _passkey_in_event(how: Approval) -> dict:
+    if how.passkey is None:
+        return {}
+    from approvals.step_up import assertions  # as above
+
+    return {"passkey": assertions.in_event(how.passkey)}
 
 
 @dataclass(frozen=True)
@@ -242,7 +272,7 @@ def _edit(action: Action, still_open: Q, caller, comment: str, edited: Edited) -
     """Make the next revision: approved at once if one person may decide its tier, else pending without votes.
 
     So a person whose edit makes an action critical is never its only approver. It also stays pending if a script
-    changed since the card was shown.
+    changed since the card was shown, or if its approval takes a passkey, which the next card asks for.
     """
     action.refresh_from_db()
     was, found = current(action), edited.found
@@ -260,7 +290,7 @@ def _edit(action: Action, still_open: Q, caller, comment: str, edited: Edited) -
     if not move(action, Status.PENDING, verb="action.edited", by=caller.actor, when=still_open, data=data, **fields):
         return False
     revision = add_revision(action, action.revision, edited.canonical, found, caller.actor, files=edited.files)
-    alone = found.quorum <= 1 and edited.was_shown
+    alone = found.quorum <= 1 and edited.was_shown and not requirement.is_required(action, caller)
     _record_answer(action, caller, EDIT, comment, revision=was, final=alone, evidence=edited.evidence)
     if not alone:
         record(action, "action.waiting", caller.actor, {"undo": action.undo, "quorum": action.quorum})

@@ -14,6 +14,7 @@ from approvals.pages import (
     policy,
     rehearsal,
     rollback,
+    step_up,
     stop,
 )
 
@@ -24,6 +25,7 @@ urlpatterns = [
     path("actions/<uuid:pk>/", actions.action, name="action"),
     path("actions/<uuid:pk>/approve/", actions.approve, name="action-approve"),
     path("actions/<uuid:pk>/approve/alone/", actions.approve_alone, name="action-approve-alone"),
+    path("actions/<uuid:pk>/passkey/", step_up.challenge, name="action-passkey"),
     path("actions/<uuid:pk>/deny/", actions.deny, name="action-deny"),
     path("actions/<uuid:pk>/extend/", actions.extend, name="action-extend"),
     path("actions/<uuid:pk>/allow/", grants.give, name="action-allow"),

@@ -1,9 +1,11 @@
 """The Django admin: every change in it records an event, and what the pages refuse is refused here too."""
 
-import allauth.account.admin  # noqa: F401 - registers models, which are unregistered below
+import allauth.account.admin
+import allauth.mfa.admin  # noqa: F401 - as above
 import django_q.admin  # noqa: F401 - as above
 from allauth.account.decorators import secure_admin_login
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
@@ -18,13 +20,13 @@ from dashboard.people import members
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import Problem
 
-# Sign in through allauth: the same rate limits and, later, the same second factor as everywhere.
+# Sign in through allauth: the same rate limits and the same second factor as everywhere.
 admin.site.login = secure_admin_login(admin.site.login)
 admin.site.site_header = admin.site.site_title = "Handrail"
 
 # A row of the queue names any Python function, so anyone who may add or resubmit one could run anything. The schedule
 # is dashboard.ops.tasks.SCHEDULED. Rights come from roles in teams, not from groups.
-admin.site.unregister([Schedule, Success, Failure, OrmQ, Group, EmailAddress, get_user_model()])
+admin.site.unregister([Schedule, Success, Failure, OrmQ, Group, EmailAddress, Authenticator, get_user_model()])
 
 _app_list = admin.site.get_app_list
 
@@ -188,3 +190,21 @@ class TokenAdmin(Shown):
 
     def has_revoke_permission(self, request):
         return request.user.is_superuser or request.user.has_perm("dashboard.change_token")
+
+
+@admin.register(Authenticator)
+class SecondFactorAdmin(Shown):
+    """Passkeys, authenticator apps and recovery codes; their secrets and keys are not shown."""
+
+    list_display = ["user", "type", "name", "made_for", "created_at", "last_used_at"]
+    list_filter = ["type"]
+    exclude = ["data"]
+    readonly_fields = ["name", "made_for"]
+
+    @admin.display
+    def name(self, obj) -> str:
+        return obj.data.get("name", "")
+
+    @admin.display(description="made for")
+    def made_for(self, obj) -> str:
+        return obj.data.get("rp_id", "")

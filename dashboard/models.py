@@ -38,6 +38,8 @@ class Team(models.Model):
     stopped_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     # Whether the only person who can approve may approve critical actions alone (approvals/solo.py).
     allows_solo = models.BooleanField(default=True)
+    # Whether critical actions are approved only with a passkey, also by people who have none yet (approvals/step_up).
+    requires_passkey = models.BooleanField(default=False)
     solo_closed_at = models.DateTimeField(null=True, blank=True, editable=False)  # since a second person could approve
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -169,6 +169,7 @@ INSTALLED_APPS = [
     "channels",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
     "csp",
     "django_q",
 ]
@@ -251,6 +252,22 @@ ACCOUNT_LOGIN_METHODS = {"username"}  # email addresses are not verified; see da
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
+# Passkeys, an authenticator app and recovery codes; see dashboard/site/second_factor.py.
+MFA_ADAPTER = "dashboard.site.second_factor.SecondFactors"
+MFA_SUPPORTED_TYPES = ["webauthn", "totp", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_WEBAUTHN_USER_VERIFICATION = "required"  # a fingerprint, a face or a PIN: more than having the device
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # addresses are not verified, and nobody signs up
+MFA_TOTP_TOLERANCE = 1  # a code also counts in the 30 seconds before and after its own
+MFA_FORMS = {
+    "add_webauthn": "dashboard.site.second_factor.AddPasskey",
+    "edit_webauthn": "dashboard.site.second_factor.RenamePasskey",
+    "login_webauthn": "dashboard.site.second_factor.SignInByPasskey",
+    "authenticate_webauthn": "dashboard.site.second_factor.AuthenticateByPasskey",
+    "reauthenticate_webauthn": "dashboard.site.second_factor.ReauthenticateByPasskey",
+    "authenticate": "dashboard.site.second_factor.AuthenticateByCode",
+    "reauthenticate": "dashboard.site.second_factor.ReauthenticateByCode",
+}
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 
 CONTENT_SECURITY_POLICY = {

@@ -23,6 +23,7 @@ urlpatterns = [
     path("status/", health.status, name="status"),
     path("team/", people.team, name="team"),
     path("team/invite/", people.invite_people, name="people-invite"),
+    path("team/passkeys/", people.require_passkeys, name="team-passkeys"),
     path("team/<uuid:pk>/role/", people.change_role, name="person-role"),
     path("team/<uuid:pk>/remove/", people.remove_person, name="person-remove"),
     path("team/<uuid:pk>/link/", people.new_link, name="person-link"),

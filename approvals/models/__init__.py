@@ -15,6 +15,7 @@ from approvals.models.notices import (  # noqa: F401 - Django looks for an app's
     PushSubscription,
     PushToken,
 )
+from approvals.models.passkeys import PasskeyChallenge  # noqa: F401 - as above
 from dashboard.models import Agent, Team
 from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
 
@@ -236,7 +237,7 @@ class Decision(models.Model):
     verdict = models.CharField(max_length=8, choices=[("approve", "approve"), ("deny", "deny"), ("edit", "edit")])
     comment = models.TextField(blank=True)
     at = models.DateTimeField()
-    assertion = models.JSONField(null=True, blank=True)  # {solo, signed_in_at, how} of a solo approval; later passkeys
+    assertion = models.JSONField(null=True, blank=True)  # {solo, signed_in_at, how} and {passkey: …}
     final = models.BooleanField(default=False)
     unheld = models.BooleanField(default=False)  # approved to run without an envelope
     # The store's tree that was approved instead of a run: what the rehearsal left. Empty: it runs.

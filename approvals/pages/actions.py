@@ -15,6 +15,7 @@ from approvals.notify import receipts
 from approvals.pages.card import Card, cards_of, for_rows, pretty
 from approvals.pages.forms import edit_form
 from approvals.pages.lists import MAX_CARDS, chosen_filters, filter_query, narrowed, next_card, pending_for
+from approvals.pages.step_up import PasskeyPart, answer_of
 from dashboard import clock
 from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
 from dashboard.problems import Problem
@@ -42,6 +43,7 @@ def _show(request, action, *, step="", status=200, **more):
         {
             "nav": "waiting",
             "card": card,
+            "passkey": PasskeyPart(action, caller, card.may_decide),
             "beside": cards_of(beside, caller, now),
             "step": step if card.may_decide or (step == "deny" and card.may_answer) else "",
             "recent_reasons": _recent_reasons(request.user) if card.may_answer else [],
@@ -77,13 +79,13 @@ def approve(request, pk):
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
         return _show(request, found, step="approve")
-    chosen = asked(request, "envelope", "apply", "rehearsal")
+    chosen, how = asked(request, "envelope", "apply", "rehearsal"), {"passkey": answer_of(request)}
     if chosen["envelope"] == "none":
-        return _decide(request, found, "approve", "Approved without an envelope", unheld=True)
+        return _decide(request, found, "approve", "Approved without an envelope", unheld=True, **how)
     if chosen["apply"] == "rehearsal":
-        how = {"apply": True, "rehearsal": chosen["rehearsal"]}
+        how |= {"apply": True, "rehearsal": chosen["rehearsal"]}
         return _decide(request, found, "approve", "Approved: the result of the try is applied", **how)
-    return _decide(request, found, "approve", "Approved")
+    return _decide(request, found, "approve", "Approved", **how)
 
 
 @signed_in
@@ -93,7 +95,8 @@ def approve_alone(request, pk):
     found = _find(request, pk)
     must(request.caller, "decide", found.team_id)
     typed = asked(request, "target")["target"][:200]
-    return _decide(request, found, "approve", "Approved by you alone", alone=solo.of_request(request, typed))
+    how = {"alone": solo.of_request(request, typed), "passkey": answer_of(request)}
+    return _decide(request, found, "approve", "Approved by you alone", **how)
 
 
 @signed_in
@@ -159,7 +162,10 @@ def _go_to_next(request, decided, word):
     chosen = chosen_filters(request)
     following = next_card(request.caller, decided, clock.now(), chosen)
     if decided.status == Status.PENDING:
-        word = "Approved by you. Someone else must approve too"
+        is_voted = decided.decisions.filter(user=request.user, revision__number=decided.revision).exists()
+        word = (
+            "Approved by you. Someone else must approve too" if is_voted else "Changed. It needs approval as it is now"
+        )
     address = reverse("action", args=[decided.pk])
     messages.success(
         request, format_html('{}: {} · <a href="{}">View</a>', word, visible(decided.title, one_line=True), address)

@@ -50,11 +50,20 @@ WORDS = {
     "operation.refused": "Refused a late result",
     "person.added": "Added a person",
     "person.channel_added": "Added a notification channel",
+    "person.codes_app_added": "Added an authenticator app",
+    "person.codes_app_removed": "Removed the authenticator app",
     "person.device_added": "Switched on notifications on a device",
     "person.invitation_withdrawn": "Withdrew an invitation",
     "person.link_made": "Created a sign-in link",
+    "person.passkey_added": "Added a passkey",
+    "person.passkey_removed": "Removed a passkey",
+    "person.passkey_renamed": "Renamed a passkey",
+    "person.recovery_code_used": "Used a recovery code",
+    "person.recovery_codes_added": "Made recovery codes",
+    "person.recovery_codes_removed": "Removed the recovery codes",
     "person.removed": "Removed a person",
     "person.role_changed": "Changed a person's role",
+    "person.second_factor_reset": "Removed passkeys, authenticator app and recovery codes",
     "person.sign_in_failed": "Sign-in failed",
     "person.signed_in": "Signed in",
     "person.signed_out": "Signed out",
@@ -90,6 +99,8 @@ WORDS = {
     "team.added": "Added a team",
     "team.changed": "Changed a team",
     "team.lifted": "Resumed after a stop",
+    "team.passkey_not_required": "Passkeys no longer required",
+    "team.passkey_required": "Passkeys required",
     "team.solo_reopened": "Reopened approval by a single person",
     "team.stopped": "Stopped everything",
     "terminal.ended": "Terminal ended",
@@ -170,8 +181,8 @@ LABELS = {
     "withdrawn": "approvals cancelled",
 }
 # Not shown: they repeat the row's other columns, or are ids that nobody reads.
-HIDDEN_FIELDS = {"approved_by", "epoch", "operation", "tree", "store"}
-DIGESTS, TIMES = {"sha256", "was"}, {"made_at", "until"}  # fields that may hold one
+HIDDEN_FIELDS = {"approved_by", "credential", "epoch", "operation", "tree", "store"}
+DIGESTS, TIMES = {"sha256", "was", "key_sha256"}, {"made_at", "until"}  # fields that may hold one
 CODES = {"how", "kind", "phase", "reason_code", "scope", "type", "why"}  # fields whose values are codes of ours
 MAX_DETAILS = 300  # characters
 _DIGEST = re.compile(r"[0-9a-f]{32,64}")
@@ -181,7 +192,8 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:\+00:00
 def details(data: dict) -> str:
     """Return an event's data on one line: its title, or `label: value` pairs separated by " · "."""
     if title := data.get("title"):
-        return str(title)
+        passkey = data.get("passkey")
+        return f"{title} · confirmed with passkey {passkey['name']}" if isinstance(passkey, dict) else str(title)
     shown = [
         f"{LABELS.get(name, name.replace('_', ' '))}: {_readable(name, value)}"
         for name, value in data.items()

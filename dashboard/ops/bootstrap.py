@@ -19,6 +19,7 @@ from dashboard.keys.key_files import make_private
 from dashboard.models import Membership, Role, Team
 from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
+from dashboard.people import passkeys
 from dashboard.tokens import make_sign_in_link
 
 UNUSED = ["redoc*"]  # not collected: no page loads them, and Redoc is the largest static file of all
@@ -122,10 +123,12 @@ def prepare(say) -> None:
 
 def warnings() -> list[str]:
     """Return warnings for the operator, printed at each start."""
-    public = urlsplit(settings.HANDRAIL_PUBLIC_URL)
+    public, found = urlsplit(settings.HANDRAIL_PUBLIC_URL), []
     if public.scheme == "http" and not is_loopback(public.hostname):
-        return [
+        found.append(
             f"{settings.HANDRAIL_PUBLIC_URL} is not encrypted: sessions, tokens and decisions can be read and "
             "changed on the way. Put a proxy with TLS in front and set HANDRAIL_PUBLIC_URL to its https address."
-        ]
-    return []
+        )
+    if words := passkeys.warning():
+        found.append(f"{words} {passkeys.WAY_OUT}")
+    return found

@@ -15,6 +15,7 @@ from django.db import DatabaseError, connection
 from dashboard import clock
 from dashboard.addresses import in_url, to_call
 from dashboard.ops import database
+from dashboard.people import passkeys
 from workspaces import stores
 from workspaces.envelope.ring import is_held
 from workspaces.models import Runner
@@ -42,7 +43,17 @@ def needed_to_work() -> list[Finding]:
 def examine(*, deep: bool) -> list[Finding]:
     """Return all findings. `deep` also checks the database page by page and calls the web server over HTTP."""
     web = _web() if deep else Finding("web", True, "Running.")
-    return [web, *_database(deep=deep), _queue(), *_store(), _sqlite(), _user_namespaces(), *_unclear(), *_drivers()]
+    return [
+        web,
+        *_database(deep=deep),
+        _queue(),
+        *_store(),
+        _sqlite(),
+        _user_namespaces(),
+        *_unclear(),
+        *_passkeys(),
+        *_drivers(),
+    ]
 
 
 def _web() -> Finding:
@@ -207,6 +218,15 @@ def _unclear() -> list[Finding]:
     return [
         Finding(f"orphans on {runner.host}", False, " ".join(runner.unclear), fix, needed=False) for runner in hosts
     ]
+
+
+def _passkeys() -> list[Finding]:
+    """Report passkeys that were made for another HANDRAIL_PUBLIC_URL."""
+    try:
+        words = passkeys.warning()
+    except DatabaseError:
+        return []
+    return [Finding("passkeys", False, words, passkeys.WAY_OUT, needed=False)] if words else []
 
 
 def _held(abilities: dict | None) -> str:

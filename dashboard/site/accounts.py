@@ -2,9 +2,10 @@
 
 from allauth.account import views as allauth_views
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.decorators import reauthentication_required
 from django.contrib.auth import get_user_model, login
 from django.shortcuts import redirect, render
-from django.urls import path
+from django.urls import include, path
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
@@ -12,8 +13,14 @@ from approvals.notify.devices import forget_session
 from dashboard import clock
 from dashboard.models import Actor, SignInLink
 from dashboard.pages import READ_OR_WRITE
+from dashboard.people import passkeys
 from dashboard.people.sign_ins import note_sign_in, record_for_person
+from dashboard.site import second_factor
 from dashboard.tokens import sha256, use_sign_in_link
+
+BY_PASSKEY = "mfa_reauthenticate:webauthn"
+CONFIRM = {"reauthenticate": "Use your password", "mfa_reauthenticate": "Use a code", BY_PASSKEY: "Use a passkey"}
+_confirmed = reauthentication_required(app="allauth.mfa")
 
 # The allauth pages we use. Those for e-mail addresses are left out: an address that a person typed is not verified,
 # so no page lets people set one. Signing up is closed, and people who cannot sign in get a new link from an operator.
@@ -24,7 +31,9 @@ urlpatterns = [
     path("signup/", allauth_views.signup, name="account_signup"),
     path("reauthenticate/", allauth_views.reauthenticate, name="account_reauthenticate"),
     path("password/change/", allauth_views.password_change, name="account_change_password"),
-    path("password/set/", allauth_views.password_set, name="account_set_password"),
+    # Else the session of somebody with a passkey and no password would be enough to get a way around the passkey.
+    path("password/set/", _confirmed(allauth_views.password_set), name="account_set_password"),
+    path("2fa/", include(second_factor.urlpatterns)),
 ]
 
 # Not no-referrer: browsers then send "Origin: null" with the form, which the CSRF check rightly refuses. This policy
@@ -38,9 +47,18 @@ class ClosedSignup(DefaultAccountAdapter):
     def is_open_for_signup(self, request):
         return False
 
+    def get_reauthentication_methods(self, user) -> list[dict]:
+        """Return the ways in which the person can confirm; with a passkey first, if one works at this address."""
+        methods = super().get_reauthentication_methods(user)
+        for method in methods:
+            method["description"] = CONFIRM[method["id"]]
+        last = not (user.is_authenticated and passkeys.usable_by(user))
+        return sorted(methods, key=lambda method: (method["id"] == BY_PASSKEY) == last)
+
     def post_login(self, request, user, **kwargs):
-        note_sign_in(request, "password")
-        record_for_person(user, "person.signed_in", how="password")
+        how = second_factor.how_signed_in(request, user)
+        note_sign_in(request, how)
+        record_for_person(user, "person.signed_in", how=how)
         return super().post_login(request, user, **kwargs)
 
     def logout(self, request):

@@ -24,6 +24,7 @@ from dashboard.event_log.verify import prove
 from dashboard.feed import cursor_of
 from dashboard.models import Agent, Event, Membership, Team
 from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in, without
+from dashboard.site import second_factor
 from workspaces import history
 from workspaces.checks import checks_of, in_words
 from workspaces.models import Operation, Phase, Run, Snapshot, State, Workspace
@@ -280,7 +281,8 @@ def _one_team(request) -> Team:
 @require_safe
 def me(request):
     memberships = Membership.objects.filter(user=request.user).select_related("team").order_by("team__name")
-    return render(request, "dashboard/me.html", {"nav": "me", "memberships": memberships})
+    context = {"nav": "me", "memberships": memberships, "second": second_factor.of_person(request.user)}
+    return render(request, "dashboard/me.html", context)
 
 
 @signed_in

@@ -1,9 +1,11 @@
 """The Team and Agents pages: people, their roles and invitations, agents and their tokens."""
 
+from allauth.account.decorators import reauthentication_required
+from allauth.mfa.models import Authenticator
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import Count, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, Subquery
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -33,6 +35,7 @@ def _team_page(request, **more):
         Membership.objects.filter(team__in=caller.team_ids)
         .select_related("user", "team")
         .annotate(link_until=Subquery(links.order_by("-expires_at").values("expires_at")[:1]))
+        .annotate(has_passkey=Exists(Authenticator.objects.filter(user=OuterRef("user"), type="webauthn")))
         .order_by("team__name", "user__username")
     )
     teams: dict = {}
@@ -123,6 +126,24 @@ def new_link(request, pk):
         _record(request, membership.team, "person.link_made", membership.user)
         link = invitations.make_invitation(membership.user)
     return _show_links(request, membership.team, [link])
+
+
+@signed_in
+@require_POST
+@reauthentication_required(app="allauth.mfa")
+def require_passkeys(request):
+    """Switch on or off whether critical actions of a team are approved only with a passkey."""
+    found = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
+    must(request.caller, "manage_people", found)
+    wanted = request.POST.get("passkeys") == "required"
+
+    def switch():
+        with transaction.atomic():
+            if Team.objects.filter(pk=found.pk, requires_passkey=not wanted).update(requires_passkey=wanted):
+                _record(request, found, "team.passkey_required" if wanted else "team.passkey_not_required", found)
+
+    words = "Critical actions now take a passkey." if wanted else "Critical actions take a passkey of who has one."
+    return carry_out(request, switch, then=reverse("team"), say=words)
 
 
 # Agents --------------------------------------------------------------------------------------------------------------

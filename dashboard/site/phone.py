@@ -1,7 +1,6 @@
 """The phone page: a QR code that signs the same person in on the phone that scans it."""
 
 from datetime import timedelta
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -10,6 +9,7 @@ from django.shortcuts import render
 
 from dashboard.addresses import is_loopback, is_wildcard
 from dashboard.pages import READ_OR_WRITE, signed_in
+from dashboard.people import passkeys
 from dashboard.site.accounts import record_for_person
 from dashboard.site.invitations import make_invitation
 
@@ -40,19 +40,13 @@ def what_works(url: str) -> list[tuple[str, bool, str]]:
     Browsers offer all of it only in secure contexts: https, or this machine's own names. A passkey needs a name.
     """
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    secure = parts.scheme == "https" or is_loopback(host)
+    secure = parts.scheme == "https" or is_loopback(parts.hostname or "")
     plain = "" if secure else "Browsers offer it only over https."
-    try:
-        ip_address(host)
-        is_name = False
-    except ValueError:
-        is_name = True
-    passkeys = plain or ("" if is_name else "It needs a host name; this address is a number.")
+    no_passkeys = passkeys.why_not_at(url)
     return [
         ("Home screen and offline page", secure, plain),
         ("Notifications", secure, plain or "On an iPhone after Share, Add to Home Screen."),
-        ("Passkeys", secure and is_name, passkeys),
+        ("Passkeys", not no_passkeys, no_passkeys),
     ]
 
 

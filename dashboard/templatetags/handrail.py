@@ -1,5 +1,6 @@
 """Labels, icons and filters that all pages share: {% load handrail %}."""
 
+import json
 from typing import NamedTuple
 
 from django import template
@@ -194,6 +195,18 @@ def xterm_addon(name: str) -> str:
 def poll(url: str, element: str, *, seconds: int) -> str:
     """Return the attributes of an element that htmx fetches again every few seconds; `element` is its id."""
     return format_html('hx-get="{}" hx-trigger="every {}s" hx-select="#{}" hx-swap="outerHTML"', url, seconds, element)
+
+
+@register.filter
+def as_json(value) -> str:
+    """Format for an attribute that a script reads."""
+    return json.dumps(value)
+
+
+@register.filter
+def as_lines(texts) -> str:
+    """Return one text a line. In a template itself a line break is one space."""
+    return "".join(f"{text}\n" for text in texts)
 
 
 @register.filter
