@@ -35,6 +35,8 @@ def refusal(action: Action) -> str:
         case Status.CANCELLED:
             note = action.result["note"]
             return note if action.end_code == ActionEndCode.STOPPED else f"{note} It did not run."
+        case Status.FAILED | Status.UNCERTAIN if action.is_carried_out:
+            return f"It could not be carried out as it was approved: {_sentence(action.result['note'])}"
         case _:
             return f"This approval was already used ({action}). Make the call again if you still need it."
 

@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.utils.text import Truncator
 
 from approvals import bound_files, policies
-from approvals.calls import BROKER, GATE, Call
+from approvals.calls import GATE, Call
 from approvals.decisions import decide, extend
 from approvals.emergency_stop import lift_stop, stop_everything
 from approvals.evaluation import PolicyUnavailable, judge_again, with_all
@@ -63,8 +63,8 @@ def find_all(pks, *, caller) -> dict:
 
 
 def is_answered(action: Action) -> bool:
-    """Return whether there is nothing to wait for: it is decided, or in broker mode over."""
-    waits = (Status.PENDING, Status.APPROVED, Status.RUNNING) if action.mode == BROKER else (Status.PENDING,)
+    """Return whether there is nothing to wait for: it is decided, or over if Handrail carries it out."""
+    waits = (Status.PENDING, Status.APPROVED, Status.RUNNING) if action.is_carried_out else (Status.PENDING,)
     return action.status not in waits
 
 
@@ -98,7 +98,7 @@ def _ready(pk, digest: str, caller):
     action = find(pk, caller=caller)
     if caller.is_person:
         raise not_allowed("Only the agent that submitted this action can use its approval.")
-    if action.mode == BROKER:
+    if action.is_carried_out:
         raise conflict("The runner carries out this action; its approval can't be consumed.", code="brokered")
     check_consumable(action, digest)
     if action.workspace is None or action.tier not in SNAPSHOT_TIERS:
@@ -198,7 +198,7 @@ def outcome(action: Action, status: str, *, caller, note: str = "") -> Action:
         return settle(action, status, caller=caller, note=note)
     if action.workspace:
         activity.touch(action.workspace)
-    if action.mode == BROKER:
+    if action.is_carried_out:
         raise conflict("The runner carries out this action and reports its outcome.", code="brokered")
     return _end(action, status, note, caller, when=Q(status=Status.RUNNING))
 

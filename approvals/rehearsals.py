@@ -10,21 +10,37 @@ from approvals.evaluation import content
 from approvals.expiry import end_if_due
 from approvals.models import Action, Status
 from approvals.transitions import answer_conflict, record
+from approvals.wrapping import can_wrap
 from dashboard.problems import Problem, conflict, not_allowed
-from workspaces.models import Rehearsal, RehearsalStatus
+from workspaces.models import FOLDER, Rehearsal, RehearsalStatus
 from workspaces.services import rehearsals
 
 logger = logging.getLogger("handrail.gate")
 SHOWN_TAIL = 4000  # characters of the output in the result of an applied action
 NOT_A_COMMAND = "Only a command that Handrail itself runs can be tried first."
+NOT_WRAPPED = "A command can be tried first in a connected folder only while its calls are held."
 AGAIN = "The workspace's files have changed since it was tried. Try it again."
 
 
 def why_not(action: Action) -> str:
     """Return why the action cannot be tried first, whatever its status; "" if it can."""
-    if action.mode != BROKER or action.tool != "Bash" or action.workspace is None:
+    if not is_command(action):
         return NOT_A_COMMAND
+    if action.mode == BROKER:
+        return rehearsals.why_not(action.workspace)
+    call = content(action)
+    # The agent's own call is answered with another one, which prints what was recorded.
+    if not can_wrap(action.tool, call["arguments"], call["cwd"], action.workspace):
+        return NOT_WRAPPED
     return rehearsals.why_not(action.workspace)
+
+
+def is_command(action: Action) -> bool:
+    """Return whether it is a command that Handrail runs, or that a hook waits to run in a connected folder."""
+    if action.tool != "Bash" or action.workspace is None:
+        return False
+    is_hooks = action.hold_until is not None and action.workspace.environment.driver == FOLDER
+    return action.mode == BROKER or is_hooks
 
 
 def start(action: Action, *, caller) -> Action:

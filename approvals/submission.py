@@ -21,8 +21,11 @@ from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
 from workspaces import activity
 
-# A denial or expiry that the agent has not heard of: it is returned when the same call is submitted again.
-UNHEARD = Q(status__in=[Status.DENIED, Status.EXPIRED]) & (Q(agent_seen_at=None) | Q(agent_seen_at__lt=F("ended_at")))
+# A call that Handrail carries out in place of its agent, since a person approved what a rehearsal of it left.
+APPLIED = Q(status__in=[Status.RUNNING, Status.SUCCEEDED, Status.FAILED], mode=GATE, operation__isnull=False)
+# An end that the agent has not heard of: it is returned when the same call is submitted again.
+UNHEARD = Q(status__in=[Status.DENIED, Status.EXPIRED]) | APPLIED
+UNHEARD &= Q(agent_seen_at=None) | Q(ended_at=None) | Q(agent_seen_at__lt=F("ended_at"))
 # How long after the answer another hook of the same event may submit; one that lost its connection retries within 5 s.
 SAME_EVENT = timedelta(seconds=8)
 MAX_EARLIER = 20  # calls with refusals that are compared with one that asks to run without an envelope
@@ -119,7 +122,8 @@ def _of_event(call: Call) -> Q:
     since = call.asked_at - SAME_EVENT
     yes = Q(status=Status.RUNNING, mode=GATE, consumed_at__gte=since)
     no = Q(status__in=[Status.DENIED, Status.EXPIRED], ended_at__gte=since)
-    return unheard_approval(call) | (Q(call_id=call.call_id) & (yes | no))
+    applied = APPLIED & (Q(ended_at=None) | Q(ended_at__gte=since))
+    return unheard_approval(call) | (Q(call_id=call.call_id) & (yes | no | applied))
 
 
 def is_approval_for(action: Action, call: Call) -> bool:

@@ -96,8 +96,12 @@ def actor_of(action: Action) -> Actor:
 
 
 def carry_out(action: Action):
-    """Submit an approved action of broker mode to the runner. Problem 409 if its workspace cannot be used now."""
-    if action.mode != BROKER:
+    """Submit an approved action to the runner if Handrail carries it out.
+
+    That is in broker mode, and where a person approved what a rehearsal left instead of a run. Problem 409 if its
+    workspace cannot be used now.
+    """
+    if action.mode != BROKER and not applied_tree(action):
         return
     by = actor_of(action)
     own_verb = action.tool in OWN_VERBS

@@ -105,10 +105,11 @@ def changes(workspace, from_, to, *, count=True) -> list[FileChange]:
     return changes_of_trees(workspace, tree_at(workspace, from_), tree_at(workspace, to), count=count)
 
 
-def changes_of_trees(workspace, old: str, new: str, *, count=True) -> list[FileChange]:
+def changes_of_trees(workspace, old: str, new: str, *, count=True, owners=True) -> list[FileChange]:
     """Return the changes between two trees of the store, given by id, by path; those inside a `.git` come last.
 
-    Folders of which only the times changed are left out. `count`: count the changed lines as well.
+    Folders of which only the times changed are left out. `count`: count the changed lines as well; `owners`: also name
+    entries of which only the owner changed.
     """
     store = store_of(workspace)
     found = [
@@ -116,7 +117,7 @@ def changes_of_trees(workspace, old: str, new: str, *, count=True) -> list[FileC
             change.path, change.kind, change.old_path, change.old_mode, change.new_mode, change=change, trees=(old, new)
         )
         for change in store.diff(old, new)
-        if not _is_folder_noise(change)
+        if not _is_folder_noise(change) and (owners or not _is_only_owner(change))
     ]
     found.sort(key=lambda row: row.is_gits_own)
     for row in found[: COUNTED if count else 0]:
@@ -154,6 +155,12 @@ def _is_folder_noise(change: Change) -> bool:
         and change.old_mode == change.new_mode
         and change.kind in ("modified", "mode")
     )
+
+
+def _is_only_owner(change: Change) -> bool:
+    """Return True for an entry of which only the owner changed, and the times."""
+    old, new = change.old, change.new
+    return change.kind == "mode" and (old.mode, old.flags, old.xattrs) == (new.mode, new.flags, new.xattrs)
 
 
 def _count_lines(store, row):

@@ -17,6 +17,7 @@ from approvals.hooks.connection import connection_of
 from approvals.hooks.hold import LONGEST_HOLD, check_size, fails_closed, hold, read_body, read_caller
 from approvals.hooks.tool_output import result_of
 from approvals.models import Action, Status
+from approvals.wrapping import can_wrap
 from dashboard import clock
 from dashboard.models import Event
 from dashboard.problems import Problem, invalid
@@ -72,13 +73,15 @@ async def _before(request, event: dict, caller) -> dict:
         await sync_to_async(_leave_to_its_person)(request, event, caller)
         return NO_DECISION
     call = await sync_to_async(_call)(request, event, caller)
-    call = replace(call, wraps=await sync_to_async(held_calls.can_wrap)(call))
+    call = replace(call, wraps=await sync_to_async(can_wrap)(call.tool, call.arguments, call.cwd, call.workspace))
     verdict = await hold(call, request=request, caller=caller)
     shown = {"systemMessage": verdict.user_message} if verdict.user_message else {}
     if not verdict.allowed:
         return deny(verdict.reason) | shown
     arguments, context = verdict.arguments, verdict.context
-    if verdict.held is not None:
+    if verdict.replays is not None:
+        arguments = arguments | {"command": await sync_to_async(held_calls.replayed)(verdict.replays)}
+    elif verdict.held is not None:
         arguments = await sync_to_async(held_calls.wrapped)(call, arguments, verdict.held, caller)
         if await sync_to_async(held_calls.is_first)(call, caller):
             context = " ".join(filter(None, (held_calls.CONTEXT, context)))

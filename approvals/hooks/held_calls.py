@@ -11,42 +11,24 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
-from approvals import claude_own_settings
-from approvals.calls import Call, root_of
+from approvals.calls import Call
 from approvals.context import code_host
-from approvals.evaluation import current
+from approvals.evaluation import content, current
 from approvals.models import Action
 from approvals.transitions import record
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import conflict
 from workspaces import runner_client
 from workspaces.drivers import handrail_run
-from workspaces.models import FOLDER, State
 
 RUNNER_TIMEOUT = 5  # seconds
+MAX_OUTPUT = 30_000  # characters of a recorded output that are given to the agent: it reads no more of any command
 MAX_SHOWN = 20  # reads of a call that its event names
 CONTEXT = (
     "Handrail runs shell commands of this folder in a box that the kernel holds: it reaches the hosts that its "
     "environment's list allows and a loopback of its own, secrets are masked, and only this folder and tool caches can "
     "be written."
 )
-
-
-def is_up(workspace) -> bool:
-    """Return whether a box for calls of this workspace is up, as far as the database knows."""
-    if workspace is None or workspace.environment.driver != FOLDER or not settings.HANDRAIL_HELD:
-        return False
-    return workspace.held and workspace.state == State.READY and not workspace.trashed_at
-
-
-def can_wrap(call: Call) -> bool:
-    """Return whether the call can be answered with one that runs in the folder's box."""
-    if call.tool != "Bash" or not is_up(call.workspace) or not isinstance(call.arguments.get("command"), str):
-        return False
-    root, cwd = Path(root_of(call.workspace)), Path(call.cwd)
-    if claude_own_settings.other_hook(root, cwd):
-        return False
-    return not claude_own_settings.may_match(root, cwd, call.arguments["command"])
 
 
 def wrapped(call: Call, arguments: dict, action: Action, caller) -> dict:
@@ -99,6 +81,14 @@ def is_first(call: Call, caller) -> bool:
     """Return whether this is the session's first call that runs in the box."""
     earlier = Action.objects.filter(agent=caller.agent, session=call.session, envelope__isnull=False)
     return earlier.filter(consumed_at__isnull=False)[:2].count() < 2
+
+
+def replayed(action: Action) -> str:
+    """Return a shell command that ends as a rehearsal did whose result was applied: with its output and its status."""
+    output = action.rehearsal.output if action.rehearsal else action.result["tail"]
+    said = f"Applied as a person approved it, so it does not run again: {content(action)['arguments']['command']}"
+    printed = f"printf %s {shlex.quote(output[-MAX_OUTPUT:])}"
+    return f": {shlex.quote(said)}\n{printed}\n(exit {int(action.result['exit_status'])})"
 
 
 def command_line(path: str, ticket: str, command: str) -> str:

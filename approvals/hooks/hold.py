@@ -50,6 +50,7 @@ class Verdict:
     context: str = ""
     user_message: str = ""
     held: Action | None = None  # the action, if nobody was asked about it and the kernel must hold the call
+    replays: Action | None = None  # the action, if its rehearsal was applied instead of a run
 
 
 def fails_closed(deny):
@@ -209,6 +210,9 @@ def _abandon(call: Call, caller: Caller):
 
 def _verdict(action: Action, *, allowed: bool) -> Verdict:
     user_message = agent_messages.for_the_terminal(action)
+    if action.is_carried_out and (action.result or {}).get("applied"):
+        permission, context = agent_messages.permission(action), agent_messages.notes(action)
+        return Verdict(True, permission, content(action)["arguments"], context, user_message, replays=action)
     if allowed and action.status == Status.RUNNING:
         held = action if action.envelope is not None else None
         permission, context = agent_messages.permission(action), agent_messages.notes(action)

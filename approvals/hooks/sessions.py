@@ -28,7 +28,8 @@ def _approved_meanwhile(session: str, caller) -> list[Action]:
     """Return unused approvals that the agent no longer waits for and has not heard of, oldest first."""
     unheard = Q(agent_seen_at=None) | Q(agent_seen_at__lt=F("decided_at"))
     waiting = Q(status=Status.APPROVED, mode=GATE, consumed_at=None, consume_by__gt=clock.now())
-    found = Action.objects.visible_to(caller).filter(waiting & unheard, session=session).order_by("number")
+    applied = Q(mode=GATE, operation__isnull=False, ended_at__gt=F("agent_seen_at"))
+    found = Action.objects.visible_to(caller).filter((waiting & unheard) | applied, session=session).order_by("number")
     return [action for action in with_all(found)[:MAX_REMINDERS] if not open_hooks.is_waiting(action.call_hash)]
 
 
@@ -41,6 +42,6 @@ def leave_unclear(session: str, caller, note: str):
 
 def let_through(session: str, caller) -> QuerySet[Action]:
     """Return the session's calls that were allowed and have no reported outcome, newest first."""
-    open_ones = Q(status__in=(Status.RUNNING, Status.UNCERTAIN), mode=GATE, consumed_at__isnull=False)
+    open_ones = Q(status__in=(Status.RUNNING, Status.UNCERTAIN), mode=GATE, operation=None, consumed_at__isnull=False)
     found = Action.objects.visible_to(caller).filter(open_ones, session=session).exclude(session="")
     return found.order_by("-consumed_at")

@@ -168,6 +168,11 @@ class Action(models.Model):
         return f"A-{self.number}"
 
     @property
+    def is_carried_out(self) -> bool:
+        """Whether Handrail carries it out, not its agent: a brokered call, or one whose rehearsal was approved."""
+        return self.mode == "broker" or self.operation_id is not None
+
+    @property
     def undo_now(self) -> str:
         """The value of `undo`, or "gone" once the snapshot that would undo the action was deleted."""
         ran_after_snapshot = self.consumed_at and self.workspace_id and not self.tool.startswith("Handrail.")

@@ -3,7 +3,6 @@
 from functools import cached_property
 
 from approvals import rehearsals
-from approvals.calls import BROKER
 from approvals.models import Action
 from dashboard.problems import Problem
 from workspaces import history
@@ -11,7 +10,7 @@ from workspaces.diff import FileDiff
 from workspaces.highlight import deadline
 from workspaces.models import Rehearsal, RehearsalStatus
 from workspaces.pages.changes import diff_of
-from workspaces.services.rehearsals import NOT_SHOWN, what_holds
+from workspaces.services.rehearsals import NOT_SHOWN, changes, what_holds
 
 SHOWN_NAMES = 20
 SHOWN_DIFFS = 5
@@ -30,8 +29,7 @@ class RehearsalPart:
 
     @property
     def is_shown(self) -> bool:
-        is_command = self.action.mode == BROKER and self.action.tool == "Bash"
-        return self.rehearsal is not None or (self.is_open and is_command)
+        return self.rehearsal is not None or (self.is_open and rehearsals.is_command(self.action))
 
     @cached_property
     def cannot(self) -> str:
@@ -91,7 +89,7 @@ class RehearsalPart:
 
 
 def rows_of(rehearsal: Rehearsal) -> list[history.FileChange]:
-    return history.changes_of_trees(rehearsal.workspace, rehearsal.base_hex, rehearsal.tree_hex, count=False)
+    return changes(rehearsal.workspace, rehearsal.base_hex, rehearsal.tree_hex, count=False)
 
 
 def diffs_of(rehearsal: Rehearsal, rows) -> list[FileDiff]:

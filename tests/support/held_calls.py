@@ -63,7 +63,7 @@ class HeldCalls:
             input=json.dumps(event).encode(),
             stdout=subprocess.PIPE,
             env=self.environment,
-            timeout=60,
+            timeout=300,
             **self.as_user,
         )
         return json.loads(done.stdout)

@@ -85,6 +85,7 @@ class RunSpec:
     phase: str = "agent"  # setup | agent
     image: str | None = None  # digest of the root's image or layer, where `capabilities.images`
     in_box: bool = False  # (folder only) run the programs in a box, where their calls can be held to envelopes
+    shown_at: Path | None = None  # (with `in_box`) the path of `workspace` as its programs see it; None: its own
     code_host: Path | None = None  # (with `in_box`) what the box sees as `box.CODE_HOST`
     generation: int = 0  # generation of the tree; saved memory of another generation is never used
     # {FOLDER/NAME below /etc: content}, read-only for the workload. Its /etc/FOLDER holds nothing else, whatever the

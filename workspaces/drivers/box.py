@@ -64,10 +64,13 @@ def check(folder: Path, home: Path) -> None:
         raise DriverError(f"Calls in {folder} cannot be held: it contains the whole home {home}.")
 
 
-def arguments(folder: Path, home: Path, *, absent: tuple[Path, ...], code_host: Path | None = None) -> list[str]:
+def arguments(
+    folder: Path, home: Path, *, files: Path, absent: tuple[Path, ...], code_host: Path | None = None
+) -> list[str]:
     """Return bwrap's arguments for mounts and namespaces.
 
-    `absent` are folders of Handrail's own data, `code_host` is what the box sees as CODE_HOST.
+    `files` is what the box sees as `folder`: itself, or a copy. `absent` are folders of Handrail's own data,
+    `code_host` is what the box sees as CODE_HOST.
     """
     made = ["--unshare-user", "--unshare-all", "--disable-userns", "--as-pid-1", "--clearenv"]
     # The init makes mount views with the first, and keeps both from its programs (`init/program.py`).
@@ -85,7 +88,7 @@ def arguments(folder: Path, home: Path, *, absent: tuple[Path, ...], code_host: 
         made += ["--ro-bind", str(code_host), CODE_HOST]
     if repository := main_repository(folder, absent):
         made += ["--ro-bind", str(repository), str(repository)]
-    return [*made, "--bind", str(folder), str(folder), "--remount-ro", "/", "--chdir", str(folder)]
+    return [*made, "--bind", str(files), str(folder), "--remount-ro", "/", "--chdir", str(folder)]
 
 
 def with_repository(envelope: dict, folder: Path) -> dict:

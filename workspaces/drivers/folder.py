@@ -39,11 +39,11 @@ class FolderDriver(LocalDriver):
         if spec.uid != owner:
             raise DriverError(f"{spec.workspace} belongs to user {owner}; its programs can only run as that user.")
         if spec.in_box:
-            box.check(spec.workspace, home_of(spec.uid))
+            box.check(_shown(spec), home_of(spec.uid))
 
     def _address(self, spec: RunSpec) -> Address:
         env = user_env(spec.uid) | dict(spec.env) | {MARK: spec.run_id}
-        return Address(socket="", env=env, cwd=str(spec.workspace), shell=SHELL)
+        return Address(socket="", env=env, cwd=str(_shown(spec)), shell=SHELL)
 
     def _init_pid(self, record: RunRecord) -> int:
         return child_pid(self._folder(record.run_id)) or record.pid
@@ -103,13 +103,21 @@ class FolderDriver(LocalDriver):
         if bwrap.folders and os.getuid() == 0:
             raise DriverError("Holding calls in a folder of another user needs the system's own bubblewrap.")
         arguments = box.arguments(
-            spec.workspace, home_of(spec.uid), absent=(self.home, self.runtime), code_host=spec.code_host
+            _shown(spec),
+            home_of(spec.uid),
+            files=spec.workspace,
+            absent=(self.home, self.runtime),
+            code_host=spec.code_host,
         )
         end = arguments.index("--remount-ro")
         _program, prefix = find_python()
         python = ["--ro-bind", str(prefix), str(prefix)] if prefix is not None else []
         arguments[end:end] = ["--ro-bind-data", str(init), INIT, *python]
         return [str(bwrap.path), *arguments]
+
+
+def _shown(spec: RunSpec) -> Path:
+    return spec.shown_at or spec.workspace
 
 
 def home_of(uid: int) -> Path:

@@ -2,12 +2,12 @@
 
 from dashboard.failpoints import failpoint
 from dashboard.problems import conflict
-from workspaces import history
 from workspaces.models import Rehearsal
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.runner import snapshots
 from workspaces.runner.freezing import frozen_programs
 from workspaces.runner.refusals import unclear
+from workspaces.services.rehearsals import is_same
 
 CHANGED = "The workspace's files have changed since it was tried. Try it again."
 
@@ -41,4 +41,4 @@ async def apply(job, rehearsal: Rehearsal, *, label: str, consume):
 
 async def _is_same(job, one: str, other: str) -> bool:
     """Return whether two trees differ in nothing but times."""
-    return one == other or not await job.thread(history.changes_of_trees, job.workspace, one, other, count=False)
+    return await job.thread(is_same, job.workspace, one, other)

@@ -1,5 +1,8 @@
 """Rehearsals: ask for one, find out whether its result still fits, forget one."""
 
+import os
+
+from django.conf import settings
 from django.db import transaction
 
 from dashboard import clock
@@ -18,7 +21,9 @@ NOT_SHOWN = (
     "caches and other files in the home folder",
     "databases and other services",
 )
-IN_A_FOLDER = "A command can't be tried first in a connected folder."
+IN_A_FOLDER = (
+    "A command can't be tried first in a connected folder whose calls aren't held, or where Handrail runs as root."
+)
 NOT_HELD = "A command can't be tried first here: this host doesn't hold programs in envelopes."
 # No envelope holds in a container, so the container itself is the box, and the copy's secrets are masked.
 CONTAINER = "docker"
@@ -31,8 +36,8 @@ IN_A_CONTAINER = (
 def why_not(workspace) -> str:
     """Return why no command can be rehearsed in this workspace; "" if one can."""
     driver = workspace.environment.driver
-    if driver == FOLDER:
-        return IN_A_FOLDER
+    if driver == FOLDER:  # a copy in HANDRAIL_HOME can only be shown in a box to the user that owns it
+        return "" if workspace.held and settings.HANDRAIL_HELD and os.geteuid() != 0 else IN_A_FOLDER
     return "" if driver == CONTAINER or holds_programs(workspace) else NOT_HELD
 
 
@@ -59,8 +64,17 @@ def submit(workspace, *, argv: list[str], cwd: str | None, timeout_s: int, by: A
 def is_current(rehearsal: Rehearsal) -> bool:
     """Return whether the live files are those that it was made from. Problem if they cannot be read."""
     live = history.tree_at(rehearsal.workspace, history.LIVE)
-    base = rehearsal.base_hex
-    return live == base or not history.changes_of_trees(rehearsal.workspace, base, live, count=False)
+    return is_same(rehearsal.workspace, live, rehearsal.base_hex)
+
+
+def is_same(workspace, one: str, other: str) -> bool:
+    """Return whether two trees differ in nothing that a rehearsal copies: times, and owners unless we are root."""
+    return one == other or not changes(workspace, one, other, count=False)
+
+
+def changes(workspace, old: str, new: str, *, count=True) -> list[history.FileChange]:
+    """Return the changes from one tree to the other that count for a rehearsal."""
+    return history.changes_of_trees(workspace, old, new, count=count, owners=os.geteuid() == 0)
 
 
 def sweep():

@@ -12,13 +12,13 @@ from django.conf import settings
 
 from dashboard import clock
 from dashboard.failpoints import failpoint
-from workspaces import history, lifecycle, paths
+from workspaces import lifecycle, paths
 from workspaces.drivers.base import DriverError
+from workspaces.drivers.box import with_repository
 from workspaces.envelope.envelope import MEDIUM
-from workspaces.models import ReasonCode, Rehearsal, RehearsalStatus, State
+from workspaces.models import FOLDER, ReasonCode, Rehearsal, RehearsalStatus, State
 from workspaces.needs_approval import is_hook_file
 from workspaces.provisioning import capacity
-from workspaces.provisioning.isolation import holds_programs
 from workspaces.runner import programs, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.measure.disk_quota import disk_usage
@@ -84,7 +84,8 @@ async def _rehearse(job) -> dict:
     """Return the columns of the Rehearsal; trees as hex."""
     scratch = paths.rehearsal_of(job.workspace.pk, job.operation.pk)
     base = await _copy(job, scratch)
-    masks = None if holds_programs(job.workspace) else Masks(scratch / "tree", scratch / "masked")
+    is_held = job.workspace.environment.driver != rehearsals.CONTAINER
+    masks = None if is_held else Masks(scratch / "tree", scratch / "masked")
     if masks:
         await job.thread(masks.lay)
     failpoint("rehearse.copied")
@@ -167,9 +168,18 @@ def _program(job, owner, rules: RehearsalRules, *, is_held: bool):
         timeout_s=seconds,
         owner=owner,
         phase=None,
-        envelope=replace(MEDIUM, seconds=seconds).to_json() if is_held else None,
+        envelope=_envelope(job, seconds) if is_held else None,
         hosts=rules.hosts,
     )
+
+
+def _envelope(job, seconds: int) -> dict:
+    envelope = replace(MEDIUM, seconds=seconds)
+    if job.workspace.environment.driver != FOLDER:
+        return envelope.to_json()
+    # The box of a folder shows the caches of the person's own home.
+    envelope = replace(envelope, write=tuple(each for each in envelope.write if each != "caches"))
+    return with_repository(envelope.to_json(), paths.tree_of(job.workspace))
 
 
 async def _while_there_is_room(job, scratch: Path, program) -> dict:
@@ -213,7 +223,7 @@ def _scan(job, tree):
 
 
 def _findings(job, base, after, ended: dict, masks: Masks | None, obstacle: str) -> dict:
-    changes = history.changes_of_trees(job.workspace, base.tree, after.tree)
+    changes = rehearsals.changes(job.workspace, base.tree, after.tree)
     output = programs.tail(programs.folder(job), ended["output_bytes"], SHOWN_OUTPUT)
     exited = ended["reason"] == "exited"
     return {
