@@ -296,6 +296,7 @@ def rehearse(request, action_id: UUID):
 def decide(request, action_id: UUID, body: Answer):
     """Approve, deny or edit the revision with this digest. Short of the quorum the action stays `pending`.
 
+    403 with code passkey_required: this person approves critical actions with a passkey, so only in a browser.
     409 codes for `apply`: no_rehearsal, rehearsal_changed, rehearsal_outdated, other_approval.
     """
     caller = request.auth

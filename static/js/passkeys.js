@@ -5,6 +5,7 @@
 //                                       the options from the form's action; the answer goes into its field `credential`
 //   [data-passkey-for=address]          forms that post to this address, or to one below it, take a passkey; what they
 //                                       would post goes to data-passkey-challenge first; the answer into a field `passkey`
+//   [data-no-passkeys]                  shown where browsers offer no passkeys, as the address is plain http
 //   [data-passkey-says]                 where an error is said; made in the form if missing
 
 const supported = typeof PublicKeyCredential === "function" && Boolean(navigator.credentials);
@@ -138,6 +139,7 @@ document.addEventListener("submit", (event) => {
   ask(form, event.submitter, field, () => (marker ? ofApproval(form, event.submitter, marker) : ofCeremony(form)));
 });
 
+for (const line of document.querySelectorAll("[data-no-passkeys]")) line.hidden = isSecureContext;
 for (const form of document.querySelectorAll("form[data-passkey-ceremony]")) {
   if (supported) form.hidden = false;
   const line = form.querySelector("[data-passkey-says]");

@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import expect
 
-from .conftest import settle
+from .conftest import SIZES, settle
 from .test_every_page import SERIOUS
 
 DEVICE = {
@@ -157,3 +157,30 @@ def test_its_pages_have_no_fault(pat, product):
         page.goto(f"{product.desk}/{address}")
         expect(page.locator("h1")).not_to_have_text("Confirm that it is you")
         assert faults_of(page) == [], address
+
+
+def test_the_only_approver_of_a_team_approves_alone_with_the_passkey(chromium, product, size):
+    """After signing in with it: a link that was used this minute would not do."""
+    team, name = f"alone-{size}", f"solo-{size}"
+    body = {"tool": "Bash", "arguments": {"command": "git push --force origin main"}, "mode": "gate"}
+    asked = product.post("/api/v1/actions", agent := product.agent_token("lone-agent", team), body).json
+    context = chromium.new_context(viewport=SIZES[size])
+    page = context.new_page()
+    page.goto(product.sign_in_url(name, "admin", team))
+    page.locator("main button").click()
+    Authenticator(page)
+    page.goto(f"{product.desk}/accounts/2fa/passkeys/add/")
+    page.get_by_role("button", name="Add a passkey").click()
+    expect(page.locator("h1")).to_have_text("Recovery codes")
+    page.goto(f"{product.desk}/me/")
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    expect(page).to_have_url(f"{product.desk}/")
+    page.goto(f"{product.desk}/actions/{asked['id']}/")
+    page.get_by_label("to approve this alone").fill("lone-agent")
+    settle(page)
+    page.get_by_role("button", name="Approve alone").click()
+    expect(page.locator(".notice").first).to_contain_text("Approved by you alone")
+    assert product.get(f"/api/v1/actions/{asked['id']}", agent).json["status"] == "approved"
+    assert product.manage("verify_passkeys", "--team", team).returncode == 0
+    context.close()

@@ -10,7 +10,8 @@ from django.core.management import CommandError, call_command
 from fido2.webauthn import AuthenticatorData
 
 from approvals import gate
-from approvals.models import Decision, PasskeyChallenge, Revision, Status
+from approvals.models import Action, Decision, Delivery, DeliveryKind, Notice, PasskeyChallenge, Revision, Status, Tier
+from approvals.notify import tokens
 from approvals.solo import SoloRequest
 from approvals.step_up import assertions, challenges
 from dashboard import clock
@@ -19,6 +20,7 @@ from dashboard.models import Event, Membership, Team
 from dashboard.problems import Problem
 from tests.approvals.conftest import FORCE, PUSH
 from tests.support.passkey import SoftPasskey
+from workspaces.models import Runner
 
 pytestmark = pytest.mark.django_db
 EXPORT = {"command": "git push --force origin main && git push --force origin next"}
@@ -224,6 +226,36 @@ def test_a_token_of_the_person_cannot_approve_it(ask, bob, bobs, token_of, post)
     action.refresh_from_db()
     assert (action.status, Decision.objects.count()) == (Status.PENDING, 0)
     assert post(token_of(bob), f"/api/v1/actions/{action.pk}/decision", body | {"verdict": "deny"})[0] == 200
+
+
+def test_an_approval_without_an_envelope_is_signed_as_such(ask, bob, bobs, workspace):
+    held = {"landlock": 6, "seccomp": True, "mount_view": True}
+    workspace.runner = Runner.objects.create(
+        host="here", capabilities={workspace.environment.driver: {"envelope": held}}
+    )
+    workspace.save()
+    action = ask(FORCE, workspace=workspace, mode="broker")
+    answer = answer_to(action, bobs, bob, how={"unheld": True})
+    approve(action, bob, answer, unheld=True)
+    decision = Decision.objects.get()
+    assert (decision.unheld, assertions.faults(decision)) == (True, [])
+    decision.unheld = False
+    assert assertions.faults(decision) != []
+
+
+def test_a_notification_sent_while_it_was_less_than_critical_does_not_approve_it(ask, bob, bobs):
+    action = ask(PUSH)
+    Action.objects.filter(pk=action.pk).update(undo="yes")
+    action.refresh_from_db()
+    notice = Notice.objects.create(action=action, user=bob, digest=action.digest, created_at=clock.now())
+    named = {"kind": DeliveryKind.ASK, "via": "Browser", "digest": action.digest}
+    delivery = Delivery.objects.create(notice=notice, user=bob, created_at=clock.now(), **named)
+    made = tokens.make(delivery, action, "session")
+    Action.objects.filter(pk=action.pk).update(tier=Tier.CRITICAL)
+    with pytest.raises(Problem) as refusal:
+        tokens.use(made["approve"], user=bob, session_key="session")
+    action.refresh_from_db()
+    assert (refusal.value.status, action.status, Decision.objects.count()) == (403, Status.PENDING, 0)
 
 
 # On pages ------------------------------------------------------------------------------------------------------------
