@@ -2,6 +2,7 @@
 
 from allauth.account.decorators import reauthentication_required
 from allauth.mfa.models import Authenticator
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -13,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard import clock, tokens
 from dashboard.models import Agent, Event, Membership, Role, SignInLink, Team, Token
 from dashboard.pages import carry_out, must, signed_in
-from dashboard.people import members
+from dashboard.people import members, passkeys
 from dashboard.people.provisioning import agent_of, token_for
 from dashboard.problems import conflict
 from dashboard.site import invitations
@@ -138,6 +139,8 @@ def require_passkeys(request):
     wanted = request.POST.get("passkeys") == "required"
 
     def switch():
+        if wanted and (reason := passkeys.why_not_at(settings.HANDRAIL_DESK_URL)):
+            raise conflict(f"Nobody could approve critical actions: passkeys don't work at this address. {reason}")
         with transaction.atomic():
             if Team.objects.filter(pk=found.pk, requires_passkey=not wanted).update(requires_passkey=wanted):
                 _record(request, found, "team.passkey_required" if wanted else "team.passkey_not_required", found)

@@ -243,6 +243,14 @@ def test_requiring_passkeys_takes_an_admin_who_confirms(alice, lena, team, brows
     assert Team.objects.get().requires_passkey
 
 
+def test_passkeys_are_not_required_where_none_work(alice, team, browser_of, settings):
+    settings.HANDRAIL_DESK_URL = "http://192.168.1.7:8000"
+    form = {"team": team.slug, "passkeys": "required"}
+    page = browser_of(alice).post("/team/passkeys/", form, follow=True).content.decode()
+    assert "Nobody could approve critical actions" in page
+    assert not Team.objects.get().requires_passkey
+
+
 # allauth's addresses -------------------------------------------------------------------------------------------------
 
 
