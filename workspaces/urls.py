@@ -72,6 +72,7 @@ urlpatterns = [
     path(f"{AT}network/", network.page, name="workspace-network"),
     path(f"{AT}network/allow/", network.allow, name="workspace-network-allow"),
     path(f"{AT}network/close/", network.close_port, name="workspace-port-close"),
+    path(f"{AT}network/host-port/", network.set_host_port, name="workspace-host-port"),
     path(f"{AT}network/back/", network.revoke, name="workspace-network-back"),
     path(f"{AT}terminals/", terminals.index, name="workspace-terminals"),
     path(f"{AT}terminals/open/", terminals.open_one, name="terminal-open"),

@@ -44,6 +44,8 @@ WORDS = {
     "membership.changed": "Changed a person's role",
     "network.allowed": "Allowed a host",
     "network.blocked": "Blocked a connection",
+    "network.host_port_closed": "Took back a port of this machine",
+    "network.host_port_opened": "Let the box reach a port of this machine",
     "network.port_closed": "Closed a forwarded port",
     "network.port_forwarded": "Forwarded a port",
     "network.revoked": "Revoked an allowed host",

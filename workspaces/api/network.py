@@ -12,7 +12,7 @@ from dashboard.problems import not_allowed
 from workspaces.api import schemas
 from workspaces.api.lookup import find
 from workspaces.models import Allowance, Contact
-from workspaces.services import box_ports, network
+from workspaces.services import box_ports, host_ports, network
 
 router = Router(tags=["network"])
 
@@ -54,6 +54,10 @@ class ForwardedOut(Schema):
     host_port: int = Field(description="where it is reached on 127.0.0.1 of the runner's host")
 
 
+class HostPorts(schemas.Strict):
+    ports: list[int] = Field(max_length=16, description="of 127.0.0.1 on the runner's host")
+
+
 class NetworkOut(Schema):
     phase: str
     lists: dict[str, list[str]]
@@ -63,6 +67,7 @@ class NetworkOut(Schema):
     allowances: list[AllowanceOut]
     trouble: str = Field(description="why its programs cannot reach the proxy now; empty when they can")
     ports: list[ForwardedOut] = Field(description="ports of a held folder's box that are forwarded to its host")
+    host_ports: list[int] = Field(description="ports of its host's loopback that a held folder's box reaches")
 
 
 def allowance_out(one: Allowance) -> dict:
@@ -79,7 +84,7 @@ def get_network(request, key: str):
     """Return the allow lists, the counted blocked and allowed attempts, newest first, and the hosts people allowed."""
     found = network.shown(find(request, key))
     rows = {name: [contact_out(row) for row in found[name]] for name in ("blocked", "unresolved", "allowed")}
-    told = {name: found[name] for name in ("phase", "lists", "trouble", "ports")}
+    told = {name: found[name] for name in ("phase", "lists", "trouble", "ports", "host_ports")}
     return Status(200, told | rows | {"allowances": [allowance_out(one) for one in found["allowances"]]})
 
 
@@ -104,6 +109,13 @@ def must_allow(caller, workspace, scope: str):
 def close_port(request, key: str, port: int):
     """Stop forwarding a port of a held folder's box to its host, until its program stops listening."""
     box_ports.close(find(request, key, "use_workspace"), port, by=request.auth.actor)
+    return get_network(request, key)
+
+
+@router.put("/workspaces/{key}/network/host-ports", response={200: NetworkOut} | PROBLEMS)
+def set_host_ports(request, key: str, wish: HostPorts):
+    """Let a held folder's box reach exactly these ports of its host's loopback, such as a database's."""
+    host_ports.set_ports(find(request, key, "manage_environments"), wish.ports, by=request.auth.actor)
     return get_network(request, key)
 
 

@@ -99,6 +99,8 @@ class Workspace(models.Model):
     not_held = models.TextField(blank=True)
     # The remotes of a connected folder's repository as a person saw them: {name: URL} (services/folders.py).
     remotes = models.JSONField(default=dict, blank=True)
+    # Ports of the host's loopback that the box of a connected folder reaches (services/host_ports.py).
+    host_ports = models.JSONField(default=list, blank=True)
     hook_problem_at = models.DateTimeField(null=True, blank=True)
     warned_at = models.DateTimeField(null=True, blank=True)  # of the move to the trash when unused; any use cancels it
     home_swept_at = models.DateTimeField(null=True, blank=True)

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard.pages import as_uuid, asked, carry_out, must, signed_in
 from dashboard.problems import invalid
 from workspaces.pages.header import load_header
-from workspaces.services import box_ports, network
+from workspaces.services import box_ports, host_ports, network
 
 SCOPES = [
     ("once", "Once", "for one connection"),
@@ -32,6 +32,7 @@ def page(request, team, key):
         "phase_words": PHASES[found["phase"]],
         "lists": [(PHASES[phase], hosts, phase == found["phase"]) for phase, hosts in found["lists"].items()],
         "may_allow": may_allow,
+        "may_set_host_ports": may_widen and not workspace.trashed_at,
         "may_close": request.caller.can("use_workspace", workspace.team_id),
         "scopes": [scope for scope in SCOPES if scope[0] != "environment" or may_widen],
     }
@@ -74,6 +75,30 @@ def close_port(request, team, key):
         lambda: box_ports.close(head.workspace, int(port) if port.isdecimal() else 0, by=request.caller.actor),
         then=reverse("workspace-network", args=[team, key]),
         say=f"Port {port} is closed until its program listens again.",
+    )
+
+
+@signed_in
+@require_POST
+def set_host_port(request, team, key):
+    """Let a connected folder's box reach one more port of this machine, or no longer (`end`)."""
+    head = load_header(request, team, key, "workspace-network")
+    must(request.caller, "manage_environments", head.workspace.team_id)
+    wish = asked(request, "port", "end")
+
+    def done():
+        if not (wish["port"].isdecimal() and len(wish["port"]) < 6):
+            raise invalid("A port is a number from 1 to 65535.")
+        port, now = int(wish["port"]), head.workspace.host_ports
+        wanted = [each for each in now if each != port] if wish["end"] else [*now, port]
+        host_ports.set_ports(head.workspace, wanted, by=request.caller.actor)
+
+    can = "can no longer" if wish["end"] else "can now"
+    return carry_out(
+        request,
+        done,
+        then=reverse("workspace-network", args=[team, key]),
+        say=f"The box {can} reach port {wish['port']} of this machine.",
     )
 
 

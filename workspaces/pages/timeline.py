@@ -61,6 +61,8 @@ EVENT_LABELS = {
     "snapshot.unpinned": "Unpinned snapshot",
     "file.quarantined": "Moved a protected path into quarantine",
     "network.blocked": "Blocked a connection",
+    "network.host_port_closed": "Took back a port of this machine",
+    "network.host_port_opened": "Let the box reach a port of this machine",
     "network.port_closed": "Closed a forwarded port",
     "network.port_forwarded": "Forwarded a port",
     "network.allowed": "Allowed a host",

@@ -14,6 +14,7 @@ from workspaces.egress.attempts import Attempt
 from workspaces.egress.listeners import NoListeners
 from workspaces.egress.relay import DISCONNECTED, Flow, Peer, tunnel
 from workspaces.models import Run, Workspace
+from workspaces.runner.host_ports import HostPorts
 from workspaces.runner.measure import ports
 
 logger = logging.getLogger("handrail.egress")
@@ -28,7 +29,8 @@ PROGRAM = Actor.system("runner")
 class BoxPorts:
     """The forwarded ports of one Run: the same port on 127.0.0.1, or another one if that is taken here."""
 
-    def __init__(self, daemon, opener, owner, workspace):
+    def __init__(self, daemon, opener, owner, workspace, *, reserved: HostPorts):
+        self._reserved = reserved  # ports that we listen on in the box
         self._daemon, self._opener, self._owner, self._workspace = daemon, opener, owner, workspace
         self._served: dict[int, asyncio.Server] = {}  # by port in the box
         self._untold: set[int] = set()  # served by another port of this host, which the agent has not heard of
@@ -59,6 +61,7 @@ class BoxPorts:
         """Return {port: address to connect to in the box}."""
         order = list(REACHED)
         known = [at for at in listened if at["address"] in REACHED and at["port"] >= FIRST_PORT]
+        known = [at for at in known if at["port"] not in self._reserved.ports]
         known.sort(key=lambda at: order.index(at["address"]), reverse=True)
         return {at["port"]: REACHED[at["address"]] for at in known}
 

@@ -23,6 +23,7 @@ from workspaces.egress.listeners import NoListeners, Opener
 from workspaces.egress.proxy import Proxy
 from workspaces.models import Run, Workspace
 from workspaces.runner.box_ports import BoxPorts
+from workspaces.runner.host_ports import HostPorts
 from workspaces.services import network, run_tokens
 
 logger = logging.getLogger("handrail.egress")
@@ -136,6 +137,7 @@ class _Open:
     rules: RunRules
     proxy: Proxy
     ports: BoxPorts | None = None  # of a connected folder's box
+    host_ports: HostPorts | None = None  # that such a box reaches
     extended: float = field(default_factory=time.monotonic)
 
 
@@ -179,16 +181,19 @@ class Network:
             web=web_address() if rules.reaches_handrail else None,
             workspace=str(workspace.pk),
         )
-        box = BoxPorts(self.daemon, self._opener, owner, workspace) if has_box else None
-        self._open[owner.run_id] = _Open(rules, proxy, box)
+        here = HostPorts(self.daemon, self._opener, owner) if has_box else None
+        box = BoxPorts(self.daemon, self._opener, owner, workspace, reserved=here) if here else None
+        self._open[owner.run_id] = _Open(rules, proxy, box, here)
         await proxy.serve(*listeners)
+        if here is not None:
+            await here.set(workspace.host_ports)
         return ""
 
     async def close(self, run_id):
         """End every connection of the Run and save its counts."""
         if (opened := self._open.pop(str(run_id), None)) is not None:
-            if opened.ports is not None:
-                await opened.ports.close()
+            for ports in filter(None, (opened.ports, opened.host_ports)):
+                await ports.close()
             await opened.proxy.close()
             await opened.rules.flush()
 
@@ -203,6 +208,8 @@ class Network:
         """Reopen a live Run's missing listeners and extend its tokens. Called every few seconds."""
         await self.open_for_run(run, owner, run.workspace)
         opened = self._open.get(str(run.pk))
+        if opened and opened.host_ports is not None:
+            await opened.host_ports.set(run.workspace.host_ports)
         if opened and time.monotonic() - opened.extended > TOKEN_EXTEND_INTERVAL:
             opened.extended = time.monotonic()
             await self.daemon.thread(run_tokens.extend, run.workspace_id)
@@ -211,6 +218,12 @@ class Network:
         """Look each host up again at its next attempt: one may just have been allowed."""
         for opened in self._open.values():
             opened.rules.blocked.clear()
+
+    async def set_host_ports(self, run_id, ports: list[int]):
+        """Let the box of a Run reach these ports of this host; nothing if it has no box, or is not up."""
+        opened = self._open.get(str(run_id))
+        if opened is not None and opened.host_ports is not None:
+            await opened.host_ports.set(ports)
 
     def box_ports(self, run_id) -> BoxPorts | None:
         """Return the forwarded ports of a Run; None if it has no box, or is not up."""

@@ -303,6 +303,16 @@ async def close_port(request):
     return web.json_response({"closed": closed})
 
 
+@routes.post("/workspaces/{id}/ports/host")
+async def set_host_ports(request):
+    """Let the folder's box reach the ports of this host that its row names, and no others."""
+    workspace, daemon = await _workspace(request), request.app["daemon"]
+    run = await daemon.thread(snapshots.open_run, workspace)
+    if run is not None:
+        await daemon.network.set_host_ports(run.pk, workspace.host_ports)
+    return web.json_response({})
+
+
 @routes.post("/workspaces/{id}/contents")
 async def run_contents(request):
     """{"files": [[path, kind, keeps]], "seconds"} → as bound_files.read, with `content` in base64."""

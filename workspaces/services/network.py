@@ -274,4 +274,5 @@ def shown(workspace: Workspace) -> dict:
         "allowed": [row for row in rows if row.allowed],
         "trouble": run.network if run else "",
         "ports": run.forwarded if run else [],
+        "host_ports": workspace.host_ports,
     }
