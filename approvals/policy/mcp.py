@@ -3,6 +3,7 @@
 import re
 
 from .coverage import decide_call
+from .deeds import deed
 from .globs import Glob
 from .hidden_characters import hidden_in
 from .programs.queries import sql_problem
@@ -35,7 +36,7 @@ def classify(tool, arguments, policy, world, context):
         return _meets(rule, server, name, given)
 
     return decide_call(
-        policy, "high", f"{says}: {unsure}" if unsure else says, title=f"{server}: {name}", undo="unknown",
+        policy, "high", f"{says}: {unsure}" if unsure else says, title=deed(server, name, given), undo="unknown",
         meets=meets, covers=covers, tools=None, what="mcp", targets=(f"{server}/{name}",),
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ import re
 
 from . import mcp, patches
 from .coverage import decide_call
+from .deeds import NAME, deed
 from .hidden_characters import hidden_in
 from .paths import glob_may_hit_secret
 from .rules import FILE_READERS, FILE_WRITERS
@@ -202,7 +203,8 @@ def other_tool(tool, arguments, policy):
         return rule.spec is None or (isinstance(spec, str) and rule.spec == spec)
 
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool[:60])
+    title = deed("", tool, arguments) if undo == "unknown" and NAME.fullmatch(tool) else f"Use {words}"
     return decide_call(
-        policy, tier, says, title=f"Use {words}", undo=undo, meets=named,
+        policy, tier, says, title=title, undo=undo, meets=named,
         covers=lambda rule: None if named(rule) else "another tool", tools=(tool, "Agent", "Task"), what="run",
     )  # fmt: skip

@@ -56,7 +56,7 @@ def sql_problem(text):
     """Return why a text is not one read-only statement, or None."""
     if "\\" in text or "/*" in text or "--" in text or "#" in text or "$$" in text or DOLLARS.search(text):
         return "holds comments or quoting that databases read differently"
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     if tokens is None:
         return "holds a quote or a bracket that is not closed"
     while tokens and tokens[-1] == ";":
@@ -84,7 +84,7 @@ def sql_problem(text):
     return None
 
 
-def _tokens(text):
+def tokens_of(text):
     """Return the words, quoted names and signs of a statement; None if a quote is not closed."""
     tokens, at = [], 0
     while at < len(text):

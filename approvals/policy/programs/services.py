@@ -5,6 +5,7 @@ import re
 
 from ..shell_words import OPAQUE, names
 from ..verdict import Effect
+from .sql_titles import sql_title
 from .verbs import operands_of
 
 GH = {
@@ -33,6 +34,7 @@ GH = {
 }
 SSH_VALUES = names("-i -p -P -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -X")
 FLAGS_WITH_HOST = {"psql": ("-h", "--host"), "mysql": ("-h", "--host"), "redis-cli": ("-h",), "mongosh": ("--host",)}
+STATEMENT_FLAGS = {"psql": ("-c", "--command"), "mysql": ("-e", "--execute")}
 DATABASES = ("psql", "mysql", "redis-cli", "mongosh")
 LOOKUPS = {"dig": "Look up", "nslookup": "Look up", "host": "Look up", "ping": "Ping", "traceroute": "Trace the way to"}
 CLOUDS = ("aws", "gcloud", "az", "helm", "terraform", "tofu", "flyctl", "vercel", "netlify", "heroku", "wrangler")
@@ -86,6 +88,16 @@ def host_of_words(name, texts):
     return ""
 
 
+def _statements(name, texts):
+    """Return the SQL among a database shell's words; "" if it also reads a file of statements."""
+    flags = STATEMENT_FLAGS.get(name, ())
+    if not flags or any(text.split("=")[0] in ("-f", "--file", "-v", "--set", "--variable") for text in texts):
+        return ""
+    found = [value for flag, value in itertools.pairwise(texts) if flag in flags]
+    found += [text.partition("=")[2] for text in texts if text.startswith(tuple(f"{flag}=" for flag in flags[1:]))]
+    return ";".join(found)
+
+
 def _operands(texts, valued):
     found, rest = [], list(texts)
     while rest:
@@ -119,6 +131,8 @@ def raw_title(name, texts, host):
     if name in ("scp", "rsync", "sftp") and host:
         last = texts[-1]
         return f"Copy files {'to' if ':' in last else 'from'} {host} ({name})"
+    if name in DATABASES and (said := sql_title(_statements(name, texts))):
+        return f"{said} ({name}{f' on {host}' if host else ''})"
     if name in DATABASES:
         return f"Connect to the database on {host} ({name})" if host else f"Connect to a database ({name})"
     if name in LOOKUPS and host:

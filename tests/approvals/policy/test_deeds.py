@@ -1,0 +1,105 @@
+"""Headlines of tool calls say the deed, and nothing that a call's author could use to deceive or that may be secret."""
+
+import pytest
+
+from approvals.policy import Policy, classify
+from approvals.policy.deeds import deed, loses_data, moves_money
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "given", "says"),
+    [
+        (
+            "stripe",
+            "create_refund",
+            {"charge": "ch_3PqL9", "amount": 129900, "currency": "eur"},
+            "Refund 1,299.00 EUR on ch_3PqL9 (stripe)",
+        ),
+        (
+            "stripe",
+            "create_refund",
+            {"charge": "ch_1", "amount": 500, "currency": "JPY"},
+            "Refund 500 JPY on ch_1 (stripe)",
+        ),
+        (
+            "stripe",
+            "create_refund",
+            {"payment_intent": "pi_1", "amount": 500},
+            "Refund 500 (in the currency's smallest unit) on pi_1 (stripe)",
+        ),
+        ("bank", "transfer", {"amount": "12.5", "currency": "USD", "to": "ACME"}, "Transfer 12.50 USD to ACME (bank)"),
+        ("github", "create_issue", {"owner": "acme", "repo": "shop"}, "Create an issue in acme/shop (github)"),
+        (
+            "github",
+            "update_issue",
+            {"issue_number": 42, "repo": "acme/shop", "title": "New words"},
+            'Change issue 42 "New words" in acme/shop (github)',
+        ),
+        ("slack", "post_message", {"channel": "#ops", "text": "x" * 500}, "Post a message to #ops (slack)"),
+        ("pg", "query", {"sql": "DELETE FROM orders"}, "Delete all rows in orders (pg)"),
+        ("pg", "query", {"sql": "select 1; drop table a.b"}, "Drop the table a.b and 1 more statement (pg)"),
+        ("pg", "query", {"sql": "delete from orders -- where id = 3"}, "Query (pg)"),
+        ("maps", "reverse-geocode", {"lat": 1.5, "lon": 2}, "Use reverse geocode: lat 1.5, lon 2 (maps)"),
+        ("", "LaunchRocket", {"site": "B4", "deep": {"a": 1}}, "Use launch rocket: site B4"),
+    ],
+)
+def test_the_deed_is_made_from_the_name_and_short_arguments(server, tool, given, says):
+    assert deed(server, tool, given) == says
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a\u202eb",
+        "a\u200bb",
+        "\u0430cme",
+        'x" in acme/shop',
+        "a\nb",
+        "a  b",
+        "x (verified)",
+        "sk_live_4eC39HqLyjWDarjtT1",
+        "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        "z" * 61,
+    ],
+)
+def test_a_value_that_is_not_plain_or_may_be_secret_stays_out(value):
+    assert deed("github", "create_issue", {"title": value}) == "Create an issue (github)"
+
+
+def test_an_argument_with_a_secret_name_stays_out():
+    assert deed("x", "login", {"password": "hunter2", "api_key": "abc", "user": "mia"}) == "Use login: user mia (x)"
+
+
+@pytest.mark.parametrize(
+    ("tool", "money"),
+    [
+        ("create_refund", True),
+        ("refund", True),
+        ("list_refunds", False),
+        ("get_payment", False),
+        ("create_issue", False),
+    ],
+)
+def test_reading_about_money_does_not_move_it(tool, money):
+    assert moves_money(tool) is money
+
+
+def test_a_tool_that_deletes_and_a_statement_that_changes_lose_data():
+    assert loses_data("delete_bucket", {})
+    assert loses_data("query", {"sql": "update a set b = 1 where c = 2"})
+    assert not loses_data("query", {"sql": "select * from a"})
+    assert not loses_data("create_issue", {"query": 7})
+
+
+@pytest.mark.parametrize(
+    ("command", "title"),
+    [
+        ('psql -c "DELETE FROM orders WHERE id = 3"', "Delete rows in orders (psql)"),
+        ("psql -h db.example.com --command='truncate orders'", "Empty the table orders (psql on db.example.com)"),
+        ('mysql -e "drop table users"', "Drop the table users (mysql)"),
+        ('psql -c "DELETE FROM orders WHERE id = $ID"', "Connect to a database (psql)"),
+        ('psql -c "DELETE FROM a WHERE b = 1" -f more.sql', "Connect to a database (psql)"),
+    ],
+)
+def test_a_database_shell_says_what_its_statements_do(command, title):
+    assert classify("Bash", {"command": command}, policy=Policy()).title == title
