@@ -15,13 +15,15 @@ SECRET_LENGTH = 40  # characters of one word from which it may be a key
 VERBS = {
     "create": "Create", "add": "Add", "new": "Create", "insert": "Add", "make": "Create", "open": "Open",
     "update": "Change", "edit": "Edit", "modify": "Change", "set": "Set", "rename": "Rename", "move": "Move",
-    "delete": "Delete", "remove": "Delete", "drop": "Drop", "destroy": "Destroy", "purge": "Purge", "archive": "Archive",
-    "send": "Send", "post": "Post", "publish": "Publish", "reply": "Reply to", "comment": "Comment on", "share": "Share",
-    "merge": "Merge", "close": "Close", "reopen": "Reopen", "approve": "Approve", "cancel": "Cancel", "assign": "Assign",
-    "deploy": "Deploy", "rollback": "Roll back", "restart": "Restart", "stop": "Stop", "start": "Start", "run": "Run",
-    "execute": "Run", "trigger": "Trigger", "invite": "Invite", "upload": "Upload", "download": "Download",
-    "get": "Read", "read": "Read", "fetch": "Read", "list": "List", "search": "Search", "find": "Find", "query": "Query",
-    "refund": "Refund", "charge": "Charge", "pay": "Pay", "transfer": "Transfer", "push": "Push", "fork": "Fork",
+    "delete": "Delete", "remove": "Delete", "drop": "Drop", "destroy": "Destroy", "purge": "Purge",
+    "send": "Send", "post": "Post", "publish": "Publish", "reply": "Reply to", "comment": "Comment on",
+    "share": "Share", "archive": "Archive", "merge": "Merge", "close": "Close", "reopen": "Reopen",
+    "approve": "Approve", "cancel": "Cancel", "assign": "Assign", "deploy": "Deploy", "rollback": "Roll back",
+    "restart": "Restart", "stop": "Stop", "start": "Start", "run": "Run", "execute": "Run",
+    "trigger": "Trigger", "invite": "Invite", "upload": "Upload", "download": "Download", "get": "Read",
+    "read": "Read", "fetch": "Read", "list": "List", "search": "Search", "find": "Find", "query": "Query",
+    "refund": "Refund", "charge": "Charge", "pay": "Pay", "transfer": "Transfer", "push": "Push",
+    "fork": "Fork",
 }  # fmt: skip
 MADE = ("Create", "Add", "Open", "Send", "Post", "Publish")  # verbs whose object does not exist before: "an issue"
 MONEY = {"refund": "Refund", "charge": "Charge", "payment": "Pay", "payout": "Pay out", "transfer": "Transfer"}

@@ -7,17 +7,17 @@ from .queries import tokens_of
 
 NAME = r'["`\[]?[A-Za-z_][\w$]{0,40}["`\]]?'
 TABLE = rf"({NAME}(?:\s?\.\s?{NAME}){{0,2}})"
-# The weightiest first: (a pattern of the statement's beginning, the headline).
+# The weightiest first: (a pattern of the statement's beginning, with TABLE for a name; the headline).
 STATEMENTS = [
-    (rf"drop (table|database|schema|view|index)(?: if exists)? {TABLE}", "Drop the {} {}"),
-    (rf"truncate (?:table )?{TABLE}", "Empty the table {}"),
-    (rf"delete from (?:only )?{TABLE}", "Delete {rows} in {}"),
-    (rf"alter table (?:if exists )?(?:only )?{TABLE}", "Alter the table {}"),
-    (rf"update (?:only )?{TABLE} set", "Change {rows} in {}"),
-    (rf"(?:insert|replace) into {TABLE}", "Add rows to {}"),
-    (rf"create (?:unique )?(table|view|index|schema|database)(?: if not exists)? {TABLE}", "Create the {} {}"),
+    ("drop (table|database|schema|view|index)(?: if exists)? TABLE", "Drop the {} {}"),
+    ("truncate (?:table )?TABLE", "Empty the table {}"),
+    ("delete from (?:only )?TABLE", "Delete {rows} in {}"),
+    ("alter table (?:if exists )?(?:only )?TABLE", "Alter the table {}"),
+    ("update (?:only )?TABLE set", "Change {rows} in {}"),
+    ("(?:insert|replace) into TABLE", "Add rows to {}"),
+    ("create (?:unique )?(table|view|index|schema|database)(?: if not exists)? TABLE", "Create the {} {}"),
 ]
-READABLE = [(re.compile(pattern, re.IGNORECASE), title) for pattern, title in STATEMENTS]
+READABLE = [(re.compile(pattern.replace("TABLE", TABLE), re.IGNORECASE), title) for pattern, title in STATEMENTS]
 MAX_SQL = 20_000  # characters that are read for a headline
 UNCERTAIN = ("\\", "/*", "--", "#", "$$", OPAQUE)  # what databases read differently, or is not known before it runs
 
@@ -28,9 +28,9 @@ def sql_title(text):
     weights = [weight for weight in map(_weight, found) if weight is not None]
     if not weights:
         return ""
-    at, weight = min(enumerate(map(_weight, found)), key=lambda pair: len(READABLE) if pair[1] is None else pair[1])
+    weight = min(weights)
     pattern, title = READABLE[weight]
-    words = found[at]
+    words = next(words for words in found if _weight(words) == weight)
     named = [re.sub(r'["`\[\]\s]', "", name) for name in pattern.match(" ".join(words)).groups()]
     said = title.format(*named, rows="rows" if "where" in (word.lower() for word in words) else "all rows")
     more = len(found) - 1
