@@ -36,6 +36,7 @@ WORDS = {
     "environment.saved": "Saved a version of an environment",
     "file.deleted": "Deleted a file",
     "file.hunk_reverted": "Reverted part of a file",
+    "file.appeared": "A protected path appeared while an agent's program ran in the background",
     "file.quarantined": "Moved a protected path into quarantine",
     "file.written": "Wrote a file",
     "grant.given": "Auto-approved calls for a limited time",

@@ -165,6 +165,26 @@ def test_what_a_call_of_a_held_folder_creates_is_moved_before_the_next_one(folde
     assert hook.exists()
 
 
+def test_what_appears_while_a_program_runs_in_the_background_is_named_and_stays(folder):
+    later = (
+        "(git init -q later && sleep 2 && mkdir -p .idea && echo x > .idea/workspace.xml && "
+        "git -C later config core.fsmonitor ./x; touch done; sleep 30) >/dev/null 2>&1 & sleep 1"
+    )
+    (folder.folder / "later.sh").write_text(later)
+    folder.runs("bash later.sh")
+    until = time.monotonic() + 20
+    while not (folder.folder / "done").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    for _ in range(2):
+        folder.runs("true")
+    shown = folder.product.shell(
+        "from dashboard.models import Event\n"
+        "print(sorted(e.data['path'] for e in Event.objects.filter(verb='file.appeared')))"
+    )
+    assert "['.idea', 'later/.git/config']" in shown
+    assert (folder.folder / ".idea/workspace.xml").exists()
+
+
 def test_calls_are_held_from_connect_on_where_that_is_possible(folder):
     other = folder.root / "other"
     other.mkdir()

@@ -59,6 +59,7 @@ EVENT_LABELS = {
     "file.hunk_reverted": "Reverted part of a file",
     "snapshot.pinned": "Pinned snapshot",
     "snapshot.unpinned": "Unpinned snapshot",
+    "file.appeared": "A protected path appeared while an agent's program ran in the background",
     "file.quarantined": "Moved a protected path into quarantine",
     "network.blocked": "Blocked a connection",
     "network.host_port_closed": "Took back a port of this machine",

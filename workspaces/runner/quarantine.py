@@ -28,14 +28,21 @@ def _take_all(workspace, owner, here: bool) -> list[dict]:
     try:
         with InitClient(owner.address.socket) as init:
             for _ in range(MAX_ROUNDS):
-                said = init.request("created", taken=taken).get("created")
-                taken = [path for path in said if isinstance(path, str)] if isinstance(said, list) else []
+                said = init.request("created", taken=taken)
+                created, appeared = _paths(said.get("created")), _paths(said.get("appeared"))
+                taken = created + appeared
                 if not taken:
                     break
-                found += [_take(workspace, path) if here else {"kind": "created", "what": path} for path in taken]
+                found += [_take(workspace, path) if here else {"kind": "created", "what": path} for path in created]
+                for path in appeared:
+                    lifecycle.record(workspace, SYSTEM, "file.appeared", {"path": path, "reason": path})
     except (InitGone, InitRefused) as error:
         logger.info("the init of %s does not say what its programs created: %s", workspace.key, error)
     return found
+
+
+def _paths(said) -> list[str]:
+    return [path for path in said if isinstance(path, str)] if isinstance(said, list) else []
 
 
 def _take(workspace, path: str) -> dict:

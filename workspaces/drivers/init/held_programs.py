@@ -31,6 +31,10 @@ class HeldPrograms:
         self.rings = {}
         self.entered = {}  # pid: its ring, if it may write the workspace
         self.created = []  # protected paths that held programs created, until the runner has taken them
+        self.listening = set()  # pids of programs of which a process is left, maybe one in the background
+        self.behind = {}  # pid: its ring, of those of which the first process has ended
+        self.appeared = []  # protected paths that came while such a program ran, until the runner has taken them
+        self.known = set()  # those that were named, here or as created
         self.refusals = {}
 
     def prepare(self, asked):
@@ -50,11 +54,14 @@ class HeldPrograms:
         if ring.writes_workspace:
             self.entered[pid] = ring
         refusals = self.refusals[pid] = Refusals(listener)
+        self.listening.add(pid)
 
         def answer():
             if not refusals.answer():
                 self.selector.unregister(listener)
                 refusals.close()
+                self.listening.discard(pid)
+                self._look([self.behind.pop(pid)] if pid in self.behind else [])
 
         self.selector.register(listener, selectors.EVENT_READ, answer)
 
@@ -62,20 +69,39 @@ class HeldPrograms:
         """Return what was refused to a program that has ended: [{kind, what}]; note what it created."""
         found, ring = self.refusals.pop(pid, None), self.entered.pop(pid, None)
         if ring is not None:
-            self.created += [path for path in _created(ring) if path not in self.created]
+            self.created += [path for path in _created([ring]) if path not in self.created]
+            self.known.update(self.created)
+            if pid in self.listening:
+                self.behind[pid] = ring
         return [] if found is None else list(found.kept)
 
     def take(self, taken):
-        """Forget the paths in `taken`; return the others that were created, relative to the workspace."""
+        """Forget the paths in `taken`; return (created, appeared), the others, relative to the workspace."""
+        self._look(list(self.behind.values()))
         self.created = [path for path in self.created if path not in taken]
-        return self.created
+        self.appeared = [path for path in self.appeared if path not in taken]
+        return self.created, self.appeared
+
+    def _look(self, rings):
+        """Note the protected paths that are there since programs started that now run in the background."""
+        # Not moved as those of a call are: the person may have made them, while a dev server runs for hours.
+        new = [path for path in _created(rings) if path not in self.known]
+        self.appeared += new
+        self.known.update(new)
 
 
-def _created(ring):
-    """Return the protected paths that are there since the program started; what its envelope names is its own."""
-    try:
-        paths = created(ring.found, ring.rings.scan.find(), ring.rings.workspace)
-    except (OSError, ValueError):
-        return []  # too large to search by now; the next program is not held then
-    named = [os.path.relpath(path, ring.rings.workspace) for path in ring.write_paths]
-    return [path for path in paths if not any(path == name or path.startswith(name + "/") for name in named)]
+def _created(rings):
+    """Return the protected paths that are there since the rings' programs started, but for what an envelope names."""
+    trees, found = {}, []  # each tree is searched once
+    for ring in rings:
+        place = ring.rings
+        try:
+            if place.workspace not in trees:
+                trees[place.workspace] = place.scan.find()
+            paths = created(ring.found, trees[place.workspace], place.workspace)
+        except (OSError, ValueError):
+            continue  # too large to search by now; the next program is not held then
+        named = [os.path.relpath(path, place.workspace) for path in ring.write_paths]
+        own = [path for path in paths if any(path == name or path.startswith(name + "/") for name in named)]
+        found += [path for path in paths if path not in own and path not in found]
+    return found

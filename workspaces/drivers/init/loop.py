@@ -234,7 +234,8 @@ class Init:
         return {"blocked": self.with_tickets().blocked.get(request["ticket"], [])}
 
     def op_created(self, client, request, fds):
-        return {"created": self.held_programs.take(request["taken"])[:MAX_CREATED] if self.held_programs else []}
+        created, appeared = self.held_programs.take(request["taken"]) if self.held_programs else ([], [])
+        return {"created": created[:MAX_CREATED], "appeared": appeared[:MAX_CREATED]}
 
     def with_tickets(self):
         """Return the tickets; loaded here, because few Runs need them at once."""

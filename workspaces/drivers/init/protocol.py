@@ -15,7 +15,8 @@ what was refused to a program in a ring.
              → pid, and with cols and rows one fd, the pty's master. Start what a ticket allows.
   refused    ticket                     → blocked: [{kind, what}], what was refused to a ticket's command that has ended
   created    taken                      → created: protected paths that held programs that ended have made, relative to
-             the workspace. Those in `taken` are not named again.
+             the workspace; appeared: others that came while one of them ran on in the background. Those in `taken` are
+             not named again.
   abilities  -                          → abilities: {landlock, seccomp, mount_view}, what envelopes are held by here
   signal     pid, signal                send a signal to the program's session and descendants
   end        pid, grace_s               SIGTERM to all of these, SIGKILL after the grace
