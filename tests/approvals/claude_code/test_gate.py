@@ -1,6 +1,7 @@
 """Claude Code asks, a person answers, and the disk shows what ran."""
 
 import json
+import re
 
 from approvals.pages.connect import claude_code_settings
 from dashboard import settings
@@ -152,7 +153,8 @@ def test_what_only_reads_runs_without_a_card(project, model, reviewer, session):
     project.run("LOOK at it", session=session)
     assert str(project.folder) in model.heard("LOOK")[0]["content"]
     [action] = reviewer.actions(session)
-    assert (action["status"], action["tier"], action["decision"]["by"]) == ("succeeded", "low", "policy 1")
+    assert (action["status"], action["tier"]) == ("succeeded", "low")
+    assert re.fullmatch(r"policy \d+", action["decision"]["by"])
 
 
 def test_a_file_is_written_as_it_was_edited_by_the_reviewer(project, model, reviewer, session):
