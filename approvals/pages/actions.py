@@ -12,8 +12,9 @@ from approvals.calls import parsed
 from approvals.evidence import sent_by
 from approvals.models import Action, Decision, Status
 from approvals.notify import receipts
-from approvals.pages.card import Card, cards_of, for_rows, pretty
+from approvals.pages.card import Card, cards_of, for_rows
 from approvals.pages.forms import edit_form
+from approvals.pages.json_text import pretty
 from approvals.pages.lists import MAX_CARDS, chosen_filters, filter_query, narrowed, next_card, pending_for
 from approvals.pages.step_up import PasskeyPart, answer_of
 from dashboard import clock

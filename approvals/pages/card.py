@@ -14,13 +14,17 @@ from approvals.calls import GATE, parsed
 from approvals.evaluation import can_be_held, was_edited
 from approvals.evidence import Evidence, evidence_of, is_quick
 from approvals.evidence.keeping import unpack
-from approvals.models import Action, Decision, DecisionEvidence, Delivery, Status, Tier
+from approvals.models import Action, Decision, DecisionEvidence, Delivery, Status
 from approvals.notify import receipts
+from approvals.pages import earlier
 from approvals.pages.alike_groups import MAX_SHOWN
 from approvals.pages.bound_files import ShownFile, files_note, shown_files
+from approvals.pages.call_parts import Part, parts_of
 from approvals.pages.envelope_words import in_words
+from approvals.pages.json_text import pretty
 from approvals.pages.rehearsal_part import RehearsalPart
-from dashboard.templatetags.handrail import ACTION_STATES, TIERS
+from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
+from dashboard.templatetags.handrail import ACTION_STATES
 from dashboard.visible_text import hidden_note
 from workspaces import terminals
 from workspaces.models import Command
@@ -31,12 +35,8 @@ EXPLANATION_ARGUMENTS = ("description",)
 # Arguments that the diff shows completely, if there is one.
 SHOWN_BY_DIFF = ("content", "old_string", "new_string")
 PICKUP_TIME = timedelta(seconds=10)  # within which a waiting agent has consumed its approval
-MAX_PRETTY = 4 * 1024**2  # characters
 MAX_FACT = 120  # characters of a value shown beside its name; longer values are shown as texts
 MAX_LINE = 240  # characters of a call in a list row
-# {kind of sub-command: its label where only it cannot be undone}.
-LASTING = {"push": "Push", "remote": "Remote change", "network": "Request", "delete": "Deletion", "write": "Write"}
-LASTING |= {"read": "PolicyResult a secret"}
 
 
 def for_rows(actions):
@@ -160,12 +160,16 @@ class Card:
         """A sentence if the call has characters that a form would not show; else ""."""
         return hidden_note(self.raw_arguments)
 
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The command cut where its sub-commands begin; [] if it is only one, or cannot be cut so."""
+        return parts_of(self.command or "", self.revision.commands)
+
     @property
     def steps(self) -> list[str]:
-        """The sub-commands, numbered as in the policy's reasons; [] if they are the lines of the command itself."""
+        """The sub-commands, numbered as in the policy's reasons; [] if the command itself shows the numbers."""
         steps = [str(item.get("text", "")) for item in self.revision.commands]
-        own = [line.strip() for line in (self.command or "").split("\n") if line.strip()]
-        return steps if len(steps) > 1 and steps != own else []
+        return steps if len(steps) > 1 and not self.parts else []
 
     @property
     def explanations(self) -> list[str]:
@@ -206,11 +210,7 @@ class Card:
 
     @property
     def undo_part(self) -> str:
-        """A label for the parts of a command that cannot be undone; "" if that is all of it, or of several kinds."""
-        steps = self.revision.commands
-        lasting = {LASTING.get(step.get("what"), "") for step in steps if step.get("undo") == "no"}
-        changes = any(step.get("undo") != "no" and step.get("tier") != Tier.LOW for step in steps)
-        return lasting.pop() if changes and len(lasting) == 1 else ""
+        return lasting_part(self.revision)
 
     @property
     def is_late(self) -> bool:
@@ -351,8 +351,24 @@ class Card:
 
     @property
     def tone(self) -> str:
-        """The color name of the card's rail: by tier while it is pending, then by status."""
-        return TIERS[self.action.tier][1] if self.is_open else ACTION_STATES[self.state_name][1]
+        """The color name of the card's rail: by what is at stake while it is pending, then by status."""
+        return self.severity.tone if self.is_open else ACTION_STATES[self.state_name][1]
+
+    @cached_property
+    def severity(self) -> Severity:
+        return severity_of(self.action, self.revision, self.arguments)
+
+    @property
+    def undo_shown(self) -> str:
+        return undo_of_card(self.action, self.revision, self.cwd)
+
+    @cached_property
+    def approved_before(self) -> dict:
+        return earlier.approved_before(self.action)
+
+    @cached_property
+    def calls_before(self) -> list[Action]:
+        return earlier.calls_before(self.action)
 
     @property
     def isolation(self) -> str:
@@ -380,19 +396,3 @@ class Card:
     def evidence_comes_later(self) -> bool:
         """Whether the evidence takes a scan of the live tree, so that the card is shown before it."""
         return self.kept_evidence is None and not is_quick(self.action, self.revision)
-
-
-def pretty(arguments: dict) -> str:
-    """Format as JSON for reading and editing: indented, or on one line if that would be too large or too deep."""
-    pieces, size = [], 0
-    try:
-        for piece in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(arguments):
-            size += len(piece)
-            if size > MAX_PRETTY:
-                break
-            pieces.append(piece)
-        else:
-            return "".join(pieces)
-    except RecursionError:
-        pass  # an indenting encoder needs more stack than parsing did
-    return json.dumps(arguments, ensure_ascii=False)

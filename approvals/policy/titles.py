@@ -118,9 +118,9 @@ def _bare(says):
 
 
 def title_of(entries):
-    """Return the headline of a whole command: its distinct parts, the strictest first."""
-    ordered = sorted(entries, key=lambda entry: -TIERS.index(entry.tier))
-    worth = [entry for entry in ordered if entry.tier != "low"] or _but_moves(ordered)
+    """Return the headline of a whole command: its distinct parts, the strictest and least reversible first."""
+    ordered = sorted(entries, key=lambda entry: (-TIERS.index(entry.tier), lasting_effect(entry.effects) is None))
+    worth = _but_moves([entry for entry in ordered if entry.tier != "low"] or ordered)
     sources = {effect.source for entry in worth for effect in entry.effects if effect.source}
     parts = list(dict.fromkeys(entry.headline for entry in worth if entry.headline and not _only_feeds(entry, sources)))
     if not parts:

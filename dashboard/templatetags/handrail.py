@@ -108,6 +108,7 @@ UNDO = {
     "partly": ("Partly reversible", "amber", "partly"),
     "unknown": ("Unknown if reversible", "amber", "partly"),
     "no": ("Can't be undone", "red", "no-undo"),
+    "kept": ("No snapshot of it", "quiet", "partly"),
     "gone": ("Can't be undone now: its snapshot was deleted", "quiet", "no-undo"),
 }
 
@@ -156,6 +157,19 @@ def code_block(raw, *, must_read: bool = False, title: str = "", copy: bool = Fa
 def code_lines(lines):
     """Show one numbered line for each sub-command."""
     return {"lines": lines, "note": shown.hidden_note("".join(map(shown.as_text, lines)))}
+
+
+@register.inclusion_tag("parts/code_parts.html")
+def code_parts(parts):
+    """Show a command once, with a number where each of its sub-commands begins."""
+    pieces = []
+    for part in parts:
+        if part.number:  # an empty element: the number is no text of the command
+            mark = '<span class="part-mark" data-n="{}" data-tone="{}"></span>'
+            pieces.append(format_html(mark, part.number, part.tone))
+        pieces.append(shown.visible(part.text))
+    note = shown.hidden_note("".join(part.text for part in parts))
+    return {"marked": format_html_join("", "{}", ((piece,) for piece in pieces)), "note": note}
 
 
 @register.simple_tag
@@ -236,8 +250,10 @@ def row_mark(name: str) -> str:
 
 
 @register.simple_tag
-def tier_chip(tier: str) -> str:
-    label, tone = TIERS[tier]
+def tier_chip(tier: str, word: str = "", tone: str = "") -> str:
+    """Return the chip of a tier, with a word for what is at stake and another tone, if they are given."""
+    label, own_tone = TIERS[tier]
+    label, tone = f"{label}: {word}" if word else label, tone or own_tone
     return format_html('<span class="chip tier" data-tone="{}">{}{}</span>', tone, icon(f"tier-{tier}"), label)
 
 
@@ -357,6 +373,18 @@ def clock(moment) -> str:
         moment.isoformat(),
         local.strftime("%-d %b %Y %H:%M:%S"),
         local.strftime(shape),
+    )
+
+
+@register.filter
+def until(moment) -> str:
+    """Return a <time> of an expiry: "until 14:05"; static/js/time.js counts the last minutes down."""
+    local = timezone.localtime(moment)
+    return format_html(
+        '<time datetime="{}" data-until title="{}">until {}</time>',
+        moment.isoformat(),
+        local.strftime("%-d %b %Y %H:%M:%S"),
+        local.strftime("%H:%M"),
     )
 
 

@@ -51,7 +51,7 @@ function isViewers(name, element) {
   if (name === "value") return element.defaultValue !== undefined && element.value !== element.defaultValue;
   if (name === "checked") return element.checked !== element.defaultChecked;
   if (name === "selected") return chosen(element.closest("select"));
-  return name === "data-resting" || name === "data-exact";
+  return name === "data-resting" || name === "data-exact" || name === "data-ends";
 }
 
 function morph(old, fresh) {

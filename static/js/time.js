@@ -1,5 +1,5 @@
 // Times in the viewer's zone: the server writes them in the zone of the cookie, this keeps them current.
-// <time datetime> is relative; with data-clock it is by the clock. The exact time is the title, and a tap swaps the two.
+// <time datetime> is relative; with data-clock it is by the clock, and with data-until counts its last minutes down. The exact time is the title, and a tap swaps the two.
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const secure = location.protocol === "https:" ? "; Secure" : "";
@@ -33,11 +33,21 @@ export function clock(moment, now = new Date()) {
   return `${date(moment)} ${hour.format(moment)}`;
 }
 
+const COUNTDOWN = 180; // seconds
+
+// "until 14:05", and near the end "1:42 left".
+function until(time, moment) {
+  const left = Math.ceil((moment - new Date()) / 1000);
+  time.toggleAttribute("data-ends", left <= COUNTDOWN);
+  if (left <= 0) return "expired";
+  return left > COUNTDOWN ? `until ${clock(moment)}` : `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} left`;
+}
+
 function write(time) {
   const moment = new Date(time.dateTime);
   if (Number.isNaN(moment.getTime())) return;
   time.title = `${dated(moment)} ${second.format(moment)}`;
-  const text = time.hasAttribute("data-exact") ? time.title : time.hasAttribute("data-clock") ? clock(moment) : ago(moment);
+  const text = time.hasAttribute("data-exact") ? time.title : time.hasAttribute("data-until") ? until(time, moment) : time.hasAttribute("data-clock") ? clock(moment) : ago(moment);
   if (time.textContent !== text) time.textContent = text;
 }
 
@@ -54,4 +64,5 @@ document.addEventListener("click", ({ target }) => {
 document.addEventListener("changed", ({ target }) => writeAll(target));
 document.addEventListener("htmx:afterSwap", () => writeAll());
 setInterval(writeAll, 20_000, document);
+setInterval(() => document.querySelectorAll("time[data-until]").forEach(write), 1000);
 writeAll();

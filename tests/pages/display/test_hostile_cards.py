@@ -7,7 +7,7 @@ import pytest
 from approvals.broker import next_content
 from approvals.evidence import changes
 from approvals.evidence.changes import MAX_RESULT, TooLarge, change_of
-from approvals.pages.card import MAX_PRETTY, pretty
+from approvals.pages.json_text import MAX_PRETTY, pretty
 from bench.policy import hostile
 from dashboard.problems import Problem
 from workspaces.diff import TOO_LARGE, compare

@@ -1,0 +1,21 @@
+"""JSON as text for reading and editing."""
+
+import json
+
+MAX_PRETTY = 4 * 1024**2  # characters
+
+
+def pretty(arguments: dict) -> str:
+    """Format as JSON for reading and editing: indented, or on one line if that would be too large or too deep."""
+    pieces, size = [], 0
+    try:
+        for piece in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(arguments):
+            size += len(piece)
+            if size > MAX_PRETTY:
+                break
+            pieces.append(piece)
+        else:
+            return "".join(pieces)
+    except RecursionError:
+        pass  # an indenting encoder needs more stack than parsing did
+    return json.dumps(arguments, ensure_ascii=False)

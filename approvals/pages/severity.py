@@ -1,0 +1,84 @@
+"""How a card's tier is shown: within High, what is at stake decides the label and the colour."""
+
+from os.path import join, normpath
+from typing import NamedTuple
+
+from approvals.models import Tier
+from approvals.policy.deeds import loses_data, moves_money
+from approvals.policy.programs.sql_titles import changes_data
+from dashboard.templatetags.handrail import TIERS
+
+DATABASES = ("psql", "mysql", "mariadb", "sqlite3", "mongosh", "redis-cli")
+INFRASTRUCTURE = ("kubectl", "helm", "terraform", "tofu", "aws", "gcloud", "az", "gsutil", "flyctl", "heroku", "docker")
+LOSING = ("delete", "destroy", "rm", "rb", "drop", "purge", "uninstall", "terminate-instances", "flushall", "flushdb")
+FILE_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch")
+
+# {kind of sub-command: its label where only it cannot be undone}.
+LASTING = {"push": "Push", "remote": "Remote change", "network": "Request", "delete": "Deletion", "write": "Write"}
+LASTING |= {"read": "Reading a secret"}
+
+
+class Severity(NamedTuple):
+    """What is at stake in a call of one tier: a word beside the tier, and the tone of its chip and rail."""
+
+    word: str
+    tone: str
+
+
+def severity_of(action, revision, arguments: dict) -> Severity:
+    """Return what is at stake, from what the policy's verdict says of each part; the tier itself stays as it is."""
+    tone = TIERS[action.tier][1]
+    if action.tier != Tier.HIGH:
+        return Severity("", tone)
+    steps = [step for step in revision.commands if isinstance(step, dict)]
+    kinds = {step.get("what") for step in steps if step.get("tier") not in (Tier.LOW, Tier.MEDIUM)}
+    named = action.tool.rpartition("__")[2]
+    if "mcp" in kinds and moves_money(named):
+        return Severity("money", "red")
+    if ("mcp" in kinds and loses_data(named, arguments)) or any(_loses(step.get("words") or []) for step in steps):
+        return Severity("data", "red")
+    if "harmful" in kinds:
+        return Severity("this machine", "red")
+    if kinds & {"push", "remote", "network"}:
+        return Severity("outside", tone)
+    if "install" in kinds:
+        return Severity("install", "quiet")
+    if action.tool in FILE_TOOLS and kinds <= {"write"}:
+        return Severity("edit", "quiet")
+    return Severity("", "quiet" if action.undo == "yes" else tone)
+
+
+def _loses(words: list[str]) -> bool:
+    """Return whether a command deletes or changes data that other programs or people use."""
+    name = words[0].rpartition("/")[2] if words else ""
+    if name in DATABASES:
+        return any(changes_data(word.removeprefix("--command=")) for word in words[1:]) or bool(
+            set(words) & set(LOSING)
+        )
+    return name in INFRASTRUCTURE and any(word in LOSING for word in words[1:4])
+
+
+def undo_of_card(action, revision, cwd: str) -> str:
+    """Return the value of `undo` for the chip: "kept" for an edit in the agent's folder outside any workspace.
+
+    Handrail takes no snapshot there, and whoever keeps the folder under version control undoes it with that.
+    """
+    steps = revision.commands
+    is_edit = action.tool in FILE_TOOLS and bool(steps) and {step.get("what") for step in steps} == {"write"}
+    if action.workspace_id is not None or action.undo != "no" or not is_edit or not cwd.startswith("/"):
+        return action.undo_now
+    names = [str(name) for step in steps for name in step.get("targets") or ()]
+    return "kept" if names and all(_is_below(name, cwd) for name in names) else action.undo_now
+
+
+def _is_below(name: str, cwd: str) -> bool:
+    path = normpath(join(cwd, name))
+    return not name.startswith("~") and path.startswith(f"{normpath(cwd)}/") and "/.git/" not in f"{path}/"
+
+
+def lasting_part(revision) -> str:
+    """Return a label for the parts of a command that cannot be undone; "" if that is all of it, or of several kinds."""
+    steps = revision.commands
+    lasting = {LASTING.get(step.get("what"), "") for step in steps if step.get("undo") == "no"}
+    changes = any(step.get("undo") != "no" and step.get("tier") != Tier.LOW for step in steps)
+    return lasting.pop() if changes and len(lasting) == 1 else ""
