@@ -6,6 +6,7 @@ import shlex
 import shutil
 from contextlib import suppress
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 
 from django.conf import settings
@@ -23,6 +24,10 @@ from workspaces.drivers import handrail_run
 
 RUNNER_TIMEOUT = 5  # seconds
 MAX_OUTPUT = 30_000  # characters of a recorded output that are given to the agent: it reads no more of any command
+MAX_COMMAND = 1_000  # characters of the original command in the one that stands for it
+# Linux starts no program with a longer argument than 128 KiB, and Claude Code quotes the command once more.
+MAX_QUOTED = 100_000  # bytes of the output
+APOSTROPHE = 17  # bytes that one takes when it was quoted twice
 MAX_SHOWN = 20  # reads of a call that its event names
 CONTEXT = (
     "Handrail runs shell commands of this folder in a box that the kernel holds: it reaches the hosts that its "
@@ -86,9 +91,17 @@ def is_first(call: Call, caller) -> bool:
 def replayed(action: Action) -> str:
     """Return a shell command that ends as a rehearsal did whose result was applied: with its output and its status."""
     output = action.rehearsal.output if action.rehearsal else action.result["tail"]
-    said = f"Applied as a person approved it, so it does not run again: {content(action)['arguments']['command']}"
-    printed = f"printf %s {shlex.quote(output[-MAX_OUTPUT:])}"
+    command = content(action)["arguments"]["command"][:MAX_COMMAND]
+    said = f"Applied as a person approved it, so it does not run again: {command}"
+    printed = f"printf %s {shlex.quote(_end_that_fits(output))}"
     return f": {shlex.quote(said)}\n{printed}\n(exit {int(action.result['exit_status'])})"
+
+
+def _end_that_fits(output: str) -> str:
+    """Return the end of an output, as long as a shell command may hold it."""
+    sizes = (APOSTROPHE if char == "'" else len(char.encode()) for char in reversed(output[-MAX_OUTPUT:]))
+    count = sum(size <= MAX_QUOTED for size in accumulate(sizes))
+    return output[len(output) - count :]
 
 
 def command_line(path: str, ticket: str, command: str) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shlex
 import shutil
 import threading
 import time
@@ -18,8 +19,8 @@ ASKS = "false && git push origin main; "  # the policy asks, and it never runs
 class Folder(HeldFolder):
     """Calls that wait for a person, in a thread as the agent makes them."""
 
-    def __init__(self, home, user):
-        super().__init__(home, user)
+    def __init__(self, home, user, **environment):
+        super().__init__(home, user, **environment)
         self.desk = Desk(self.product, self.product.person_token("rob", "reviewer"))
 
     def waiting(self, command: str):
@@ -90,6 +91,17 @@ def test_the_waiting_call_prints_what_was_recorded_and_does_not_run_again(folder
     }
     action = folder.desk.get(f"/actions/{card['id']}").json
     assert (action["status"], action["result"]["applied"]) == ("failed", "rehearsal")  # it exited with 3
+
+
+def test_an_output_that_quoting_makes_much_longer_is_printed_as_far_as_a_command_can_hold_it(folder):
+    thread, ended, card = folder.waiting(f"{ASKS}printf %040000d 0 | tr 0 \\'; : {'x' * 20_000}; echo; echo last")
+    found = folder.rehearse(card)
+    folder.decide(card, apply="rehearsal", rehearsal=found["id"])
+    thread.join(60)
+    done = folder.calls.run("eval " + shlex.quote(ended[0]["updatedInput"]["command"]))  # as Claude Code runs it
+    said = done.stdout.decode()
+    assert (done.returncode, said[-6:], found["output"].endswith(said)) == (0, "\nlast\n", True), said[:200]
+    assert len(said) > 5_000
 
 
 MAKEFILE = """

@@ -11,13 +11,13 @@ from tests.support.product import Product
 class HeldFolder:
     """`root/repo` is the folder, `root/hosts` the names that its proxy knows; as `user`, or as ourselves if None."""
 
-    def __init__(self, home: Path, user: int | None):
+    def __init__(self, home: Path, user: int | None, **environment):
         self.root = Path(tempfile.mkdtemp(prefix="handrail-held-", dir="/home" if user is not None else Path.home()))
         self.root.chmod(0o755)
         self.hosts = self.root / "hosts"
         self.hosts.touch()
         networks = {"HANDRAIL_EGRESS_HOSTS": str(self.hosts), "HANDRAIL_EGRESS_NETWORKS": "127.77.0.0/16"}
-        self.product = product = Product(home, HANDRAIL_HELD="1", **networks)
+        self.product = product = Product(home, HANDRAIL_HELD="1", **networks, **environment)
         for name in ("repo", "home"):
             (self.root / name).mkdir()
         give(self.root, user)
