@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Q
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q
 
 from approvals import bound_files, calls, rehearsals, solo
 from approvals.calls import sha256
@@ -149,6 +149,45 @@ def extend(action: Action, *, caller):
         action.refresh_from_db()
         if end_if_due(action).status != Status.PENDING:
             raise answer_conflict(action)
+
+
+def _not_used(action: Action, caller) -> Q:
+    """Match the action while nothing has used its answer: not consumed, not carried out, not told to its agent."""
+    unheard = Q(agent_seen_at=None) | Q(agent_seen_at__lt=F("decided_at"))
+    approved = Q(status=Status.APPROVED, consumed_at=None, operation=None)
+    in_time = Q(expires_at__gt=clock.now(), digest=action.digest)
+    mine = Q(decisions__final=True, decisions__user=caller.user, decisions__verdict__in=(APPROVE, DENY))
+    return Q(pk__in=Action.objects.filter(unheard & (approved | Q(status=Status.DENIED)) & in_time & mine).values("pk"))
+
+
+def may_take_back(action: Action, caller) -> bool:
+    """Return whether the caller gave the action's last answer and nothing has used it yet."""
+    may = caller.is_person and caller.can("decide", action.team_id)
+    return may and Action.objects.filter(_not_used(action, caller), pk=action.pk).exists()
+
+
+def take_back(action: Action, *, caller):
+    """Withdraw the caller's own answer while nothing has used it; the action is pending again. Problem 403, 409.
+
+    An agent that has read of an approval and not used it finds the action pending when it tries to.
+    """
+    if not caller.is_person or not caller.can("decide", action.team_id):
+        raise not_allowed("Only a reviewer, lead or admin can take an answer back.")
+    was = action.status
+    answers = action.decisions.filter(final=True, user=caller.user)
+    empty = {"decided_at": None, "ended_at": None, "consume_by": None}
+    data = {"was": str(was)}
+    try:
+        with transaction.atomic():
+            when = _not_used(action, caller)
+            done = move(action, Status.PENDING, verb="action.reopened", by=caller.actor, when=when, data=data, **empty)
+            if done:
+                answers.delete()
+    except IntegrityError:  # the agent has made the same call again meanwhile
+        done = False
+    if not done:
+        action.refresh_from_db()
+        raise conflict("Too late to undo: the agent has this answer, or asked again.", code="answer_used")
 
 
 def may_approve(action: Action, caller) -> bool:

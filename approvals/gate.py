@@ -9,7 +9,7 @@ from django.utils.text import Truncator
 
 from approvals import bound_files, policies
 from approvals.calls import GATE, Call
-from approvals.decisions import decide, extend
+from approvals.decisions import decide, extend, may_take_back, take_back
 from approvals.emergency_stop import lift_stop, stop_everything
 from approvals.evaluation import PolicyUnavailable, judge_again, with_all
 from approvals.expiry import end_if_due, sweep
@@ -34,6 +34,7 @@ __all__ = [
     "is_approval_for",
     "lift_stop",
     "mark_heard",
+    "may_take_back",
     "outcome",
     "refuse_when_stopped",
     "report",
@@ -41,6 +42,7 @@ __all__ = [
     "stop_everything",
     "submit",
     "sweep",
+    "take_back",
 ]
 
 SNAPSHOT_TIERS = (Tier.MEDIUM, Tier.HIGH, Tier.CRITICAL)

@@ -27,6 +27,7 @@ urlpatterns = [
     path("actions/<uuid:pk>/approve/alone/", actions.approve_alone, name="action-approve-alone"),
     path("actions/<uuid:pk>/passkey/", step_up.challenge, name="action-passkey"),
     path("actions/<uuid:pk>/deny/", actions.deny, name="action-deny"),
+    path("actions/<uuid:pk>/undo/", actions.undo, name="action-undo"),
     path("actions/<uuid:pk>/extend/", actions.extend, name="action-extend"),
     path("actions/<uuid:pk>/allow/", grants.give, name="action-allow"),
     path("grants/<uuid:pk>/revoke/", grants.revoke, name="grant-revoke"),

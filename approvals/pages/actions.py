@@ -1,6 +1,7 @@
 """The pages of one action: its card, the decision on it, edits, evidence and outcome."""
 
 from django.contrib import messages
+from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
@@ -52,6 +53,7 @@ def _show(request, action, *, step="", status=200, **more):
             "next_url": reverse("action", args=[following.pk]) + filter_query(chosen) if following else "",
             "next_label": f"Next: {following.title}" if following else "",
             "may_restore": caller.can("restore", action.team_id),
+            "may_undo": not card.is_open and gate.may_take_back(action, caller),
             "may_settle": caller.can("settle_unclear", action.team_id),
             **more,
         },
@@ -112,6 +114,17 @@ def deny(request, pk):
 
 @signed_in
 @require_POST
+def undo(request, pk):
+    """Take one's own answer back, while nothing has used it."""
+    found = _find(request, pk)
+    must(request.caller, "decide", found.team_id)
+    here = reverse("action", args=[pk]) + filter_query(chosen_filters(request))
+    say = "Taken back. It needs approval again."
+    return carry_out(request, lambda: gate.take_back(found, caller=request.caller), then=here, say=say)
+
+
+@signed_in
+@require_POST
 def extend(request, pk):
     """Extend the time in which the action may be decided."""
     found = _find(request, pk)
@@ -168,11 +181,21 @@ def _go_to_next(request, decided, word):
             "Approved by you. Someone else must approve too" if is_voted else "Changed. It needs approval as it is now"
         )
     address = reverse("action", args=[decided.pk])
-    messages.success(
-        request, format_html('{}: {} · <a href="{}">View</a>', word, visible(decided.title, one_line=True), address)
-    )
+    shown = visible(decided.title, one_line=True)
+    said = format_html('{}: {} · <a href="{}">View</a>', word, shown, address)
+    messages.success(request, format_html("{}{}", said, _undo_button(request, decided)))
     then = (reverse("action", args=[following.pk]) if following else reverse("waiting")) + filter_query(chosen)
     return carry_out(request, lambda: None, then=then)
+
+
+def _undo_button(request, decided) -> str:
+    """Return a form that takes the answer back; "" if something has used it already."""
+    if not gate.may_take_back(decided, request.caller):
+        return ""
+    address = reverse("action-undo", args=[decided.pk]) + filter_query(chosen_filters(request))
+    form = ' · <form class="inline-form" method="post" action="{}"><input type="hidden" name="{}" value="{}">'
+    button = '<button class="plain link" data-decide>Undo</button></form>'
+    return format_html(form + button, address, "csrfmiddlewaretoken", get_token(request))
 
 
 @signed_in

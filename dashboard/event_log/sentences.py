@@ -13,6 +13,7 @@ WORDS = {
     "action.edited": "Edited before approval",
     "action.expired": "Expired",
     "action.extended": "Extended the expiry",
+    "action.reopened": "Took an answer back",
     "action.failed": "Failed",
     "action.read_at_code_host": "Read at the code host",
     "action.rehearsal_outdated": "Files changed since it was tried",

@@ -42,7 +42,7 @@ class Pages(NamedTuple):
         return [page.name for page in self.rest]
 
 
-# The same order everywhere: phone bar, "More", desktop rail.
+# The same order everywhere: phone bar, "More", desktop rail. Set-up begins with Environments.
 FIRST = [
     Page("desk", "/", "Desk"),
     Page("waiting", "/waiting/", "Approvals"),
@@ -56,9 +56,9 @@ REST = [
     Page("measures", "/measures/", "Measures"),
     Page("connect", "/connect/", "Connect"),
     Page("team", "/team/", "Team"),
+    Page("me", "/me/", "Me"),
     Page("environments", "/environments/", "Environments"),
     Page("storage", "/storage/", "Storage"),
-    Page("me", "/me/", "Me"),
     Page("status", "/status/", "Status"),
     Page("stop", "/stop/", "Stop everything"),
 ]

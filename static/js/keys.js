@@ -10,7 +10,18 @@ function resting(event) {
   return event.target.closest("input, textarea, select, [contenteditable], .xterm, [data-terminal], dialog[open]") !== null;
 }
 
+// Beside a card the keys open the next row of its list at once.
+function open(step) {
+  const rows = [...document.querySelectorAll(".split-list .row:not([data-gone])")];
+  const at = rows.findIndex((row) => row.getAttribute("aria-current") === "true");
+  if (!rows.length || rows[0].offsetParent === null) return false;
+  const row = rows[at < 0 ? 0 : at + step];
+  if (row && row !== rows[at]) row.querySelector("a.row-title").click();
+  return true;
+}
+
 function move(step) {
+  if (open(step)) return;
   const items = [...document.querySelectorAll(ITEMS)].filter((item) => item.offsetParent !== null);
   if (!items.length) return;
   const at = items.indexOf(document.activeElement);

@@ -1,0 +1,69 @@
+"""On a desktop the list and the card stand side by side: the keys walk through the list, and it keeps its place."""
+
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from .conftest import settle
+
+
+@pytest.fixture(params=["desktop"])
+def size(request):
+    return request.param
+
+
+@pytest.fixture
+def asked(ask):
+    mark = f"{time.time()}"
+    return [ask(f"git push origin beside-{mark}-{number}") for number in range(16)]
+
+
+def place(page) -> float:
+    return page.evaluate("document.querySelector('.split-list').scrollTop")
+
+
+def test_keys_walk_through_the_list_and_it_keeps_its_place(product, person, asked):
+    page = person("rita")
+    page.goto(f"{product.desk}/actions/{asked[-2]['id']}/")
+    row = page.locator(f"#action-{asked[-2]['id']}")
+    expect(row).to_have_attribute("aria-current", "true")
+    expect(row).to_be_in_viewport()
+    before = place(page)
+    assert before > 0
+    page.keyboard.press("j")
+    expect(page.locator(".row[aria-current=true]")).not_to_have_id(f"action-{asked[-2]['id']}")
+    expect(page.locator(".row[aria-current=true]")).to_be_in_viewport()
+    assert place(page) >= before
+    page.keyboard.press("k")
+    expect(row).to_have_attribute("aria-current", "true")
+    settle(page)
+    page.keyboard.press("d")
+    expect(page.get_by_label("Tell the agent")).to_be_focused()
+    page.keyboard.press("Escape")
+    settle(page)
+    page.keyboard.press("a")
+    expect(page.get_by_role("button", name="Confirm: approve")).to_be_focused()
+
+
+def test_the_decisions_stand_in_the_cards_column(product, person, asked):
+    page = person("rita")
+    page.goto(f"{product.desk}/actions/{asked[0]['id']}/")
+    card, bar = page.locator("#card").bounding_box(), page.locator("#bar").bounding_box()
+    listed = page.locator(".split-list").bounding_box()
+    assert abs(bar["x"] - card["x"]) <= 1
+    assert bar["x"] >= listed["x"] + listed["width"]
+    assert bar["x"] + bar["width"] <= 1280
+
+
+def test_an_answer_is_taken_back_from_the_notice(product, token, person, ask):
+    page = person("rita")
+    action = ask(f"git push origin undo-{time.time()}")
+    page.goto(f"{product.desk}/actions/{action['id']}/")
+    settle(page)
+    page.get_by_role("button", name="Approve…").click()
+    page.get_by_role("button", name="Confirm: approve").click()
+    settle(page)
+    page.locator(".notice").get_by_role("button", name="Undo").click()
+    expect(page.locator(".notice")).to_contain_text("Taken back")
+    assert product.get(f"/api/v1/actions/{action['id']}", token).json["status"] == "pending"
