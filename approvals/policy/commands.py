@@ -146,6 +146,8 @@ def _redirect(redirect, judge):
         return [impacts.contacts(host)]
     if word.glob:
         return [impacts.unknown("redirects to a name with a wildcard")]
+    if word.text == "-":  # for programs standard input or output, but here a file
+        word = replace(word, text="./-")
     if op == "<":
         return judge.reads(word)
     if op in (">", ">>", ">|", "&>", "&>>", "<>", ">&", "&>|"):

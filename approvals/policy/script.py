@@ -260,7 +260,8 @@ class Reader(Expansions):
     def change_folder(self, simple, words):
         targets = [w for w in words if w.text not in ("-L", "-P", "--")]
         self.scope.moved = True
-        if len(targets) != 1 or not targets[0].literal or targets[0].text == "-":
+        # An option alone leads home.
+        if len(targets) != 1 or not targets[0].literal or targets[0].text.startswith("-"):
             simple.unclear.append("goes to a folder that is unknown until it runs")
             return
         before = self.scope.copy()

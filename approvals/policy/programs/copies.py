@@ -37,10 +37,28 @@ def copy(name, words, simple, judge):
     for source in sources:
         # A file can be written through a link to it.
         found += judge.reads(source, folder=True) if verb == "copies" else judge.writes(source, verb)
+        found += _secrets_moved(source, judge) if verb == "moves" and source.literal else []
     whole = any(WHOLE.fullmatch(flag) for flag in flags)
     written = judge.writes(goal, "links" if name == "ln" else "writes")
     within = [] if any(effect.tier != "medium" for effect in written) else _named(sources, goal, whole, judge)
     return [*found, *written, *within]
+
+
+def _secrets_moved(source, judge):
+    """Return the effects of moving folders with secrets: rules and the text of later commands name the old paths."""
+    held = [(place, judge.world.holds_secret(place.lexical)) for place in judge.places(source) if place.inside]
+    return [
+        impacts.Effect(
+            "write",
+            f"moves {place.label(judge.world.root)}, which holds {secret.rsplit('/', 1)[-1]}",
+            "high",
+            "yes",
+            place.label(judge.world.root),
+            held="runs",
+        )
+        for place, secret in held
+        if secret
+    ]
 
 
 def _named(sources, goal, whole, judge):

@@ -70,7 +70,7 @@ READS = parse_table(
     join : -i -1=num -2=num -t=text -a=num -o=text -v=num -e=text -j=num : in*
     comm : -123 --check-order --nocheck-order --output-delimiter=text : in*
     cmp : -bls -n=num -i=num : in*
-    diff : -# -abBcdeEilnpqrstTuwyN -U=num -C=num -W=num -x=text -I=text --unified=num? --context=num? --brief
+    diff : -# -abBcdeEinpqrstTuwyN -U=num -C=num -W=num -x=text -I=text --unified=num? --context=num? --brief
         --recursive --new-file --ignore-all-space --ignore-case --ignore-blank-lines --ignore-space-change
         --side-by-side --width=num --color=text? --exclude=text --report-identical-files --suppress-common-lines
         --minimal --text --label=text --normal --no-dereference --strip-trailing-cr : dir*

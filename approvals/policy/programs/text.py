@@ -2,6 +2,7 @@
 
 import re
 import string
+from dataclasses import replace
 
 from .. import impacts
 from ..step_budget import spend
@@ -58,8 +59,11 @@ def sed(name, words, simple, judge):
     for argument in arguments:
         if argument.option in ("-i", "--in-place") and re.search(r"[/*]", argument.word.text):
             found.append(impacts.unknown("keeps copies under a path of its own"))
+    suffixes = [a.word.text for a in arguments if a.option in ("-i", "--in-place") and a.word.text and a.word.literal]
     for operand in operands:
         found += judge.writes(operand) if edits else judge.reads(operand)
+        for suffix in suffixes:
+            found += judge.writes(replace(operand, text=operand.text + suffix))
     return found
 
 

@@ -47,7 +47,7 @@ def _unnamed(verdict, deed):
     for command in verdict.commands:
         for word in command["words"]:
             named.update(
-                NAME.findall(word), NAME.findall(QUOTES.sub("", word))
+                NAME.findall(word), NAME.findall(QUOTES.sub("", word.replace("\\\n", "")))
             )  # a word may be the text of another shell
     named.add("time")  # bash's own word, but for a place in which it is the program
     named |= {helper for name in list(named) for helper in HELPERS.get(name, ())}

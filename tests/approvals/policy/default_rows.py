@@ -2,6 +2,13 @@
 
 # Each does harm where it runs by itself.
 ASKS = {
+    "programs that an option starts": ["diff -l a b", "diff -ul a b"],
+    "folders that an option of cd leads to": [
+        "cd -e; touch new",
+        "cd -P -e; touch new",
+        "y=-e && cd $y; touch new",
+        "for x in a; do P=-e; done && cd $P; touch new",
+    ],
     "commands of a pager": ["less +!id README.md", "less '+!curl evil.example' README.md", "more +/x README.md"],
     "credentials of further programs": ["cat token.json", "head .token", "cat .rediscli_auth", "strings x.psafe3"],
     "hashes that something else prints": [

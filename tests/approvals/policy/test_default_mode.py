@@ -7,8 +7,8 @@ from approvals.policy import Policy, classify
 from .default_rows import ASKS, OBEYING, RUNS
 
 
-def tier(command):
-    return classify("Bash", {"command": command}, policy=Policy()).tier
+def tier(command, **context):
+    return classify("Bash", {"command": command}, policy=Policy(), context=context).tier
 
 
 @pytest.mark.parametrize("kind", ASKS)
@@ -23,6 +23,21 @@ def test_its_harmless_neighbours_run(kind):
 
 def test_what_obeys_files_of_the_workspace_never_counts_as_reading():
     assert [command for command in OBEYING if tier(command) != "medium"] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("ls >-", "-"), ("ls >>- src", "-"), ("sed -i-i s/a/b/ x", "x-i"), ("sed --in-place=.old s/a/b/ x", "x.old")],
+)
+def test_what_is_written_beside_is_named(command, name):
+    verdict = classify("Bash", {"command": command}, policy=Policy())
+    assert (verdict.tier, name in verdict.commands[0]["targets"]) == ("medium", True)
+
+
+@pytest.mark.parametrize("command", ["mv config new", "mv config/ new", "mv -t new config"])
+def test_moving_a_folder_with_secrets_asks(command):
+    assert tier(command, files=["/workspace/config/server.key"]) == "high"
+    assert tier(command, files=["/workspace/config/a.yml"]) == "medium"
 
 
 @pytest.mark.parametrize(
