@@ -16,6 +16,7 @@ from approvals.models.notices import (  # noqa: F401 - Django looks for an app's
     PushToken,
 )
 from approvals.models.passkeys import PasskeyChallenge  # noqa: F401 - as above
+from approvals.models.presence import CardViewer  # noqa: F401 - as above
 from dashboard.models import Agent, Team
 from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
 

@@ -67,3 +67,12 @@ def test_an_answer_is_taken_back_from_the_notice(product, token, person, ask):
     page.locator(".notice").get_by_role("button", name="Undo").click()
     expect(page.locator(".notice")).to_contain_text("Taken back")
     assert product.get(f"/api/v1/actions/{action['id']}", token).json["status"] == "pending"
+
+
+def test_two_people_see_that_the_other_is_looking(product, person, ask):
+    rita, rolf = person("rita"), person("rolf")
+    action = ask(f"git push origin looked-{time.time()}")
+    for page in (rita, rolf):
+        page.goto(f"{product.desk}/actions/{action['id']}/")
+    expect(rolf.locator("[data-looking]")).to_have_text("rita is looking too")
+    expect(rita.locator("[data-looking]")).to_have_text("rolf is looking too", timeout=15_000)
