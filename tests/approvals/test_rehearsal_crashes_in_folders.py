@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -19,7 +20,10 @@ def folder(tmp_path_factory, ordinary_user):
     user = ordinary_user if os.geteuid() == 0 else None
     flags = Path(tempfile.mkdtemp(prefix="handrail-flags-"))  # pytest's own folders are closed to the user
     give(flags, user)
-    armed = ",".join(f"{point}:{flags / point}" for point in (*TRIED, *APPLIED))
+    armed = (
+        ",".join(f"{point}:{flags / point}" for point in (*TRIED, *APPLIED))
+        + f",apply.begun=stop:{flags / 'apply.begun'}"
+    )
     made = Folder(tmp_path_factory.mktemp("desk") / "home", user, HANDRAIL_FAILPOINT=armed)
     made.flags = flags
     yield made
@@ -73,3 +77,18 @@ def test_killed_while_its_result_is_applied(folder, point):
     untouched = {path: before[path] for path in before if not path.startswith("many/")}
     assert folder.files() == untouched | new | {"many/more": found["output"].encode()}
     assert leftovers(folder) == []
+
+
+def test_what_changed_after_the_approval_is_kept_and_nothing_applied(folder):
+    folder.put("notes", "one\n")
+    thread, ended, card = folder.waiting(ASKS + "echo two >> notes; echo made > made")
+    found = folder.rehearse(card)
+    was_hit, runner = arm(folder, "apply.begun"), folder.product.part_pid("runner")
+    folder.decide(card, apply="rehearsal", rehearsal=found["id"])
+    until(was_hit)
+    folder.put("notes", "meanwhile\n")
+    os.kill(runner, signal.SIGCONT)
+    thread.join(60)
+    assert ended[0]["permissionDecision"] == "deny", ended
+    assert "files have changed since it was tried" in ended[0]["permissionDecisionReason"]
+    assert (folder.files()["notes"], "made" in folder.files()) == (b"meanwhile\n", False)

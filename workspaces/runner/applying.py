@@ -15,20 +15,26 @@ CHANGED = "The workspace's files have changed since it was tried. Try it again."
 async def apply(job, rehearsal: Rehearsal, *, label: str, consume):
     """Apply the rehearsal's tree, after a snapshot with this label.
 
-    `consume(snapshot)` is awaited once the files were found to be those that the rehearsal was made from, before the
+    `consume(snapshot)` is awaited once that was found to hold the files that the rehearsal was made from, before the
     first is changed; None continues after a runner crash, when they may also be those that it left. Problem 409 if
     they are neither.
     """
     owner = await job.owner()
+    failpoint("apply.begun")
     async with job.lock(), job.open_tree() as tree, frozen_programs(job, owner):
         await job.recover_tree()
-        live = await job.thread(snapshots.scan, job.workspace, tree)
-        if consume is None and await _is_same(job, live.tree, rehearsal.tree_hex):
-            return
-        if not await _is_same(job, live.tree, rehearsal.base_hex):
-            raise conflict(CHANGED) if consume else unclear(CHANGED)
         if consume:
-            await consume(await job.snapshot("action", label))
+            # Of one reading of the files: a folder's own programs are not frozen, and may write between two.
+            snapshot = await job.snapshot("action", label)
+            if not await _is_same(job, snapshot.tree_hex, rehearsal.base_hex):
+                raise conflict(CHANGED)
+            await consume(snapshot)
+        else:
+            live = await job.thread(snapshots.scan, job.workspace, tree)
+            if await _is_same(job, live.tree, rehearsal.tree_hex):
+                return
+            if not await _is_same(job, live.tree, rehearsal.base_hex):
+                raise unclear(CHANGED)
         failpoint("apply.consumed")
         store = await job.thread(snapshots.store_of, job.workspace)
         journal = snapshots.journal_of(job.workspace)
