@@ -49,16 +49,6 @@ class Elsewhere(Rehearsing):
         assert output.status == 200, output.body
         return output.text
 
-    def rehearse(self, asked, *, token=None):
-        self.ok("POST", f"{ACTIONS}/{asked['id']}/rehearse", token=token or self.reviewer, expect=202)
-        deadline = time.monotonic() + 300  # an emulated guest boots slowly on a busy machine
-        while time.monotonic() < deadline:
-            found = self.ok("GET", f"{ACTIONS}/{asked['id']}")["rehearsal"]
-            if found["status"] != "running":
-                return found
-            time.sleep(0.5)
-        raise AssertionError(found)
-
     def content(self):
         """Everything in the tree: {path: (mode, bytes)}."""
         told = self.script(
