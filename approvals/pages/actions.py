@@ -184,6 +184,8 @@ def _go_to_next(request, decided, word):
     shown = visible(decided.title, one_line=True)
     said = format_html('{}: {} · <a href="{}">View</a>', word, shown, address)
     messages.success(request, format_html("{}{}", said, _undo_button(request, decided)))
+    is_from_list = request.POST.get("from") == "list"  # who decides on the list stays there
+    following = None if is_from_list else following
     then = (reverse("action", args=[following.pk]) if following else reverse("waiting")) + filter_query(chosen)
     return carry_out(request, lambda: None, then=then)
 

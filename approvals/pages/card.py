@@ -12,15 +12,14 @@ from approvals import grants, solo
 from approvals.broker import envelope_of
 from approvals.calls import GATE, parsed
 from approvals.evaluation import can_be_held, was_edited
-from approvals.evidence import Evidence, evidence_of, is_quick
-from approvals.evidence.keeping import unpack
-from approvals.models import Action, Decision, DecisionEvidence, Delivery, Status
+from approvals.models import Action, Decision, Delivery, Status
 from approvals.notify import receipts
 from approvals.pages import earlier
 from approvals.pages.alike_groups import MAX_SHOWN
 from approvals.pages.bound_files import ShownFile, files_note, shown_files
 from approvals.pages.call_parts import Part, parts_of
 from approvals.pages.envelope_words import in_words
+from approvals.pages.evidence_part import EvidencePart
 from approvals.pages.json_text import pretty
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
@@ -50,7 +49,7 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card:
+class Card(EvidencePart):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):
@@ -130,14 +129,6 @@ class Card:
     def texts(self) -> list[tuple[str, str]]:
         """Arguments with long or multi-line text: [(name, text)]."""
         return [(n, v) for n, v in self._others() if isinstance(v, str) and (len(v) > MAX_FACT or "\n" in v)]
-
-    @property
-    def is_shown_by_diff(self) -> bool:
-        """Whether the diff shows the whole change, so that its texts need not be shown again."""
-        if self.evidence_comes_later:
-            return False
-        diff = self.evidence.diff
-        return diff is not None and not diff.cut and not diff.binary and not diff.note
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -237,6 +228,13 @@ class Card:
     def may_answer(self) -> bool:
         """Whether this person may answer: one who has approved may still deny while more votes are needed."""
         return self.is_open and self.caller.can("decide", self.action.team_id)
+
+    @property
+    def is_decided_in_list(self) -> bool:
+        """Whether a list offers to approve it: reversible, by one person, and the row shows the whole call."""
+        is_plain = self.command is not None and set(self.arguments) <= {"command", *EXPLANATION_ARGUMENTS}
+        is_whole = is_plain and len(self.command) <= MAX_LINE and not self.call.get("files")
+        return self.may_decide and is_whole and self.action.undo == "yes" and self.action.quorum == 1
 
     @cached_property
     def grant_offers(self) -> dict[str, str]:
@@ -379,20 +377,3 @@ class Card:
     def version(self) -> str:
         """A version of what the card shows; a page with another version is out of date."""
         return f"{self.action.status}.{self.action.revision}.{len(self.votes)}.{int(self.is_late)}"
-
-    @cached_property
-    def evidence(self) -> Evidence:
-        return self.kept_evidence or evidence_of(self.action, self.revision)
-
-    @cached_property
-    def kept_evidence(self) -> Evidence | None:
-        """The evidence stored with the final decision; None while the action is open or if none was stored."""
-        if self.is_open or self.final is None:
-            return None
-        kept = DecisionEvidence.objects.filter(decision=self.final.pk).first()
-        return unpack(kept.body) if kept else None
-
-    @property
-    def evidence_comes_later(self) -> bool:
-        """Whether the evidence takes a scan of the live tree, so that the card is shown before it."""
-        return self.kept_evidence is None and not is_quick(self.action, self.revision)

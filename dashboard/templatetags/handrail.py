@@ -146,6 +146,7 @@ def code_block(raw, *, must_read: bool = False, title: str = "", copy: bool = Fa
     """Show exact bytes, folded if long; with must_read, Approve stays off until the fold was read to its end."""
     return {
         "parts": shown.fold(raw),
+        "end": f"end-{len(raw)}",
         "note": shown.hidden_note(raw, is_output=is_output),
         "must_read": must_read,
         "title": title,

@@ -125,3 +125,32 @@ def test_the_calls_before_it_are_those_of_its_session(ask, bob, browser_of, read
     before = page[page.index("Before this: 3 calls") : page.index("Details: digest")]
     assert before.count("<li>") == 3
     assert "Before this" not in read(browser_of(bob), card(ask(PUSH, workspace=workspace)))
+
+
+def test_a_reversible_call_that_its_row_shows_whole_is_approved_on_the_list(ask, bob, vera, browser_of, workspace):
+    action = ask({"task": "x", "command": "pwd"}, tool="Odd", workspace=workspace)
+    Action.objects.filter(pk=action.pk).update(undo="yes")
+    build = ask({"command": "make \u200b"}, workspace=workspace)
+    Action.objects.filter(pk=build.pk).update(undo="yes")
+    push = ask(PUSH, workspace=workspace)
+    page = browser_of(bob).get("/waiting/").content.decode()
+    offered = [each for each in (action, build, push) if f"/actions/{each.pk}/approve/" in page]
+    assert offered == [build]
+    assert "/approve/" not in browser_of(vera).get("/waiting/").content.decode()
+    response = browser_of(bob).post(f"/actions/{build.pk}/approve/", {"digest": build.digest, "from": "list"})
+    assert response.headers["Location"] == "/waiting/"
+    assert Action.objects.get(pk=build.pk).status == "approved"
+
+
+def test_a_call_too_long_for_its_row_is_approved_on_its_card(ask, bob, browser_of, workspace):
+    long = ask({"command": "make \u200b" + "x" * 300}, workspace=workspace)
+    Action.objects.filter(pk=long.pk).update(undo="yes")
+    client = browser_of(bob)
+    assert f"/actions/{long.pk}/approve/" not in client.get("/waiting/").content.decode()
+
+
+def test_a_long_call_has_a_way_to_its_end(ask, bob, browser_of, workspace):
+    command = "git push origin main\n" + "echo line\n" * 100
+    page = browser_of(bob).get(card(ask({"command": command}, workspace=workspace))).content.decode()
+    end = re.search(r'href="#(end-\d+)"', page)[1]
+    assert page.count(f'id="{end}"') == 1
