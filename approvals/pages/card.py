@@ -371,7 +371,8 @@ class Card(EvidencePart):
     @property
     def isolation(self) -> str:
         workspace = self.action.workspace
-        return f"{isolation.of(workspace)} isolation" if workspace else ""
+        level = isolation.of(workspace) if workspace else ""
+        return level and f"{'no' if level == 'none' else level} isolation"
 
     @property
     def version(self) -> str:
