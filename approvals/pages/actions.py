@@ -17,6 +17,7 @@ from approvals.pages.card import Card, cards_of, for_rows
 from approvals.pages.forms import edit_form
 from approvals.pages.json_text import pretty
 from approvals.pages.lists import MAX_CARDS, chosen_filters, filter_query, narrowed, next_card, pending_for
+from approvals.pages.revised import asked_again, revision_of
 from approvals.pages.step_up import PasskeyPart, answer_of
 from dashboard import clock
 from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
@@ -49,6 +50,8 @@ def _show(request, action, *, step="", status=200, **more):
             "beside": cards_of(beside, caller, now),
             "step": step if card.may_decide or (step == "deny" and card.may_answer) else "",
             "recent_reasons": _recent_reasons(request.user) if card.may_answer else [],
+            "revised": revision_of(action),
+            "asked_again": asked_again(action),
             "place": filter_query(chosen),
             "next_url": reverse("action", args=[following.pk]) + filter_query(chosen) if following else "",
             "next_label": f"Next: {following.title}" if following else "",
