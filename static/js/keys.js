@@ -31,9 +31,11 @@ function move(step) {
 }
 
 function press(key) {
-  // In the card that has the focus, else in the only one of the page.
+  // In the card or row that has the focus, else in the only card of the page: a row beside it must have the focus.
   const near = document.activeElement?.closest("[data-card], .row")?.querySelector(`[data-key="${key}"]`);
-  const all = [...document.querySelectorAll(`[data-key="${key}"]`)].filter((element) => element.offsetParent !== null);
+  const all = [...document.querySelectorAll(`[data-key="${key}"]`)].filter(
+    (element) => element.offsetParent !== null && !element.closest(".row"),
+  );
   const target = near ?? (all.length === 1 ? all[0] : null);
   target?.click();
   return target !== null;
