@@ -23,7 +23,7 @@ from approvals.notify.routing import Recipient, is_quiet, recipients, wants, zon
 from dashboard import clock
 from dashboard.problems import conflict
 
-MAX_OPEN = 10  # notices that a person has at a time; more come as these are decided
+MAX_OPEN = 10  # notices that a person has at a time: of the newest actions; others come as these are decided
 TEST_PAUSE = timedelta(seconds=10)
 KEPT = timedelta(days=30)
 DIGEST_WITHIN = timedelta(hours=3)  # a digest that could not be sent by then is left out
@@ -37,17 +37,20 @@ def reconcile(now: datetime | None = None):
     if not user_ids and not open_notices:
         return
     pending = Action.objects.pending().filter(expires_at__gt=now).select_related("team", "agent__owner", "workspace")
-    actions = {action.pk: action for action in pending.order_by("created_at")}
+    actions = {action.pk: action for action in pending.order_by("-created_at")}
     people = {found.user.pk: found for found in recipients(user_ids)}
     known = {(notice.action_id, notice.user_id): notice for notice in open_notices}
+    told = {person.user.pk: _to_tell(person, actions.values(), known, now) for person in people.values()}
     for notice in open_notices:
-        action, person = actions.get(notice.action_id), people.get(notice.user_id)
-        if action is None or person is None or not wants(person, action) or _has_answered(notice.user_id, action):
+        action = told.get(notice.user_id, {}).get(notice.action_id)
+        if action is None:
             close(notice, now)
         elif notice.digest != action.digest:
             _replace(notice, action, now)
     for person in people.values():
-        _tell(person, actions.values(), known, now)
+        for action in told[person.user.pk].values():
+            if (action.pk, person.user.pk) not in known:
+                _tell(person, action, now)
     remind(now)
     for person in people.values():
         _send_digest(person.wants, now)
@@ -70,27 +73,32 @@ def _has_answered(user_id, action: Action) -> bool:
     return action.quorum > 1 and given.exists()
 
 
-def _tell(person: Recipient, actions, known: dict, now: datetime):
-    have = sum(1 for (_, user_id), notice in known.items() if user_id == person.user.pk and not notice.closed_at)
+def _to_tell(person: Recipient, actions, known: dict, now: datetime) -> dict:
+    """Return {pk: action} of what the person has or gets a notice of: the newest, so a backlog hides no new one."""
+    found = {}
     for action in actions:
-        if have >= MAX_OPEN:
-            return
-        if (action.pk, person.user.pk) in known or not wants(person, action) or is_quiet(person.wants, action, now):
+        if len(found) == MAX_OPEN:
+            break
+        is_told = (action.pk, person.user.pk) in known
+        if not wants(person, action) or (not is_told and is_quiet(person.wants, action, now)):
             continue
-        if _has_answered(person.user.pk, action):
-            continue
-        with transaction.atomic():
-            notice, made = Notice.objects.get_or_create(
-                action=action, user=person.user, defaults={"digest": action.digest, "created_at": now}
-            )
-            if not made and notice.closed_at is None:
-                continue  # another host was first
-            if not made:  # closed while the person was off duty, say, and wanted again
-                _drop_unsent(notice)
-                fresh = {"closed_at": None, "seen_at": None, "escalated_at": None, "created_at": now}
-                Notice.objects.filter(pk=notice.pk).update(digest=action.digest, **fresh)
-            deliver_to_devices(person.user, DeliveryKind.ASK, now, notice=notice, digest=action.digest)
-        have += 1
+        if not _has_answered(person.user.pk, action):
+            found[action.pk] = action
+    return found
+
+
+def _tell(person: Recipient, action: Action, now: datetime):
+    with transaction.atomic():
+        notice, made = Notice.objects.get_or_create(
+            action=action, user=person.user, defaults={"digest": action.digest, "created_at": now}
+        )
+        if not made and notice.closed_at is None:
+            return  # another host was first
+        if not made:  # closed while the person was off duty, say, and wanted again
+            _drop_unsent(notice)
+            fresh = {"closed_at": None, "seen_at": None, "escalated_at": None, "created_at": now}
+            Notice.objects.filter(pk=notice.pk).update(digest=action.digest, **fresh)
+        deliver_to_devices(person.user, DeliveryKind.ASK, now, notice=notice, digest=action.digest)
 
 
 def _replace(notice: Notice, action: Action, now: datetime):
