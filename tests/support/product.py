@@ -107,6 +107,7 @@ class Product:
             "HANDRAIL_HOME": str(home),
             "HANDRAIL_RUNTIME": self._runtime.name,
             "HANDRAIL_PORT": str(self.port),
+            "HANDRAIL_RUNS": "0",  # the workspaces of hundreds of tests are awake at once
             "HANDRAIL_HELD": "0",  # most tests are about asking, whatever this machine's kernel can hold
         }
         self.environment |= environment
