@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, F, Max, Q, When
 
-from approvals import bound_files, grants, policies, rehearsals
+from approvals import bound_files, grants, policies, rehearsals, secret_reads
 from approvals.bound_files import Bound
 from approvals.calls import GATE, Call, sha256
 from approvals.emergency_stop import STOPPED
@@ -61,6 +61,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
         found = replace(found, reasons=[*found.reasons, f"It ran held before. Refused: {tried}."])
     bound = bound_files.bind(call.tool, call.arguments, call.cwd, call.workspace, found)
     grant = grants.find(call, found, caller.agent, bound)
+    reading = secret_reads.find(call, found, caller.agent)
     failpoint("K2")
     with transaction.atomic():
         # The lock makes this check for the same call, the stop, the limits and the new number atomic.
@@ -69,6 +70,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
         if known is None:
             _refuse_if_stopped(team)
             grant = grant if grant and grants.use(grant) else None
+            found = secret_reads.widen(found, reading, call.workspace)
             action = _insert(call, bound, found, caller, team, expires_in, grant)
     if known:
         return end_if_due(known), False

@@ -15,6 +15,7 @@ from approvals.pages import (
     presence,
     rehearsal,
     rollback,
+    secret_reads,
     step_up,
     stop,
 )
@@ -32,6 +33,7 @@ urlpatterns = [
     path("actions/<uuid:pk>/looking/", presence.looking, name="action-looking"),
     path("actions/<uuid:pk>/extend/", actions.extend, name="action-extend"),
     path("actions/<uuid:pk>/allow/", grants.give, name="action-allow"),
+    path("actions/<uuid:pk>/let-read/", secret_reads.give, name="action-let-read"),
     path("grants/<uuid:pk>/revoke/", grants.revoke, name="grant-revoke"),
     path("actions/<uuid:pk>/edit/", actions.edit, name="action-edit"),
     path("actions/<uuid:pk>/changes/", actions.changes, name="action-changes"),

@@ -149,5 +149,6 @@ def me(request):
 api.add_router("", "dashboard.site.events_api.router")
 api.add_router("", "workspaces.api.router")
 api.add_router("", "approvals.api.actions.router")
+api.add_router("", "approvals.api.grants.router")
 api.add_router("", "approvals.api.policy.router")
 api.add_router("", "approvals.api.stop.router")

@@ -9,15 +9,14 @@ from django.conf import settings
 from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
-from approvals import calls, gate, grants, rehearsals, submission
+from approvals import calls, gate, rehearsals, submission
 from approvals.api.schemas import RehearsalOut
 from approvals.calls import Call
 from approvals.evaluation import content, current, was_edited, with_all
 from approvals.evidence import evidence_of
-from approvals.models import Action, Grant, Tier
+from approvals.models import Action, Tier
 from approvals.models import Status as ActionStatus
 from approvals.transitions import policy_label
-from dashboard import clock
 from dashboard.api_base import PROBLEMS, AsyncBearer
 from dashboard.long_poll import place_for, same_view, wait_for
 from dashboard.lookup import PAGE_SIZE, page_of
@@ -313,58 +312,6 @@ def decide(request, action_id: UUID, body: Answer):
         rehearsal=body.rehearsal,
     )
     return Status(200, whole(gate.find(action_id, caller=caller)))
-
-
-class NewGrant(Strict):
-    """A grant to make together with the approval."""
-
-    digest: Digest
-    covers: Literal["exact", "folder"] = "exact"
-    minutes: Annotated[int, Field(ge=1, le=grants.MAX_MINUTES)] = 30
-    uses: Annotated[int, Field(ge=1, le=grants.MAX_USES)] = 20
-
-
-class GrantOut(Schema):
-    id: UUID
-    says: str = Field(description="what it covers")
-    agent: str
-    workspace: str | None
-    by: str
-    created_at: datetime
-    expires_at: datetime
-    uses_left: int
-    revoked_at: datetime | None
-
-
-class GrantsOut(Schema):
-    grants: list[GrantOut]
-
-
-def _grant(grant: Grant) -> dict:
-    names = {"agent": str(grant.agent), "by": grant.by.get_username()}
-    names["workspace"] = grant.workspace.key if grant.workspace else None
-    same = ("id", "says", "created_at", "expires_at", "uses_left", "revoked_at")
-    return names | {name: getattr(grant, name) for name in same}
-
-
-@router.post("/actions/{action_id}/grant", response={201: GrantOut} | PROBLEMS)
-def give_grant(request, action_id: UUID, body: NewGrant):
-    """Approve the revision with this digest, and grant the same call, or edits in its folder, for a while."""
-    action = gate.find(action_id, caller=request.auth)
-    return Status(201, _grant(grants.give(action, caller=request.auth, **body.dict())))
-
-
-@router.get("/grants", response={200: GrantsOut} | PROBLEMS)
-def list_grants(request):
-    """List the active grants that the caller may see."""
-    found = Grant.objects.visible_to(request.auth).active(clock.now()).order_by("expires_at")
-    return Status(200, {"grants": [_grant(g) for g in found.select_related("agent__owner", "workspace", "by")[:500]]})
-
-
-@router.post("/grants/{grant_id}/revoke", response={200: GrantOut} | PROBLEMS)
-def revoke_grant(request, grant_id: UUID):
-    """Revoke a grant and cancel the unused approvals that it gave."""
-    return Status(200, _grant(grants.revoke(grant_id, caller=request.auth)))
 
 
 @router.post("/actions/{action_id}/consume", response={200: Whole} | PROBLEMS, auth=AsyncBearer())

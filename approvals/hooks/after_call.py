@@ -11,7 +11,6 @@ from approvals.transitions import record
 from dashboard.problems import Problem
 from workspaces import secrets
 from workspaces.drivers.handrail_run import HOW_TO_ASK
-from workspaces.envelope.mount_view import NOTICE
 from workspaces.envelope.output_refusals import refusals_in, sentence
 
 MAX_SHOWN = 500  # characters of a command that nobody allowed
@@ -40,13 +39,12 @@ def ran_differently(action: Action, event: dict, *, by) -> bool:
 def seen(action: Action, event: dict, details: dict, *, failed: bool) -> tuple[list[dict], list[dict]]:
     """Return what the box refused to a call that ran in it, and which of its ports another port leads to since.
 
-    Refused is what the kernel and the proxy reported, and files that the output names: [{kind, what}].
-    A call that went well may print other programs' errors, so of its output only the mask of a secret counts.
+    Refused is what the kernel and the proxy reported, and files that the output of a failed call names: [{kind, what}].
     """
     if action.envelope is None:
         return [], []
     output = details.get("tail", "").encode("utf-8", "replace")
-    named = refusals_in(output if failed else NOTICE if NOTICE.strip() in output else b"")
+    named = refusals_in(output) if failed else []
     told = _by_the_runner(action, event)
     found = [*told["blocked"], *named]
     return [entry for number, entry in enumerate(found) if entry not in found[:number]], told["ports"]

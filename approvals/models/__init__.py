@@ -285,7 +285,7 @@ class Grant(models.Model):
     team = models.ForeignKey(Team, models.CASCADE, related_name="grants")
     agent = models.ForeignKey(Agent, models.CASCADE, null=True, blank=True, related_name="grants")
     workspace = models.ForeignKey(Workspace, models.CASCADE, null=True, blank=True, related_name="grants")
-    rules = models.JSONField(default=list)  # {call, why} or {rule, asked_by}
+    rules = models.JSONField(default=list)  # {call, why}, {rule, asked_by} or {reads, exactly}
     says = models.CharField(max_length=300, default="")  # what it covers, written by the server
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)

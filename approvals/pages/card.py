@@ -8,9 +8,10 @@ from functools import cached_property
 from django.db.models import Prefetch
 from django.urls import reverse
 
-from approvals import grants, solo
+from approvals import grants, secret_reads, solo
 from approvals.broker import envelope_of
 from approvals.calls import GATE, parsed
+from approvals.decisions import may_approve
 from approvals.evaluation import can_be_held, was_edited
 from approvals.models import Action, Decision, Delivery, Status
 from approvals.notify import receipts
@@ -240,6 +241,12 @@ class Card(EvidencePart):
     def grant_offers(self) -> dict[str, str]:
         """What a grant given on this card may cover: {name: label}."""
         return grants.offers(self.action) if self.may_decide else {}
+
+    @cached_property
+    def readable_secrets(self) -> list[str]:
+        """The masked files that this person can let the command read."""
+        may = self.caller.can("decide", self.action.team_id) and may_approve(self.action, self.caller)
+        return secret_reads.offers(self.action) if may else []
 
     @property
     def can_be_held(self) -> bool:

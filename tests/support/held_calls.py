@@ -48,14 +48,14 @@ class HeldCalls:
         for event in ("PreToolUse", "PostToolUse"):
             self._hooks[event] = settings["hooks"][event][-1]["hooks"][0]["command"]
 
-    def ask(self, command: str) -> dict:
-        """What the hook answers; it waits as long as a person takes to decide."""
+    def ask(self, command: str, **more) -> dict:
+        """What the hook answers; it waits as long as a person takes to decide. `more`: of the tool's input."""
         self._count += 1
-        return self._asked(self._event("PreToolUse", command))["hookSpecificOutput"]
+        return self._asked(self._event("PreToolUse", command, **more))["hookSpecificOutput"]
 
-    def _event(self, name: str, command: str) -> dict:
+    def _event(self, name: str, command: str, **more) -> dict:
         event = {"session_id": "calls", "cwd": str(self.folder), "hook_event_name": name, "tool_name": "Bash"}
-        return event | {"tool_input": {"command": command}, "tool_use_id": f"call-{self._count}"}
+        return event | {"tool_input": {"command": command, **more}, "tool_use_id": f"call-{self._count}"}
 
     def _asked(self, event: dict) -> dict:
         done = subprocess.run(

@@ -119,6 +119,10 @@ def main(arguments):
         box = Box(path)
         box.send(asked, [told_w] if has_terminal else [0, 1, 2, told_w])
         answer = box.read()
+        filters = []
+        if "redaction" in answer:
+            has_terminal = False
+            filters, answer = start_redacted(box, asked, told_w, answer["redaction"])
     except (OSError, EOFError) as error:
         return refuse(f"the folder's box does not answer ({error}). Nothing ran. Make the call again.")
     os.close(told_w)
@@ -133,12 +137,48 @@ def main(arguments):
         ended = relayed(box) if has_terminal else until_end(box)
     except (OSError, EOFError):
         return refuse("the folder's box ended, and the command with it.")
+    for each in filters:
+        wait_for(each)
     tell_folder(told_r)
     if ended["status"] and ended.get("blocked"):  # of one that went well the hook after the call tells what matters
         what = "; ".join(f"{entry['kind']}: {entry['what']}" for entry in ended["blocked"])
         print(f"[Handrail blocked this command's {what}. {HOW_TO_ASK}]", file=sys.stderr)
     status = ended["status"]
     return status if status >= 0 else 128 - status
+
+
+def start_redacted(box, asked, told, redaction):
+    """Ask again with pipes as output; return (processes that redact what comes through them, the box's answer).
+
+    The command never gets our own output. The values are the first line of each pipe.
+    """
+    import json
+    import subprocess
+
+    line = json.dumps(redaction["hidden"]).encode() + b"\n"
+    ends, filters = [], []
+    for target in (1, 2):
+        read_end, write_end = os.pipe()
+        with open(read_end, "rb") as source:
+            filters.append(subprocess.Popen(redaction["command"], stdin=source, stdout=target))
+        os.write(write_end, line)  # a pipe takes 64 KiB before anybody reads; the values are less
+        ends.append(write_end)
+    again = {name: value for name, value in asked.items() if name not in ("rows", "cols")}
+    box.send(again | {"redacted": 1}, [0, *ends, told])
+    answer = box.read()
+    for end in ends:
+        os.close(end)
+    return filters, answer
+
+
+def wait_for(process):
+    """Wait until it has passed on all output; no longer than a second while something else holds its pipe open."""
+    import subprocess
+
+    try:
+        process.wait(1.0)
+    except subprocess.TimeoutExpired:
+        pass
 
 
 def until_end(box):

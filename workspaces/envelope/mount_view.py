@@ -6,6 +6,7 @@ It is made between fork and exec, by a process with CAP_SYS_ADMIN in its user na
 import ctypes
 import os
 
+from . import mask_watch
 from .syscalls import CAP_SYS_ADMIN, check, has_capability, libc
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
@@ -52,9 +53,10 @@ def make(*, scratch, secrets, protected, writable, terminals):
 
     `scratch` is a folder with `tmp` and `shm`, shown as /tmp and /dev/shm. `protected` are paths below `writable`
     ones, which they stay unlike; the folders around them cannot be renamed. `terminals`: give it a devpts of its own.
+    Return a descriptor for `mask_watch.opened`, or None.
     """
     aside = {name: os.open(f"{scratch}/{name}", os.O_PATH | os.O_CLOEXEC) for name in ("tmp", "shm")}
-    _mask(secrets)
+    watching = _mask(secrets)
     again = [place for place in writable if os.path.lexists(place)]
     pins = _around(protected, again)
     for place in again + pins + protected:
@@ -71,6 +73,7 @@ def make(*, scratch, secrets, protected, writable, terminals):
         set_writable(place)
     for fd in aside.values():
         os.close(fd)
+    return watching
 
 
 def bind(source, target):
@@ -86,17 +89,22 @@ def set_writable(place):
 
 
 def _mask(secrets):
-    """Mount a notice over each secret file, an unreadable folder over each secret folder."""
+    """Mount a notice over each secret file, an unreadable folder over each secret folder; watch the notices."""
     # On a file system of their own, which becomes read-only: their owner could change modes otherwise. The program's
     # /tmp is mounted over it later.
-    _mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=64k")
-    with open("/tmp/file", "wb") as file:
-        file.write(NOTICE)
+    _mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=755,size=1m")
     os.mkdir("/tmp/folder", 0)
-    for path in secrets:
+    count = min(len(secrets), mask_watch.MAX_WATCHED + 1)  # the last for all others
+    masks = [f"/tmp/{number}" for number in range(count)]
+    for mask in masks:
+        with open(mask, "wb") as file:
+            file.write(NOTICE)
+    watching = mask_watch.watch(masks) if masks else None
+    for number, path in enumerate(secrets):
         if os.path.lexists(path):
-            bind("/tmp/folder" if os.path.isdir(path) else "/tmp/file", path)
+            bind("/tmp/folder" if os.path.isdir(path) else masks[min(number, len(masks) - 1)], path)
     _mount(None, "/tmp", None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    return watching
 
 
 def _around(protected, writable):

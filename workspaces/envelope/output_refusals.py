@@ -5,8 +5,6 @@ What a program prints is its own claim: this is shown to people and agents, and 
 
 import re
 
-from .mount_view import NOTICE
-
 READ_ONLY = "Read-only file system|Device or resource busy|Operation not permitted"
 DENIED = "Permission denied"
 CODES = {"EROFS": "write", "EBUSY": "write", "EPERM": "write", "EACCES": "read"}
@@ -31,6 +29,4 @@ def refusals_in(output):
     found += [(CODES[code], path) for code, path in _NODE.findall(text)]
     rest = _NODE.sub("", _PYTHON.sub("", text))
     found += [("write" if read_only else "read", path) for path, read_only in _SHELL.findall(rest)]
-    if NOTICE in output:
-        found.append(("read", "a file that is masked because it holds secrets"))
     return [{"kind": kind, "what": what[:MAX_PATH]} for kind, what in dict.fromkeys(found)][:MAX_SHOWN]

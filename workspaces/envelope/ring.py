@@ -2,7 +2,7 @@
 
     rings = Rings("/workspace", "/home/agent", scratch="/tmp/…")     once, by whoever starts programs
     ring = rings.ring(envelope)                                      for each program; raises CannotHold
-    ring.enter(cwd)                                                  in the child; returns a listener for refusals.py
+    ring.enter(cwd)                                                  in the child; returns descriptors for refusals.py
 
 The order in `enter` matters: mounts need a capability and no Landlock, Landlock and seccomp need no_new_privs, and the
 filter comes last because it refuses what the steps before need.
@@ -98,7 +98,7 @@ class Ring:
         self.caches = [f"{home}/{name}" for name in places.CACHES] if home and "caches" in envelope.write else []
         written = [entry for entry in envelope.write if entry.startswith("/")]
         self.write_paths = list(dict.fromkeys(filter(None, map(self._existing, written))))
-        self.read_paths = [entry for entry in envelope.read if entry.startswith("/")]
+        self.read_paths = [entry for entry in envelope.read if entry.startswith("/")] + list(envelope.redacted)
         self.writes_workspace = "workspace" in envelope.write
         # A path that the envelope names itself was shown to a person: it is neither masked nor protected.
         named = self.read_paths + written
@@ -106,6 +106,8 @@ class Ring:
         self.protected = [
             path for path in found.protected if not _covers(written, path) and path not in self.write_paths
         ]
+        # A mask would have kept it from being written.
+        self.protected += [path for path in envelope.redacted if os.path.lexists(path) and path not in self.protected]
 
     def _existing(self, path):
         """Return what must be writable so that `path` can be written; None if that would be too much.
@@ -126,16 +128,19 @@ class Ring:
         return dict(places.MOVED_TO_SCRATCH)
 
     def enter(self, cwd):
-        """Hold this process, which then only has to exec; return the listener of what the filter refuses.
+        """Hold this process, which then only has to exec; return [the listener of its filter, the watch of its masks].
+
+        The watch is missing if nothing is masked.
 
         OSError if any part cannot be had: then the program must not start.
         """
         terminal = next((os.ttyname(fd) for fd in range(3) if os.isatty(fd)), None)
         if self.rings.make_caches:
             self._make_caches()
+        watching = None
         if self.rings.abilities["mount_view"]:
             mount_view.own_namespace()
-            mount_view.make(
+            watching = mount_view.make(
                 scratch=self.rings.scratch,
                 secrets=self.secrets,
                 protected=self.protected if self.writes_workspace else [],
@@ -149,7 +154,7 @@ class Ring:
         # Only a read-only mount keeps a file's mode and owner.
         attributes = self.rings.abilities["mount_view"]
         instructions = seccomp.build(self.envelope.network, os.uname().machine, attributes=attributes)
-        return seccomp.install(instructions, listener=True)
+        return [each for each in (seccomp.install(instructions, listener=True), watching) if each is not None]
 
     def _writable(self):
         workspace = [self.rings.workspace] if self.writes_workspace else []

@@ -10,7 +10,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import CODE_HOST, with_repository
 from workspaces.drivers.folder import home_of
 from workspaces.drivers.init_client import InitClient, refusals
-from workspaces.runner import quarantine, snapshots
+from workspaces.runner import quarantine, redacted_files, snapshots
 from workspaces.runner.code_host import door
 from workspaces.runner.refused_to_program import as_blocked, refused_hosts
 from workspaces.services import network
@@ -29,9 +29,13 @@ async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: di
     if owner is None or not workspace.held:
         raise conflict(NOT_HELD)
     await quarantine.take(daemon, workspace, owner)  # of a call whose end no hook reported
+    envelope, values = await redacted_files.prepare(daemon, workspace, envelope, owner.tree)
     asked = door.for_programs(await daemon.doors.ticket(workspace, reads)) if reads else None
     variables = network.environment_variables(workspace) if "hosts" in envelope["network"] else {}
-    return await daemon.thread(_told, owner, command, cwd, envelope, asked, variables)
+    more = {"variables": variables}
+    if envelope.get("redacted"):
+        more["redaction"] = {"command": redacted_files.redactor(), "hidden": values}
+    return await daemon.thread(_told, owner, command, cwd, envelope, asked, more)
 
 
 async def ended(daemon, workspace, *, ticket: str, since: str) -> dict:
@@ -60,11 +64,11 @@ def _refused(owner, ticket: str) -> list[dict]:
         return refusals(init.request("refused", ticket=ticket).get("blocked"))
 
 
-def _told(owner, command: str, cwd: str, envelope: dict, reads: dict | None, variables: dict) -> str:
+def _told(owner, command: str, cwd: str, envelope: dict, reads: dict | None, more: dict) -> str:
     ticket = secrets.token_urlsafe(24)
     envelope = dict(with_repository(envelope, Path(owner.tree)))
     ring = {"envelope": envelope, "workspace": owner.tree, "home": str(home_of(owner.uid)), "shares_signals": True}
-    ring["variables"] = variables
+    ring |= more
     if reads is not None:
         envelope["read"] = [*envelope["read"], CODE_HOST]
         ring["reads"] = reads

@@ -3,7 +3,7 @@
 import base64
 import shutil
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from django.conf import settings
@@ -14,7 +14,7 @@ from workspaces import paths, secrets
 from workspaces.drivers.base import Address, DriverError
 from workspaces.envelope.output_refusals import sentence
 from workspaces.models import Command, Operation, ReasonCode
-from workspaces.runner import quarantine, refused_to_program
+from workspaces.runner import quarantine, redacted_files, refused_to_program
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.services import run_tokens
 from workspaces.shim import client
@@ -44,6 +44,9 @@ async def run(
         owner = await job.owner()
     if owner is None:
         raise DriverError("The workspace isn't running.")
+    hidden = []
+    if envelope:
+        envelope, hidden = await redacted_files.prepare(job.daemon, job.workspace, envelope, owner.address.cwd)
     spec = ShimSpec(
         argv=tuple(_with_shell(argv, owner.address.shell)),
         address=owner.address,
@@ -55,6 +58,7 @@ async def run(
         **pty,
     )
     handed = await job.thread(_handed, job.workspace, phase)
+    handed = replace(handed, hidden=(*handed.hidden, *hidden))
     await job.mark_started(begins)
     failpoint("program.asked")
     await client.start(folder(job), spec, handed)

@@ -12,16 +12,17 @@ MAX_HOSTS = 20
 async def refused(job, told: dict, tail: bytes, hosts=None) -> list[dict]:
     """Return [{kind, what}] of a held program that ended as `told`, whose output ended with `tail`.
 
-    System calls and sockets are those that the kernel reported. Hosts are those of `hosts()`; without it, those that
-    the proxy refused to the workspace meanwhile, perhaps to another program of it. Files are those that the program
-    itself named.
+    System calls, sockets and masked secrets are those that the kernel reported. Hosts are those of `hosts()`; without
+    it, those that the proxy refused to the workspace meanwhile, perhaps to another program of it. Other files are those
+    that the program itself named.
     """
     if hosts is None:
         await job.daemon.network.flush(job.workspace.pk)
         tried = await job.thread(_hosts, job.workspace, told)
     else:
         tried = hosts()
-    return [*told["blocked"], *as_blocked(tried), *refusals_in(tail)]
+    known = [*told["blocked"], *as_blocked(tried)]
+    return [*known, *(each for each in refusals_in(tail) if each not in known)]
 
 
 def as_blocked(hosts: list[tuple[str, int]]) -> list[dict]:

@@ -20,7 +20,16 @@ from dashboard.problems import Problem, not_found
 from workspaces import operations
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Workspace
-from workspaces.runner import bound_files, files, held_calls, mcp_servers, secret_scan, snapshots, tree_access
+from workspaces.runner import (
+    bound_files,
+    files,
+    held_calls,
+    mcp_servers,
+    redacted_files,
+    secret_scan,
+    snapshots,
+    tree_access,
+)
 from workspaces.runner.git import sandbox
 from workspaces.runner.measure import disk_quota, known_files, tree_stats
 from workspaces.shim import client
@@ -290,6 +299,14 @@ async def ticket_ended(request):
     """{"ticket", "since"} → {"blocked", "ports"} of the command of a ticket, which has ended (`held_calls.ended`)."""
     workspace, asked = await _workspace(request), await request.json()
     return web.json_response(await held_calls.ended(request.app["daemon"], workspace, **asked))
+
+
+@routes.post("/workspaces/{id}/redacted-files")
+async def offered_redactions(request):
+    """{} → {"files": [path]}: secret files that a program could be let to read, redacted (`redacted_files.py`)."""
+    workspace = await _workspace(request)
+    tree = await _tree(request, workspace)
+    return web.json_response({"files": await request.app["daemon"].thread(redacted_files.offered, tree)})
 
 
 @routes.post("/workspaces/{id}/ports/close")

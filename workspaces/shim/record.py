@@ -21,6 +21,7 @@ from dashboard.files.atomic_write import create_file, replace_file
 from workspaces.drivers.base import Address, DriverError, boot_id, start_time, this_host
 
 MIB = 1 << 20
+REDACTION_DELAY_S = 0.25  # how long output that may begin a secret is held back
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from workspaces.drivers import cgroups
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.init_client import InitClient, InitGone, InitRefused
 
-from .record import Exit, Handed, claim, identity, now, read_spec, write_exit
+from .record import REDACTION_DELAY_S, Exit, Handed, claim, identity, now, read_spec, write_exit
 from .recording import Recorder
 from .suspend import Suspension
 from .viewers import Viewers
@@ -28,7 +28,6 @@ TERM_GRACE_S = 5.0
 OUTPUT_AFTER_EXIT_S = 2.0  # how long output is read after the program's exit while another process holds the pipe open
 CHUNK_BYTES = 1 << 18
 READER_POLL_S = 0.02  # between two checks whether a viewer has read what would be dropped
-REDACTION_DELAY_S = 0.25  # how long output that may begin a secret is held back
 PR_SET_DUMPABLE = 4
 
 

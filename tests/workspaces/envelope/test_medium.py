@@ -1,5 +1,7 @@
 """A program in the medium envelope: it works in the workspace, and what it must not touch holds."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.waiting import until
@@ -207,3 +209,18 @@ def test_an_envelope_that_is_none_starts_nothing(held):
     with pytest.raises(InitRefused, match="envelope"):
         held.start("touch started", {})
     assert held.run.sh("test -e started")[1] != 0
+
+
+def test_a_secret_that_it_opened_is_named_and_one_that_it_only_listed_is_not(held):
+    secret = [{"kind": "read", "what": "/workspace/.env"}]
+    assert held.told("ls -l .env src/id_rsa; wc -c < .env", MEDIUM)[2] == secret
+    assert held.told("stat .env src/id_rsa", MEDIUM)[2] == []
+    names = [entry["what"] for entry in held.told("grep -r canary .", MEDIUM)[2]]
+    assert sorted(names) == ["/workspace/.env", "/workspace/src/id_rsa"]
+
+
+def test_a_secret_that_it_may_read_redacted_is_not_masked_and_cannot_be_written(held):
+    envelope = replace(MEDIUM, redacted=("/workspace/.env",))
+    assert held.told("cat .env", envelope) == ("canary\n", 0, [])
+    assert held.sh("echo x >> .env || rm -f .env || mv .env away", envelope)[1] != 0
+    assert "canary" not in held.sh("cat src/id_rsa", envelope)[0]

@@ -1,6 +1,5 @@
 import pytest
 
-from workspaces.envelope.mount_view import NOTICE
 from workspaces.envelope.output_refusals import refusals_in
 
 
@@ -22,10 +21,6 @@ def test_the_path_that_was_refused_is_found(line, kind, path):
     assert [entry["kind"] for entry in found if entry["kind"] == kind] == ([kind] if kind else [])
     if path:
         assert found == [{"kind": kind, "what": path}]
-
-
-def test_the_notice_of_a_masked_file_is_a_refusal():
-    assert [entry["kind"] for entry in refusals_in(b"x\n" + NOTICE)] == ["read"]
 
 
 def test_a_flood_of_refusals_is_cut():

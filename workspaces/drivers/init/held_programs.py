@@ -12,12 +12,14 @@ try:
     from .envelope import ring  # in the init's archive
     from .envelope.created import created
     from .envelope.envelope import Envelope
-    from .envelope.refusals import Refusals
+    from .envelope.mask_watch import opened
+    from .envelope.refusals import MAX_KEPT, Refusals
 except ImportError:
     from ...envelope import ring
     from ...envelope.created import created
     from ...envelope.envelope import Envelope
-    from ...envelope.refusals import Refusals
+    from ...envelope.mask_watch import opened
+    from ...envelope.refusals import MAX_KEPT, Refusals
 
 
 class HeldPrograms:
@@ -36,6 +38,7 @@ class HeldPrograms:
         self.appeared = []  # protected paths that came while such a program ran, until the runner has taken them
         self.known = set()  # those that were named, here or as created
         self.refusals = {}
+        self.masks = {}  # pid: (the watch of its masks, what they mask)
 
     def prepare(self, asked):
         """Return the ring for a request's `ring` (`protocol.py`); raise Refused if it cannot be held."""
@@ -49,8 +52,14 @@ class HeldPrograms:
         except (ring.CannotHold, KeyError, TypeError, ValueError) as error:
             raise Refused(f"its envelope cannot be held: {error}") from error
 
-    def watch(self, pid, listener, ring):
-        """Answer for the kernel what a program's filter refuses, until its last process has ended."""
+    def watch(self, pid, watches, ring):
+        """Answer for the kernel what a program's filter refuses, until its last process has ended.
+
+        `watches`: the listener of the filter, and the watch of its masks if there are any.
+        """
+        listener, *masks = watches
+        if masks:
+            self.masks[pid] = (masks[0], ring.secrets)
         if ring.writes_workspace:
             self.entered[pid] = ring
         refusals = self.refusals[pid] = Refusals(listener)
@@ -73,7 +82,12 @@ class HeldPrograms:
             self.known.update(self.created)
             if pid in self.listening:
                 self.behind[pid] = ring
-        return [] if found is None else list(found.kept)
+        read = []
+        if pid in self.masks:
+            fd, secrets = self.masks.pop(pid)
+            read = opened(fd, secrets)
+            os.close(fd)
+        return read if found is None else [*read, *found.kept][:MAX_KEPT]
 
     def take(self, taken):
         """Forget the paths in `taken`; return (created, appeared), the others, relative to the workspace."""

@@ -215,9 +215,9 @@ class Init:
         """Start the request's program for this client, in its ring if it names one."""
         ring = self.holding().prepare(request["ring"]) if "ring" in request else None
         started = spawn(request, stdio, controlling, max_processes=self.max_processes, ring=ring)
-        pid, listener = (started, None) if ring is None else started
-        if listener is not None:
-            self.held_programs.watch(pid, listener, ring)
+        pid, watches = (started, []) if ring is None else started
+        if watches:
+            self.held_programs.watch(pid, watches, ring)
         program = client.started[pid] = Program(pid, bool(request.get("keep")), None)
         # Let the OOM killer choose programs before the init, which reports the kill.
         write_proc(pid, "oom_score_adj", "300")

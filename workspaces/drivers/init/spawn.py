@@ -20,7 +20,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 def spawn(request, stdio, controlling, max_processes=None, ring=None):
     """Fork and exec; return the pid, or raise Refused if the exec failed. Close `stdio`.
 
-    With a `ring` (envelope/ring.py), return (pid, listener of what its filter refuses).
+    With a `ring` (envelope/ring.py), return (pid, what its `enter` returned).
     """
     argv = [os.fsencode(argument) for argument in request["argv"]]
     env = {os.fsencode(name): os.fsencode(value) for name, value in request["env"].items()}
@@ -45,29 +45,29 @@ def spawn(request, stdio, controlling, max_processes=None, ring=None):
             os.close(fd)
     with open(failed_r, "rb") as file:
         failure = file.read()
-    listener = None if ring is None else receive_descriptor(ours, theirs)
+    watches = [] if ring is None else receive_descriptors(ours, theirs)
     if failure:
-        if listener is not None:
-            os.close(listener)
+        for fd in watches:
+            os.close(fd)
         number, what = failure.split(b" ", 1)
         raise Refused(f"{os.fsdecode(what)}: {os.strerror(int(number))}")
-    return pid if ring is None else (pid, listener)
+    return pid if ring is None else (pid, watches)
 
 
-def hand_over(descriptor, line):
-    rights = array.array("i", [descriptor])
+def hand_over(descriptors, line):
+    rights = array.array("i", descriptors)
     line.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
-def receive_descriptor(ours, theirs):
-    """Return the descriptor that a child handed over before its exec; None if it did not come so far."""
+def receive_descriptors(ours, theirs):
+    """Return the descriptors that a child handed over before its exec; [] if it did not come so far."""
     theirs.close()
     with ours:
-        _data, rights, _flags, _address = ours.recvmsg(1, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+        _data, rights, _flags, _address = ours.recvmsg(1, socket.CMSG_SPACE(8), socket.MSG_CMSG_CLOEXEC)
     fds = array.array("i")
     for _level, _kind, payload in rights:
-        fds.frombytes(payload[:4])
-    return fds[0] if fds else None
+        fds.frombytes(payload[: len(payload) // 4 * 4])
+    return list(fds)
 
 
 def execute(argv, env, cwd, stdio, controlling, failed, max_processes, enter=None):

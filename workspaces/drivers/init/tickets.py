@@ -33,13 +33,18 @@ class Tickets:
         """Start the command that a ticket allows, in its ring.
 
         Four descriptors come with it: input, output, errors, and the line on which its last folder is told. With
-        `cols` and `rows` only the line comes, and the command gets a terminal.
+        `cols` and `rows` only the line comes, and the command gets a terminal. Returns {pid}; or {redaction} if the
+        output must be redacted (`redaction_to_come`), and then nothing has started.
         """
         given, client.fds = client.fds, []
         is_terminal = "cols" in asked
         try:
             init.refuse_unless_open()
-            if len(given) != (1 if is_terminal else 4):
+            if redaction := self.redaction_to_come(asked):
+                for fd in given:
+                    os.close(fd)
+                return {"redaction": redaction}
+            if len(given) != (1 if is_terminal else 4) or (is_terminal and asked.get("redacted")):
                 raise Refused("the wrong number of file descriptors came with the command")
             ring = self.use(asked)
             argv = [shell(), "-c", SCRIPT, "bash", asked["command"]]
@@ -59,6 +64,16 @@ class Tickets:
         if seconds := ring["envelope"].get("seconds"):
             init.deadlines.append((time.monotonic() + seconds, lambda: program.ended or init.end(program.pid, 5.0)))
         return {"pid": program.pid}
+
+    def redaction_to_come(self, asked):
+        """Return what must redact the output of a ticket's command first: {command, hidden}; None if nothing must.
+
+        The caller then asks again, with `redacted`, and with pipes to that command as the output.
+        """
+        if asked.get("redacted"):
+            return None
+        command, cwd, ring, _until = self.unused.get(str(asked["ticket"]), (None, None, {}, 0))
+        return ring.get("redaction") if (command, cwd) == (asked["command"], asked["cwd"]) else None
 
     def ended(self, pid, blocked):
         """Keep what was refused to the command of a ticket, if this program is one."""

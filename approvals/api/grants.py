@@ -1,0 +1,84 @@
+"""Grants over HTTP: give on an action, list, revoke."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from ninja import Router, Schema, Status
+from pydantic import Field
+
+from approvals import gate, grants, secret_reads
+from approvals.api.actions import Digest
+from approvals.models import Grant
+from dashboard import clock
+from dashboard.api_base import PROBLEMS
+from workspaces.api.schemas import Strict
+
+router = Router(tags=["actions"])
+
+
+class NewGrant(Strict):
+    """A grant to make together with the approval."""
+
+    digest: Digest
+    covers: Literal["exact", "folder"] = "exact"
+    minutes: Annotated[int, Field(ge=1, le=grants.MAX_MINUTES)] = 30
+    uses: Annotated[int, Field(ge=1, le=grants.MAX_USES)] = 20
+
+
+class GrantOut(Schema):
+    id: UUID
+    says: str = Field(description="what it covers")
+    agent: str
+    workspace: str | None
+    by: str
+    created_at: datetime
+    expires_at: datetime
+    uses_left: int
+    revoked_at: datetime | None
+
+
+class GrantsOut(Schema):
+    grants: list[GrantOut]
+
+
+def _grant(grant: Grant) -> dict:
+    names = {"agent": str(grant.agent), "by": grant.by.get_username()}
+    names["workspace"] = grant.workspace.key if grant.workspace else None
+    same = ("id", "says", "created_at", "expires_at", "uses_left", "revoked_at")
+    return names | {name: getattr(grant, name) for name in same}
+
+
+@router.post("/actions/{action_id}/grant", response={201: GrantOut} | PROBLEMS)
+def give_grant(request, action_id: UUID, body: NewGrant):
+    """Approve the revision with this digest, and grant the same call, or edits in its folder, for a while."""
+    action = gate.find(action_id, caller=request.auth)
+    return Status(201, _grant(grants.give(action, caller=request.auth, **body.dict())))
+
+
+class SecretFile(Strict):
+    path: Annotated[str, Field(max_length=4096)] = Field(description="a secret file, as a path in the workspace")
+
+
+@router.post("/actions/{action_id}/let-read", response={201: GrantOut} | PROBLEMS)
+def let_read(request, action_id: UUID, body: SecretFile):
+    """Let this action's command read a secret file that was masked for it, for eight hours, its values redacted.
+
+    Only people give this. It holds for exactly this command in this folder, which then reaches no host. A pending
+    action that asks to run without its envelope because of the mask is denied, with words that say so.
+    """
+    action = gate.find(action_id, caller=request.auth)
+    return Status(201, _grant(secret_reads.give(action, caller=request.auth, path=body.path)))
+
+
+@router.get("/grants", response={200: GrantsOut} | PROBLEMS)
+def list_grants(request):
+    """List the active grants that the caller may see."""
+    found = Grant.objects.visible_to(request.auth).active(clock.now()).order_by("expires_at")
+    return Status(200, {"grants": [_grant(g) for g in found.select_related("agent__owner", "workspace", "by")[:500]]})
+
+
+@router.post("/grants/{grant_id}/revoke", response={200: GrantOut} | PROBLEMS)
+def revoke_grant(request, grant_id: UUID):
+    """Revoke a grant and cancel the unused approvals that it gave."""
+    return Status(200, _grant(grants.revoke(grant_id, caller=request.auth)))
