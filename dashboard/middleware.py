@@ -11,6 +11,7 @@ from django.contrib.sessions.middleware import SessionMiddleware
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
+from django.middleware.gzip import GZipMiddleware
 from django.middleware.security import SecurityMiddleware
 from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
@@ -139,6 +140,35 @@ class Csrf(InLoop, CsrfViewMiddleware):
         if request.method in ("GET", "HEAD") or getattr(callback, "csrf_exempt", False):
             return check(request, callback, args, kwargs)
         return await sync_to_async(check)(request, callback, args, kwargs)  # it reads the body
+
+
+class Compression(GZipMiddleware):
+    """Compress pages, padded at random, except those that show a secret; decision 52 says why.
+
+    Those are answers that nothing may store, and the pages of sign-in and second factors.
+    """
+
+    LARGE = 100_000  # bytes: from here on it takes milliseconds, for which others in the loop would wait
+
+    async def __acall__(self, request):
+        response = await self.get_response(request)
+        if not self.is_page(request, response):
+            return response
+        if len(response.content) < self.LARGE:
+            return super().process_response(request, response)
+        return await sync_to_async(super().process_response)(request, response)
+
+    def process_response(self, request, response):
+        return super().process_response(request, response) if self.is_page(request, response) else response
+
+    @staticmethod
+    def is_page(request, response) -> bool:
+        return (
+            not response.streaming
+            and response.get("Content-Type", "").startswith("text/html")
+            and "no-store" not in response.get("Cache-Control", "")
+            and not request.path_info.startswith(("/accounts/", "/sign-in/"))
+        )
 
 
 class StaticFiles(WhiteNoiseMiddleware):

@@ -178,6 +178,7 @@ MIDDLEWARE = [
     *(["dashboard.desk_name.redirect_to_desk_name"] if HANDRAIL_DESK_IS_LOCAL else []),
     "dashboard.middleware.Security",
     "dashboard.middleware.ContentSecurityPolicy",
+    "dashboard.middleware.Compression",
     "dashboard.middleware.StaticFiles",
     "dashboard.middleware.Sessions",
     "dashboard.middleware.Common",

@@ -42,7 +42,8 @@ def connect(request):
         raise Http404("no such tab")
     found = Agent.objects.visible_to(caller).select_related("owner", "team")
     agents = list(found.order_by(F("last_seen_at").desc(nulls_last=True), "name")[:50])
-    return render(
+    new_token = request.session.pop("new_token", None)
+    response = render(
         request,
         "approvals/connect.html",
         {
@@ -57,7 +58,7 @@ def connect(request):
             "teams": [t for t in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", t)],
             "agents": agents,
             "heard": [agent for agent in agents if agent.last_seen_at],
-            "new_token": request.session.pop("new_token", None),
+            "new_token": new_token,
             "connect_line": "python manage.py connect claude-code /path/to/your/folder",
             "system_line": "python manage.py connect claude-code --system",
             "python_module": PYTHON.read_text(),
@@ -68,6 +69,9 @@ def connect(request):
             and "127.0.0.1" not in settings.HANDRAIL_PUBLIC_URL,
         },
     )
+    if new_token:
+        response["Cache-Control"] = "no-store"
+    return response
 
 
 def _http_lines() -> dict:

@@ -166,16 +166,20 @@ def agents(request):
     of_agents: dict = {}
     for token in Token.objects.live().visible_to(caller).filter(agent__in=[a.pk for a in found]).order_by("created_at"):
         of_agents.setdefault(token.agent_id, []).append(token)
-    return render(
+    new_token = request.session.pop("new_token", None)
+    response = render(
         request,
         "dashboard/agents.html",
         {
             "nav": "agents",
             "agents": [(a, of_agents.get(a.pk, []), caller.can("manage_agents", a.team_id)) for a in found],
             "teams": [t for t in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", t)],
-            "new_token": request.session.pop("new_token", None),
+            "new_token": new_token,
         },
     )
+    if new_token:
+        response["Cache-Control"] = "no-store"
+    return response
 
 
 def _agent(request, pk) -> Agent:

@@ -181,6 +181,17 @@ def test_offline_nothing_is_known_and_nothing_is_kept(person, product, ask, toke
     product.post(f"/api/v1/actions/{asked['id']}/cancel", token)
 
 
+def test_pages_are_asked_for_while_the_service_worker_starts(person, product):
+    page = person("nora")
+    page.goto(f"{product.desk}/me/")
+    state = "async () => (await (await navigator.serviceWorker.ready).navigationPreload.getState()).enabled"
+    until(lambda: page.evaluate(state), within=15)
+    with page.expect_request(lambda request: request.url == f"{product.desk}/waiting/") as asked:
+        page.goto(f"{product.desk}/waiting/")
+    expect(page.locator("h1")).to_be_visible()
+    assert asked.value.response().from_service_worker
+
+
 def test_the_title_counts_and_a_sound_is_off_until_it_is_switched_on(person, product, token, ask):
     page = person("nora")
     page.goto(f"{product.desk}/me/notifications/")
