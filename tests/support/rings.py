@@ -7,7 +7,7 @@ from pathlib import Path
 
 MARKS = {
     "product": "runs the whole product as processes",
-    "browser": "runs Chromium",
+    "browser": "runs Chromium or Firefox",
     "engine": "runs containers on a Docker engine",
     "guest": "runs a microVM",
     "claude": "runs the real Claude Code",
@@ -29,6 +29,7 @@ MODULES = {
     "tests.faults.armed_product": "product",
     "tests.support.engine": "engine",
     "tests.support.chromium": "browser",
+    "tests.support.firefox": "browser",
 }
 DRIVERS = {"docker": "engine", "microvm": "guest"}  # where a test is done for several drivers
 FOLDERS = {
