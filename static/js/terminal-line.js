@@ -5,13 +5,16 @@ const ACK_BYTES = 32 * 1024;
 const MAX_PAUSE = 5_000;
 const TYPED_BYTES = 256 * 1024; // typed and not yet there; more is not taken
 const CHUNK = 16 * 1024; // of a paste
-const BLIND_MS = 5_000; // keys typed without a line for longer than this go nowhere: nobody sees what they do
+const LATE_MS = 5_000; // what could not be sent for longer is sent only when the person says so: much may have changed
+const ALIVE_MS = 15_000; // between two questions whether the server is still there, while the page is on screen
+const ANSWER_MS = 5_000; // how long it may take to answer one; then the network is gone without a word
 const CLOSED = { 4401: "You are signed out. Load the page again to sign in.", 4404: "You may not see this terminal any more.", 4400: "This page and Handrail do not understand each other. Load it again." };
 
 const utf8 = new TextEncoder();
+const newName = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
 
-// `on`: {output(bytes, offset, parsed), size(cols, rows), gap(from, to), state(tone, words), may(), typed(), ended(words)};
-// output calls `parsed` when the bytes are on the screen.
+// `on`: {output(bytes, offset, parsed), size(cols, rows), gap(from, to), state(tone, words), may(), typed(), unsent(), people(list),
+// ended(words)}; output calls `parsed` when the bytes are on the screen, unsent says that `unsent()` is another.
 export class Line {
   constructor(id, readOnly, on) {
     this.readOnly = readOnly;
@@ -21,18 +24,22 @@ export class Line {
     this.asleep = false;
     this.on = on;
     this.id = id;
-    this.name = crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+    this.name = newName();
     this.received = 0; // bytes handed to the emulator
     this.drawn = 0; // and parsed by it
     this.acked = 0;
     this.arrived = 0; // typed bytes that the host has
-    this.typed = []; // and those after them
+    this.typed = []; // and those after them: {bytes, at: when they were typed}
     this.waiting = 0; // bytes in `typed`
+    this.held = false; // they are late: the person is asked first
     this.pause = 250;
-    this.lostAt = 0;
+    this.heard = 0; // messages so far
     this.connect();
-    addEventListener("online", () => this.again());
-    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.again());
+    const look = () => document.visibilityState === "visible" && this.again();
+    for (const event of ["online", "offline", "pageshow"]) addEventListener(event, look);
+    document.addEventListener("visibilitychange", look);
+    navigator.connection?.addEventListener?.("change", look);
+    setInterval(look, ALIVE_MS);
   }
 
   connect() {
@@ -40,21 +47,41 @@ export class Line {
     const query = new URLSearchParams({ offset: this.received, typist: this.name, typed: this.arrived });
     const socket = new WebSocket(`${scheme}//${location.host}/ws/terminals/${this.id}?${query}`);
     socket.binaryType = "arraybuffer";
-    socket.onmessage = ({ data }) => socket === this.socket && (typeof data === "string" ? this.told(JSON.parse(data)) : this.output(new Uint8Array(data)));
+    socket.onmessage = ({ data }) => {
+      if (socket !== this.socket) return;
+      this.heard += 1;
+      if (typeof data === "string") this.told(JSON.parse(data));
+      else this.output(new Uint8Array(data));
+    };
     socket.onclose = ({ code }) => socket === this.socket && this.lost(code);
     this.socket = socket;
   }
 
+  // The person is back, or the network is another: connect now, or find out whether the connection still is one.
   again() {
-    if (this.timer && !this.over) {
-      clearTimeout(this.timer);
-      this.timer = null;
-      this.connect();
-    }
+    if (this.over) return;
+    if (this.live) return this.ask();
+    if (!this.timer) return;
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.connect();
+  }
+
+  ask() {
+    const { socket, heard } = this;
+    this.say({ type: "alive" });
+    setTimeout(() => {
+      if (socket === this.socket && heard === this.heard) this.reconnect();
+    }, ANSWER_MS);
+  }
+
+  reconnect() {
+    const { socket } = this;
+    this.lost();
+    socket.close();
   }
 
   lost(code) {
-    if (this.live) this.lostAt = performance.now();
     this.live = false;
     this.socket = null;
     if (this.over) return;
@@ -62,7 +89,9 @@ export class Line {
       this.over = true;
       return this.on.state("red", CLOSED[code]);
     }
-    this.on.state("amber", "Reconnecting");
+    this.on.state("amber", "Reconnecting…");
+    this.on.people([]);
+    this.on.unsent();
     // Spread out, so that a restarted server does not meet all pages at once.
     this.timer = setTimeout(() => this.again(), this.pause * (0.75 + Math.random() / 2));
     this.pause = Math.min(this.pause * 2, MAX_PAUSE);
@@ -75,6 +104,7 @@ export class Line {
       this.hasArrived(frame.count);
       this.on.typed();
     }
+    else if (frame.type === "people") this.on.people(frame.people);
     else if (frame.type === "may") this.may(frame.read_only);
     else if (frame.type === "sleep") {
       this.asleep = frame.asleep;
@@ -89,6 +119,8 @@ export class Line {
       this.over = true;
       this.live = false;
       this.socket.close();
+      this.forget();
+      this.on.people([]);
       this.on.ended(frame.words);
     }
   }
@@ -100,24 +132,26 @@ export class Line {
     this.readOnly = read_only;
     this.liveFrom = live_from;
     this.acked = this.drawn;
-    this.sayState();
     if (read_only) this.forget();
     this.hasArrived(typed);
-    for (const bytes of this.typed) this.socket.send(bytes);
+    this.held = this.typed.length > 0 && (this.held || Date.now() - this.typed[0].at > LATE_MS);
+    if (!this.held) this.sendTyped();
+    this.on.unsent();
+    this.sayState();
     this.on.may();
   }
 
   may(readOnly) {
     this.readOnly = readOnly;
     if (readOnly) this.forget();
-    else this.socket.close(); // to take a seat among those who type
+    else return this.reconnect(); // to take a seat among those who type
     this.sayState();
     this.on.may();
   }
 
   sayState() {
     if (this.asleep && this.waking) this.on.state("accent", "Resuming");
-    else if (this.asleep) this.on.state("quiet", this.readOnly ? "Paused" : "Asleep; typing wakes it");
+    else if (this.asleep) this.on.state("quiet", this.readOnly ? "Paused" : "Paused; typing resumes it");
     else this.on.state("calm", this.readOnly ? "Connected, read only" : "Connected");
   }
 
@@ -147,15 +181,41 @@ export class Line {
   type(data) {
     const bytes = typeof data === "string" ? utf8.encode(data) : data;
     if (this.readOnly || this.over || this.waiting + bytes.length > TYPED_BYTES) return false;
-    if (!this.live && performance.now() - this.lostAt > BLIND_MS) return false;
     for (let at = 0; at < bytes.length; at += CHUNK) {
       const chunk = bytes.subarray(at, at + CHUNK);
-      this.typed.push(chunk);
+      this.typed.push({ bytes: chunk, at: Date.now() });
       this.waiting += chunk.length;
-      if (this.live) this.socket.send(chunk);
+      if (this.live && !this.held) this.socket.send(chunk);
     }
     this.waking = true; // where it is asleep
+    if (this.held || !this.live) this.on.unsent();
     return true;
+  }
+
+  // What was typed and waits for the connection, or for the person: {bytes, held}; null if there is nothing.
+  unsent() {
+    if (!this.typed.length || (this.live && !this.held)) return null;
+    const bytes = new Uint8Array(this.waiting);
+    let at = 0;
+    for (const chunk of this.typed) {
+      bytes.set(chunk.bytes, at);
+      at += chunk.bytes.length;
+    }
+    return { bytes, held: this.live && this.held };
+  }
+
+  sendTyped() {
+    this.held = false;
+    for (const { bytes } of this.typed) this.socket.send(bytes);
+    this.on.unsent();
+  }
+
+  // The host may have part of it by now, and counts by name: what is typed from here on is counted under another.
+  discard() {
+    this.forget();
+    this.name = newName();
+    this.arrived = 0;
+    if (this.live) this.reconnect();
   }
 
   hasArrived(count) {
@@ -163,9 +223,9 @@ export class Line {
     this.arrived = count;
     while (fresh > 0 && this.typed.length) {
       const [first] = this.typed;
-      const part = Math.min(fresh, first.length);
-      if (part === first.length) this.typed.shift();
-      else this.typed[0] = first.subarray(part);
+      const part = Math.min(fresh, first.bytes.length);
+      if (part === first.bytes.length) this.typed.shift();
+      else first.bytes = first.bytes.subarray(part);
       this.waiting -= part;
       fresh -= part;
     }
@@ -174,6 +234,8 @@ export class Line {
   forget() {
     this.typed = [];
     this.waiting = 0;
+    this.held = false;
+    this.on.unsent();
   }
 
   reply(data) {

@@ -8,9 +8,9 @@ import { SearchAddon } from "xterm/search";
 import { Unicode11Addon } from "xterm/unicode11";
 import { WebLinksAddon } from "xterm/web-links";
 import { WebglAddon } from "xterm/webgl";
+import { wireCopy } from "terminal/copy";
 import { colours, family, nextSize, onThemeChange, remember, remembered, size } from "terminal/theme";
-
-const LINE_PX = 18; // how far a finger goes for a line
+import { wireTouch } from "terminal/touch";
 
 export async function openScreen(options) {
   const element = document.getElementById("terminal-screen");
@@ -36,10 +36,10 @@ export async function openScreen(options) {
   terminal.open(element);
   drawFast(terminal);
   onThemeChange(() => (terminal.options.theme = colours()));
-  scrollByFinger(terminal, element);
   wireSearch(terminal, search);
   const screen = { terminal, element, fits: () => room(fit), changed: () => {}, key: () => true };
   wireTools(screen);
+  wireTouch(screen, wireCopy(screen));
   new ResizeObserver(() => screen.changed()).observe(element);
   return screen;
 }
@@ -74,29 +74,6 @@ function offer(text) {
   dialog.returnValue = "";
   dialog.onclose = () => dialog.returnValue === "open" && window.open(address.href, "_blank", "noopener,noreferrer");
   dialog.showModal();
-}
-
-// A wheel is what the emulator knows: lines of the scrollback, or what the program wants of it.
-function scrollByFinger(terminal, element) {
-  let last = null;
-  element.addEventListener("touchstart", (event) => (last = event.touches.length === 1 ? event.touches[0] : null), { passive: true });
-  element.addEventListener(
-    "touchmove",
-    (event) => {
-      if (!last || event.touches.length !== 1) return;
-      const { clientX, clientY } = event.touches[0];
-      const lines = Math.trunc((last.clientY - clientY) / LINE_PX);
-      if (!lines) return;
-      event.preventDefault();
-      last = event.touches[0];
-      if (terminal.buffer.active.type === "normal") return terminal.scrollLines(lines);
-      for (let line = 0; line < Math.abs(lines); line += 1) {
-        const wheel = new WheelEvent("wheel", { deltaY: Math.sign(lines), deltaMode: WheelEvent.DOM_DELTA_LINE, clientX, clientY, bubbles: true, cancelable: true });
-        terminal.element.querySelector(".xterm-screen").dispatchEvent(wheel);
-      }
-    },
-    { passive: false },
-  );
 }
 
 function wireSearch(terminal, search) {
@@ -136,7 +113,6 @@ function wireTools(screen) {
   };
   document.querySelector('[data-tool="smaller"]').addEventListener("click", () => grow(-1));
   document.querySelector('[data-tool="larger"]').addEventListener("click", () => grow(1));
-  wireCopy(screen);
   const aloud = document.querySelector('[data-tool="aloud"]');
   aloud?.setAttribute("aria-pressed", String(terminal.options.screenReaderMode));
   aloud?.addEventListener("click", () => {
@@ -145,54 +121,4 @@ function wireTools(screen) {
     remember("terminal-aloud", on ? "1" : "0");
     aloud.setAttribute("aria-pressed", String(on));
   });
-}
-
-// What is selected, or a page of plain text to select from: touch screens select no letters of an emulator.
-function wireCopy(screen) {
-  const { terminal } = screen;
-  const dialog = document.getElementById("terminal-text");
-  const text = document.getElementById("terminal-plain");
-  const copied = document.getElementById("terminal-copied");
-  const put = async (words) => {
-    try {
-      await navigator.clipboard.writeText(words);
-      return true;
-    } catch {
-      return false; // not allowed here: the text stays, to be copied by hand
-    }
-  };
-  document.querySelector('[data-tool="copy"]').addEventListener("click", async () => {
-    if (terminal.hasSelection() && (await put(terminal.getSelection()))) return terminal.focus();
-    text.textContent = plain(terminal);
-    copied.textContent = "";
-    dialog.showModal();
-    text.scrollTop = text.scrollHeight;
-  });
-  dialog.querySelector('[data-tool="copy-all"]').addEventListener("click", async () => {
-    copied.textContent = (await put(text.textContent)) ? "Copied." : "Select the text to copy it.";
-  });
-  // xterm keeps one handler, so the page that wants a key of its own gives it here.
-  terminal.attachCustomKeyEventHandler((event) => {
-    if (!isCopy(event)) return screen.key(event);
-    if (event.type === "keydown" && terminal.hasSelection()) put(terminal.getSelection());
-    event.preventDefault(); // else the browser opens its own tools
-    return false;
-  });
-}
-
-function isCopy(event) {
-  return event.code === "KeyC" && event.ctrlKey && event.shiftKey && !event.altKey && !event.metaKey;
-}
-
-// The lines of the screen and of what scrolled away, without the blanks at their ends.
-function plain(terminal) {
-  const { active } = terminal.buffer;
-  const lines = [];
-  for (let row = 0; row < active.length; row += 1) {
-    const line = active.getLine(row);
-    const words = line.translateToString(true);
-    if (line.isWrapped && lines.length) lines[lines.length - 1] += words;
-    else lines.push(words);
-  }
-  return lines.join("\n").trimEnd();
 }

@@ -3,7 +3,10 @@
 
 import { followKeyboard, wireKeys } from "terminal/keys";
 import { Line } from "terminal/line";
+import { wirePaste } from "terminal/paste";
+import { showPeople } from "terminal/people";
 import { openScreen } from "terminal/screen";
+import { wireUnsent } from "terminal/unsent";
 
 const SETTLE_MS = 80; // after the last change of the window
 
@@ -40,6 +43,8 @@ const line = new Line(root.dataset.id, root.hasAttribute("data-read-only"), {
     keys.enable(!line.readOnly);
     fitSoon();
   },
+  unsent: () => unsent.show(),
+  people: showPeople,
   typed: () => fitSoon(), // who types has the word: now the size that fits here may hold
   ended(words) {
     terminal.options.disableStdin = true;
@@ -49,7 +54,9 @@ const line = new Line(root.dataset.id, root.hasAttribute("data-read-only"), {
   },
 });
 
-const keys = wireKeys(terminal, (text) => type(text));
+const unsent = wireUnsent(line, () => terminal.focus());
+const paste = wirePaste(screen, () => !line.readOnly && !line.over);
+const keys = wireKeys(terminal, (text) => type(text), paste);
 
 function say(tone, words) {
   state.dataset.tone = tone;
@@ -58,7 +65,7 @@ function say(tone, words) {
 }
 
 function type(data) {
-  if (!line.type(data) && !line.readOnly && !line.over) say("amber", line.live ? "The program does not read; not typed" : "Not connected; not typed");
+  if (!line.type(data) && !line.readOnly && !line.over) say("amber", line.live ? "The program does not read; not typed" : "Too much typed without a connection; not typed");
   else if (line.live) line.sayState();
 }
 

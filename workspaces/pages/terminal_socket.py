@@ -4,9 +4,11 @@ Output comes straight from the terminal's shim, never through a channel layer. A
 in flight to a viewer, so a stalled one costs no more than its connection.
 
 A viewer with `?typist=NAME` gets further frames: `ready` {offset, read_only, live_from, typed}, then {size, cols,
-rows}, {typed, count}, {may, read_only} and {sleep, asleep} when they change. Each byte it types arrives exactly once,
-even when connections break: `typed` counts the bytes that arrived, and the viewer sends the rest again. {type: reply,
-data} is what its terminal emulator sends by itself (shim/input.py).
+rows}, {typed, count}, {may, read_only}, {sleep, asleep} and {people, people: [{name, you, typing}]} when they change.
+Each byte it types arrives exactly once, even when connections break: `typed` counts the bytes that arrived, and the
+viewer sends the rest again. {type: reply, data} is what its terminal emulator sends by itself (shim/input.py).
+
+{type: alive} is answered with the same, so that a viewer finds out when its network is gone without a word.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ import json
 import logging
 import time
 from urllib.parse import parse_qs
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -23,6 +25,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from dashboard.feed import feed
 from dashboard.problems import Problem
 from dashboard.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
+from dashboard.visible_text import is_hidden
 from workspaces import activity, extensions, lifecycle, needs_approval, paths, terminals
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Terminal, Workspace
@@ -38,6 +41,7 @@ NONSENSE = 4400
 TYPED_TOO_MUCH = 4413
 WAITING_INPUT = 1024 * 1024  # typed bytes that are buffered here while the program does not read
 LONGEST_REPLY = 4096
+LONGEST_NAME = 60
 LONGEST_ASKED = 16 * 1024  # bytes of input in one request for approval
 RECHECK_PAUSE = 1.0  # least seconds between two checks of the caller, however many events the team has
 
@@ -48,6 +52,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
     async def connect(self):
         self._tasks = []
         self._typist: client.Typist | None = None
+        self._viewer = uuid4().hex  # its key in the list of those who have the terminal open
         caller = await who_calls(self.scope)
         if caller is None:
             await self.close(NOT_SIGNED_IN)
@@ -66,10 +71,11 @@ class TerminalSocket(AsyncWebsocketConsumer):
         self._input: list[bytes] = []
         self._typed = self._asked_number("typed")
         self._has_input = asyncio.Event()
+        self._ready = asyncio.Event()
         self._touched = float("-inf")
         self._asleep = False
         await self.accept()
-        work = (self._show(), self._recheck(), self._hand_over())
+        work = (self._show(), self._recheck(), self._hand_over(), self._tell_people())
         self._tasks = [asyncio.create_task(self._or_break(task)) for task in work]
 
     def _types(self, caller) -> bool:
@@ -126,6 +132,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
         await self._say(
             type="ready", offset=self._offset, read_only=not self._may_type, live_from=live_from, typed=self._typed
         )
+        self._ready.set()
         await self._tell_sleep(self._terminal.workspace)
         async for part in client.attach(self._folder, self._offset, sizes=True):
             if isinstance(part, Output):
@@ -148,7 +155,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
             await asyncio.sleep(0.1)
 
     async def _join(self) -> dict:
-        self._typist = client.Typist(self._folder)
+        self._typist = client.Typist(self._folder, self._viewer)
         self._has_input.set()
         try:
             return await self._typist.join(self._name) if self._name else {}
@@ -184,6 +191,19 @@ class TerminalSocket(AsyncWebsocketConsumer):
             self._asleep = asleep
             await self._tell(type="sleep", asleep=asleep)
 
+    async def _tell_people(self):
+        """List this viewer for the others, and tell it who else has the terminal open, each time that changes."""
+        await self._ready.wait()
+        actor = self._caller.actor
+        me = {"name": _plain(actor.label), "by": f"{actor.type} {actor.id}"}
+        async for listed in client.looking(self._folder, self._viewer, me):
+            others = [entry for entry in listed if entry["viewer"] != self._viewer]
+            people = [
+                {"name": other["label"]["name"], "you": other["label"]["by"] == me["by"], "typing": other["typing"]}
+                for other in others
+            ]
+            await self._tell(type="people", people=sorted(people, key=lambda one: (one["you"], one["name"])))
+
     async def _may(self, may_type: bool):
         """Apply a change of role. A caller who may type from now on has to reconnect to become a typist."""
         self._may_type = may_type
@@ -209,6 +229,8 @@ class TerminalSocket(AsyncWebsocketConsumer):
                 await self._resize(int(frame["cols"]), int(frame["rows"]))
             elif kind == "reply":
                 await self._reply(frame["data"].encode())
+            elif kind == "alive":
+                await self._say(type="alive")
         except (ValueError, KeyError, TypeError, AttributeError):
             await self.close(NONSENSE)
 
@@ -293,3 +315,9 @@ class TerminalSocket(AsyncWebsocketConsumer):
         if workspace.state == State.PAUSED:
             with contextlib.suppress(Problem):  # its state has just changed
                 lifecycle.resume_for_use(workspace, by=self._caller.actor)
+
+
+def _plain(name: str) -> str:
+    """Return at most LONGEST_NAME characters of a name, which an agent may have chosen, without hidden ones."""
+    name = name[:LONGEST_NAME]
+    return "".join("\ufffd" if is_hidden(name, at) else char for at, char in enumerate(name))

@@ -17,6 +17,7 @@ from .recording import Gap, Output, Reader, Resized, Sizes, segments
 
 START_TIMEOUT_S = 20.0
 POLL_S = 0.02  # between two polls of a program's folder when there is no shim to wait for
+LOOK_AGAIN_S = 0.2  # before another try to reach a shim that does not answer
 PIECE_BYTES = 1 << 16
 NO_SECRETS = Handed()
 REPORT_BYTES = 1 << 19  # how much a viewer reads between two reports of its offset to the shim
@@ -117,8 +118,9 @@ class Typist:
     Every method raises DriverError when the shim does not answer or refuses.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, viewer: str = ""):
         self._folder = Path(folder)
+        self._viewer = viewer  # the key by which `looking` lists it, if it does
         self._connection = None
         self._one_at_a_time = asyncio.Lock()
 
@@ -137,7 +139,8 @@ class Typist:
 
     async def type(self, data: bytes, at: int) -> int:
         """Type `data`, which begins at byte `at` of all that was typed. Return how many bytes have arrived in all."""
-        answer = await self._ask({"op": "input", "data": base64.b64encode(data).decode(), "at": at})
+        request = {"op": "input", "data": base64.b64encode(data).decode(), "at": at, "viewer": self._viewer}
+        answer = await self._ask(request)
         return answer["typed"]
 
     async def reply(self, data: bytes) -> None:
@@ -164,6 +167,32 @@ class Typist:
         if "error" in answer:
             raise DriverError(answer["error"])
         return answer
+
+
+async def looking(folder: Path, viewer: str, label: dict) -> AsyncIterator[list[dict]]:
+    """List this viewer among those who have the terminal open, for as long as the iterator is read.
+
+    Yield the list, this viewer included, each time that it changes, until the program ends (people.py).
+    """
+    connection, seen = None, None
+    try:
+        while read_status(folder).state == "running":
+            try:
+                connection = connection or await _connect(folder)
+                answer = await _exchange(connection, {"op": "look", "viewer": viewer, "label": label, "seen": seen})
+            except OSError:
+                if connection:
+                    connection[1].close()
+                connection = None
+                await asyncio.sleep(LOOK_AGAIN_S)
+                continue
+            if "error" in answer:  # a shim of a version that does not know this
+                return
+            seen = answer["people"]
+            yield seen
+    finally:
+        if connection:
+            connection[1].close()
 
 
 async def settle(folder: Path) -> ShimStatus:

@@ -7,7 +7,8 @@ A viewer reads the recording itself and connects only to be woken, so a slow vie
   {op: reading, offset}       the viewer is still reading: the program is paused before output it is about to read is
                               dropped, as long as this is repeated every READER_TIMEOUT_S
   {op: join, typist}          {typed, live_from}; input.py explains typists and the speaker
-  {op: input, data, at?}      {typed}; `data` in base64, to a terminal
+  {op: input, data, at?, viewer?}  {typed}; `data` in base64, to a terminal; `viewer` is the key of who types
+  {op: look, viewer, label, seen}  {people}, once that differs from `seen`; lists the viewer until it disconnects
   {op: reply, data}           {taken}
   {op: resize, cols, rows}    of viewers that have joined, only the speaker resizes
   {op: signal, signal}        to the program and all it started
@@ -30,6 +31,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.drivers.init_client import short_address
 
 from .input import Keyboard, Seat
+from .people import People
 from .suspend import OPS as SUSPEND_OPS
 
 MAX_LINE_BYTES = 4 << 20
@@ -45,6 +47,7 @@ class Viewers:
     def __init__(self, shim):
         self.shim = shim
         self.keyboard = Keyboard(shim.watch_input)
+        self.people = People()
         self._reading: dict[Seat, tuple[int, float]] = {}  # offset of each viewer, and when it was reported
         self._changed = asyncio.Event()
         self._server: asyncio.Server | None = None
@@ -81,6 +84,7 @@ class Viewers:
             pass  # the viewer disconnected, or sent a line longer than MAX_LINE_BYTES
         finally:
             self._reading.pop(seat, None)
+            self.people.leave(seat)
             self.keyboard.leave(seat, self.shim.recorder.total)
             writer.close()
 
@@ -89,6 +93,9 @@ class Viewers:
         if op == "wait":
             await self._wait_for_output(int(request["offset"]), request.get("sizes"), seat)
             result = {}
+        elif op == "look":
+            self.people.enter(seat, request["viewer"], request["label"])
+            result = {"people": await self.people.differ_from(request.get("seen"), seat)}
         else:
             result = self._from_typist(op, request, seat)
         if result is None:
@@ -115,7 +122,9 @@ class Viewers:
         if op == "join":
             return self.keyboard.join(seat, request["typist"], self.shim.recorder.total)
         if op == "input":
-            return {"typed": self.keyboard.type(seat, self._typed(request), request.get("at"))}
+            typed = self.keyboard.type(seat, self._typed(request), request.get("at"))
+            self.people.typed(request.get("viewer", ""))
+            return {"typed": typed}
         if op == "reply":
             return {"taken": self.keyboard.reply(seat, self._typed(request))}
         if op == "resize":

@@ -5,10 +5,12 @@ import shutil
 import uuid
 
 import pytest
+from playwright.sync_api import expect
 
 from dashboard import clock
 from tests.support.desk import Desk
 from tests.workspaces.drivers.runs import begin, ground  # noqa: F401 - fixtures
+from tests.workspaces.terminals.screens import DESKTOP, listen
 from workspaces import paths
 from workspaces.models import Environment, Operation, Phase, State, Terminal, Workspace
 from workspaces.shim import client
@@ -42,6 +44,60 @@ def opened(lead, place):
         return lead.post(f"/workspaces/{place}/terminals", argv | wish).json["id"]
 
     return start
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def states(chromium, product):
+    """The cookies of somebody signed in, by name: a one-time link is used once."""
+    known = {}
+
+    def of(name, role):
+        if name not in known:
+            context = chromium.new_context()
+            page = context.new_page()
+            page.goto(product.sign_in_url(name, role))
+            page.locator("main button").click()
+            expect(page).to_have_url(f"{product.desk}/")
+            known[name] = context.storage_state()
+            context.close()
+        return known[name]
+
+    return of
+
+
+@pytest.fixture
+def person(chromium, product, states):
+    """`person("lead")`: a page of somebody with a role. `page.sent`: frames of its terminal; `page.complaints`."""
+    contexts = []
+
+    def come_in(role, scheme="light", **options):
+        options = {"permissions": ["clipboard-read", "clipboard-write"]} | (options or DESKTOP)
+        context = chromium.new_context(
+            storage_state=states(f"{role}-at-terminals", role), color_scheme=scheme, base_url=product.desk, **options
+        )
+        contexts.append(context)
+        # What a screen reader hears is text in the page, whatever draws the letters.
+        context.add_init_script("localStorage.setItem('terminal-aloud', '1')")
+        page = context.new_page()
+        page.complaints, page.sent = [], []
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("console", lambda said: page.complaints.append(said.text) if "Security Policy" in said.text else None)
+        page.on("websocket", lambda socket: listen(page, socket))
+        return page
+
+    yield come_in
+    for context in contexts:
+        for page in context.pages:
+            assert getattr(page, "complaints", []) == []
+        context.close()
+
+
+@pytest.fixture
+def at(place):
+    return lambda terminal, part="": f"/w/main/{place}/terminals/{terminal}/{part}"
 
 
 # In this process
