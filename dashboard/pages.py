@@ -125,6 +125,11 @@ def as_uuid(text: str) -> UUID | None:
         return None
 
 
+def is_wide(request) -> bool:
+    """Return False if the browser's last page was too narrow for a list beside a card (static/js/list-place.js)."""
+    return request.COOKIES.get("handrail-wide") != "0"
+
+
 def without(request, *names: str) -> str:
     """Return this address's query string without some parameters and without the list's cursor."""
     query = request.GET.copy()

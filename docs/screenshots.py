@@ -1,8 +1,13 @@
 """Makes the pictures of README.md: a Handrail of its own, the demonstration in it, and real Chromium.
 
 .venv/bin/python docs/screenshots.py          (needs the test environment: make setup-tests, and a Chromium)
+.venv/bin/python docs/screenshots.py --review FOLDER [--width 390]
+                                              every page with five agents at work and sixty actions that need approval,
+                                              light and dark, whole and as the first screen, to be looked at
 """
 
+import argparse
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -12,7 +17,8 @@ from playwright.sync_api import sync_playwright
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-from tests.support.product import Product  # noqa: E402  the checkout is on the path only now
+from tests.support import busy_desk  # noqa: E402  the checkout is on the path only now
+from tests.support.product import Product  # noqa: E402
 
 OUT = CHECKOUT / "docs" / "images"
 CHROMIUM = "/usr/bin/chromium"
@@ -64,23 +70,115 @@ def pictures(product: Product, browser, sign_in: str, key: str, waiting: list[di
     context.close()
 
 
-def main():
+def every_page(product: Product, desk: busy_desk.BusyDesk) -> dict[str, str]:
+    """Return {name: address} of the pages, with something on each."""
+    made = made_in_a_workspace(product, desk)
+    here, cards = "/w/main/web-shop/", {action["title"]: f"/actions/{action['id']}/" for action in desk.waiting}
+    plain = ["", "waiting", "actions", "workspaces", "agents", "connect", "connect/phone", "policy", "policy/past"]
+    plain += ["policy/edit", "log", "team", "environments", "environments/new", "secrets", "secrets/new", "storage"]
+    plain += ["status", "me", "me/notifications", "more", "stop", "workspaces/new", "workspaces/trash", "accounts/2fa"]
+    found = {name.replace("/", "-") or "desk": f"/{name}/" if name else "/" for name in plain}
+    parts = ["", "changes", "files", "checks", "network", "snapshots", "terminals", "size", "delete"]
+    found |= {f"workspace-{name or 'timeline'}": f"{here}{name}/" if name else here for name in parts}
+    first = desk.waiting[0]["id"]
+    found |= {f"card-{slug(part) or 'push'}": f"/actions/{first}/{part}" for part in ("", "edit/", "changes/")}
+    found |= {f"card-{slug(title)}": address for title, address in cards.items() if slug(title) in CARDS}
+    found |= {"alike": f"/waiting/alike/{desk.waiting[-1]['id']}/", "search": "/search/?q=push", **made}
+    return found
+
+
+CARDS = {
+    "refund-1-299-00-eur-on-ch-3pql9-stripe",
+    "delete-rows-in-orders-psql",
+    "run-a-command-that-handrail-can-t-read",
+}
+CARDS |= {
+    "download-a-script-from-example-org-and-run-it",
+    "write-github-workflows-check-0-yml",
+    "run-terraform-apply-remote",
+}
+
+
+def slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def made_in_a_workspace(product: Product, desk: busy_desk.BusyDesk) -> dict[str, str]:
+    """Run something, change a file and answer some actions; return the addresses of what came of it."""
+    token, person = desk.tokens["mia-claude"], product.person_token("rita", "admin")
+    here = "/api/v1/workspaces/web-shop"
+    command = product.post(f"{here}/commands", token, {"command": "seq 200; echo done"}).json
+    terminal = product.post(f"{here}/terminals", token, {"argv": ["bash", "-c", "ls -la; git log; sleep 3600"]}).json
+    product.call("PUT", f"{here}/files/cart.py", token, b"def total(items):\n    return round(sum(items), 2)\n")
+    product.settled(f"/api/v1/commands/{command['id']}", token)
+    product.post(f"{here}/snapshots", token, {"label": "before lunch"})
+    product.settled(here, token)
+    answered = {}
+    for verdict, action in zip(("deny", "approve", "deny"), desk.waiting[-3:], strict=True):
+        body = {"verdict": verdict, "digest": action["digest"], "comment": "Not today." if verdict == "deny" else ""}
+        product.post(f"/api/v1/actions/{action['id']}/decision", person, body)
+        answered[f"card-answered-{verdict}"] = f"/actions/{action['id']}/"
+    return answered | {
+        "command": f"/w/main/web-shop/commands/{command['id']}/",
+        "terminal": f"/w/main/web-shop/terminals/{terminal['id']}/",
+        "workspace-file": "/w/main/web-shop/files/?path=cart.py",
+        "workspace-compared": "/w/main/web-shop/changes/?from=1&to=live",
+        "workspace-snapshot": "/w/main/web-shop/snapshots/1/",
+    }
+
+
+def for_review(product: Product, sources: Path, out: Path, width: int):
+    desk = busy_desk.fill(product, sources)
+    pages = every_page(product, desk)
+    out.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        context = browser.new_context(viewport={"width": width, "height": 844 if width < 600 else 900})
+        page = context.new_page()
+        page.goto(product.sign_in_url("rita", "admin"))
+        page.click("main button")
+        page.wait_for_load_state()
+        for name, address in pages.items():
+            answer = page.goto(product.desk + address)
+            page.wait_for_timeout(700)
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                page.wait_for_timeout(100)
+                page.screenshot(path=out / f"{name}-{scheme}.png")
+                page.screenshot(path=out / f"{name}-{scheme}-whole.png", full_page=True)
+            print(answer.status, out / f"{name}-*.png", flush=True)
+        browser.close()
+
+
+def for_readme(product: Product):
     OUT.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="handrail-pictures-") as home:
-        product = Product(Path(home) / "home")
+    sign_in = product.first_sign_in_url()
+    done = product.manage("demo", "--unattended")
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    token = product.agent_token("demo agent")
+    key = product.get("/api/v1/workspaces", token).json["workspaces"][0]["key"]
+    waiting = ask(product, token, key)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        pictures(product, browser, sign_in, key, waiting)
+        browser.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="pictures of the pages")
+    parser.add_argument("--review", metavar="FOLDER", type=Path, help="every page of a busy desk, into this folder")
+    parser.add_argument("--width", type=int, default=PHONE["width"])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="handrail-pictures-", ignore_cleanup_errors=True) as home:
+        sources = Path(home, "sources")
+        product = Product(Path(home, "home"), **busy_desk.settings(sources))
         try:
             product.start()
-            sign_in = product.first_sign_in_url()
-            done = product.manage("demo", "--unattended")
-            if done.returncode:
-                sys.exit(done.stdout + done.stderr)
-            token = product.agent_token("demo agent")
-            key = product.get("/api/v1/workspaces", token).json["workspaces"][0]["key"]
-            waiting = ask(product, token, key)
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
-                pictures(product, browser, sign_in, key, waiting)
-                browser.close()
+            if options.review:
+                for_review(product, sources, options.review, options.width)
+            else:
+                for_readme(product)
         finally:
             product.clean_up()
 

@@ -20,7 +20,7 @@ from approvals.pages.lists import MAX_CARDS, chosen_filters, filter_query, narro
 from approvals.pages.revised import asked_again, revision_of
 from approvals.pages.step_up import PasskeyPart, answer_of
 from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, asked, carry_out, is_wide, must, signed_in
 from dashboard.problems import Problem
 from dashboard.templatetags.handrail import clock as clock_time
 from dashboard.visible_text import visible
@@ -39,7 +39,6 @@ def _show(request, action, *, step="", status=200, **more):
     card = Card(action, caller, now)
     chosen = chosen_filters(request)
     following = next_card(caller, action, now, chosen)
-    beside = narrowed(pending_for(caller, request.user, now), chosen)[:MAX_CARDS]
     return render(
         request,
         "approvals/card.html",
@@ -47,7 +46,7 @@ def _show(request, action, *, step="", status=200, **more):
             "nav": "waiting",
             "card": card,
             "passkey": PasskeyPart(action, caller, card.may_decide),
-            "beside": cards_of(beside, caller, now),
+            "beside": _beside(request, chosen, now) if card.is_open and is_wide(request) else None,
             "step": step if card.may_decide or (step == "deny" and card.may_answer) else "",
             "recent_reasons": _recent_reasons(request.user) if card.may_answer else [],
             "revised": revision_of(action),
@@ -62,6 +61,12 @@ def _show(request, action, *, step="", status=200, **more):
         },
         status=status,
     )
+
+
+def _beside(request, chosen, now):
+    """Return the cards of the list beside a card, which only wide screens show."""
+    found = narrowed(pending_for(request.caller, request.user, now), chosen)[:MAX_CARDS]
+    return cards_of(found, request.caller, now)
 
 
 def _recent_reasons(user) -> list[str]:

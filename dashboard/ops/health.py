@@ -55,4 +55,4 @@ def readyz(request):
 @never_cache
 @require_safe
 def status(request):
-    return render(request, "dashboard/status.html", {"findings": doctor.examine(deep=False)})
+    return render(request, "dashboard/status.html", {"nav": "status", "findings": doctor.examine(deep=False)})

@@ -80,3 +80,18 @@ def test_two_people_see_that_the_other_is_looking(product, person, ask):
         page.goto(f"{product.desk}/actions/{action['id']}/")
     expect(rolf.locator("[data-looking]")).to_have_text("rita is looking too")
     expect(rita.locator("[data-looking]")).to_have_text("rolf is looking too", timeout=15_000)
+
+
+def test_a_window_that_grew_gets_the_list_that_a_narrow_one_was_not_sent(product, person, asked):
+    page = person("rita")
+    page.set_viewport_size({"width": 800, "height": 900})
+    page.goto(f"{product.desk}/actions/{asked[-1]['id']}/")
+    expect(page.locator(".split-list")).to_be_hidden()
+    page.goto(f"{product.desk}/actions/{asked[-2]['id']}/")
+    expect(page.locator("h1")).to_have_text(asked[-2]["title"])
+    expect(page.locator(".split-list .row")).to_have_count(0)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    expect(page.locator(f"#action-{asked[-2]['id']}")).to_be_in_viewport()
+    expect(page.locator(f"#action-{asked[-1]['id']}")).to_be_attached()
+    page.reload()
+    expect(page.locator(f"#action-{asked[-2]['id']}")).to_be_in_viewport()

@@ -243,6 +243,8 @@ def test_a_snapshot_shows_its_manifest_and_what_is_different_now(workspace, alic
     text = read(browser_of(alice), f"{HERE}snapshots/1/")
     assert "https://git.example.org/x" in text
     assert "branch: b2" in text
+    repository = text.index("https://git.example.org/x")
+    assert "the same" in text[repository : text.index("branch: b1")]
     assert browser_of(alice).get(f"{HERE}snapshots/9/").status_code == 404
 
 

@@ -17,7 +17,7 @@ FILES = {
     "payments": {"refund.py": "def refund(charge, amount):\n    ...\n", "Makefile": "test:\n\ttrue\n"},
     "infra": {"main.tf": 'resource "null_resource" "x" {}\n', "deploy/prod.yaml": "replicas: 2\n"},
 }
-# What agents did unasked before: the step before a card, and what ran today without asking.
+# What agents in a workspace did unasked before: the step before a card, and what ran today without asking.
 UNASKED = ["ls", "git status", "git log --oneline | head -n 5", "cat README.md", "git diff --stat", "wc -l cart.py"]
 
 
@@ -129,7 +129,7 @@ def fill(product: Product, sources: Path) -> BusyDesk:
     waiting = []
     for agent, key, says, calls in ASKED:
         place = {"workspace": key} if key else {}
-        for number, command in enumerate(UNASKED):
+        for number, command in enumerate(UNASKED if key else []):
             ask = {"tool": "Bash", "arguments": {"command": command}, "session": f"{agent}-1", "call_id": f"u{number}"}
             product.post("/api/v1/actions", tokens[agent], ask | place)
         for number, (tool, arguments) in enumerate(calls):

@@ -222,7 +222,7 @@ def _manifest_facts(body: dict, now: dict) -> list[tuple[str, str, str]]:
         if value in (None, "", {}, []):
             continue
         other = now.get(name)
-        facts.append((words, _said(value), _said(other) if other != value and name not in ("bytes", "entries") else ""))
+        facts.append((words, _said(value), (_said(other) or "none") if other != value else ""))
     return facts
 
 
