@@ -114,7 +114,9 @@ def made_in_a_workspace(product: Product, desk: busy_desk.BusyDesk) -> dict[str,
     product.post(f"{here}/snapshots", token, {"label": "before lunch"})
     product.settled(here, token)
     answered = {}
-    for verdict, action in zip(("deny", "approve", "deny"), desk.waiting[-3:], strict=True):
+    for number, verdict in enumerate(("deny", "approve")):
+        call = {"tool": "Bash", "arguments": {"command": f"git push origin HEAD:answered-{number}"}}
+        action = product.post("/api/v1/actions", token, {"workspace": "web-shop"} | call).json
         body = {"verdict": verdict, "digest": action["digest"], "comment": "Not today." if verdict == "deny" else ""}
         product.post(f"/api/v1/actions/{action['id']}/decision", person, body)
         answered[f"card-answered-{verdict}"] = f"/actions/{action['id']}/"

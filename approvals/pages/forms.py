@@ -24,7 +24,7 @@ class CommandForm(forms.Form):
 
     command = ExactField(label="Command")
     comment = forms.CharField(
-        label="Note to the agent (optional)", required=False, max_length=4000, widget=forms.Textarea(attrs={"rows": 2})
+        label="Note to the agent", required=False, max_length=4000, widget=forms.Textarea(attrs={"rows": 2})
     )
 
     def __init__(self, data=None, *, arguments: dict):

@@ -1,5 +1,5 @@
-"""Every page there is, once: at 320, 390 and 1280 px, light and dark, nothing is wider than the screen, the strict policy
-holds, and axe finds nothing serious. A new address is walked to by itself."""
+"""Every page there is, once: at 320, 390 and 1280 px, light and dark, nothing is wider than the screen, the strict
+policy holds, and axe finds nothing serious. A new address is walked to by itself."""
 
 import json
 

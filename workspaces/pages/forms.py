@@ -34,14 +34,14 @@ class NewWorkspace(forms.Form):
         label="Git address",
         required=False,
         max_length=500,
-        help_text="Optional. Default: the environment's repository, or an empty folder.",
+        help_text="Default: the environment's repository, or an empty folder.",
         widget=forms.TextInput(attrs={"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}),
     )
     ref = forms.CharField(
         label="Branch or commit",
         required=False,
         max_length=200,
-        help_text="Optional. Default: the repository's default branch.",
+        help_text="Default: the repository's default branch.",
         widget=forms.TextInput(attrs={"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}),
     )
     tar = forms.FileField(
