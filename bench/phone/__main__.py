@@ -2,7 +2,8 @@
 
 A product of its own with five agents at work (tests/support/busy_desk.py), Debian's Chromium, somebody who is signed
 in. First Lighthouse's scores on its phone profile, each round a first visit with empty caches; then what each page
-weighs and when it can be used for somebody who was here before, with Chromium's 4x processor and slow 4G.
+weighs and when it can be used for somebody who was here before, with Chromium's 4x processor and slow 4G; then taps and
+seconds from a notification's link to the decision, and for fifty requests that are alike.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from bench.phone import lighthouse, visits
+from bench.phone import lighthouse, taps, visits
 from tests.support import busy_desk
 from tests.support.chromium import ARGUMENTS
 from tests.support.product import Product, free_port
@@ -55,7 +56,8 @@ def main() -> int:
             product.start()
             desk = busy_desk.fill(product, sources)
             with _signed_in(product.sign_in_url("rita")) as (page, port):
-                return 0 if _measure(product.desk, desk, page, port, program, options.rounds) else 1
+                good = _measure(product.desk, desk, page, port, program, options.rounds)
+                return 0 if _count_taps(page, product) and good else 1
         finally:
             product.clean_up()
 
@@ -92,6 +94,20 @@ def _measure(base: str, desk: busy_desk.BusyDesk, page, port: int, program: Path
             f"{visit.painted:>12.0f}{visit.interactive:>16.0f}",
             flush=True,
         )
+    return good
+
+
+def _count_taps(page, product: Product) -> bool:
+    token = product.agent_token("pusher")
+    print(f"\nTaps and seconds, unthrottled, load {os.getloadavg()[0]:.1f}")
+    good = True
+    goals = {taps.approve_from_notification: (2, 5.0), taps.fifty_alike: (3, None)}
+    names = ("a notification's card, approved in two steps", f"{taps.ALIKE} alike, from the list")
+    for name, (way, (most, within)) in zip(names, goals.items(), strict=True):
+        found = way(page, product, token)
+        good = good and found.taps <= most and (within is None or found.seconds <= within)
+        goal = "" if within is None else f" (goal {within:.0f})"
+        print(f"{name:<46}{found.taps:>3} taps (goal {most}) {found.seconds:>6.1f} s{goal}")
     return good
 
 
