@@ -7,6 +7,7 @@ const TYPED_BYTES = 256 * 1024; // typed and not yet there; more is not taken
 const CHUNK = 16 * 1024; // of a paste
 const LATE_MS = 5_000; // what could not be sent for longer is sent only when the person says so: much may have changed
 const ALIVE_MS = 15_000; // between two questions whether the server is still there, while the page is on screen
+const CONNECT_MS = 10_000; // how long a network may take to connect
 const ANSWER_MS = 5_000; // how long it may take to answer one; then the network is gone without a word
 const CLOSED = { 4401: "You are signed out. Load the page again to sign in.", 4404: "You may not see this terminal any more.", 4400: "This page and Handrail do not understand each other. Load it again." };
 
@@ -55,12 +56,13 @@ export class Line {
     };
     socket.onclose = ({ code }) => socket === this.socket && this.lost(code);
     this.socket = socket;
+    setTimeout(() => socket === this.socket && socket.readyState === WebSocket.CONNECTING && this.reconnect(), CONNECT_MS);
   }
 
   // The person is back, or the network is another: connect now, or find out whether the connection still is one.
   again() {
     if (this.over) return;
-    if (this.live) return this.ask();
+    if (this.socket?.readyState === WebSocket.OPEN) return this.ask();
     if (!this.timer) return;
     clearTimeout(this.timer);
     this.timer = null;
@@ -69,7 +71,7 @@ export class Line {
 
   ask() {
     const { socket, heard } = this;
-    this.say({ type: "alive" });
+    socket.send(JSON.stringify({ type: "alive" }));
     setTimeout(() => {
       if (socket === this.socket && heard === this.heard) this.reconnect();
     }, ANSWER_MS);

@@ -46,33 +46,28 @@ class Thumb:
         self._page = page
         self._events = page.context.new_cdp_session(page)
 
-    def down(self, x: float, y: float):
-        self._send("touchStart", [{"x": x, "y": y}])
-
-    def move(self, x: float, y: float):
-        self._send("touchMove", [{"x": x, "y": y}])
-
-    def up(self):
-        self._send("touchEnd", [])
-
     def swipe(self, by: float, *, steps: int = 10, rest_ms: int = 150):
-        """From the middle of the screen, `by` pixels down; it rests before it lets go, so that nothing goes on."""
+        """From the middle of the screen, `by` pixels down; it rests before it lets go, so that nothing goes on.
+
+        The events carry their times, so that a slow machine does not make a slow thumb.
+        """
+        began = time.time()
         box = self._page.locator("#terminal-screen").bounding_box()
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        self.down(x, y)
+        self._send("touchStart", [{"x": x, "y": y}], began)
         for step in range(1, steps + 1):
-            self.move(x, y + by * step / steps)
-        self._page.wait_for_timeout(rest_ms)
-        self.up()
+            self._send("touchMove", [{"x": x, "y": y + by * step / steps}], began + step * 0.012)
+        self._send("touchEnd", [], began + steps * 0.012 + rest_ms / 1000)
 
     def hold(self, locator, ms: int):
         box = locator.bounding_box()
-        self.down(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        self._send("touchStart", [{"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}])
         self._page.wait_for_timeout(ms)
-        self.up()
+        self._send("touchEnd", [])
 
-    def _send(self, kind: str, points: list):
-        self._events.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    def _send(self, kind: str, points: list, at: float | None = None):
+        when = {} if at is None else {"timestamp": at}
+        self._events.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points} | when)
 
 
 class Cable:
@@ -81,6 +76,7 @@ class Cable:
     def __init__(self, page):
         self._page = page
         self.broken = False  # no connection can be made
+        self.deaf = False  # one can, and nothing is at its other end
         self.opened: list[str] = []  # the addresses, in order
         self._ends = None
         page.route_web_socket(re.compile("/ws/terminals/"), self._open)
@@ -89,6 +85,7 @@ class Cable:
         self.opened.append(here.url)
         if self.broken:
             here.close()
+        if self.broken or self.deaf:
             return
         there = here.connect_to_server()
         alive = {"on": True}

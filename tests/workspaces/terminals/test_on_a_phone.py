@@ -121,7 +121,7 @@ def test_ctrl_is_for_one_key_or_until_it_is_let_go(phone):
 def test_an_arrow_that_is_held_repeats_and_a_tap_is_one(phone):
     page = phone("stty raw -echo; printf ready; head -c 12 | xxd -p -c 99; sleep 60")
     key(page, "Left").tap()
-    Thumb(page).hold(key(page, "Up"), 1200)
+    Thumb(page).hold(key(page, "Up"), 1500)
     key(page, "Esc").tap()
     shows(page, "1b5b441b5b411b5b411b5b41")
 
@@ -212,7 +212,7 @@ def test_a_thumb_that_rests_opens_the_text_where_the_screen_is(phone):
     before = top_line(page)
     Thumb(page).swipe(300)
     top = str(top_line(page, after=before))
-    Thumb(page).hold(page.locator("#terminal-screen"), 900)
+    Thumb(page).hold(page.locator("#terminal-screen"), 1500)
     text = page.locator("#terminal-plain")
     expect(text).to_be_visible()
     expect(keyboard(page)).not_to_be_focused()

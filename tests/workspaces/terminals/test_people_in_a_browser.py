@@ -9,6 +9,8 @@ def test_two_people_see_each_other_come_type_and_go(person, opened, at):
     terminal = opened("echo ready; cat")
     lead = ready(person("lead", **PHONE), at(terminal))
     shows(lead, "ready")
+    height = "document.getElementById('terminal-screen').offsetHeight"
+    alone = lead.evaluate(height)
     expect(lead.locator("#terminal-people")).to_be_hidden()
     vera = ready(person("viewer"), at(terminal))
     expect(lead.locator("#terminal-people")).to_have_text("viewer-at-terminals has this open")
@@ -17,6 +19,7 @@ def test_two_people_see_each_other_come_type_and_go(person, opened, at):
     lead.locator("textarea.xterm-helper-textarea").press_sequentially("x")
     expect(vera.locator("#terminal-typing")).to_have_text("lead-at-terminals is typing")
     expect(lead.locator("#terminal-typing")).to_be_hidden()
+    assert lead.evaluate(height) == alone  # else each who comes would change the size of the program's window
     assert (serious(lead), serious(vera)) == ([], [])
     expect(vera.locator("#terminal-typing")).to_be_hidden(timeout=10_000)
     vera.close()
