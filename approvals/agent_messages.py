@@ -8,6 +8,7 @@ from django.db.models import Q
 from approvals.calls import parsed
 from approvals.evaluation import content, current, was_edited
 from approvals.models import Action, ActionEndCode, Status
+from approvals.questions import is_unheard
 from approvals.transitions import final_decision, policy_label
 from dashboard import clock
 
@@ -18,6 +19,8 @@ ASKED_AGAIN = "The same call was made again. Its answer goes to the newer reques
 def refusal(action: Action) -> str:
     """Return why the call does not run, for an action that is not approved."""
     match action.status:
+        case Status.PENDING if is_unheard(action):
+            return _question(action)
         case Status.PENDING:
             return (
                 f"Not approved yet ({action}). This is not a denial. Continue with other work, then make exactly the "
@@ -39,6 +42,15 @@ def refusal(action: Action) -> str:
             return f"It could not be carried out as it was approved: {_sentence(action.result['note'])}"
         case _:
             return f"This approval was already used ({action}). Make the call again if you still need it."
+
+
+def _question(action: Action) -> str:
+    where = "in the `description` of the call" if action.tool == "Bash" else "in a sentence of your own"
+    return (
+        f"{action.open_question.user.get_username()} asks before deciding {action}: “{action.open_question.text}” "
+        f"This is a question, not a denial. Answer it {where}, and make exactly the same call again: it waits for the "
+        "decision, with your answer beside it."
+    )
 
 
 def _denied(action: Action) -> str:

@@ -256,6 +256,7 @@ def with_all(actions, *, bodies=True):
         "snapshot_before",
         "rehearsal",
         "grant__by",
+        "open_question__user",
     ).prefetch_related(Prefetch("revisions", revisions), Prefetch("decisions", Decision.objects.select_related("user")))
 
 

@@ -29,6 +29,7 @@ urlpatterns = [
     path("actions/<uuid:pk>/approve/alone/", actions.approve_alone, name="action-approve-alone"),
     path("actions/<uuid:pk>/passkey/", step_up.challenge, name="action-passkey"),
     path("actions/<uuid:pk>/deny/", actions.deny, name="action-deny"),
+    path("actions/<uuid:pk>/ask/", actions.ask, name="action-ask"),
     path("actions/<uuid:pk>/undo/", actions.undo, name="action-undo"),
     path("actions/<uuid:pk>/looking/", presence.looking, name="action-looking"),
     path("actions/<uuid:pk>/extend/", actions.extend, name="action-extend"),

@@ -9,7 +9,7 @@ from django.conf import settings
 from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
-from approvals import calls, gate, rehearsals, submission
+from approvals import calls, gate, questions, rehearsals, submission
 from approvals.api.schemas import RehearsalOut
 from approvals.calls import Call
 from approvals.evaluation import content, current, was_edited, with_all
@@ -22,6 +22,7 @@ from dashboard.long_poll import place_for, same_view, wait_for
 from dashboard.lookup import PAGE_SIZE, page_of
 from dashboard.problems import not_found
 from dashboard.strict_json import canonical
+from dashboard.threads import query_in_thread
 from workspaces.api.schemas import Strict
 
 router = Router(tags=["actions"])
@@ -100,7 +101,15 @@ class Row(Schema):
     url: str = Field(description="the card, for people")
 
 
+class QuestionOut(Schema):
+    id: UUID
+    text: str
+    by: str
+    at: datetime
+
+
 class Whole(Row):
+    question: QuestionOut | None = Field(description="a person's, unanswered: answer it at …/messages; it still waits")
     arguments: dict[str, Any] = Field(description="those that count: edited or not")
     cwd: str | None
     files: list[dict[str, str]] = Field(description="{kind, path, sha256} of the scripts and commits that it runs")
@@ -147,6 +156,11 @@ def row(action: Action) -> dict:
     }
 
 
+def _question(action: Action) -> dict | None:
+    asked = action.open_question
+    return asked and {"id": asked.pk, "text": asked.text, "by": asked.user.get_username(), "at": asked.at}
+
+
 def whole(action: Action) -> dict:
     call = content(action)
     return row(action) | {
@@ -154,6 +168,7 @@ def whole(action: Action) -> dict:
         "cwd": call["cwd"],
         "files": call.get("files", []),
         "commands": current(action).commands,
+        "question": _question(action),
         "rehearsal": rehearsals.as_json(action.rehearsal),
         "reasoning": action.reasoning,
         "session": action.session,
@@ -234,12 +249,15 @@ def list_actions(
 
 @router.get("/actions/{action_id}", response={200: Whole} | PROBLEMS, auth=AsyncBearer())
 async def get_action(request, action_id: UUID, wait: Wait = 0):
-    """Return the action. With `wait`, respond once it is decided (mode gate) or over (mode broker)."""
+    """Return the action. With `wait`, respond once it is decided (mode gate) or over (mode broker).
+
+    An agent's wait also ends, once, when a person asks it about the call: see `question`.
+    """
     caller = request.auth
 
     def look(pks):
         found = gate.find_all(pks, caller=caller)
-        return {pk: (gate.is_answered(action), _answer(action, caller)) for pk, action in found.items()}
+        return {pk: (_is_news(action, caller), _answer(action, caller), action) for pk, action in found.items()}
 
     with place_for(caller):
         found = await wait_for(
@@ -253,7 +271,13 @@ async def get_action(request, action_id: UUID, wait: Wait = 0):
         )
     if found is None:
         raise not_found("action")
+    if not caller.is_person and questions.is_unheard(found[2]):
+        await query_in_thread(questions.mark_heard, found[2])
     return Status(200, found[1])
+
+
+def _is_news(action: Action, caller) -> bool:
+    return gate.is_answered(action) or (not caller.is_person and questions.is_unheard(action))
 
 
 class FindingOut(Schema):

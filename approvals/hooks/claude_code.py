@@ -10,7 +10,7 @@ from functools import partial
 
 from asgiref.sync import sync_to_async
 
-from approvals import calls, gate
+from approvals import calls, gate, questions
 from approvals.calls import GATE, Call
 from approvals.hooks import after_call, held_calls, sessions
 from approvals.hooks.connection import connection_of
@@ -128,6 +128,7 @@ def _call(request, event: dict, caller) -> Call:
         session=session,
         call_id=_text(event, "tool_use_id"),
         asked_at=clock.now(),
+        transcript=event["transcript_path"] if isinstance(event.get("transcript_path"), str) else "",
     )
 
 
@@ -166,6 +167,8 @@ def _stopped(request, event: dict, caller) -> dict:
     if event["hook_event_name"] == "SessionEnd":
         sessions.leave_unclear(session, caller, sessions.SESSION_OVER)
         return GO_ON
+    if isinstance(said := event.get("last_assistant_message"), str):
+        questions.said_at_end(session, said, caller=caller)
     if event.get("background_tasks") == []:  # older versions do not send it; background tasks keep running
         sessions.leave_unclear(session, caller, sessions.TURN_OVER)
     # Claude Code sets this when a hook has already kept it from stopping. Never do so twice, or the agent could loop.

@@ -14,7 +14,7 @@ from django.db import close_old_connections
 from django.http import HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from approvals import agent_messages, gate
+from approvals import agent_messages, gate, questions
 from approvals.calls import Call
 from approvals.evaluation import content
 from approvals.hooks import open_hooks
@@ -32,6 +32,7 @@ from dashboard.tokens import find_token
 logger = logging.getLogger("handrail.hooks")
 HOOK_TIMEOUT = 86_400  # seconds after which Claude Code ends its hook, as `connect` and the Connect page set it
 REPORT_SIZE = 4  # times a call's limit: Claude Code adds the file before and after to the call
+ANSWER_PAUSES = (0.3, 1.0, 2.0, None)  # seconds between two looks for an agent's answer in its transcript
 REFUSED = (Status.DENIED, Status.EXPIRED, Status.CANCELLED)
 LONGEST_HOLD = HOOK_TIMEOUT - 300  # so that a hook's action ends before the hook does
 
@@ -129,6 +130,8 @@ async def hold(call: Call, *, request, caller: Caller) -> Verdict:
         return Verdict(False, agent_messages.ASKED_AGAIN)
     if not (hook.is_approved and hook.at_once):
         connection.when_sent(partial(gate.mark_heard, action))
+    if questions.is_unheard(action):
+        connection.when_sent(partial(questions.mark_heard, action))
     return await query_in_thread(_verdict, action, allowed=hook.is_approved)
 
 
@@ -138,6 +141,9 @@ async def _answer(call: Call, request, caller: Caller, hook: OpenHook) -> Action
     async with turn():
         action, is_new = await sync_to_async(gate.submit)(call, caller=caller)
     hook.at_once = is_new and gate.is_answered(action)
+    if action.open_question_id:
+        await _take_answer(action, call, caller)
+        action = await query_in_thread(gate.find, action.pk, caller=caller)
     while not hook.is_replaced:
         if gate.is_answered(action):
             action = await _collect(action, call, caller, hook)
@@ -152,11 +158,19 @@ async def _answer(call: Call, request, caller: Caller, hook: OpenHook) -> Action
     return action
 
 
+async def _take_answer(action: Action, call: Call, caller: Caller):
+    take = sync_to_async(questions.take_answer)
+    for pause in ANSWER_PAUSES:
+        if await take(action, call, caller=caller, is_last=pause is None):
+            return
+        await asyncio.sleep(pause)
+
+
 async def _wait(action: Action, caller: Caller, deadline: float) -> Action:
     with place_for(caller):
         found = await wait_for(
             partial(gate.find_all, caller=caller),
-            lambda found: found is None or gate.is_answered(found),
+            lambda found: found is None or gate.is_answered(found) or questions.is_unheard(found),
             team_ids=caller.team_ids,
             subject=str(action.pk),
             timeout=deadline - time.monotonic(),

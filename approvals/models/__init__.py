@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from approvals.models.messages import ActionMessage
 from approvals.models.notices import (  # noqa: F401 - Django looks for an app's models here
     Channel,
     Delivery,
@@ -143,6 +144,8 @@ class Action(models.Model):
     # The last try of the current revision; deleted when nobody can apply it any more.
     rehearsal = models.OneToOneField(Rehearsal, models.SET_NULL, null=True, blank=True, related_name="action")
     agent_seen_at = models.DateTimeField(null=True, blank=True)  # when the agent last heard its status
+    # A person's question that the agent has not answered.
+    open_question = models.ForeignKey(ActionMessage, models.SET_NULL, null=True, blank=True, related_name="+")
 
     objects = ActionQuerySet.as_manager()
 

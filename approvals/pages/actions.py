@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import expiry, gate, solo
+from approvals import expiry, gate, questions, solo
 from approvals.calls import parsed
 from approvals.evidence import sent_by
 from approvals.models import Action, Decision, Status
@@ -49,6 +49,7 @@ def _show(request, action, *, step="", status=200, **more):
             "beside": _beside(request, chosen, now) if card.is_open and is_wide(request) else None,
             "step": step if card.may_decide or (step == "deny" and card.may_answer) else "",
             "recent_reasons": _recent_reasons(request.user) if card.may_answer else [],
+            "said": action.messages.select_related("user").order_by("at"),
             "revised": revision_of(action),
             "asked_again": asked_again(action),
             "place": filter_query(chosen),
@@ -118,6 +119,20 @@ def deny(request, pk):
     if request.method != "POST":
         return _show(request, found, step="deny")
     return _decide(request, found, "deny", "Denied", comment=asked(request, "comment")["comment"][:4000])
+
+
+@signed_in
+@READ_OR_WRITE
+def ask(request, pk):
+    """Ask the agent about its call, which keeps waiting."""
+    found = _find(request, pk)
+    must(request.caller, "decide", found.team_id)
+    if request.method != "POST":
+        return _show(request, found, step="ask")
+    text = asked(request, "text")["text"]
+    then = reverse("action", args=[pk]) + filter_query(chosen_filters(request))
+    say = f"Asked {found.agent}. The call keeps waiting."
+    return carry_out(request, lambda: questions.ask(found, caller=request.caller, text=text), then=then, say=say)
 
 
 @signed_in

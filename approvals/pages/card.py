@@ -42,7 +42,7 @@ MAX_LINE = 240  # characters of a call in a list row
 def for_rows(actions):
     """Load the actions with all that a Card reads, in a constant number of queries."""
     return actions.select_related(
-        "team", "agent__owner", "workspace__team", "workspace__environment", "grant__by", "rehearsal"
+        "team", "agent__owner", "workspace__team", "workspace__environment", "grant__by", "rehearsal", "open_question"
     ).prefetch_related("revisions", Prefetch("decisions", Decision.objects.select_related("user")))
 
 

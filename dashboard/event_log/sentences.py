@@ -13,6 +13,8 @@ WORDS = {
     "action.edited": "Edited before approval",
     "action.expired": "Expired",
     "action.extended": "Extended the expiry",
+    "action.question_asked": "Asked the agent about its call",
+    "action.question_answered": "Answered a question about its call",
     "action.reopened": "Took an answer back",
     "action.failed": "Failed",
     "action.read_at_code_host": "Read at the code host",

@@ -42,7 +42,7 @@ PEOPLE_ALONE = {"GET /storage"}
 OF_THE_TEAM = ("/storage/",)  # addresses that name a kind of work of the caller's own team, nothing of somebody's
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
-BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read")}
+BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
 OF_WHAT_IS_NOT_THERE = {"POST /workspaces/{key}/untrash"}  # nothing is in the trash here
 
 
