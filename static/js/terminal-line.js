@@ -89,11 +89,13 @@ export class Line {
     if (this.over) return;
     if (CLOSED[code]) {
       this.over = true;
-      return this.on.state("red", CLOSED[code]);
+      this.on.state("red", CLOSED[code]);
+    } else {
+      this.on.state("amber", "Reconnecting…");
     }
-    this.on.state("amber", "Reconnecting…");
     this.on.people([]);
     this.on.unsent();
+    if (this.over) return;
     // Spread out, so that a restarted server does not meet all pages at once.
     this.timer = setTimeout(() => this.again(), this.pause * (0.75 + Math.random() / 2));
     this.pause = Math.min(this.pause * 2, MAX_PAUSE);
@@ -194,7 +196,8 @@ export class Line {
     return true;
   }
 
-  // What was typed and waits for the connection, or for the person: {bytes, held}; null if there is nothing.
+  // What was typed and waits for the connection, or for the person (held): {bytes, held, lost}; null if there is nothing. It is
+  // lost where there will be no connection.
   unsent() {
     if (!this.typed.length || (this.live && !this.held)) return null;
     const bytes = new Uint8Array(this.waiting);
@@ -203,7 +206,7 @@ export class Line {
       bytes.set(chunk.bytes, at);
       at += chunk.bytes.length;
     }
-    return { bytes, held: this.live && this.held };
+    return { bytes, held: this.live && this.held, lost: this.over };
   }
 
   sendTyped() {

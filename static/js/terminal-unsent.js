@@ -20,7 +20,7 @@ export function wireUnsent(line, focus) {
       about.textContent = "";
       return had && focus();
     }
-    const words = unsent.held ? "Typed while disconnected, not sent:" : "Typed, sent once connected:";
+    const words = unsent.lost ? "Not sent:" : unsent.held ? "Not sent, as the connection was lost:" : "Sent once connected:";
     if (about.textContent !== words) about.textContent = words;
     text.textContent = readable(unsent.bytes);
     send.hidden = !unsent.held;

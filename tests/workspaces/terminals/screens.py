@@ -77,6 +77,7 @@ class Cable:
         self._page = page
         self.broken = False  # no connection can be made
         self.deaf = False  # one can, and nothing is at its other end
+        self.refusal = None  # the code with which the server closes at once
         self.opened: list[str] = []  # the addresses, in order
         self._ends = None
         page.route_web_socket(re.compile("/ws/terminals/"), self._open)
@@ -85,7 +86,9 @@ class Cable:
         self.opened.append(here.url)
         if self.broken:
             here.close()
-        if self.broken or self.deaf:
+        if self.refusal:
+            here.close(code=self.refusal)
+        if self.broken or self.deaf or self.refusal:
             return
         there = here.connect_to_server()
         alive = {"on": True}

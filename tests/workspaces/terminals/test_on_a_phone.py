@@ -6,6 +6,12 @@ from playwright.sync_api import expect
 from tests.workspaces.terminals.screens import PHONE, Thumb, ready, serious, shows
 
 BOX = "(element) => { const box = element.getBoundingClientRect(); return [box.width, box.height] }"
+# The window has the size that there is room for; it opens with 24 lines.
+FITS = """() => {
+  const room = document.getElementById("terminal-screen").clientHeight;
+  const taken = document.querySelector(".xterm-screen").clientHeight;
+  return taken <= room && taken > room - 45;
+}"""
 TOP = "(element) => element.getBoundingClientRect().top"
 SPOKEN_WHOLE = "document.querySelector('.xterm-accessibility-tree').innerText.replace(/\\s/g, '')"
 TOP_LINE = "document.querySelector('.xterm-accessibility-tree').firstElementChild.innerText"
@@ -18,6 +24,7 @@ def phone(person, opened, at):
     def open_one(command, role="lead", **options):
         page = ready(person(role, **(PHONE | options)), at(opened(command)))
         shows(page, "ready")
+        page.wait_for_function(FITS)
         return page
 
     return open_one
@@ -28,10 +35,10 @@ def key(page, name: str):
 
 
 def top_line(page, *, after: int | None = None) -> int:
-    """The number on top of the screen, once it is another and stands still; what is read out follows the screen."""
+    """The number on top of the screen, once it is another and stands still; what is read out follows by a second."""
     if after is not None:
         page.wait_for_function(f"() => Number({TOP_LINE}) !== {after}")
-    page.wait_for_timeout(400)
+    page.wait_for_timeout(1500)
     return int(page.evaluate(TOP_LINE))
 
 
@@ -73,6 +80,10 @@ def test_the_keys_stay_above_a_keyboard_that_covers_the_page(phone):
     }""")
     row = page.locator("#terminal-keys").bounding_box()
     assert round(row["y"] + row["height"]) == 508
+    page.evaluate("navigator.clipboard.writeText('two\\nlines')")
+    key(page, "Paste").tap()
+    dialog = page.get_by_role("dialog").bounding_box()
+    assert (round(dialog["y"] + dialog["height"]), dialog["y"] >= 0) == (508, True)
 
 
 def test_a_zoom_by_two_fingers_leaves_the_terminal_its_size(phone):
@@ -198,6 +209,7 @@ def test_the_size_of_letters_is_kept_on_this_device(phone):
     for _ in range(3):
         page.get_by_role("button", name="Larger letters").tap()
     page.wait_for_function(f"() => {rows} < {before}")
+    page.wait_for_timeout(1500)  # of three steps it may have been the first
     larger = page.evaluate(rows)
     page.reload()
     page.wait_for_selector("[data-state=live]")
