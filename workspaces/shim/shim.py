@@ -260,6 +260,8 @@ class Shim:
             try:
                 write_exit(self.folder, end)
                 break
+            except FileNotFoundError:
+                break  # its workspace was deleted, and nobody will ask
             except OSError:
                 await asyncio.sleep(1.0)  # a full disk: retry until there is space
         self.finished.set()

@@ -4,11 +4,13 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +42,13 @@ def test_it_is_a_terminal_of_the_size_that_was_asked_for_and_can_be_resized(run)
     asyncio.run(client.resize(folder, 120, 40))
     asyncio.run(client.wait(folder, 10))
     assert printed(folder) == b"30 100\r\n40 120\r\n"
+
+
+def test_a_shim_whose_folder_was_deleted_ends_with_its_program(begin):
+    folder = open_terminal(begin("sandbox"), "sleep 1")
+    shim = json.loads((folder / "shim.json").read_text())["pid"]
+    shutil.rmtree(folder)
+    until(lambda: not Path(f"/proc/{shim}").exists())
 
 
 @pytest.mark.parametrize("size", [(0, 24), (80, 0), (1001, 24), (80, -1)])
