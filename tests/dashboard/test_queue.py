@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
@@ -115,5 +116,5 @@ def test_a_look_is_due_for_what_is_to_be_sent_again(bob):
     assert watch.is_due() is True  # the first one
     assert watch.is_due() is False
     fields = {"via": "ntfy", "kind": "test", "created_at": timezone.now()}
-    Delivery.objects.create(user=bob, channel=channel, next_try_at=timezone.now(), **fields)
+    Delivery.objects.create(user=bob, channel=channel, next_try_at=timezone.now() - timedelta(seconds=1), **fields)
     assert watch.is_due() is True
