@@ -8,6 +8,7 @@ import pytest
 from tests.support.engine import Client
 from tests.support.product import Product
 from tests.workspaces.drivers.runs import IMAGES, OPTIONS, why_not
+from workspaces.drivers.docker.engine import Engine
 
 from .conftest import ACTIONS
 from .test_rehearsals import Rehearsing
@@ -62,11 +63,13 @@ class Elsewhere(Rehearsing):
         return super().leftovers() + [path.name for path in self.product.runtime.glob("rehearse-*")] + self.containers()
 
     def containers(self):
-        if not OPTIONS["docker"]["address"]:
+        folder = self.product.home / "docker"
+        if not OPTIONS["docker"]["address"] or not (folder / "installation").exists():
             return []
+        own = Engine(OPTIONS["docker"]["address"], folder).name_of("rehearse-")
         with Client(OPTIONS["docker"]["address"]) as engine:
             made = engine.containers(all=True)
-        return [name for each in made for name in each["Names"] if "rehearse-" in name]
+        return [name for each in made for name in each["Names"] if own in name]
 
 
 def begin(driver, home, require, **environment):

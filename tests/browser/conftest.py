@@ -55,15 +55,19 @@ def token(product):
 
 @pytest.fixture
 def ask(product, token):
-    """`ask("git push …")`: an agent asks over the API; the action's JSON."""
+    """`ask("git push …")`: an agent asks over the API; the action's JSON. It is withdrawn after the test."""
+    made = []
 
     def submit(command, **more):
         body = {"tool": "Bash", "arguments": {"command": command}, "mode": "gate", **more}
         answer = product.post("/api/v1/actions", token, body)
         assert answer.status == 201, answer.text
+        made.append(answer.json["id"])
         return answer.json
 
-    return submit
+    yield submit
+    for action in made:
+        product.post(f"/api/v1/actions/{action}/cancel", token)
 
 
 @pytest.fixture(scope="session")

@@ -141,6 +141,7 @@ def test_one_notification_for_an_action_replaced_by_the_newest(phone, product, t
     asked = ask("git push origin main:replaced")
     payload = phone.arrived(asked)
     phone.deliver(payload)
+    phone.until_shown(lambda shown: shown)  # two at once may be shown in either order
     phone.deliver(payload | {"title": "The second"})
     phone.until_shown(lambda shown: [found["title"] for found in shown] == ["The second"])
     product.post(f"/api/v1/actions/{asked['id']}/cancel", token)
