@@ -5,14 +5,14 @@ BIN := .venv/bin
 WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 # A skip for want of one of these fails `make test-all`.
-HANDRAIL_TEST_REQUIRE ?= browser,docker,postgres,user,microvm
+HANDRAIL_TEST_REQUIRE ?= browser,docker,postgres,user,microvm,gettext
 # The tests that ask the database.
 ASK_DATABASE := tests/approvals tests/dashboard --ignore tests/approvals/policy --ignore tests/approvals/evidence
 # Compiled once, not at each start of a part.
 unexport PYTHONDONTWRITEBYTECODE
-INPUTS := pyproject.toml constraints.txt hatch_build.py package.json package-lock.json Makefile
+INPUTS := pyproject.toml constraints.txt hatch_build.py package.json package-lock.json Makefile $(wildcard locale/*/LC_MESSAGES/*.po)
 
-.PHONY: up setup setup-tests check test test-all test-sqlite test-postgres lint format bench demo clean
+.PHONY: up setup setup-tests check test test-all test-sqlite test-postgres lint format messages bench demo clean
 .PHONY: images image-docker image-microvm
 .DEFAULT_GOAL := up
 
@@ -54,6 +54,9 @@ format: setup-tests
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@$(BIN)/djlint --reformat --quiet templates || true
+
+messages: setup-tests ## the texts of pages into locale/, for translators; needs GNU gettext
+	@deploy/messages.sh
 
 bench: setup-tests ## the benchmarks; figures go to bench/results
 	@$(BIN)/python -m bench $(ARGS)

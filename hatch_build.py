@@ -1,4 +1,4 @@
-"""Bring the front-end packages from npm into static/vendor at build time; none lives in the repository."""
+"""Bring the front-end packages from npm into static/vendor, and compile the translations, at build time."""
 
 import json
 import shutil
@@ -18,9 +18,10 @@ class VendorHook(BuildHookInterface):
 
     def initialize(self, version, build_data):
         vendor(Path(self.root))
+        compile_translations(Path(self.root))
         if version == "standard":
             # An installed app finds its own templates/ and static/; a checkout has them at the root, for people.
-            build_data["force_include"] |= {"templates": "dashboard/templates", "static": "dashboard/static"}
+            build_data["force_include"] |= {name: f"dashboard/{name}" for name in ("templates", "static", "locale")}
 
 
 def vendor(root: Path) -> bool:
@@ -48,6 +49,14 @@ def vendor(root: Path) -> bool:
     # Written last: a build that was cut short is done again.
     shutil.copyfile(lock, stamp)
     return True
+
+
+def compile_translations(root: Path):
+    """Write the .mo file beside each .po file of locale/; OSError for a .po file with a fault."""
+    import polib  # only in build environments and for developers
+
+    for source in sorted(root.glob("locale/*/LC_MESSAGES/*.po")):
+        polib.pofile(str(source)).save_as_mofile(str(source.with_suffix(".mo")))
 
 
 def npm(args: list[str], *, cwd: str) -> None:

@@ -5,6 +5,7 @@ import json
 from django.conf import settings
 from django.db.models import Q
 
+from approvals import own_questions
 from approvals.calls import parsed
 from approvals.evaluation import content, current, was_edited
 from approvals.models import Action, ActionEndCode, Status
@@ -21,6 +22,10 @@ def refusal(action: Action) -> str:
     match action.status:
         case Status.PENDING if is_unheard(action):
             return _question(action)
+        case Status.PENDING if action.tool in own_questions.TOOLS:
+            return (
+                f"Nobody has answered yet ({action}). This is not a denial. To wait on, make exactly this call again."
+            )
         case Status.PENDING:
             return (
                 f"Not approved yet ({action}). This is not a denial. Continue with other work, then make exactly the "
@@ -37,7 +42,11 @@ def refusal(action: Action) -> str:
             )
         case Status.CANCELLED:
             note = action.result["note"]
-            return note if action.end_code == ActionEndCode.STOPPED else f"{note} It did not run."
+            return (
+                note
+                if action.end_code in (ActionEndCode.STOPPED, ActionEndCode.INTERRUPTED)
+                else f"{note} It did not run."
+            )
         case Status.FAILED | Status.UNCERTAIN if action.is_carried_out:
             return f"It could not be carried out as it was approved: {_sentence(action.result['note'])}"
         case _:
@@ -57,22 +66,37 @@ def _denied(action: Action) -> str:
     decision = final_decision(action)
     if decision is None:
         return f"The policy forbids this: {_sentence(' '.join(current(action).all_reasons))} Do not work around this."
+    if action.tool in own_questions.TOOLS:
+        return _declined(action, decision)
     if decision.comment.strip():
         return f"{decision.user.get_username()} denied this: {_sentence(decision.comment)} Do not work around this."
     return f"{decision.user.get_username()} denied this. Do not work around this."
+
+
+def _declined(action: Action, decision) -> str:
+    """Return what the agent hears of a plan that was sent back, or a question that a person does not answer."""
+    name, comment = decision.user.get_username(), decision.comment.strip()
+    if action.tool in own_questions.QUESTIONS:
+        said = f"{name} declined to answer{f': {_sentence(comment)}' if comment else '.'}"
+        return f"{said} Do not ask the same again: go on without an answer, or say what you need it for."
+    said = f"{name} sent the plan back{f' with comments: {_sentence(comment)}' if comment else ' without a comment.'}"
+    return f"{said} Nothing is approved. Change the plan, and present it again."
 
 
 def permission(action: Action) -> str:
     """Return who allowed the action."""
     decision = final_decision(action)
     if decision:
-        return f"Approved by {decision.user.get_username()} ({action})."
+        word = (
+            own_questions.word_of(action.tool, decision.verdict) if action.tool in own_questions.TOOLS else "approved"
+        )
+        return f"{word.capitalize()} by {decision.user.get_username()} ({action})."
     return f"Allowed by {policy_label(action)} ({action})."
 
 
 def notes(action: Action) -> str:
     """Return context for the model when the call is allowed: an edit of the arguments, and people's notes; or ""."""
-    edited = [_edit(action)] if was_edited(action) else []
+    edited = [_edit(action)] if was_edited(action) and action.tool not in own_questions.TOOLS else []
     return " ".join([*edited, *_comments(action)])
 
 
@@ -100,8 +124,9 @@ def _in_short(tool: str, arguments: dict) -> str:
 def approved_meanwhile(action: Action) -> str:
     """Return the reminder for an agent that stops although a call it no longer waits for was approved."""
     asked = parsed(action.revisions.get(number=1).canonical)
+    done = "answered" if action.tool in own_questions.QUESTIONS else "approved"
     return (
-        f"{action} has been approved. Make that call again, exactly as before, and it runs at once. "
+        f"{action} has been {done}. Make that call again, exactly as before, and it runs at once. "
         f"The call: {_in_short(asked['tool'], asked['arguments'])}"
     )
 
@@ -114,8 +139,13 @@ def for_the_terminal(action: Action) -> str:
     decision = final_decision(action)
     if decision is None:
         return ""
-    verdict = "denied" if decision.verdict == "deny" else "approved"
+    is_own = action.tool in own_questions.TOOLS
+    verdict = own_questions.word_of(action.tool, decision.verdict) if is_own else _approved_or_denied(decision)
     return f"Handrail: {decision.user.get_username()} {verdict} {action}: {address}"
+
+
+def _approved_or_denied(decision) -> str:
+    return "denied" if decision.verdict == "deny" else "approved"
 
 
 def _sentence(text: str) -> str:

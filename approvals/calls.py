@@ -43,6 +43,7 @@ class Call:
     wraps: bool = False  # it is answered with a changed call, which runs in the box of a connected folder
     own_verb: bool = False  # of approvals.workspace_actions, which no caller can name directly
     asks: bool = False  # a person decides even if the policy would allow it
+    schema: dict | None = None  # the JSON schema of the tool's arguments
     transcript: str = ""  # the path of its session's transcript, as the agent says
     body_hash: str = field(default="", repr=False)  # of the request that brought it
 

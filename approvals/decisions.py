@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
-from approvals import bound_files, calls, rehearsals, solo
+from approvals import bound_files, calls, own_questions, rehearsals, solo
 from approvals.calls import sha256
 from approvals.evaluation import PolicyResult, PolicyUnavailable, can_be_held, content, current, judge
 from approvals.evidence import evidence_of
@@ -117,6 +117,8 @@ def _check(action: Action, verdict: str, caller, arguments: dict | None, comment
         raise invalid(f"A comment can have at most {MAX_COMMENT:,} characters.")
     if (arguments is not None) != (verdict == EDIT):
         raise invalid("An edit needs all arguments; other verdicts take none.")
+    if action.tool in own_questions.TOOLS:
+        own_questions.check_verdict(action.tool, verdict, content(action)["arguments"], arguments)
 
 
 def _confirmed(action: Action, caller, passkey: dict, alone, unheld: bool, tree: str) -> dict:

@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from approvals.models import Action, ActionEndCode, Grant
+from approvals.models import Action, ActionEndCode, Grant, Status
 from approvals.transitions import LIVE, withdraw
 from dashboard import clock
 from dashboard.models import Event, Team
@@ -13,25 +13,36 @@ STOPPED = "Stopped by a person. Do not retry. Wait until you are told to go on."
 
 
 def preview(team) -> dict[str, int]:
-    """Return what a stop would end now, as counts: {withdrawn, commands, services, terminals, workspaces}."""
-    return {"withdrawn": Action.objects.filter(LIVE, team=team).count()} | stop_all.running(team)
+    """Return what a stop would end now, as counts: {waiting, unused, commands, services, terminals, workspaces}.
+
+    `waiting` are requests that need approval, `unused` approvals that no agent has picked up.
+    """
+    statuses = Action.objects.filter(LIVE, team=team).values_list("status", flat=True)
+    waiting = sum(status == Status.PENDING for status in statuses)
+    return {"waiting": waiting, "unused": len(statuses) - waiting} | stop_all.running(team)
 
 
 def stop_everything(team: Team, *, caller) -> dict[str, int]:
-    """Stop the team; return counts of what was ended, as `preview`. Problem 403, or 409 if it is stopped already."""
+    """Stop the team; return counts of what was ended, as `preview`, and `withdrawn`, the first two together.
+
+    Problem 403, or 409 if it is stopped already.
+    """
     if not caller.can("stop_everything", team):
         raise not_allowed("Only a reviewer, lead or admin can stop everything.")
     now, by = clock.now(), caller.actor
     with transaction.atomic():
         if not Team.objects.filter(pk=team.pk, stopped_at=None).update(stopped_at=now, stopped_by=caller.user):
             raise conflict("Everything is already stopped.")
-        waiting = Action.objects.filter(LIVE, team=team)
-        withdrawn = sum(withdraw(action, by, STOPPED, code=ActionEndCode.STOPPED) for action in waiting)
+        live = list(Action.objects.filter(LIVE, team=team))
+        ended = [(action.status, withdraw(action, by, STOPPED, code=ActionEndCode.STOPPED)) for action in live]
+        waiting = sum(done for status, done in ended if status == Status.PENDING)
+        withdrawn = sum(done for _, done in ended)
         Grant.objects.active(now).filter(team=team).update(revoked_at=now)
         data = {"withdrawn": withdrawn} | stop_all.running(team)
         Event.objects.record(team, actor=by, verb="team.stopped", subject=team, data=data)
     team.refresh_from_db()
-    return {"withdrawn": withdrawn} | stop_all.end(team, by=by)
+    counts = {"withdrawn": withdrawn, "waiting": waiting, "unused": withdrawn - waiting}
+    return counts | stop_all.end(team, by=by)
 
 
 def lift_stop(team: Team, *, caller):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from django.db.models import Prefetch
 
-from approvals import judges, policies
+from approvals import judges, own_questions, policies
 from approvals.calls import BROKER, parsed, root_of
 from approvals.context import code_host
 from approvals.context.addresses import destinations_of
@@ -130,9 +130,19 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
         # Broad on purpose: a policy that raises must never allow a call.
         logger.exception("no verdict on a %s call", tool)
         raise PolicyUnavailable(type(error).__name__) from error
+    if tool in own_questions.TOOLS:
+        return _for_a_person(tool, arguments, reading)
     if away and reading.is_allowed and changes_files(tool, reading.commands):
         return replace(reading, tier=Tier.HIGH.value, reasons=[AWAY])
     return reading if workspace else _without_workspace(reading)
+
+
+def _for_a_person(tool: str, arguments: dict, reading: PolicyResult) -> PolicyResult:
+    """Return the verdict on an agent's question or plan: one person answers it, unless the policy forbids it."""
+    if reading.tier == Tier.FORBIDDEN:
+        return reading
+    title, why = own_questions.title_of(tool, arguments), own_questions.REASONS[tool]
+    return replace(reading, tier=Tier.HIGH.value, reasons=[why], undo="unknown", title=title, envelope=None)
 
 
 def without_credentials(text: str) -> str:

@@ -7,7 +7,7 @@ from asgiref.sync import sync_to_async
 from django.db.models import Q
 from django.utils.text import Truncator
 
-from approvals import bound_files, policies
+from approvals import bound_files, own_questions, policies
 from approvals.calls import GATE, Call
 from approvals.decisions import decide, extend, may_take_back, take_back
 from approvals.emergency_stop import lift_stop, stop_everything
@@ -103,7 +103,8 @@ def _ready(pk, digest: str, caller):
     if action.is_carried_out:
         raise conflict("The runner carries out this action; its approval can't be consumed.", code="brokered")
     check_consumable(action, digest)
-    if action.workspace is None or action.tier not in SNAPSHOT_TIERS:
+    changes_nothing = action.tier not in SNAPSHOT_TIERS or action.tool in own_questions.TOOLS
+    if action.workspace is None or changes_nothing:
         return action, None
     label = snapshot_label(action)
     return action, lifecycle.snapshot(action.workspace, by=actor_of(action), kind="action", label=label)

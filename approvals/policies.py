@@ -6,6 +6,9 @@ revoked if the new version forbids the call or takes more approvals than it has;
 """
 
 import hashlib
+import json
+import re
+import tomllib
 from functools import lru_cache
 
 from django.db import IntegrityError, transaction
@@ -55,6 +58,20 @@ def _of_team(team_id) -> Policy | None:
 def compiled(policy: Policy):
     """Load the rules of a stored version in this process, for an operator's command. PolicyError if they don't load."""
     return load_policy(policy.text)
+
+
+def with_low_rules(text: str, rules: list[str]) -> str:
+    """Return a policy's text with these rules at the head of its list `low`; unchanged where that cannot be done."""
+    lines = "".join(f"  {json.dumps(rule, ensure_ascii=False)},\n" for rule in rules)
+    if re.search(r"(?m)^low\s*=\s*\[", text):
+        added = re.sub(r"(?m)^(low\s*=\s*\[)[ \t]*\n?", lambda found: f"{found[1]}\n{lines}", text, count=1)
+    else:
+        added = f"low = [\n{lines}]\n{text}"
+    try:
+        before, after = tomllib.loads(text), tomllib.loads(added)
+    except tomllib.TOMLDecodeError:
+        return text
+    return added if after == before | {"low": [*rules, *before.get("low", [])]} else text
 
 
 def checked(policy: Policy) -> dict:

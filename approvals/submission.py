@@ -7,13 +7,14 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, F, Max, Q, When
 
-from approvals import bound_files, grants, policies, rehearsals, secret_reads
+from approvals import bound_files, grants, own_questions, policies, rehearsals, secret_reads, tool_schemas
 from approvals.bound_files import Bound
 from approvals.calls import GATE, Call, sha256
 from approvals.emergency_stop import STOPPED
 from approvals.evaluation import PolicyResult, can_be_held, content, judge_or_ask, with_all
 from approvals.expiry import end_if_due
 from approvals.models import Action, Status, Tier
+from approvals.talk import interrupts
 from approvals.transitions import LIVE, add_revision, approve, move, policy_label, record
 from dashboard import clock
 from dashboard.failpoints import failpoint
@@ -37,7 +38,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     """Submit a call; return (action, whether it is new).
 
     The existing action is returned for the same idempotency key, and for the same call of the same session while it is
-    live or the agent has not heard its answer. Problem 403, 409 (stopped), 422, 429 (too many pending).
+    live or the agent has not heard its answer. Problem 403, 409 (stopped, interrupted), 422, 429 (too many pending).
     """
     failpoint("K0")
     if caller.is_person or not caller.can("submit", caller.agent.team_id):
@@ -52,6 +53,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     if known := _known(call, caller.agent):
         return known, False
     call.canonical()  # raises Problem 422 before any other work
+    own_questions.check_new(call.tool, call.arguments)
     held = call.wraps or can_be_held(call.mode, call.tool, call.workspace)
     found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, caller.agent.team_id, held=held)
     if call.asks and found.is_allowed:
@@ -69,6 +71,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
         known = _same_key(call, caller.agent) or _same_call(call, caller.agent)
         if known is None:
             _refuse_if_stopped(team)
+            interrupts.refuse(caller.agent, call.session)
             grant = grant if grant and grants.use(grant) else None
             found = secret_reads.widen(found, reading, call.workspace)
             action = _insert(call, bound, found, caller, team, expires_in, grant)
@@ -83,6 +86,7 @@ def _known(call: Call, agent) -> Action | None:
     known = _same_key(call, agent)
     if known is None:
         refuse_when_stopped(agent.team)
+        interrupts.refuse(agent, call.session)
         known = _same_call(call, agent)
     return known and end_if_due(known)
 
@@ -197,6 +201,7 @@ def _insert(call: Call, bound: Bound, found: PolicyResult, caller, team, expires
         grant=grant,
         quorum=found.quorum,
         envelope=found.envelope if found.is_allowed else None,
+        tool_schema=tool_schemas.keep(team.pk, call.schema) if call.schema else None,
         created_at=now,
         expires_at=now + timedelta(seconds=expires_in),
         hold_until=now + timedelta(seconds=call.hold_s) if call.hold_s else None,

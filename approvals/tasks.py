@@ -2,7 +2,7 @@
 
 import time
 
-from approvals import gate
+from approvals import gate, prompts
 from approvals.notify import notices
 from dashboard import clock
 
@@ -17,6 +17,11 @@ def sweep() -> int:
 def forget_notifications():
     """Delete what is known of old notifications."""
     notices.forget(clock.now())
+
+
+def forget_prompts():
+    """Delete old prompts of agents' sessions."""
+    prompts.forget(clock.now())
 
 
 def notify() -> int:

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
+from approvals import own_questions
 from approvals.calls import BROKER, sha256
 from approvals.evaluation import OWN_VERBS
 from approvals.models import Action, ActionEndCode, BoundFile, Decision, Revision, Status
@@ -202,9 +203,7 @@ def answer_conflict(action: Action, digest: str | None = None) -> Problem:
         changed = f"{won['by']} changed this" if won else "This changed"
         detail = f"{changed} since you loaded it. Your answer was not used."
         return conflict(detail, code="digest_mismatch", **extra)
-    said = {"approve": "approved", "deny": "denied", "edit": "edited and approved"}.get(
-        won and won["verdict"], "settled"
-    )
+    said = own_questions.word_of(action.tool, won["verdict"]) if won else "settled"
     return conflict(
         f"{(won or {}).get('by') or 'Someone'} {said} this. Your answer was not used.", code="already_decided", **extra
     )

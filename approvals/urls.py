@@ -10,6 +10,7 @@ from approvals.pages import (
     hooks,
     lists,
     notifications,
+    own_questions,
     past,
     policy,
     presence,
@@ -18,6 +19,7 @@ from approvals.pages import (
     secret_reads,
     step_up,
     stop,
+    talk,
 )
 
 urlpatterns = [
@@ -30,10 +32,13 @@ urlpatterns = [
     path("actions/<uuid:pk>/passkey/", step_up.challenge, name="action-passkey"),
     path("actions/<uuid:pk>/deny/", actions.deny, name="action-deny"),
     path("actions/<uuid:pk>/ask/", actions.ask, name="action-ask"),
+    path("actions/<uuid:pk>/answer/", own_questions.answer, name="action-answer"),
+    path("actions/<uuid:pk>/plan/", own_questions.plan, name="action-plan"),
+    path("actions/<uuid:pk>/leave/", own_questions.leave, name="action-leave"),
     path("actions/<uuid:pk>/undo/", actions.undo, name="action-undo"),
     path("actions/<uuid:pk>/looking/", presence.looking, name="action-looking"),
     path("actions/<uuid:pk>/extend/", actions.extend, name="action-extend"),
-    path("actions/<uuid:pk>/allow/", grants.give, name="action-allow"),
+    path("actions/<uuid:pk>/allow/", grants.allow, name="action-allow"),
     path("actions/<uuid:pk>/let-read/", secret_reads.give, name="action-let-read"),
     path("grants/<uuid:pk>/revoke/", grants.revoke, name="grant-revoke"),
     path("actions/<uuid:pk>/edit/", actions.edit, name="action-edit"),
@@ -62,6 +67,9 @@ urlpatterns = [
     path("me/notifications/test/", notifications.send_test, name="notifications-test"),
     path("push/report", notifications.report, name="push-report"),
     path("push/answer", notifications.answer, name="push-answer"),
+    path("agents/<uuid:pk>/talk/", talk.talk, name="agent-talk"),
+    path("agents/<uuid:pk>/interrupt/", talk.interrupt, name="agent-interrupt"),
+    path("agents/<uuid:pk>/go-on/", talk.go_on, name="agent-go-on"),
     path("stop/", stop.stop, name="stop"),
     path("stop/lift/", stop.lift, name="stop-lift"),
 ]

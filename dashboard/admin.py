@@ -161,6 +161,7 @@ class AgentAdmin(Logged):
     """Agents are paused on their own page. An agent cannot change team: its actions, tokens and workspaces stay."""
 
     list_display = ["name", "team", "owner", "paused_at", "last_seen_at"]
+    list_select_related = ["team", "owner"]
     list_filter = ["team"]
     readonly_fields = ["paused_at", "last_seen_at"]
 
@@ -173,6 +174,7 @@ class TokenAdmin(Shown):
     """Tokens are created where they can be shown once; the admin only lists them and revokes them for good."""
 
     list_display = ["prefix", "team", "agent", "user", "created_at", "expires_at", "revoked_at", "last_used_at"]
+    list_select_related = ["team", "agent__owner", "user"]
     list_filter = ["team"]
     exclude = ["sha256"]
     actions = ["revoke"]
@@ -197,6 +199,7 @@ class SecondFactorAdmin(Shown):
     """Passkeys, authenticator apps and recovery codes; their secrets and keys are not shown."""
 
     list_display = ["user", "type", "name", "made_for", "created_at", "last_used_at"]
+    list_select_related = ["user"]
     list_filter = ["type"]
     exclude = ["data"]
     readonly_fields = ["name", "made_for"]

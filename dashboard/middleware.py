@@ -1,10 +1,11 @@
-"""Middleware: request ids for the logs, the viewer's time zone, and Django's middlewares made to run in the loop."""
+"""Middleware: request ids for the logs, the viewer's zone and language, and Django's own, made to run in the loop."""
 
 import uuid
 import zoneinfo
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from csp.middleware import CSPMiddleware
+from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
@@ -13,7 +14,8 @@ from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.gzip import GZipMiddleware
 from django.middleware.security import SecurityMiddleware
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.cache import patch_vary_headers
 from django.utils.decorators import sync_and_async_middleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -68,6 +70,42 @@ def time_zone(get_response):
     def middleware(request):
         enter(request)
         return get_response(request)
+
+    return middleware
+
+
+# What programs read is English whoever asks. Only pages are translated.
+FOR_PROGRAMS = ("/api/", "/hooks/", "/healthz", "/readyz")
+
+
+@sync_and_async_middleware
+def language(get_response):
+    """Answer in the language that the viewer chose (a cookie), else in the one that the browser asks for first."""
+
+    def wanted(request) -> str:
+        if request.path_info.startswith(FOR_PROGRAMS):
+            return settings.LANGUAGE_CODE
+        return translation.get_language_from_request(request)
+
+    def leave(code: str, response):
+        response.headers.setdefault("Content-Language", code)
+        patch_vary_headers(response, ["Accept-Language", "Cookie"])
+        return response
+
+    if iscoroutinefunction(get_response):
+
+        async def middleware(request):
+            code = wanted(request)
+            with translation.override(code):
+                return leave(code, await get_response(request))
+
+        markcoroutinefunction(middleware)
+        return middleware
+
+    def middleware(request):
+        code = wanted(request)
+        with translation.override(code):
+            return leave(code, get_response(request))
 
     return middleware
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy
 
 from dashboard import clock, redaction
 from dashboard.event_log.chain import GENESIS, chain_hash
@@ -14,10 +15,10 @@ from dashboard.wakes import wake_feeds
 
 
 class Role(models.TextChoices):
-    VIEWER = "viewer"
-    REVIEWER = "reviewer"
-    LEAD = "lead"
-    ADMIN = "admin"
+    VIEWER = "viewer", gettext_lazy("Viewer")
+    REVIEWER = "reviewer", gettext_lazy("Reviewer")
+    LEAD = "lead", gettext_lazy("Lead")
+    ADMIN = "admin", gettext_lazy("Admin")
 
 
 class TeamQuerySet(models.QuerySet):

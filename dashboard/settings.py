@@ -189,6 +189,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "dashboard.middleware.time_zone",
+    "dashboard.middleware.language",
 ]
 # Ninja's templates and static files, by folder: as an installed app it would be loaded by every process and command.
 NINJA = Path(find_spec("ninja").origin).parent
@@ -199,6 +200,7 @@ TEMPLATES = [
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates", NINJA / "templates"],
         "OPTIONS": {
+            "builtins": ["django.templatetags.i18n"],  # translate and blocktranslate in every template
             "loaders": [
                 (
                     "dashboard.template_loader.Loader",
@@ -313,7 +315,12 @@ WHITENOISE_MANIFEST_STRICT = False
 WHITENOISE_SKIP_COMPRESS_EXTENSIONS = [*Compressor.SKIP_COMPRESS_EXTENSIONS, "map"]  # only developer tools load them
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * HANDRAIL_BODY_BYTES
 
-LANGUAGE_CODE = "en"
+LANGUAGE_CODE = "en"  # of the API, the log and what is recorded; pages are in the reader's (dashboard/middleware.py)
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LANGUAGE_COOKIE_NAME = "handrail-language"
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LOCALE_PATHS = [BASE_DIR / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = True

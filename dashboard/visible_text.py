@@ -13,6 +13,7 @@ from html import escape
 from typing import NamedTuple
 
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext, ngettext
 
 RUN = 8  # blanks, or empty lines, in a row that are shown one by one
 INDENT = 40  # blanks shown as they are at the start of a line, where they are indentation
@@ -75,7 +76,9 @@ class Folded(NamedTuple):
     @property
     def words(self) -> str:
         lines = self.middle.count("\n")
-        return f"{lines:,} more lines" if lines > 1 else f"{len(self.middle):,} more characters"
+        if lines > 1:
+            return gettext("%(n)s more lines") % {"n": f"{lines:,}"}
+        return gettext("%(n)s more characters") % {"n": f"{len(self.middle):,}"}
 
 
 def fold(raw: str | bytes) -> Folded:
@@ -120,11 +123,15 @@ def hidden_note(raw: str | bytes, *, is_output: bool = False) -> str:
     if not labels:
         return ""
     kinds = list(dict.fromkeys(labels))
-    named = ", ".join(kinds[:3]) + (" and others" if len(kinds) > 3 else "")
-    if len(labels) == 1:
-        found, runs = f"Holds 1 hidden character, shown as {named}.", "It is part of what would run."
-    else:
-        found, runs = f"Holds {len(labels):,} hidden characters, shown as {named}.", "They are part of what would run."
+    named = ", ".join(kinds[:3])
+    if len(kinds) > 3:
+        named = gettext("%(names)s and others") % {"names": named}
+    found = ngettext(
+        "Holds %(n)s hidden character, shown as %(names)s.",
+        "Holds %(n)s hidden characters, shown as %(names)s.",
+        len(labels),
+    ) % {"n": f"{len(labels):,}", "names": named}
+    runs = ngettext("It is part of what would run.", "They are part of what would run.", len(labels))
     return found if is_output else f"{found} {runs}"
 
 

@@ -1,7 +1,7 @@
 """Makes the pictures of README.md: a Handrail of its own, the demonstration in it, and real Chromium.
 
 .venv/bin/python docs/screenshots.py          (needs the test environment: make setup-tests, and a Chromium)
-.venv/bin/python docs/screenshots.py --review FOLDER [--width 390]
+.venv/bin/python docs/screenshots.py --review FOLDER [--width 390] [--language de]
                                               every page with five agents at work and sixty actions that need approval,
                                               light and dark, whole and as the first screen, to be looked at
 """
@@ -83,6 +83,8 @@ def every_page(product: Product, desk: busy_desk.BusyDesk) -> dict[str, str]:
     first = desk.waiting[0]["id"]
     found |= {f"card-{slug(part) or 'push'}": f"/actions/{first}/{part}" for part in ("", "edit/", "changes/")}
     found |= {f"card-{slug(title)}": address for title, address in cards.items() if slug(title) in CARDS}
+    found |= {f"allow-{slug(title)}": f"{address}allow/" for title, address in cards.items() if slug(title) in ALLOWED}
+    found |= {f"edit-{slug(title)}": f"{address}edit/" for title, address in cards.items() if slug(title) in EDITED}
     found |= {"alike": f"/waiting/alike/{desk.waiting[-1]['id']}/", "search": "/search/?q=push", **made}
     return found
 
@@ -92,10 +94,15 @@ CARDS = {
     "delete-rows-in-orders-psql",
     "run-a-command-that-handrail-can-t-read",
 }
+EDITED = {"post-a-message-to-payments-slack", "write-github-workflows-check-0-yml"}
+ALLOWED = {"install-left-pad-1-0-0-npm", "post-a-message-to-payments-slack"}
 CARDS |= {
     "download-a-script-from-example-org-and-run-it",
     "write-github-workflows-check-0-yml",
     "run-terraform-apply-remote",
+    "answer-2-questions",
+    "answer-4-questions",
+    "review-a-plan",
 }
 
 
@@ -129,13 +136,13 @@ def made_in_a_workspace(product: Product, desk: busy_desk.BusyDesk) -> dict[str,
     }
 
 
-def for_review(product: Product, sources: Path, out: Path, width: int):
+def for_review(product: Product, sources: Path, out: Path, width: int, language: str):
     desk = busy_desk.fill(product, sources)
     pages = every_page(product, desk)
     out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
-        context = browser.new_context(viewport={"width": width, "height": 844 if width < 600 else 900})
+        context = browser.new_context(viewport={"width": width, "height": 844 if width < 600 else 900}, locale=language)
         page = context.new_page()
         page.goto(product.sign_in_url("rita", "admin"))
         page.click("main button")
@@ -171,6 +178,7 @@ def main():
     parser = argparse.ArgumentParser(description="pictures of the pages")
     parser.add_argument("--review", metavar="FOLDER", type=Path, help="every page of a busy desk, into this folder")
     parser.add_argument("--width", type=int, default=PHONE["width"])
+    parser.add_argument("--language", default="en", help="of the pages under review")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="handrail-pictures-", ignore_cleanup_errors=True) as home:
         sources = Path(home, "sources")
@@ -178,7 +186,7 @@ def main():
         try:
             product.start()
             if options.review:
-                for_review(product, sources, options.review, options.width)
+                for_review(product, sources, options.review, options.width, options.language)
             else:
                 for_readme(product)
         finally:

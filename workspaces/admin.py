@@ -60,6 +60,7 @@ class RetentionForm(forms.ModelForm):
 @admin.register(RetentionPolicy)
 class RetentionPolicyAdmin(Logged):
     list_display = ["team", "snapshot_days", "keep_newest_snapshots", "unused_workspace_days", "next_sweep"]
+    list_select_related = ["team"]
     form = RetentionForm
 
     def get_readonly_fields(self, request, obj=None):
@@ -100,6 +101,7 @@ class EnvironmentAdmin(Logged):
 
     form = EnvironmentForm
     list_display = ["name", "version", "team", "driver", "image", "repository", "ref"]
+    list_select_related = ["team"]
     list_filter = ["team", "driver"]
     exclude = ["version", "secrets", "agents"]  # edited on the environment's page, which checks the names
     writes_events = False  # environments.save does
@@ -126,6 +128,7 @@ class SecretAdmin(Shown):
     """Secrets with their expiry. Values are set on the Secrets page; no field here holds one."""
 
     list_display = ["name", "scope", "team", "set_at", "expires_at"]
+    list_select_related = ["team"]
     list_filter = ["team", "scope"]
     fields = readonly_fields = ["name", "scope", "team", "set_at", "expires_at"]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from django.db.models import Exists, F, OuterRef, Subquery, TextChoices, Window
 from django.db.models.functions import RowNumber
+from django.utils.translation import gettext_lazy
 
 from workspaces import operations
 from workspaces.models import Command, Phase, Snapshot
@@ -12,23 +13,23 @@ from workspaces.models import Command, Phase, Snapshot
 class CheckState(TextChoices):
     """The state of a check, most important first; the labels are shown."""
 
-    FAILED = "failed", "failed"
-    UNCERTAIN = "uncertain", "unclear"
-    CANCELLED = "cancelled", "stopped by a person"
-    RUNNING = "running", "running"
-    PASSED = "passed", "passed"
-    NEVER_RUN = "never_run", "never run"
+    FAILED = "failed", gettext_lazy("failed")
+    UNCERTAIN = "uncertain", gettext_lazy("unclear")
+    CANCELLED = "cancelled", gettext_lazy("stopped by a person")
+    RUNNING = "running", gettext_lazy("running")
+    PASSED = "passed", gettext_lazy("passed")
+    NEVER_RUN = "never_run", gettext_lazy("never run")
 
 
 class ServiceState(TextChoices):
     """The state of a service; the labels are shown."""
 
-    NOT_STARTED = "not_started", "starts with the workspace"
-    RUNNING = "running", "running"
-    CANCELLED = "cancelled", "stopped by a person"
-    RUN_ENDED = "run_ended", "starts again with the workspace"
-    DONE = "done", "done until the next start"
-    FAILED = "failed", "failed, restarting"
+    NOT_STARTED = "not_started", gettext_lazy("starts with the workspace")
+    RUNNING = "running", gettext_lazy("running")
+    CANCELLED = "cancelled", gettext_lazy("stopped by a person")
+    RUN_ENDED = "run_ended", gettext_lazy("starts again with the workspace")
+    DONE = "done", gettext_lazy("done until the next start")
+    FAILED = "failed", gettext_lazy("failed, restarting")
 
 
 CHECK_TONES = {

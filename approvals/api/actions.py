@@ -9,18 +9,20 @@ from django.conf import settings
 from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
-from approvals import calls, gate, questions, rehearsals, submission
+from approvals import calls, gate, own_questions, questions, rehearsals, submission
 from approvals.api.schemas import RehearsalOut
+from approvals.api.talk import AgentMessageOut, said_to
 from approvals.calls import Call
 from approvals.evaluation import content, current, was_edited, with_all
 from approvals.evidence import evidence_of
-from approvals.models import Action, Tier
+from approvals.models import Action, ActionEndCode, Tier
 from approvals.models import Status as ActionStatus
+from approvals.talk import interrupts
 from approvals.transitions import policy_label
 from dashboard.api_base import PROBLEMS, AsyncBearer
 from dashboard.long_poll import place_for, same_view, wait_for
 from dashboard.lookup import PAGE_SIZE, page_of
-from dashboard.problems import not_found
+from dashboard.problems import Problem, not_found
 from dashboard.strict_json import canonical
 from dashboard.threads import query_in_thread
 from workspaces.api.schemas import Strict
@@ -42,6 +44,9 @@ class Ask(Strict):
     expires_in_s: Annotated[int, Field(ge=1, le=submission.MAX_EXPIRY_SECONDS)] | None = None
     call_id: Text = ""
     session: Text = ""
+    input_schema: dict[str, Any] | None = Field(
+        None, description="JSON schema of `arguments`; shapes the edit form only"
+    )
 
 
 class Answer(Strict):
@@ -111,6 +116,9 @@ class QuestionOut(Schema):
 class Whole(Row):
     question: QuestionOut | None = Field(description="a person's, unanswered: answer it at …/messages; it still waits")
     arguments: dict[str, Any] = Field(description="those that count: edited or not")
+    answers: dict[str, Any] | None = Field(
+        description="of a question of the agent, once a person answered: {text, id or name of each: answer}; else null"
+    )
     cwd: str | None
     files: list[dict[str, str]] = Field(description="{kind, path, sha256} of the scripts and commits that it runs")
     commands: list[dict[str, Any]]
@@ -118,6 +126,9 @@ class Whole(Row):
     reasoning: str
     session: str
     call_id: str
+    messages: list[AgentMessageOut] = Field(
+        [], description="people's, to the agent that asks: until it acknowledges them at /messages/{id}/read"
+    )
 
 
 class Rows(Schema):
@@ -165,6 +176,7 @@ def whole(action: Action) -> dict:
     call = content(action)
     return row(action) | {
         "arguments": call["arguments"],
+        "answers": own_questions.answers_in(call["tool"], call["arguments"]),
         "cwd": call["cwd"],
         "files": call.get("files", []),
         "commands": current(action).commands,
@@ -197,7 +209,13 @@ def _answer(action: Action, caller) -> dict:
         and (not action.agent_seen_at or action.agent_seen_at < action.ended_at)
     ):
         gate.mark_heard(action)
+        if action.end_code == ActionEndCode.INTERRUPTED:
+            interrupts.mark_heard(action.agent, action.session, by=caller.actor)
     return whole(action)
+
+
+def _with_messages(answer: dict, caller) -> dict:
+    return answer | {"messages": said_to(caller, answer["session"])}
 
 
 @router.post("/actions", response={200: Whole, 201: Whole} | PROBLEMS)
@@ -218,11 +236,18 @@ def ask(
         call_id=body.call_id,
         reasoning=body.reasoning,
         expires_in_s=body.expires_in_s,
+        schema=body.input_schema,
         idempotency_key=idempotency_key,
         body_hash=calls.sha256(canonical(body.dict(exclude_unset=True))),
     )
-    action, is_new = gate.submit(call, caller=caller)
-    return Status(201 if is_new else 200, _answer(gate.find(action.pk, caller=caller), caller))
+    try:
+        action, is_new = gate.submit(call, caller=caller)
+    except Problem as problem:
+        if problem.extra.get("code") == interrupts.CODE:
+            interrupts.mark_heard(caller.agent, call.session, by=caller.actor)
+        raise
+    answer = _with_messages(_answer(gate.find(action.pk, caller=caller), caller), caller)
+    return Status(201 if is_new else 200, answer)
 
 
 @router.get("/actions", response={200: Rows} | PROBLEMS)
@@ -273,7 +298,8 @@ async def get_action(request, action_id: UUID, wait: Wait = 0):
         raise not_found("action")
     if not caller.is_person and questions.is_unheard(found[2]):
         await query_in_thread(questions.mark_heard, found[2])
-    return Status(200, found[1])
+    answer = found[1] if caller.is_person else await query_in_thread(_with_messages, found[1], caller)
+    return Status(200, answer)
 
 
 def _is_news(action: Action, caller) -> bool:

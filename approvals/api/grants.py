@@ -7,9 +7,10 @@ from uuid import UUID
 from ninja import Router, Schema, Status
 from pydantic import Field
 
-from approvals import gate, grants, secret_reads
+from approvals import gate, grant_scopes, grants, secret_reads
 from approvals.api.actions import Digest
 from approvals.models import Grant
+from approvals.models import Status as ActionStatus
 from dashboard import clock
 from dashboard.api_base import PROBLEMS
 from workspaces.api.schemas import Strict
@@ -21,7 +22,7 @@ class NewGrant(Strict):
     """A grant to make together with the approval."""
 
     digest: Digest
-    covers: Literal["exact", "folder"] = "exact"
+    covers: Literal[grant_scopes.NAMES] = Field("exact", description="a scope that GET …/scopes names for this action")
     minutes: Annotated[int, Field(ge=1, le=grants.MAX_MINUTES)] = 30
     uses: Annotated[int, Field(ge=1, le=grants.MAX_USES)] = 20
 
@@ -54,6 +55,27 @@ def give_grant(request, action_id: UUID, body: NewGrant):
     """Approve the revision with this digest, and grant the same call, or edits in its folder, for a while."""
     action = gate.find(action_id, caller=request.auth)
     return Status(201, _grant(grants.give(action, caller=request.auth, **body.dict())))
+
+
+class ScopeOut(Schema):
+    name: str = Field(description="for `covers`")
+    label: str = Field(description="what it covers")
+    never: str = Field(description="what it does not cover, beside what no grant covers")
+    examples: list[int] = Field(description="numbers of asked calls of the last seven days that it would have covered")
+
+
+class ScopesOut(Schema):
+    scopes: list[ScopeOut]
+
+
+@router.get("/actions/{action_id}/scopes", response={200: ScopesOut} | PROBLEMS)
+def list_scopes(request, action_id: UUID):
+    """List what a grant given on this action could cover, the narrowest first; none if it is decided."""
+    action = gate.find(action_id, caller=request.auth)
+    scopes = grant_scopes.of_action(action) if action.status == ActionStatus.PENDING else []
+    found = [(scope, grants.examples(action, scope)) for scope in scopes]
+    rows = [scope._asdict() | {"examples": [past.number for past in covered]} for scope, covered in found]
+    return Status(200, {"scopes": rows})
 
 
 class SecretFile(Strict):

@@ -15,10 +15,11 @@ from dashboard.problems import Problem, invalid
 from workspaces.services import network
 
 OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
-EVENTS = (*OF_TOOLS, "SessionStart", "Stop", "SessionEnd")
+EVENTS = (*OF_TOOLS, "SessionStart", "UserPromptSubmit", "Elicitation", "Stop", "SessionEnd")
 PROGRAM = Path(__file__).parent.parent / "hooks" / "command_hook.py"
 HOOK_TIMEOUT = 86_400  # seconds that Claude Code waits for the gate
 REPORT_TIMEOUT = 60
+PROMPT_TIMEOUT = 5  # the person at the terminal waits for it; a late one is given up, and the prompt goes on
 SWITCHED_OFF = "disableAllHooks"
 SYSTEM_CONNECTION = SYSTEM_FOLDER / "handrail/connection.json"
 
@@ -54,10 +55,9 @@ def entries(connection: Path, **where) -> dict[str, dict]:
         "statusMessage": status_message(),
     }
     report = {"type": "command", "command": hook_command(connection, "report", **where), "timeout": REPORT_TIMEOUT}
-    return {
-        event: ({"matcher": "*"} if event in OF_TOOLS else {}) | {"hooks": [gate if event == "PreToolUse" else report]}
-        for event in EVENTS
-    }
+    hooks = dict.fromkeys(EVENTS, report)
+    hooks |= {"PreToolUse": gate, "Elicitation": gate, "UserPromptSubmit": report | {"timeout": PROMPT_TIMEOUT}}
+    return {event: ({"matcher": "*"} if event in OF_TOOLS else {}) | {"hooks": [hooks[event]]} for event in EVENTS}
 
 
 def http_settings(address: str, status: str) -> dict:
@@ -76,8 +76,10 @@ def http_settings(address: str, status: str) -> dict:
     return {
         "hooks": {
             "PreToolUse": [every | {"hooks": [{**hook, "statusMessage": status}]}],
+            "Elicitation": [{"hooks": [{**hook, "statusMessage": status}]}],
             "PostToolUse": [every | told],
             "PostToolUseFailure": [every | told],
+            "UserPromptSubmit": [{"hooks": [{**hook, "timeout": PROMPT_TIMEOUT, "onFailure": "continue"}]}],
             "Stop": [told],
             "SessionEnd": [told],
         }

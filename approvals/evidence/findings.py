@@ -5,11 +5,13 @@ import time
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from django.utils.translation import gettext_noop
+
 from workspaces import history
 from workspaces.diff import FileDiff, split
 
 EVIDENCE_TIMEOUT = 2.0  # for all evidence of one card
-UNKNOWN = "Effect unknown until it runs."
+UNKNOWN = gettext_noop("Effect unknown until it runs.")
 MAX_UNFOLDED_LINES = 40  # lines; of a longer diff only the first are shown, and the folded rest must be read to its end
 FIRST_LINES = 12  # lines of a long diff that are shown first
 

@@ -118,10 +118,12 @@ def _say_one(finding: Finding, sent: dict):
         finding.says.append(f"{branch}: {sent['says']}.")
         return
     files = sent["files"]
-    finding.says.append(
-        f"Branch {branch}: {_count(sent['count'], 'commit')}, {_count(files['count'], 'file')}, "
-        f"+{files['additions']:,} −{files['deletions']:,}."
-    )
+    if sent["count"] or files["count"]:
+        changes = f"+{files['additions']:,} −{files['deletions']:,}"
+        what = f"{_count(sent['count'], 'commit')}, {_count(files['count'], 'file')}, {changes}"
+    else:
+        what = "nothing new to push"
+    finding.says.append(f"Branch {branch}: {what}.")
     if not sent["tracked"]:
         finding.says.append(f"Can't tell whether {branch} already exists there.")
     elif sent["lost"]:

@@ -10,13 +10,15 @@ from functools import partial
 
 from asgiref.sync import sync_to_async
 
-from approvals import calls, gate, questions
+from approvals import calls, gate, own_questions, prompts, questions
 from approvals.calls import GATE, Call
-from approvals.hooks import after_call, held_calls, sessions
+from approvals.hooks import after_call, held_calls, people, sessions
 from approvals.hooks.connection import connection_of
 from approvals.hooks.hold import LONGEST_HOLD, check_size, fails_closed, hold, read_body, read_caller
 from approvals.hooks.tool_output import result_of
 from approvals.models import Action, Status
+from approvals.own_questions import ELICITATION
+from approvals.talk import interrupts
 from approvals.wrapping import can_wrap
 from dashboard import clock
 from dashboard.models import Event
@@ -26,9 +28,8 @@ from workspaces import activity
 from workspaces.models import Workspace
 
 GO_ON = {"continue": True}  # changes nothing: the response to events that are only recorded
-# Tools that ask the person at the agent's own terminal: to approve a plan, to make a choice. "allow" would answer for
-# that person. Without a decision Claude Code asks in every mode, also when permissions are bypassed.
-ASKS_ITS_OWN_PERSON = ("ExitPlanMode", "AskUserQuestion")
+# For a question or a plan that no person answered here: without a decision Claude Code asks at its own terminal in
+# every mode, also when permissions are bypassed.
 NO_DECISION = GO_ON | {"hookSpecificOutput": {"hookEventName": "PreToolUse"}}
 RECORDED = {"SessionStart": "session.started", "Stop": "session.stopped", "SessionEnd": "session.ended"}
 MAX_ID = 200  # characters of a session's or a call's id
@@ -50,12 +51,27 @@ async def claude_code(request) -> dict:
         raise Problem(405, "Send hooks as POST. Nothing is allowed.")
     caller = await query_in_thread(read_caller, request)
     event = await sync_to_async(read_body)(request)
+    response = await _response(request, event, caller)
+    return await query_in_thread(people.add, response, request, event, caller)
+
+
+async def _response(request, event: dict, caller) -> dict:
     match event.get("hook_event_name"):
         case "PreToolUse":
             check_size(request)
-            return await _before(request, event, caller)
+            try:
+                return await _before(request, event, caller)
+            except Problem as problem:
+                if problem.extra.get("code") != interrupts.CODE:
+                    raise
+                return deny(problem.detail)
+        case "Elicitation":
+            check_size(request)
+            return await _elicited(request, event, caller)
         case "PostToolUse" | "PostToolUseFailure" as name:
             return await sync_to_async(_after)(request, event, caller, failed=name == "PostToolUseFailure")
+        case "UserPromptSubmit":
+            await sync_to_async(_note_prompt)(request, event, caller)
         case str(name) if name in RECORDED:
             await sync_to_async(_record)(RECORDED[name], event, caller)
             await sync_to_async(_sign_of_life)(request, event, caller)
@@ -69,13 +85,16 @@ async def claude_code(request) -> dict:
 
 
 async def _before(request, event: dict, caller) -> dict:
-    if event.get("tool_name") in ASKS_ITS_OWN_PERSON:
+    tool = event.get("tool_name")
+    if tool in own_questions.TOOLS and not own_questions.can_show(tool, event.get("tool_input")):
         await sync_to_async(_leave_to_its_person)(request, event, caller)
         return NO_DECISION
     call = await sync_to_async(_call)(request, event, caller)
     call = replace(call, wraps=await sync_to_async(can_wrap)(call.tool, call.arguments, call.cwd, call.workspace))
     verdict = await hold(call, request=request, caller=caller)
     shown = {"systemMessage": verdict.user_message} if verdict.user_message else {}
+    if verdict.is_left:
+        return NO_DECISION | shown
     if not verdict.allowed:
         return deny(verdict.reason) | shown
     arguments, context = verdict.arguments, verdict.context
@@ -89,9 +108,40 @@ async def _before(request, event: dict, caller) -> dict:
     return _decision("allow", verdict.reason, updatedInput=arguments, **told) | shown
 
 
+async def _elicited(request, event: dict, caller) -> dict:
+    """Put what an MCP server asks to a person. Without a decision Claude Code asks at its own terminal."""
+    asked = {"server": event.get("mcp_server_name"), "message": event.get("message")}
+    asked |= {"mode": event.get("mode"), "requestedSchema": event.get("requested_schema")}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    if not own_questions.can_show(ELICITATION, asked):
+        await sync_to_async(_leave_to_its_person)(request, event, caller)
+        return GO_ON
+    as_call = {"tool_name": ELICITATION, "tool_input": asked, "tool_use_id": event.get("elicitation_id")}
+    verdict = await hold(await sync_to_async(_call)(request, event | as_call, caller), request=request, caller=caller)
+    shown = {"systemMessage": verdict.user_message} if verdict.user_message else {}
+    if verdict.is_left:
+        return GO_ON
+    said = {"hookEventName": "Elicitation", "action": "decline"}
+    if verdict.answered:
+        said |= {"action": "accept", "content": own_questions.answers_in(ELICITATION, verdict.arguments)}
+        # No event says how it ended, and nothing runs but what the server asked for.
+        report = partial(gate.report, verdict.answered, Status.SUCCEEDED.value, caller=caller, details={})
+        connection_of(request).when_sent(report)
+    return {"reason": verdict.reason, "hookSpecificOutput": said} | shown
+
+
 def _leave_to_its_person(request, event: dict, caller):
     gate.refuse_when_stopped(caller.agent.team)
     _sign_of_life(request, event, caller)
+
+
+def _note_prompt(request, event: dict, caller):
+    """Keep what the person asked the agent. It gates nothing, so no failure of it may hold up the prompt."""
+    workspace = None
+    with suppress(Problem):
+        workspace = _workspace(request, event, caller)
+    if isinstance(text := event.get("prompt"), str):
+        prompts.keep(caller.agent, _text(event, "session_id"), text, workspace)
 
 
 def _workspace(request, event: dict, caller) -> Workspace | None:

@@ -18,12 +18,14 @@ BLOCK, NOT_DELIVERED = 2, 1
 CONNECT_TIMEOUT = 10  # seconds
 FIRST_CONTACT = 30  # seconds for which a gate retries until Handrail has accepted the call
 REPORT_TIMEOUT = 20
+PROMPT_TIMEOUT = 2  # for a report that a person at the terminal waits for
 # Seconds. A connection that stayed open this long after the call was sent was held by Handrail, to wait for a person.
 HELD = 1.0
 RESTARTING = (502, 503, 504)  # statuses that a proxy returns while Handrail is down
 WATCH_INTERVAL = 0.5
 # Besides a denial, these tools only get a response without a decision: Claude Code asks at its own terminal then.
 ASKS_ITS_OWN_PERSON = ("ExitPlanMode", "AskUserQuestion")
+ELICITATION, GO_ON = "Elicitation", {"continue": True}
 
 
 class NoAnswer(Exception):
@@ -68,8 +70,9 @@ def main(arguments) -> int:
             connection = read_json(file.read())
         call = sys.stdin.buffer.read()
         event = read_json(call)
-        event["hook_event_name"]
-        address, patience = connection["address"], connection["patience_s"] if gate else REPORT_TIMEOUT
+        is_prompt = event["hook_event_name"] == "UserPromptSubmit"
+        report_timeout = PROMPT_TIMEOUT if is_prompt else REPORT_TIMEOUT
+        address, patience = connection["address"], connection["patience_s"] if gate else report_timeout
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         return fail(f"Handrail's hook cannot read its connection or the call ({error}), so nothing is allowed.")
     watch_reader()
@@ -83,7 +86,7 @@ def main(arguments) -> int:
         )
     except ValueError:
         answer = None
-    if not (is_verdict(answer, event.get("tool_name")) if gate else isinstance(answer, dict)):
+    if not (is_verdict(answer, event) if gate else isinstance(answer, dict)):
         return fail("Handrail's response is invalid, so nothing is allowed.")
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
@@ -175,12 +178,15 @@ def read_answer(answer: bytes) -> tuple:
     return int(status[:3]), body
 
 
-def is_verdict(answer, tool=None) -> bool:
+def is_verdict(answer, event) -> bool:
     """Return whether a gate's response is valid: a full allow or deny, as `ask` lets some agents run the tool."""
     output = answer.get("hookSpecificOutput") if isinstance(answer, dict) else None
+    if event.get("hook_event_name") == ELICITATION:  # what an MCP server asks: it runs nothing
+        answered = isinstance(output, dict) and output.get("hookEventName") == ELICITATION
+        return (answered and output.get("action") in ("accept", "decline")) or (output is None and answer == GO_ON)
     if not isinstance(output, dict) or output.get("hookEventName") != "PreToolUse":
         return False
-    if tool in ASKS_ITS_OWN_PERSON and "permissionDecision" not in output:
+    if event.get("tool_name") in ASKS_ITS_OWN_PERSON and "permissionDecision" not in output:
         return True
     return output.get("permissionDecision") in ("allow", "deny")
 

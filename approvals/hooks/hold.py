@@ -14,14 +14,14 @@ from django.db import close_old_connections
 from django.http import HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from approvals import agent_messages, gate, questions
+from approvals import agent_messages, gate, own_questions, questions
 from approvals.calls import Call
 from approvals.evaluation import content
 from approvals.hooks import open_hooks
 from approvals.hooks.connection import connection_of
 from approvals.hooks.open_hooks import OpenHook
 from approvals.intake_limit import turn
-from approvals.models import Action, Status
+from approvals.models import Action, ActionEndCode, Status
 from dashboard.access import Caller, caller_by_token
 from dashboard.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, not_found
@@ -52,6 +52,8 @@ class Verdict:
     user_message: str = ""
     held: Action | None = None  # the action, if nobody was asked about it and the kernel must hold the call
     replays: Action | None = None  # the action, if its rehearsal was applied instead of a run
+    answered: Action | None = None  # an agent's question that a person answered
+    is_left: bool = False  # a question or plan that nobody answered here: the agent asks at its own terminal
 
 
 def fails_closed(deny):
@@ -230,5 +232,15 @@ def _verdict(action: Action, *, allowed: bool) -> Verdict:
     if allowed and action.status == Status.RUNNING:
         held = action if action.envelope is not None else None
         permission, context = agent_messages.permission(action), agent_messages.notes(action)
-        return Verdict(True, permission, content(action)["arguments"], context, user_message, held)
-    return Verdict(False, agent_messages.refusal(action), user_message=user_message)
+        answered = action if action.tool in own_questions.QUESTIONS else None
+        return Verdict(True, permission, content(action)["arguments"], context, user_message, held, answered=answered)
+    return Verdict(False, agent_messages.refusal(action), user_message=user_message, is_left=_is_left(action))
+
+
+def _is_left(action: Action) -> bool:
+    """Return whether an agent's question or plan ended unanswered: it expired, or a person left it to the terminal.
+
+    Not one that the agent itself gave up or the emergency stop ended.
+    """
+    ended = (ActionEndCode.UNANSWERED, ActionEndCode.WITHDRAWN)
+    return action.tool in own_questions.TOOLS and action.end_code in ended

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from approvals import own_questions
 from approvals.models.messages import ActionMessage
 from approvals.models.notices import (  # noqa: F401 - Django looks for an app's models here
     Channel,
@@ -18,6 +19,8 @@ from approvals.models.notices import (  # noqa: F401 - Django looks for an app's
 )
 from approvals.models.passkeys import PasskeyChallenge  # noqa: F401 - as above
 from approvals.models.presence import CardViewer  # noqa: F401 - as above
+from approvals.models.prompts import SessionPrompt  # noqa: F401 - as above
+from approvals.models.talk import AgentMessage, Interrupt  # noqa: F401 - as above
 from dashboard.models import Agent, Team
 from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
 
@@ -50,6 +53,7 @@ class ActionEndCode(models.TextChoices):
     WITHDRAWN = "withdrawn"  # by its agent or a person
     ABANDONED = "abandoned"  # the agent stopped waiting
     STOPPED = "stopped"  # by the emergency stop
+    INTERRUPTED = "interrupted"  # by a person who interrupted its agent
     REVOKED = "revoked"  # the policy changed, or the grant that allowed it was revoked
     NOT_STARTED = "not_started"  # the runner could not start it
     RESTORED = "restored"  # the database was restored from a backup
@@ -143,6 +147,7 @@ class Action(models.Model):
     blocked = models.JSONField(default=list, blank=True)  # what that refused when it ran: [{kind, what}]
     # The last try of the current revision; deleted when nobody can apply it any more.
     rehearsal = models.OneToOneField(Rehearsal, models.SET_NULL, null=True, blank=True, related_name="action")
+    tool_schema = models.ForeignKey("ToolSchema", models.SET_NULL, null=True, blank=True, related_name="+")
     agent_seen_at = models.DateTimeField(null=True, blank=True)  # when the agent last heard its status
     # A person's question that the agent has not answered.
     open_question = models.ForeignKey(ActionMessage, models.SET_NULL, null=True, blank=True, related_name="+")
@@ -179,7 +184,8 @@ class Action(models.Model):
     @property
     def undo_now(self) -> str:
         """The value of `undo`, or "gone" once the snapshot that would undo the action was deleted."""
-        ran_after_snapshot = self.consumed_at and self.workspace_id and not self.tool.startswith("Handrail.")
+        no_snapshot = self.tool.startswith("Handrail.") or self.tool in own_questions.TOOLS
+        ran_after_snapshot = self.consumed_at and self.workspace_id and not no_snapshot
         if ran_after_snapshot and self.tier != Tier.LOW and self.undo != "no" and self.snapshot_before_id is None:
             return "gone"
         return self.undo
@@ -270,6 +276,20 @@ class DecisionEvidence(models.Model):
 
     def __str__(self):
         return f"evidence of {self.decision_id}"
+
+
+class ToolSchema(models.Model):
+    """The JSON schema of a tool's arguments, as an agent sent it with calls."""
+
+    team = models.ForeignKey(Team, models.CASCADE, related_name="+")
+    sha256 = models.CharField(max_length=64)  # of its canonical JSON
+    schema = models.JSONField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "sha256"], name="one_schema_for_each_hash")]
+
+    def __str__(self):
+        return f"schema {self.sha256[:12]}"
 
 
 class GrantQuerySet(models.QuerySet):

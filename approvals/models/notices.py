@@ -25,6 +25,7 @@ class NotificationSettings(models.Model):
     digest_at = models.TimeField(null=True, blank=True)
     digest_on = models.DateField(null=True, blank=True, editable=False)  # the day of the last one
     zone = models.CharField(max_length=64, default="UTC")  # of the times above
+    language = models.CharField(max_length=8, default="en", editable=False)  # of the pages when it was last known
 
     def __str__(self):
         return f"notification settings of {self.user}"

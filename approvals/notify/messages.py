@@ -7,7 +7,10 @@ from django.conf import settings
 from django.db.models import Count, Q
 from django.urls import reverse
 from django.utils.html import strip_tags
+from django.utils.translation import gettext, gettext_lazy
 
+from approvals import own_questions
+from approvals.evaluation import content
 from approvals.models import Action, Channel, NotificationSettings, Status, Tier
 from approvals.notify.routing import zone_of
 from approvals.transitions import winner
@@ -19,9 +22,9 @@ from dashboard.visible_text import visible
 
 MAX_TITLE, MAX_REASON = 180, 400  # characters; a push holds about 3,900 bytes
 ENDED = {
-    Status.DENIED: "denied",
-    Status.EXPIRED: "expired, did not run",
-    Status.CANCELLED: "cancelled",
+    Status.DENIED: gettext_lazy("denied"),
+    Status.EXPIRED: gettext_lazy("expired, did not run"),
+    Status.CANCELLED: gettext_lazy("cancelled"),
 }
 
 
@@ -39,26 +42,32 @@ def address_of(action: Action) -> str:
 def ask(action: Action, wanted: NotificationSettings, *, private: bool) -> dict:
     """Return the words of a notification about a pending action."""
     if private:
-        return {"title": "Needs approval", "body": "Open Handrail to see what it is."}
+        return {"title": gettext("Needs approval"), "body": gettext("Open Handrail to see what it is.")}
     reasons = action.revisions.get(number=action.revision).all_reasons
     where = f"{shown(str(action.agent), 80)}{f', {action.workspace.key}' if action.workspace else ''}"
     until = action.expires_at.astimezone(zone_of(wanted))
-    title = f"{TIERS[action.tier][0]}, {UNDO[action.undo][0].lower()}: {shown(action.title, MAX_TITLE)}"
+    undo = str(UNDO[action.undo][0])
+    title = f"{TIERS[action.tier][0]}, {undo[:1].lower()}{undo[1:]}: {shown(action.title, MAX_TITLE)}"
     reason = shown(reasons[0], MAX_REASON) if reasons else ""
-    return {"title": title, "body": f"{where}. Until {until:%H:%M}.\n{reason}".strip()}
+    if action.tool in own_questions.TOOLS:
+        title = f"{own_questions.LABELS[action.tool]}: {shown(action.title, MAX_TITLE)}"
+        reason = shown(own_questions.line_of(action.tool, content(action)["arguments"]), MAX_REASON)
+    said = gettext("%(where)s. Until %(time)s.") % {"where": where, "time": f"{until:%H:%M}"}
+    return {"title": title, "body": f"{said}\n{reason}".strip()}
 
 
 def closed(action: Action) -> dict:
     """Return the words that replace a notification that needs nobody any more."""
     won = winner(action) or {}
-    word = ENDED.get(action.status, "approved" if action.decided_at else "closed")
+    word = ENDED.get(action.status, gettext("approved") if action.decided_at else gettext("closed"))
     by = won.get("by") if action.status not in (Status.EXPIRED,) else ""
-    return {"title": f"A-{action.number}: {word}{f' by {shown(by, 60)}' if by else ''}", "body": ""}
+    words = gettext("A-%(number)s: %(word)s by %(by)s") if by else "A-%(number)s: %(word)s"
+    return {"title": words % {"number": action.number, "word": word, "by": shown(by or "", 60)}, "body": ""}
 
 
 def for_channel(action: Action, channel: Channel) -> tuple[str, str]:
     """Return title and body for a channel, whose service can read them; the title of the action only by choice."""
-    title = f"{action.team.name}: A-{action.number} needs approval"
+    title = gettext("%(team)s: A-%(number)s needs approval") % {"team": action.team.name, "number": action.number}
     lines = [shown(action.title, MAX_TITLE)] if channel.with_title else []
     return title, "\n".join([*lines, address_of(action)])
 
@@ -76,8 +85,9 @@ def digest(user, now) -> tuple[str, str]:
             expired=Count("pk", filter=recent & Q(status=Status.EXPIRED)),
             failed=Count("pk", filter=recent & Q(status__in=[Status.FAILED, Status.UNCERTAIN])),
         )
-        lines.append(
-            f"{team.name}: {found['waiting']} need approval. Last 24 hours: {found['quiet']} auto-approved, "
-            f"{found['denied']} denied, {found['expired']} expired, {found['failed']} failed or unclear."
+        words = gettext(
+            "%(team)s: %(waiting)s need approval. Last 24 hours: %(quiet)s auto-approved, %(denied)s denied, "
+            "%(expired)s expired, %(failed)s failed or unclear."
         )
-    return "Handrail this morning", "\n".join([*lines, f"{settings.HANDRAIL_DESK_URL}/"])
+        lines.append(words % {"team": team.name, **found})
+    return gettext("Handrail this morning"), "\n".join([*lines, f"{settings.HANDRAIL_DESK_URL}/"])

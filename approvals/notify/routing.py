@@ -4,6 +4,9 @@ import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from django.conf import settings
+from django.utils.translation import get_language
+
 from approvals.decisions import may_approve
 from approvals.models import Action, NotificationSettings, Tier
 from dashboard.access import MATRIX, ROLES, Caller
@@ -40,6 +43,13 @@ def settings_of(user) -> NotificationSettings:
         return user.notification_settings
     except NotificationSettings.DoesNotExist:
         return NotificationSettings(user=user)
+
+
+def note_language(user):
+    """Send the person's notifications in the language of this request from now on."""
+    code = get_language() or settings.LANGUAGE_CODE
+    if settings_of(user).language != code:
+        NotificationSettings.objects.update_or_create(user=user, defaults={"language": code})
 
 
 def wants(recipient: Recipient, action: Action) -> bool:

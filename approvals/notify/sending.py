@@ -12,6 +12,8 @@ import requests
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.utils import translation
+from django.utils.translation import get_language, gettext
 from py_vapid import Vapid02
 from pywebpush import WebPusher
 
@@ -69,6 +71,11 @@ def send_due() -> int:
 
 def _prepare(delivery: Delivery, now: datetime):
     """Return a function that sends the delivery without the database; None if it is not needed any more."""
+    with translation.override(settings_of(delivery.user).language):
+        return _prepare_translated(delivery, now)
+
+
+def _prepare_translated(delivery: Delivery, now: datetime):
     notice = delivery.notice
     action = (
         Action.objects.select_related("team", "agent__owner", "workspace").get(pk=notice.action_id) if notice else None
@@ -92,7 +99,7 @@ def _words(delivery: Delivery, action: Action | None, now: datetime) -> tuple[st
     if delivery.kind == DeliveryKind.DIGEST:
         return messages.digest(delivery.user, now)
     if delivery.kind == DeliveryKind.TEST:
-        return "Handrail test", "Notifications reach you here."
+        return gettext("Handrail test"), gettext("Notifications reach you here.")
     return messages.for_channel(action, delivery.channel)
 
 
@@ -125,11 +132,25 @@ def _payload(delivery: Delivery, action: Action | None, now: datetime) -> dict:
     wanted = settings_of(delivery.user)
     private = wanted.is_private or not signed_in
     if delivery.kind == DeliveryKind.CLOSE:
-        return about | ({"title": "No longer needed", "body": ""} if private else messages.closed(action))
+        return about | ({"title": gettext("No longer needed"), "body": ""} if private else messages.closed(action))
     about |= messages.ask(action, wanted, private=private)
     # What is not shown is not decided either: a private notification leads to the card.
     offered = {} if private else tokens.make(delivery, action, delivery.subscription.session_key)
-    return about | {"tokens": offered}
+    return about | {"tokens": offered, **_labels()}
+
+
+def _labels() -> dict:
+    """Return the words of the service worker, {labels}, in another language than English, which it holds."""
+    if get_language() == settings.LANGUAGE_CODE:
+        return {}
+    labels = {
+        "review": gettext("Review"),
+        "deny": gettext("Deny"),
+        "approve": gettext("Approve"),
+        "unreachable": gettext("Handrail can't be reached. Nothing was decided."),
+        "undecided": gettext("Not decided"),
+    }
+    return {"labels": labels}
 
 
 def _authorization(endpoint: str) -> dict[str, str]:

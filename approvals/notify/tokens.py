@@ -2,7 +2,7 @@
 
 import secrets
 
-from approvals import expiry, gate
+from approvals import expiry, gate, own_questions
 from approvals.models import Action, Delivery, PushToken, Tier
 from approvals.notify.hashes import sha256
 from approvals.transitions import record
@@ -15,7 +15,8 @@ UNDONE = "yes"
 
 
 def may_offer_approve(action: Action) -> bool:
-    return action.undo == UNDONE and action.quorum <= 1 and action.tier != Tier.CRITICAL
+    is_call = action.tool not in own_questions.TOOLS
+    return is_call and action.undo == UNDONE and action.quorum <= 1 and action.tier != Tier.CRITICAL
 
 
 def make(delivery: Delivery, action: Action, session_key: str) -> dict[str, str]:

@@ -1,11 +1,14 @@
 """The pages of one action: its card, the decision on it, edits, evidence and outcome."""
 
+from csp.constants import NONCE, SELF
+from csp.decorators import csp_update
 from django.contrib import messages
 from django.middleware.csrf import get_token
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals import expiry, gate, questions, solo
@@ -26,17 +29,29 @@ from dashboard.templatetags.handrail import clock as clock_time
 from dashboard.visible_text import visible
 from workspaces.diff import compare
 
+# CodeMirror inserts style elements, which carry the nonce of the page's scripts.
+styles_of_the_editor = csp_update({"style-src": [SELF, NONCE]})
 
-def _find(request, pk) -> Action:
+
+ANSWERED_BEFORE = {
+    "approve": gettext_lazy("%(who)s approved this %(span)s ago. Your answer was not used."),
+    "deny": gettext_lazy("%(who)s denied this %(span)s ago. Your answer was not used."),
+    "edit": gettext_lazy("%(who)s changed and approved this %(span)s ago. Your answer was not used."),
+}
+
+
+def find_action(request, pk) -> Action:
     """Load the action and expire it if it is due. Http404."""
     action = get_object_or_404(for_rows(Action.objects.visible_to(request.caller)), pk=pk)
     expiry.end_if_due(action)
     return action
 
 
-def _show(request, action, *, step="", status=200, **more):
+def show_card(request, action, *, step="", status=200, given=None, **more):
+    """Render the card; `given` is what a person sent in its form, to be sent again."""
     caller, now = request.caller, clock.now()
     card = Card(action, caller, now)
+    card.given = given or {}
     chosen = chosen_filters(request)
     following = next_card(caller, action, now, chosen)
     return render(
@@ -54,7 +69,7 @@ def _show(request, action, *, step="", status=200, **more):
             "asked_again": asked_again(action),
             "place": filter_query(chosen),
             "next_url": reverse("action", args=[following.pk]) + filter_query(chosen) if following else "",
-            "next_label": f"Next: {following.title}" if following else "",
+            "next_label": gettext("Next: %(title)s") % {"title": following.title} if following else "",
             "may_restore": caller.can("restore", action.team_id),
             "may_undo": not card.is_open and gate.may_take_back(action, caller),
             "may_settle": caller.can("settle_unclear", action.team_id),
@@ -78,60 +93,62 @@ def _recent_reasons(user) -> list[str]:
 @signed_in
 @require_safe
 def action(request, pk):
-    found = _find(request, pk)
+    found = find_action(request, pk)
     if request.headers.get("X-Handrail-Refresh") != "hidden":  # not a page in a hidden tab that refreshes itself
         receipts.note_seen(found, request.user)
-    return _show(request, found)
+    return show_card(request, found)
 
 
 @signed_in
 @READ_OR_WRITE
 def approve(request, pk):
-    found = _find(request, pk)
+    found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
-        return _show(request, found, step="approve")
+        return show_card(request, found, step="approve")
     chosen, how = asked(request, "envelope", "apply", "rehearsal"), {"passkey": answer_of(request)}
     if chosen["envelope"] == "none":
-        return _decide(request, found, "approve", "Approved without an envelope", unheld=True, **how)
+        return decide_and_go_on(request, found, "approve", gettext("Approved without an envelope"), unheld=True, **how)
     if chosen["apply"] == "rehearsal":
         how |= {"apply": True, "rehearsal": chosen["rehearsal"]}
-        return _decide(request, found, "approve", "Approved: the result of the try is applied", **how)
-    return _decide(request, found, "approve", "Approved", **how)
+        return decide_and_go_on(request, found, "approve", gettext("Approved: the result of the try is applied"), **how)
+    return decide_and_go_on(request, found, "approve", gettext("Approved"), **how)
 
 
 @signed_in
 @require_POST
 def approve_alone(request, pk):
     """Approve a critical action alone, as the only person in the team who may approve."""
-    found = _find(request, pk)
+    found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     typed = asked(request, "target")["target"][:200]
     how = {"alone": solo.of_request(request, typed), "passkey": answer_of(request)}
-    return _decide(request, found, "approve", "Approved by you alone", **how)
+    return decide_and_go_on(request, found, "approve", gettext("Approved by you alone"), **how)
 
 
 @signed_in
 @READ_OR_WRITE
 def deny(request, pk):
-    found = _find(request, pk)
+    found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
-        return _show(request, found, step="deny")
-    return _decide(request, found, "deny", "Denied", comment=asked(request, "comment")["comment"][:4000])
+        return show_card(request, found, step="deny")
+    return decide_and_go_on(
+        request, found, "deny", gettext("Denied"), comment=asked(request, "comment")["comment"][:4000]
+    )
 
 
 @signed_in
 @READ_OR_WRITE
 def ask(request, pk):
     """Ask the agent about its call, which keeps waiting."""
-    found = _find(request, pk)
+    found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
-        return _show(request, found, step="ask")
+        return show_card(request, found, step="ask")
     text = asked(request, "text")["text"]
     then = reverse("action", args=[pk]) + filter_query(chosen_filters(request))
-    say = f"Asked {found.agent}. The call keeps waiting."
+    say = gettext("Asked %(agent)s. The call keeps waiting.") % {"agent": found.agent}
     return carry_out(request, lambda: questions.ask(found, caller=request.caller, text=text), then=then, say=say)
 
 
@@ -139,10 +156,10 @@ def ask(request, pk):
 @require_POST
 def undo(request, pk):
     """Take one's own answer back, while nothing has used it."""
-    found = _find(request, pk)
+    found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     here = reverse("action", args=[pk]) + filter_query(chosen_filters(request))
-    say = "Taken back. It needs approval again."
+    say = gettext("Taken back. It needs approval again.")
     return carry_out(request, lambda: gate.take_back(found, caller=request.caller), then=here, say=say)
 
 
@@ -150,18 +167,19 @@ def undo(request, pk):
 @require_POST
 def extend(request, pk):
     """Extend the time in which the action may be decided."""
-    found = _find(request, pk)
+    found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     here = reverse("action", args=[pk]) + filter_query(chosen_filters(request))
 
     def extended(_) -> str:
         found.refresh_from_db(fields=["expires_at"])
-        return format_html("Extended. It now expires at {}.", clock_time(found.expires_at))
+        return format_html(gettext("Extended. It now expires at {}."), clock_time(found.expires_at))
 
     return carry_out(request, lambda: gate.extend(found, caller=request.caller), then=here, say=extended)
 
 
-def _decide(request, found, verdict, word, **more):
+def decide_and_go_on(request, found, verdict, word, **more):
+    """Decide the action and go to the next card; show the card with a message if the answer was not used."""
     caller = request.caller
     try:
         decided = gate.decide(found, caller=caller, verdict=verdict, digest=request.POST.get("digest", ""), **more)
@@ -172,26 +190,30 @@ def _decide(request, found, verdict, word, **more):
 
 def _refused(request, found, problem):
     """Show the card as it is now, with a message about why the answer was not used."""
-    found = _find(request, found.pk)
+    found = find_action(request, found.pk)
     messages.warning(request, _conflict_message(problem))
-    return _show(request, found, status=problem.status)
+    return show_card(request, found, status=problem.status, given=request.POST)
 
 
 def _conflict_message(problem) -> str:
     winner = problem.extra.get("winner") or {}
-    said = {"approve": "approved", "deny": "denied", "edit": "changed and approved"}.get(winner.get("verdict"))
+    said = ANSWERED_BEFORE.get(winner.get("verdict"))
     if problem.extra.get("code") != "already_decided" or not said or not winner.get("at"):
         return problem.detail
     seconds = max(0, round((timezone.now() - timezone.datetime.fromisoformat(winner["at"])).total_seconds()))
-    return f"{winner['by']} {said} this {_in_words(seconds)} ago. Your answer was not used."
+    return said % {"who": winner["by"], "span": _in_words(seconds)}
 
 
 def _in_words(seconds: int) -> str:
-    for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
-        if seconds >= length:
-            count = seconds // length
-            return f"{count} {unit}{'s' if count > 1 else ''}"
-    return "a moment"
+    if seconds >= 86400:
+        return ngettext("%(n)s day", "%(n)s days", seconds // 86400) % {"n": seconds // 86400}
+    if seconds >= 3600:
+        return ngettext("%(n)s hour", "%(n)s hours", seconds // 3600) % {"n": seconds // 3600}
+    if seconds >= 60:
+        return ngettext("%(n)s minute", "%(n)s minutes", seconds // 60) % {"n": seconds // 60}
+    if seconds:
+        return ngettext("%(n)s second", "%(n)s seconds", seconds) % {"n": seconds}
+    return gettext("a moment")
 
 
 def _go_to_next(request, decided, word):
@@ -201,11 +223,13 @@ def _go_to_next(request, decided, word):
     if decided.status == Status.PENDING:
         is_voted = decided.decisions.filter(user=request.user, revision__number=decided.revision).exists()
         word = (
-            "Approved by you. Someone else must approve too" if is_voted else "Changed. It needs approval as it is now"
+            gettext("Approved by you. Someone else must approve too")
+            if is_voted
+            else gettext("Changed. It needs approval as it is now")
         )
     address = reverse("action", args=[decided.pk])
     shown = visible(decided.title, one_line=True)
-    said = format_html('{}: {} · <a href="{}">View</a>', word, shown, address)
+    said = format_html('{}: {} · <a href="{}">{}</a>', word, shown, address, gettext("View"))
     messages.success(request, format_html("{}{}", said, _undo_button(request, decided)))
     is_from_list = request.POST.get("from") == "list"  # who decides on the list stays there
     following = None if is_from_list else following
@@ -219,21 +243,22 @@ def _undo_button(request, decided) -> str:
         return ""
     address = reverse("action-undo", args=[decided.pk]) + filter_query(chosen_filters(request))
     form = ' · <form class="inline-form" method="post" action="{}"><input type="hidden" name="{}" value="{}">'
-    button = '<button class="plain link" data-decide>Undo</button></form>'
-    return format_html(form + button, address, "csrfmiddlewaretoken", get_token(request))
+    button = '<button class="plain link" data-decide>{}</button></form>'
+    return format_html(form + button, address, "csrfmiddlewaretoken", get_token(request), gettext("Undo"))
 
 
+@styles_of_the_editor
 @signed_in
 @READ_OR_WRITE
 def edit(request, pk):
     """Edit the call: show the diff first, then approve the edited version."""
-    found = _find(request, pk)
+    found = find_action(request, pk)
     must(request.caller, "decide", found.team_id)
     card = Card(found, request.caller, clock.now())
     if not card.may_decide:
-        messages.info(request, "This can no longer be changed.")
+        messages.info(request, gettext("This can no longer be changed."))
         return carry_out(request, lambda: None, then=reverse("action", args=[pk]))
-    form = edit_form(card, request.POST or None)
+    form = edit_form(card, request.POST or None, as_json=request.GET.get("as") == "json")
     wanted = form.arguments() if request.method == "POST" and form.is_valid() else None
     if wanted is not None and "approve" in request.POST:
         comment = form.cleaned_data["comment"].strip()
@@ -252,7 +277,7 @@ def edit(request, pk):
             form.add_error(None, problem.detail)
             wanted = None
         else:
-            return _go_to_next(request, decided, "Changed and approved")
+            return _go_to_next(request, decided, gettext("Changed and approved"))
     context = {"nav": "waiting", "card": card, "form": form, "difference": wanted and _difference(card, wanted)}
     context["place"] = filter_query(chosen_filters(request))
     return render(request, "approvals/edit.html", context)
@@ -261,8 +286,10 @@ def edit(request, pk):
 def _difference(card, wanted):
     """Return a FileDiff from the current call to the edited one; its `kind` is "same" if they are equal."""
     differ = [name for name in {**card.arguments, **wanted} if card.arguments.get(name) != wanted.get(name)]
-    if card.command is not None and differ == ["command"] and isinstance(wanted.get("command"), str):
-        diff = compare("command.sh", card.command.encode(), wanted["command"].encode())
+    texts = [(card.arguments.get(name), wanted.get(name)) for name in differ]
+    if len(differ) == 1 and all(isinstance(text, str) for text in texts[0]):
+        name = "command.sh" if card.command is not None and differ == ["command"] else differ[0]
+        diff = compare(name, *(text.encode() for text in texts[0]))
     else:
         diff = compare("arguments.json", card.arguments_json.encode(), pretty(wanted).encode())
     if not diff.hunks:
@@ -274,7 +301,7 @@ def _difference(card, wanted):
 @require_safe
 def changes(request, pk):
     """Show people's edits of the call, one revision after the other."""
-    card = Card(_find(request, pk), request.caller, clock.now())
+    card = Card(find_action(request, pk), request.caller, clock.now())
     pairs = zip(card.revisions, card.revisions[1:], strict=False)
     edits = [(old, new) for old, new in pairs if _is_edit(new)]
     steps = [{"by": new.by.get("label", ""), "at": new.created_at, "diff": _between(old, new)} for old, new in edits]
@@ -285,7 +312,7 @@ def changes(request, pk):
 @require_safe
 def evidence(request, pk):
     """Show evidence that is slow to gather: as a partial for htmx, else as a page."""
-    card = Card(_find(request, pk), request.caller, clock.now())
+    card = Card(find_action(request, pk), request.caller, clock.now())
     part = request.htmx and not request.htmx.history_restore_request
     template = "approvals/_evidence.html" if part else "approvals/evidence.html"
     return render(request, template, {"nav": "waiting", "card": card, "evidence": card.evidence})
@@ -295,7 +322,7 @@ def evidence(request, pk):
 @require_safe
 def push(request, pk, line: int):
     """Show the diff that a push would send, as a page."""
-    card = Card(_find(request, pk), request.caller, clock.now())
+    card = Card(find_action(request, pk), request.caller, clock.now())
     context = {"nav": "waiting", "card": card, "sent": [], "problem": ""}
     try:
         context["sent"] = sent_by(card.action, card.revision, line)
@@ -320,12 +347,12 @@ def _between(old, new):
 @require_POST
 def settle(request, pk):
     """Record how an uncertain action ended, as a person reports it."""
-    found = _find(request, pk)
+    found = find_action(request, pk)
     must(request.caller, "settle_unclear", found.team_id)
     outcome = request.POST.get("outcome", "")
     return carry_out(
         request,
         lambda: gate.settle(found, outcome, caller=request.caller),
         then=reverse("action", args=[pk]),
-        say="Marked as succeeded." if outcome == Status.SUCCEEDED else "Marked as failed.",
+        say=gettext("Marked as succeeded.") if outcome == Status.SUCCEEDED else gettext("Marked as failed."),
     )

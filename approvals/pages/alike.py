@@ -6,8 +6,9 @@ from django.contrib import messages
 from django.http import Http404
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
-from approvals import gate
+from approvals import gate, own_questions
 from approvals.models import Action
 from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, kind_of
 from approvals.pages.card import Card, cards_of
@@ -16,7 +17,7 @@ from dashboard import clock
 from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in
 from dashboard.problems import Problem
 
-VERDICTS = {"approve": "Approved", "deny": "Denied"}
+VERDICTS = {"approve": gettext_lazy("Approved"), "deny": gettext_lazy("Denied")}
 
 
 @signed_in
@@ -26,14 +27,14 @@ def alike(request, pk):
     group = _group(request, pk)
     chosen = chosen_filters(request)
     if not group:
-        messages.info(request, "Nothing like this needs your approval any more.")
+        messages.info(request, gettext("Nothing like this needs your approval any more."))
         return carry_out(request, lambda: None, then=reverse("waiting") + filter_query(chosen))
     if request.method == "POST" and request.POST.get("verdict") in VERDICTS:
         return _decide(request, group, chosen)
     step = request.POST.get("step", "") if request.method == "POST" else ""
     ticked = _ticked(request, group) if step in VERDICTS else []
     if step in VERDICTS and not ticked:
-        messages.warning(request, "Tick at least one request.")
+        messages.warning(request, gettext("Tick at least one request."))
     return render(
         request,
         "approvals/alike.html",
@@ -58,6 +59,8 @@ def _group(request, pk) -> list[Card]:
     if found is None:
         raise Http404("no such action")
     must(request.caller, "decide", found.team_id)
+    if found.tool in own_questions.TOOLS:
+        return []
     of_agent = pending_for(request.caller, request.user, now).filter(agent=found.agent_id, tool=found.tool, quorum=1)
     cards = [card for card in cards_of(of_agent, request.caller, now) if card.may_decide]
     like = [card for card in cards if kind_of(card.action) == kind_of(found)]
@@ -75,10 +78,17 @@ def reach_of(cards: list[Card]) -> list[str]:
     """Say what an answer to these reaches: workspaces, and what cannot be undone."""
     places = Counter(card.action.workspace.key if card.action.workspace else "" for card in cards)
     named = sorted(key for key in places if key)
-    said = [f"in {', '.join(named[:3])}{f' and {len(named) - 3} more' if len(named) > 3 else ''}"] if named else []
-    said += [f"{places['']} outside any workspace"] if places[""] else []
-    final = sum(card.action.undo == "no" for card in cards)
-    return [*said, f"{final} of them can't be undone" if final else "all can be undone or partly undone"]
+    said = []
+    if len(named) > 3:
+        more = {"names": ", ".join(named[:3]), "more": len(named) - 3}
+        said.append(gettext("in %(names)s and %(more)s more") % more)
+    elif named:
+        said.append(gettext("in %(names)s") % {"names": ", ".join(named)})
+    if places[""]:
+        said.append(gettext("%(count)s outside any workspace") % {"count": places[""]})
+    if final := sum(card.action.undo == "no" for card in cards):
+        return [*said, gettext("%(count)s of them can't be undone") % {"count": final}]
+    return [*said, gettext("all can be undone or partly undone")]
 
 
 def _decide(request, group: list[Card], chosen):
@@ -94,9 +104,13 @@ def _decide(request, group: list[Card], chosen):
             failed.append(f"{action}: {problem.detail}")
     asked_for = len([each for each in request.POST.getlist("action") if ":" in each])
     if done:
-        messages.success(request, f"{VERDICTS[verdict]}: {len(done)} {'request' if len(done) == 1 else 'requests'}.")
+        words = ngettext("%(word)s: %(n)s request.", "%(word)s: %(n)s requests.", len(done))
+        messages.success(request, words % {"word": VERDICTS[verdict], "n": len(done)})
     if changed := asked_for - len(ticked):
-        messages.warning(request, f"{changed} had changed or ended meanwhile. They were not answered.")
+        messages.warning(
+            request,
+            gettext("%(changed)s had changed or ended meanwhile. They were not answered.") % {"changed": changed},
+        )
     for line in failed[:5]:
         messages.warning(request, line)
     return carry_out(request, lambda: None, then=reverse("waiting") + filter_query(chosen))

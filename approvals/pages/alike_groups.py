@@ -1,12 +1,16 @@
 """Groups of pending actions that are alike, for one answer to all of them.
 
 Two actions are alike if one agent asks for them with the same tool, at the same tier and with the same prospect of an
-undo: shell calls with the same programs and verbs, edits of files in one folder. What needs two people is in no group.
+undo: shell calls with the same programs and verbs, edits of files in one folder. What needs two people is in no group,
+and neither are the questions and plans of agents.
 """
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from django.utils.translation import gettext
+
+from approvals import own_questions
 from approvals.evaluation import content, current
 from approvals.models import Action
 
@@ -29,7 +33,7 @@ def groups_of(actions) -> list[Group]:
     """Return the groups of at least MIN_ALIKE among the actions, the largest first. Revisions are prefetched."""
     found: dict[tuple, list[Action]] = {}
     for action in actions:
-        if action.quorum == 1:
+        if action.quorum == 1 and action.tool not in own_questions.TOOLS:
             found.setdefault(kind_of(action), []).append(action)
     alike = [Group(kind[-1], tuple(each)) for kind, each in found.items() if len(each) >= MIN_ALIKE]
     return sorted(alike, key=lambda group: -len(group.actions))
@@ -43,7 +47,7 @@ def kind_of(action: Action) -> tuple:
 
 def _what(action: Action) -> str:
     if action.tool == "Bash":
-        return ", ".join(_verbs(current(action).commands)) or "shell commands"
+        return ", ".join(_verbs(current(action).commands)) or gettext("shell commands")
     if action.tool in FILE_TOOLS:
         folder = _folder(content(action)["arguments"])
         return f"{action.tool.rpartition('.')[2]} in {folder}"
@@ -66,4 +70,4 @@ def _verbs(commands: list[dict]) -> list[str]:
 def _folder(arguments: dict) -> str:
     path = arguments.get("file_path") or arguments.get("notebook_path") or arguments.get("path")
     folder = str(PurePosixPath(path).parent) if isinstance(path, str) else ""
-    return "the top folder" if folder in ("", ".") else f"{folder}/"
+    return gettext("the top folder") if folder in ("", ".") else f"{folder}/"

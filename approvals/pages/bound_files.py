@@ -4,27 +4,28 @@ import json
 from dataclasses import dataclass
 
 from django.template.defaultfilters import filesizeformat
+from django.utils.translation import gettext, gettext_lazy
 
 from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, NOT_READ
 from approvals.evidence import pushes
 from workspaces.diff import FileDiff, compare
 from workspaces.highlight import deadline
 
-FIRST_LEVEL = (
+FIRST_LEVEL = gettext_lazy(
     "Approval covers these exact contents: if one changes before this runs, it needs approval again. "
     "Files that they load in turn are not checked."
 )
-NO_WORKSPACE = (
+NO_WORKSPACE = gettext_lazy(
     "There is no workspace, so Handrail can't read the scripts and programs that this runs or see them change."
 )
-COULD_NOT_READ = (
+COULD_NOT_READ = gettext_lazy(
     "The scripts and programs that this runs could not all be read in time, so they are not all shown here. "
     "If they can be read when it runs, it needs approval again."
 )
 WHY_NOT = {
-    "outside": "outside the workspace, so it is not shown or checked",
-    "large": "too large to check",
-    "unreadable": "can't be read, so it is not checked",
+    "outside": gettext_lazy("outside the workspace, so it is not shown or checked"),
+    "large": gettext_lazy("too large to check"),
+    "unreadable": gettext_lazy("can't be read, so it is not checked"),
 }
 
 
@@ -49,14 +50,14 @@ def _shown(file, old, command: str, is_later: bool, until: float) -> ShownFile:
     if file.state == COMMIT:
         return ShownFile(file.path, f"commit {file.sha256[:12]}")
     if file.state == CHANGES:
-        return ShownFile(file.path, "uncommitted changes")
+        return ShownFile(file.path, gettext("uncommitted changes"))
     if file.state != FILE:
         return ShownFile(file.path, WHY_NOT.get(file.state, file.state))
     note = f"{file.kind}, {filesizeformat(file.size)}".replace("\xa0", " ")
     if is_later and (old is None or old.sha256 != file.sha256):
         note += ", changed"
     if file.content is None:
-        return ShownFile(file.path, f"{note}, content not shown")
+        return ShownFile(file.path, gettext("%(note)s, content not shown") % {"note": note})
     content, diff = bytes(file.content), None
     if old is not None and old.sha256 != file.sha256 and old.content is not None:
         diff = compare(file.path, bytes(old.content), content, until=until)

@@ -7,13 +7,14 @@ from functools import cached_property
 
 from django.db.models import Prefetch
 from django.urls import reverse
+from django.utils.translation import gettext
 
-from approvals import grants, secret_reads, solo
+from approvals import grant_scopes, prompts, secret_reads, solo
 from approvals.broker import envelope_of
 from approvals.calls import GATE, parsed
 from approvals.decisions import may_approve
 from approvals.evaluation import can_be_held, was_edited
-from approvals.models import Action, Decision, Delivery, Status
+from approvals.models import Action, Decision, Delivery, SessionPrompt, Status
 from approvals.notify import receipts
 from approvals.pages import earlier
 from approvals.pages.alike_groups import MAX_SHOWN
@@ -22,6 +23,7 @@ from approvals.pages.call_parts import Part, parts_of
 from approvals.pages.envelope_words import in_words
 from approvals.pages.evidence_part import EvidencePart
 from approvals.pages.json_text import pretty
+from approvals.pages.own_part import OwnPart
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
 from dashboard.templatetags.handrail import ACTION_STATES
@@ -50,7 +52,7 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card(EvidencePart):
+class Card(EvidencePart, OwnPart):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):
@@ -66,7 +68,7 @@ class Card(EvidencePart):
 
     @property
     def edited(self) -> bool:
-        return was_edited(self.action)
+        return was_edited(self.action) and not self.own_label
 
     @property
     def reasons(self) -> list[str]:
@@ -176,7 +178,12 @@ class Card(EvidencePart):
     def line(self) -> str:
         """A short text of the call for list rows, cut to MAX_LINE characters."""
         named = (self.arguments.get(name) for name in ("file_path", "path", "url", "pattern", "query"))
-        text = self.command or next((text for text in named if isinstance(text, str)), None) or self.raw_arguments
+        text = (
+            self.own_line
+            or self.command
+            or next((text for text in named if isinstance(text, str)), None)
+            or self.raw_arguments
+        )
         return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}…"
 
     @property
@@ -238,9 +245,9 @@ class Card(EvidencePart):
         return self.may_decide and is_whole and self.action.undo == "yes" and self.action.quorum == 1
 
     @cached_property
-    def grant_offers(self) -> dict[str, str]:
-        """What a grant given on this card may cover: {name: label}."""
-        return grants.offers(self.action) if self.may_decide else {}
+    def may_allow_more(self) -> bool:
+        """Whether a grant can be given on this card."""
+        return self.may_decide and grant_scopes.has_scopes(self.action)
 
     @cached_property
     def readable_secrets(self) -> list[str]:
@@ -283,14 +290,16 @@ class Card(EvidencePart):
 
     @property
     def waits_for(self) -> str:
-        return "one more approval" if self.still_needed == 1 else f"{self.still_needed} more approvals"
+        if self.still_needed == 1:
+            return gettext("one more approval")
+        return gettext("%(count)s more approvals") % {"count": self.still_needed}
 
     @property
     def why_not(self) -> str:
         """Why this person does not decide the open card."""
         if self.has_voted:
-            return f"You approved this. It needs {self.waits_for}."
-        return f"Only a reviewer of {self.action.team.name} can decide this."
+            return gettext("You approved this. It needs %(waits_for)s.") % {"waits_for": self.waits_for}
+        return gettext("Only a reviewer of %(name)s can decide this.") % {"name": self.action.team.name}
 
     @property
     def note(self) -> str:
@@ -343,21 +352,23 @@ class Card(EvidencePart):
     @property
     def step_says(self) -> str:
         if self.action.quorum > 1:
-            return f"{self.action.title}. Critical: needs {self.action.quorum} approvals."
+            words = gettext("%(title)s. Critical: needs %(quorum)s approvals.")
+            return words % {"title": self.action.title, "quorum": self.action.quorum}
         return f"{self.action.title}."
 
     @property
     def state(self) -> str:
-        return ACTION_STATES["expired" if self.is_late else self.action.status][0]
+        return ACTION_STATES[self.state_name][0]
 
     @property
     def state_name(self) -> str:
-        return "expired" if self.is_late else self.action.status
+        return "expired" if self.is_late else self.own_state or self.action.status
 
     @property
     def tone(self) -> str:
         """The color name of the card's rail: by what is at stake while it is pending, then by status."""
-        return self.severity.tone if self.is_open else ACTION_STATES[self.state_name][1]
+        open_tone = "accent" if self.own_label else self.severity.tone
+        return open_tone if self.is_open else ACTION_STATES[self.state_name][1]
 
     @cached_property
     def severity(self) -> Severity:
@@ -369,7 +380,11 @@ class Card(EvidencePart):
 
     @cached_property
     def approved_before(self) -> dict:
-        return earlier.approved_before(self.action)
+        return {} if self.own_label else earlier.approved_before(self.action)
+
+    @cached_property
+    def prompt(self) -> SessionPrompt | None:
+        return prompts.before(self.action)
 
     @cached_property
     def calls_before(self) -> list[Action]:
@@ -378,8 +393,7 @@ class Card(EvidencePart):
     @property
     def isolation(self) -> str:
         workspace = self.action.workspace
-        level = isolation.of(workspace) if workspace else ""
-        return level and f"{'no' if level == 'none' else level} isolation"
+        return isolation.IN_WORDS[isolation.of(workspace)] if workspace else ""
 
     @property
     def version(self) -> str:

@@ -10,6 +10,7 @@ from django.db.models import F
 from django.http import Http404
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals import gate
@@ -21,7 +22,7 @@ from dashboard.models import Agent, Team
 from dashboard.pages import as_uuid, carry_out, must, signed_in
 from dashboard.people.provisioning import agent_of, token_for
 
-TABS = [("claude-code", "Claude Code"), ("python", "Python"), ("http", "Anything over HTTP")]
+TABS = [("claude-code", "Claude Code"), ("python", "Python"), ("http", gettext_lazy("Anything over HTTP"))]
 TEST_TOOL = "HandrailTest"
 PYTHON = Path(__file__).parent.parent / "snippets" / "handrail.py"
 PYTHON_USE = """import subprocess
@@ -51,7 +52,7 @@ def connect(request):
             "tab": tab,
             "tabs": [
                 *((f"?tab={name}", words, name == tab) for name, words in TABS),
-                (reverse("connect-phone"), "My phone", False),
+                (reverse("connect-phone"), gettext("My phone"), False),
             ],
             "address": settings.HANDRAIL_PUBLIC_URL,
             "settings_json": json.dumps(claude_code_settings(), indent=2),

@@ -1,30 +1,24 @@
 """Forms for editing a call on its card."""
 
 from django import forms
+from django.utils.translation import gettext, gettext_lazy
 
+from approvals import tool_schemas
+from approvals.pages.argument_fields import MAX_FIELDS, Argument, arguments_in, field_for, value_from
+from approvals.pages.exact_field import ExactField, name_originals
 from dashboard.problems import Problem
 from dashboard.strict_json import loads
-
-CODE = {"class": "code-field", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off"}
-
-
-class ExactField(forms.CharField):
-    """Text as it was typed: not stripped, and with LF line ends."""
-
-    def __init__(self, *, rows: int = 4, **kwargs):
-        super().__init__(strip=False, widget=forms.Textarea(attrs={**CODE, "rows": rows}), **kwargs)
-
-    def to_python(self, value):
-        # A browser sends each line end of a textarea as CR LF, whatever it was.
-        return super().to_python(value).replace("\r\n", "\n")
 
 
 class CommandForm(forms.Form):
     """Edits the command of a Bash call; its other arguments stay."""
 
-    command = ExactField(label="Command")
+    command = ExactField(label=gettext_lazy("Command"), language="shell")
     comment = forms.CharField(
-        label="Note to the agent", required=False, max_length=4000, widget=forms.Textarea(attrs={"rows": 2})
+        label=gettext_lazy("Note to the agent"),
+        required=False,
+        max_length=4000,
+        widget=forms.Textarea(attrs={"rows": 2}),
     )
 
     def __init__(self, data=None, *, arguments: dict):
@@ -35,10 +29,39 @@ class CommandForm(forms.Form):
         return self.before | {"command": self.cleaned_data["command"]}
 
 
-class ArgumentsForm(forms.Form):
-    """Edits the arguments of any other call, as JSON."""
+class FieldsForm(forms.Form):
+    """Edits each argument in a field of its own, whose value keeps its type."""
 
-    arguments_json = ExactField(label="Arguments, as JSON", rows=10)
+    def __init__(self, data=None, *, arguments: dict, fields: list[Argument]):
+        super().__init__(data)
+        self.before, self.named = arguments, {f"arg-{number}": each for number, each in enumerate(fields)}
+        self.fields |= {name: field_for(each) for name, each in self.named.items()}
+        self.fields["comment"] = CommandForm.base_fields["comment"]
+        self.wanted = {}
+
+    def clean(self):
+        self.wanted = dict(self.before)
+        for name, argument in self.named.items():
+            if name in self.cleaned_data:
+                self._clean_one(name, argument)
+
+    def _clean_one(self, name: str, argument: Argument):
+        try:
+            is_given, value = value_from(argument, self.cleaned_data[name])
+        except forms.ValidationError as error:
+            self.add_error(name, error)
+        else:
+            if is_given:
+                self.wanted[argument.name] = value
+
+    def arguments(self) -> dict:
+        return self.wanted
+
+
+class ArgumentsForm(forms.Form):
+    """Edits the arguments of any call, as JSON."""
+
+    arguments_json = ExactField(label=gettext_lazy("Arguments, as JSON"), rows=10, language="json")
     comment = CommandForm.base_fields["comment"]
 
     def __init__(self, data=None, *, arguments: dict, shown: str):
@@ -50,15 +73,25 @@ class ArgumentsForm(forms.Form):
         except Problem as problem:
             raise forms.ValidationError(problem.detail.replace("The body is", "This is")) from None
         if not isinstance(parsed, dict):
-            raise forms.ValidationError("The arguments are an object: { … }.")
+            raise forms.ValidationError(gettext("The arguments are an object: { … }."))
         return parsed
 
     def arguments(self) -> dict:
         return self.cleaned_data["arguments_json"]
 
 
-def edit_form(card, data=None):
-    """Return the form for the card's call. A command with a carriage return is edited as JSON, which preserves it."""
-    if card.command is not None and "\r" not in card.command:
+def edit_form(card, data=None, *, as_json: bool = False):
+    """Return the form for the card's call; as JSON if that is wanted, or if it has too many arguments for fields."""
+    form = _form(card, data, as_json)
+    name_originals(form)
+    return form
+
+
+def _form(card, data, as_json: bool):
+    as_json = as_json or (data is not None and "arguments_json" in data)
+    if card.command is not None and "\r" not in card.command and not as_json:
         return CommandForm(data, arguments=card.arguments)
-    return ArgumentsForm(data, arguments=card.arguments, shown=card.arguments_json)
+    fields = arguments_in(card.arguments, tool_schemas.of_action(card.action))
+    if as_json or not fields or len(fields) > MAX_FIELDS:
+        return ArgumentsForm(data, arguments=card.arguments, shown=card.arguments_json)
+    return FieldsForm(data, arguments=card.arguments, fields=fields)

@@ -1,23 +1,93 @@
-"""Give a grant on a card, and revoke it."""
+"""Give a grant on a page of its card, and revoke it."""
 
-from django.shortcuts import get_object_or_404
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST
 
-from approvals import grants
-from approvals.evaluation import with_all
+from approvals import expiry, grant_scopes, grants
 from approvals.models import Action, Grant
-from dashboard.pages import asked, came_from, carry_out, must, signed_in
+from approvals.pages.card import Card, for_rows
+from approvals.pages.lists import chosen_filters, filter_query
+from dashboard import clock
+from dashboard.pages import READ_OR_WRITE, asked, came_from, carry_out, must, signed_in
 from dashboard.templatetags.handrail import clock as clock_time
+
+TODAY = "today"  # until midnight in the zone of the person who gives the grant
+DURATIONS = [
+    ("30", gettext_lazy("30 minutes")),
+    ("120", gettext_lazy("2 hours")),
+    ("480", gettext_lazy("8 hours")),
+    (TODAY, gettext_lazy("Today")),
+]
+USES = [
+    ("1", gettext_lazy("once")),
+    ("5", gettext_lazy("5 times")),
+    ("20", gettext_lazy("20 times")),
+    ("100", gettext_lazy("100 times")),
+]
+MAX_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A scope on the page: what it would have covered in the last week, and the address that makes a rule of it."""
+
+    scope: grant_scopes.Scope
+    covered: list[Action]
+    rule_url: str
+
+    @property
+    def shown(self) -> list[Action]:
+        return self.covered[:MAX_EXAMPLES]
+
+    @property
+    def more(self) -> int:
+        return len(self.covered) - len(self.shown)
 
 
 @signed_in
-@require_POST
-def give(request, pk):
-    """Approve the action and give a grant for what the form chose."""
-    action = get_object_or_404(with_all(Action.objects.visible_to(request.caller)), pk=pk)
+@READ_OR_WRITE
+def allow(request, pk):
+    """Show what calls like this could be allowed, and for how long; or approve this one and give the grant."""
+    action = get_object_or_404(for_rows(Action.objects.visible_to(request.caller)), pk=pk)
+    expiry.end_if_due(action)
     must(request.caller, "decide", action.team_id)
+    if request.method == "POST":
+        return _give(request, action)
+    card = Card(action, request.caller, clock.now())
+    scopes = grant_scopes.of_action(action) if card.may_decide else []
+    if not scopes:
+        messages.info(request, gettext("This request offers nothing to allow beyond itself."))
+        return redirect(reverse("action", args=[pk]) + filter_query(chosen_filters(request)))
+    context = {
+        "nav": "waiting",
+        "card": card,
+        "choices": [_choice(request, action, scope) for scope in scopes],
+        "durations": DURATIONS,
+        "uses": USES,
+        "days": grants.LOOKS_BACK.days,
+        "place": filter_query(chosen_filters(request)),
+    }
+    return render(request, "approvals/allow.html", context)
+
+
+def _choice(request, action: Action, scope: grant_scopes.Scope) -> Choice:
+    rule_url = ""
+    if scope.rules and request.caller.can("write_policy", action.team_id):
+        rule_url = f"{reverse('policy-edit')}?{urlencode({'team': action.team.slug, 'add': scope.rules}, doseq=True)}"
+    return Choice(scope, grants.examples(action, scope), rule_url)
+
+
+def _give(request, action: Action):
+    """Approve the action and give a grant for what the form chose."""
     wish = asked(request, "digest", "covers", "minutes", "uses")
     return carry_out(
         request,
@@ -26,17 +96,24 @@ def give(request, pk):
             caller=request.caller,
             digest=wish["digest"],
             covers=wish["covers"] or grants.EXACT,
-            minutes=_number(wish["minutes"]),
+            minutes=_until_midnight() if wish["minutes"] == TODAY else _number(wish["minutes"]),
             uses=_number(wish["uses"]),
         ),
-        then=reverse("action", args=[pk]),
+        then=reverse("action", args=[action.pk]) + filter_query(chosen_filters(request)),
         say=_given,
     )
 
 
+def _until_midnight() -> int:
+    """Return the minutes until the end of today in the viewer's zone, at least one."""
+    now = timezone.localtime()
+    tomorrow = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    return max(1, int((tomorrow - now).total_seconds() // 60))
+
+
 def _given(grant) -> str:
     return format_html(
-        "Approved. Auto-approved until {}, at most {} times.", clock_time(grant.expires_at), grant.uses_left
+        gettext("Approved. Auto-approved until {}, at most {} times."), clock_time(grant.expires_at), grant.uses_left
     )
 
 
@@ -54,5 +131,5 @@ def revoke(request, pk):
         request,
         lambda: grants.revoke(grant.pk, caller=request.caller),
         then=came_from(request, reverse("policy")),
-        say="Revoked. These calls need approval again.",
+        say=gettext("Revoked. These calls need approval again."),
     )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
 from approvals import claude_own_settings
@@ -28,7 +29,7 @@ def put_back(request, team, key):
     def put() -> str:
         operation = operations.wait(hook_watch.put_back(workspace, by=request.caller.actor), RUNNER_TIMEOUT)
         if not operations.is_over(operation):
-            raise unavailable("The runner isn't responding. It restores the hook when it is back.")
+            raise unavailable(gettext("The runner isn't responding. It restores the hook when it is back."))
         if not operation.outcome["ok"]:
             raise conflict(operation.outcome["reason"])
         return operation.outcome["reason"]
@@ -48,17 +49,20 @@ def hold(request, team, key):
     def change() -> str:
         root = Path(root_of(workspace))
         if on and (other := claude_own_settings.other_hook(root)):
-            raise conflict(f"Calls cannot be held in this folder: {other}")
+            raise conflict(gettext("Calls cannot be held in this folder: %(other)s") % {"other": other})
         operation = operations.wait(folders.hold(workspace, on, by=request.caller.actor), START_TIMEOUT)
         if not operations.is_over(operation):
-            raise unavailable("The runner isn't responding. It carries this out when it is back.")
+            raise unavailable(gettext("The runner isn't responding. It carries this out when it is back."))
         if not operation.outcome["ok"] or operation.outcome["held"] != on:
             raise conflict(operation.outcome["reason"])
         if on:
             workspace.refresh_from_db(fields=["remotes"])
             named = ", ".join(f"{name} ({url})" for name, url in workspace.remotes.items())
-            return "Shell calls of the agent are held now." + (f" Reads run unasked at {named}." if named else "")
-        return "Shell calls of the agent are no longer held."
+            if not named:
+                return gettext("Shell calls of the agent are held now.")
+            words = gettext("Shell calls of the agent are held now. Reads run unasked at %(named)s.")
+            return words % {"named": named}
+        return gettext("Shell calls of the agent are no longer held.")
 
     here = reverse("workspace", args=[team, key])
     return carry_out(request, change, then=came_from(request, here), say=lambda said: said)

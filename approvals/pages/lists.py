@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from django.db.models import Case, IntegerField, Q, Value, When
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 
 from approvals.models import Action, Decision, Status, Tier
@@ -14,17 +15,17 @@ from approvals.pages.card import Card, cards_of, for_rows
 from dashboard import clock
 from dashboard.models import Agent
 from dashboard.pages import Slice, as_uuid, asked, signed_in, without
-from dashboard.templatetags.handrail import TIERS
+from dashboard.templatetags.handrail import TIERS, thousands
 
 MAX_CARDS = 200  # cards listed on Approvals, and beside a card on a wide screen
 FILTERS = ("tier", "workspace", "agent", "undo")  # query parameters: the filters of the list a card was opened from
 OUTCOMES = {
-    "waiting": ("Needs approval", Q(status=Status.PENDING)),
-    "ran": ("Ran", Q(status__in=[Status.SUCCEEDED, Status.RUNNING, Status.APPROVED, Status.FAILED])),
-    "denied": ("Denied", Q(status=Status.DENIED)),
-    "expired": ("Expired or cancelled", Q(status__in=[Status.EXPIRED, Status.CANCELLED])),
-    "wrong": ("Failed or unclear", Q(status__in=[Status.FAILED, Status.UNCERTAIN])),
-    "asked": ("Asked a person", ~Q(tier__in=[Tier.LOW, Tier.MEDIUM]) & Q(grant=None)),
+    "waiting": (gettext_lazy("Needs approval"), Q(status=Status.PENDING)),
+    "ran": (gettext_lazy("Ran"), Q(status__in=[Status.SUCCEEDED, Status.RUNNING, Status.APPROVED, Status.FAILED])),
+    "denied": (gettext_lazy("Denied"), Q(status=Status.DENIED)),
+    "expired": (gettext_lazy("Expired or cancelled"), Q(status__in=[Status.EXPIRED, Status.CANCELLED])),
+    "wrong": (gettext_lazy("Failed or unclear"), Q(status__in=[Status.FAILED, Status.UNCERTAIN])),
+    "asked": (gettext_lazy("Asked a person"), ~Q(tier__in=[Tier.LOW, Tier.MEDIUM]) & Q(grant=None)),
 }
 
 
@@ -87,13 +88,13 @@ def _waiting_filters(request, pending, chosen):
     """Return a filter chip for each value to choose from: (URL, label, whether chosen, count)."""
     plain = pending.select_related(None).prefetch_related(None).order_by()
     kinds = list(plain.values_list("tier", "workspace__key", "agent__name", "undo"))
-    chips = [("?", "All", not any(chosen.values()), len(kinds))]
+    chips = [("?", gettext("All"), not any(chosen.values()), len(kinds))]
     for place, name, words in ((0, "tier", lambda t: TIERS[t][0]), (1, "workspace", str), (2, "agent", str)):
         values = [kind[place] for kind in kinds if kind[place]]
         if len(set(values)) > 1 or chosen[name]:
             chips += [_chip(request, name, v, words(v), chosen, values.count(v)) for v in sorted(set(values))]
     if final := sum(kind[3] == "no" for kind in kinds):
-        chips.append(_chip(request, "undo", "no", "Can't be undone", chosen, final))
+        chips.append(_chip(request, "undo", "no", gettext("Can't be undone"), chosen, final))
     return chips
 
 
@@ -115,9 +116,11 @@ def quiet_words(caller) -> str:
     today = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
     unasked = Q(tier__in=[Tier.LOW, Tier.MEDIUM]) | Q(grant__isnull=False)
     ran = Action.objects.visible_to(caller).filter(unasked, created_at__gte=today).count()
-    works = {0: "No agent is working", 1: "One agent is working"}.get(agents, f"{agents} agents are working")
-    acted = "1 action" if ran == 1 else f"{ran:,} actions"
-    return f"Nothing needs approval. {works}; {acted} auto-approved today."
+    works = gettext("No agent is working")
+    if agents:
+        works = ngettext("One agent is working", "%(n)s agents are working", agents) % {"n": agents}
+    acted = ngettext("1 action auto-approved today", "%(n)s actions auto-approved today", ran) % {"n": thousands(ran)}
+    return gettext("Nothing needs approval. %(works)s; %(acted)s.") % {"works": works, "acted": acted}
 
 
 @signed_in
@@ -127,7 +130,7 @@ def history(request):
     chosen = asked(request, "outcome", "agent", "workspace", "tier", "person", "rule")
     page = Slice(request, for_rows(_filtered_history(Action.objects.visible_to(caller), chosen)))
     cards = cards_of(page, caller, clock.now())
-    chips = [(f"?{without(request, 'outcome')}", "All", not chosen["outcome"], None)]
+    chips = [(f"?{without(request, 'outcome')}", gettext("All"), not chosen["outcome"], None)]
     chips += [_chip(request, "outcome", name, words, chosen) for name, (words, _) in OUTCOMES.items()]
     return render(
         request,

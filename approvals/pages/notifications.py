@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
@@ -37,33 +38,39 @@ MAX_BODY = 8192  # bytes of what a browser or its service worker sends
 class SettingsForm(forms.Form):
     """What the person wants to be told, when and how."""
 
-    on_duty = forms.BooleanField(label="On duty: notify me at all", required=False)
-    only_critical = forms.BooleanField(label="Only critical actions", required=False)
+    on_duty = forms.BooleanField(label=gettext_lazy("On duty: notify me at all"), required=False)
+    only_critical = forms.BooleanField(label=gettext_lazy("Only critical actions"), required=False)
     teams = forms.MultipleChoiceField(
-        label="Teams that notify me", required=False, widget=forms.CheckboxSelectMultiple(), choices=[]
+        label=gettext_lazy("Teams that notify me"), required=False, widget=forms.CheckboxSelectMultiple(), choices=[]
     )
     workspaces_off = forms.CharField(
-        label="Workspaces that don't notify me",
+        label=gettext_lazy("Workspaces that don't notify me"),
         required=False,
         max_length=2000,
-        help_text="Names as in team/workspace, separated by spaces.",
+        help_text=gettext_lazy("Names as in team/workspace, separated by spaces."),
     )
     quiet_from = forms.TimeField(
-        label="Quiet hours from", required=False, widget=forms.TimeInput({"type": "time"}, format="%H:%M")
+        label=gettext_lazy("Quiet hours from"), required=False, widget=forms.TimeInput({"type": "time"}, format="%H:%M")
     )
     quiet_until = forms.TimeField(
-        label="Quiet hours until", required=False, widget=forms.TimeInput({"type": "time"}, format="%H:%M")
+        label=gettext_lazy("Quiet hours until"),
+        required=False,
+        widget=forms.TimeInput({"type": "time"}, format="%H:%M"),
     )
-    critical_in_quiet = forms.BooleanField(label="Critical actions also in quiet hours", required=False)
-    is_private = forms.BooleanField(label="Lock screens show only that something needs approval", required=False)
+    critical_in_quiet = forms.BooleanField(label=gettext_lazy("Critical actions also in quiet hours"), required=False)
+    is_private = forms.BooleanField(
+        label=gettext_lazy("Lock screens show only that something needs approval"), required=False
+    )
     unseen_minutes = forms.IntegerField(
-        label="Use my channels after minutes unseen",
+        label=gettext_lazy("Use my channels after minutes unseen"),
         min_value=1,
         max_value=1440,
-        help_text="At once, if no device of yours takes notifications.",
+        help_text=gettext_lazy("At once, if no device of yours takes notifications."),
     )
     digest_at = forms.TimeField(
-        label="Morning digest at", required=False, widget=forms.TimeInput({"type": "time"}, format="%H:%M")
+        label=gettext_lazy("Morning digest at"),
+        required=False,
+        widget=forms.TimeInput({"type": "time"}, format="%H:%M"),
     )
 
     def __init__(self, data, *, caller, stored: NotificationSettings):
@@ -85,13 +92,15 @@ class SettingsForm(forms.Form):
         known = {f"{team}/{key}" for team, key in rows}
         for name in wanted:
             if name not in known and name not in self.stored.workspaces_off:
-                raise forms.ValidationError("You see no workspace of this name: %(name)s", params={"name": name[:80]})
+                raise forms.ValidationError(
+                    gettext("You see no workspace of this name: %(name)s"), params={"name": name[:80]}
+                )
         return wanted
 
     def clean(self):
         found = super().clean()
         if bool(found.get("quiet_from")) != bool(found.get("quiet_until")):
-            self.add_error("quiet_until", "Quiet hours need a beginning and an end.")
+            self.add_error("quiet_until", gettext("Quiet hours need a beginning and an end."))
         return found
 
     def save(self, zone: str):
@@ -103,13 +112,15 @@ class SettingsForm(forms.Form):
 
 class ChannelForm(forms.Form):
     url = forms.CharField(
-        label="URL of the channel",
+        label=gettext_lazy("URL of the channel"),
         max_length=channels.MAX_URL,
         widget=forms.TextInput({"placeholder": "ntfys://ntfy.sh/a-topic-nobody-guesses", "autocomplete": "off"}),
-        help_text="As apprise writes it: ntfys://, mailtos://, slack://, tgram://, matrixs://, discord://, gotifys://.",
+        help_text=gettext_lazy(
+            "As apprise writes it: ntfys://, mailtos://, slack://, tgram://, matrixs://, discord://, gotifys://."
+        ),
     )
     with_title = forms.BooleanField(
-        label="Send the action's title too, which can hold parts of the command", required=False
+        label=gettext_lazy("Send the action's title too, which can hold parts of the command"), required=False
     )
 
 
@@ -120,7 +131,7 @@ def notifications(request):
     form = SettingsForm(request.POST or None, caller=request.caller, stored=settings_of(request.user))
     if request.method == "POST" and form.is_valid():
         form.save(_zone(request))
-        messages.success(request, "Saved.")
+        messages.success(request, gettext("Saved."))
         return redirect("notifications")
     return _show(request, form, ChannelForm())
 
@@ -156,7 +167,7 @@ def add_device(request):
     """Store the push subscription of this browser (JSON of PushSubscription.toJSON), or renew it."""
     found = _json(request)
     if found is None:
-        return JsonResponse({"detail": "This is no subscription."}, status=422)
+        return JsonResponse({"detail": gettext("This is no subscription.")}, status=422)
     if not request.session.session_key:
         request.session.save()
     try:
@@ -184,7 +195,7 @@ def drop_device(request):
 @require_POST
 def remove_device(request, pk):
     get_object_or_404(PushSubscription, pk=pk, user=request.user).delete()
-    messages.success(request, "The device gets no more notifications.")
+    messages.success(request, gettext("The device gets no more notifications."))
     return redirect("notifications")
 
 
@@ -199,7 +210,7 @@ def add_channel(request):
         except Problem as problem:
             form.add_error("url", problem.detail)
         else:
-            messages.success(request, "Channel added.")
+            messages.success(request, gettext("Channel added."))
             return redirect("notifications")
     return _show(request, SettingsForm(None, caller=request.caller, stored=settings_of(request.user)), form)
 
@@ -208,7 +219,7 @@ def add_channel(request):
 @require_POST
 def remove_channel(request, pk):
     get_object_or_404(Channel, pk=pk, user=request.user).delete()
-    messages.success(request, "Channel removed.")
+    messages.success(request, gettext("Channel removed."))
     return redirect("notifications")
 
 
@@ -216,12 +227,12 @@ def remove_channel(request, pk):
 @require_POST
 def send_test(request):
     """Queue a test notification to all devices and channels of the person."""
-    words = {0: "You have no device and no channel yet."}
+    words = {0: gettext("You have no device and no channel yet.")}
     return carry_out(
         request,
         lambda: notices.send_test(request.user, clock.now()),
         then=reverse("notifications"),
-        say=lambda count: words.get(count, "A test is on its way. Below it says when it was sent and shown."),
+        say=lambda count: words.get(count, gettext("A test is on its way. Below it says when it was sent and shown.")),
     )
 
 
@@ -250,7 +261,9 @@ def answer(request):
         action = tokens.use(str(found.get("token")), user=request.user, session_key=key)
     except Problem as problem:
         return JsonResponse({"ok": False, "says": problem.detail}, status=problem.status)
-    return JsonResponse({"ok": True, "says": "Denied" if action.status == Status.DENIED else "Approved"})
+    return JsonResponse(
+        {"ok": True, "says": gettext("Denied") if action.status == Status.DENIED else gettext("Approved")}
+    )
 
 
 def _json(request) -> dict | None:

@@ -3,6 +3,7 @@
 from django.http import Http404
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals import past_questions, policies
@@ -34,7 +35,7 @@ def past(request):
         if question and (report := past_questions.masked(reports.of(question))):
             context |= {"report": report, "agents": words.agents_of(report), "labels": words.labels_of(report)}
     except Late as late:
-        context["problem"] = f"The transcripts could not be read: {late}."
+        context["problem"] = gettext("The transcripts could not be read: %(late)s.") % {"late": late}
     return render(request, "approvals/_past.html" if request.htmx else "approvals/past.html", context)
 
 
@@ -59,7 +60,10 @@ def trust_one(request):
         request,
         save,
         then=f"{reverse('policy-past')}?{scope.query}",
-        say=lambda saved: f"{trusted.label} is trusted from now on. Version {saved.number} is now active.",
+        say=lambda saved: (
+            gettext("%(label)s is trusted from now on. Version %(number)s is now active.")
+            % {"label": trusted.label, "number": saved.number}
+        ),
     )
 
 

@@ -3,11 +3,12 @@
 from django import forms
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
 from approvals import judges, policies
 from approvals.models import Grant, Policy
-from approvals.pages.forms import ExactField
+from approvals.pages.exact_field import ExactField
 from approvals.pages.past import question_of
 from approvals.pages.policy_scope import Scope, scope_of, scopes_of
 from approvals.policy import MODES, TIERS, PolicyError
@@ -19,10 +20,13 @@ from workspaces.diff import compare
 
 # {mode of a policy: what people are asked before}.
 SENTENCES = {
-    "irreversible": "People are asked before anything that can't be undone; everything else runs and is logged.",
-    "commands": "People are asked before anything that can't be undone, and before commands.",
-    "everything": "People are asked before everything.",
+    "irreversible": gettext_lazy(
+        "People are asked before anything that can't be undone; everything else runs and is logged."
+    ),
+    "commands": gettext_lazy("People are asked before anything that can't be undone, and before commands."),
+    "everything": gettext_lazy("People are asked before everything."),
 }
+MAX_ADDED, MAX_RULE = 5, 1000  # rules that a link can add to the text, and characters of each
 MAX_TRIED = 20_000  # characters of a command to try
 
 
@@ -65,7 +69,7 @@ def _rules(policy, floor) -> dict:
         rules = policies.checked(policy)
         below = policies.checked(floor)["rules"].get("forbidden", []) if floor else []
     except (PolicyError, judges.Late) as error:
-        return {"broken": str(error), "sentence": "The policy can't be read, so everything needs approval."}
+        return {"broken": str(error), "sentence": gettext("The policy can't be read, so everything needs approval.")}
     return {
         "sentence": SENTENCES[rules["mode"]],
         "mode": MODES[rules["mode"]],
@@ -88,7 +92,7 @@ def _try(command: str, policy, floor):
 
 
 class PolicyForm(forms.Form):
-    text = ExactField(label="Rules")
+    text = ExactField(label=gettext_lazy("Rules"))
     base = forms.IntegerField(widget=forms.HiddenInput())  # the number of the version that is edited
 
 
@@ -99,7 +103,9 @@ def edit(request):
     must(request.caller, "write_policy", scope.team)
     if request.method == "POST" and "end" in request.POST:
         return _end(request, scope)
-    form = PolicyForm(request.POST or None, initial={"text": scope.policy.text, "base": scope.base})
+    added = [rule for rule in request.GET.getlist("add")[:MAX_ADDED] if 0 < len(rule) <= MAX_RULE and "\0" not in rule]
+    text = policies.with_low_rules(scope.policy.text, added) if added else scope.policy.text
+    form = PolicyForm(request.POST or None, initial={"text": text, "base": scope.base})
     difference = None
     if request.method == "POST" and form.is_valid():
         text, base = form.cleaned_data["text"], form.cleaned_data["base"]
@@ -118,9 +124,10 @@ def edit(request):
                 request,
                 lambda: saved,
                 then=f"{reverse('policy')}?{scope.query}",
-                say=f"Version {saved.number} is now active.",
+                say=gettext("Version %(number)s is now active.") % {"number": saved.number},
             )
     context = {"nav": "policy", "scope": scope, "form": form, "policy": scope.policy, "difference": difference}
+    context["added"] = added if text != scope.policy.text else []
     return render(request, "approvals/policy_edit.html", context)
 
 
@@ -139,5 +146,5 @@ def _end(request, scope: Scope):
         request,
         lambda: policies.retire(scope.own.environment, actor=request.caller.actor),
         then=f"{reverse('policy')}?{scope.query}",
-        say=f"{scope.label} now uses the team's policy.",
+        say=gettext("%(label)s now uses the team's policy.") % {"label": scope.label},
     )

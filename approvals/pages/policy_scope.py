@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from django.http import Http404
 from django.utils.http import urlencode
+from django.utils.translation import gettext
 
 from approvals import policies
 from approvals.models import Policy
@@ -29,8 +30,9 @@ class Scope:
     @property
     def label(self) -> str:
         if self.environment is None:
-            return f"Team {self.team.name}"
-        return f"{'Folder' if self.environment.driver == FOLDER else 'Environment'} {self.environment.name}"
+            return gettext("Team %(name)s") % {"name": self.team.name}
+        words = gettext("Folder %(name)s") if self.environment.driver == FOLDER else gettext("Environment %(name)s")
+        return words % {"name": self.environment.name}
 
     @property
     def query(self) -> str:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from django.http import JsonResponse
 from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -11,6 +12,7 @@ from approvals.models import Action, CardViewer
 from dashboard import clock
 from dashboard.models import Membership
 from dashboard.pages import must, signed_in
+from dashboard.texts import and_last
 
 LOOKS_FOR = timedelta(seconds=25)  # after a page's last word; static/js/presence.js says it every 10 seconds
 MAX_NAMES = 3
@@ -35,7 +37,6 @@ def words(names: list[str]) -> str:
     """Return who is looking too: "ben is looking too"; "" if nobody is."""
     if not names:
         return ""
-    more = [f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
-    shown = [*names[:MAX_NAMES], *more]
-    joined = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-    return f"{joined} {'is' if len(names) == 1 else 'are'} looking too"
+    more = [gettext("%(count)s more") % {"count": len(names) - MAX_NAMES}] if len(names) > MAX_NAMES else []
+    joined = and_last([*names[:MAX_NAMES], *more])
+    return ngettext("%(names)s is looking too", "%(names)s are looking too", len(names)) % {"names": joined}

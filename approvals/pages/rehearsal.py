@@ -2,6 +2,7 @@
 
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals import rehearsals
@@ -35,7 +36,7 @@ def rehearsal(request, pk):
     start = request.GET.get("start", "")
     start = int(start) if start.isascii() and start.isdigit() and len(start) < 10 else 0
     if not card.rehearsal_part.has_trees:
-        context["problem"] = "Its changes are not kept."
+        context["problem"] = gettext("Its changes are not kept.")
         return render(request, "approvals/rehearsal.html", context)
     try:
         rows = rows_of(action.rehearsal)

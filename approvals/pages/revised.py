@@ -8,6 +8,7 @@ from itertools import groupby
 
 from django.utils.safestring import SafeString, mark_safe
 
+from approvals import own_questions
 from approvals.calls import parsed
 from approvals.models import Action, Status, Tier
 from approvals.pages.json_text import pretty
@@ -31,6 +32,11 @@ class Revised:
     @cached_property
     def answer(self):
         return next((given for given in self.denied.decisions.all() if given.final), None)
+
+    @property
+    def word(self) -> str:
+        """What the person did to the first: denied, or sent back."""
+        return own_questions.word_of(self.denied.tool, "deny")
 
     @property
     def is_same(self) -> bool:
@@ -139,5 +145,7 @@ def _programs(action: Action) -> set[str]:
 def _text_of(action: Action) -> str:
     """Return what the agent asked for: the shell command, or the arguments as JSON."""
     arguments = parsed(_first(action).canonical)["arguments"]
+    if action.tool == own_questions.PLAN and isinstance(plan := arguments.get("plan"), str):
+        return plan
     command = arguments.get("command")
     return command if action.tool == "Bash" and isinstance(command, str) else pretty(arguments)

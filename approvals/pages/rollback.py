@@ -5,6 +5,7 @@ import os
 from django.contrib import messages
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from approvals import rollback
 from approvals.models import Action
@@ -24,7 +25,7 @@ def roll_back(request, pk):
     must(request.caller, "restore", action.team_id)
     card = reverse("action", args=[pk])
     if action.snapshot_before is None:
-        messages.info(request, "There is no snapshot before this action.")
+        messages.info(request, gettext("There is no snapshot before this action."))
         return carry_out(request, lambda: None, then=card)
     place = [action.workspace.team.slug, action.workspace.key]
     if request.method == "POST":

@@ -2,6 +2,7 @@
 
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
 from approvals import secret_reads
@@ -20,5 +21,6 @@ def give(request, pk):
         request,
         lambda: secret_reads.give(action, caller=request.caller, path=path),
         then=reverse("action", args=[pk]),
-        say=f"This command may read {path} for {secret_reads.HOURS} hours. The agent has to make the call again.",
+        say=gettext("This command may read %(path)s for %(hours)s hours. The agent has to make the call again.")
+        % {"path": path, "hours": secret_reads.HOURS},
     )

@@ -3,6 +3,8 @@
 from os.path import join, normpath
 from typing import NamedTuple
 
+from django.utils.translation import gettext, gettext_lazy
+
 from approvals.models import Tier
 from approvals.policy.deeds import loses_data, moves_money
 from approvals.policy.programs.sql_titles import changes_data
@@ -14,8 +16,14 @@ LOSING = ("delete", "destroy", "rm", "rb", "drop", "purge", "uninstall", "termin
 FILE_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch")
 
 # {kind of sub-command: its label where only it cannot be undone}.
-LASTING = {"push": "Push", "remote": "Remote change", "network": "Request", "delete": "Deletion", "write": "Write"}
-LASTING |= {"read": "Reading a secret"}
+LASTING = {
+    "push": gettext_lazy("Push"),
+    "remote": gettext_lazy("Remote change"),
+    "network": gettext_lazy("Request"),
+    "delete": gettext_lazy("Deletion"),
+    "write": gettext_lazy("Writing"),
+}
+LASTING |= {"read": gettext_lazy("Reading a secret")}
 
 
 class Severity(NamedTuple):
@@ -34,17 +42,17 @@ def severity_of(action, revision, arguments: dict) -> Severity:
     kinds = {step.get("what") for step in steps if step.get("tier") not in (Tier.LOW, Tier.MEDIUM)}
     named = action.tool.rpartition("__")[2]
     if "mcp" in kinds and moves_money(named):
-        return Severity("money", "red")
+        return Severity(gettext("money"), "red")
     if ("mcp" in kinds and loses_data(named, arguments)) or any(_loses(step.get("words") or []) for step in steps):
-        return Severity("data", "red")
+        return Severity(gettext("data"), "red")
     if "harmful" in kinds:
-        return Severity("this machine", "red")
+        return Severity(gettext("this machine"), "red")
     if kinds & {"push", "remote", "network"}:
-        return Severity("outside", tone)
+        return Severity(gettext("outside"), tone)
     if "install" in kinds:
-        return Severity("install", "quiet")
+        return Severity(gettext("install"), "quiet")
     if action.tool in FILE_TOOLS and kinds <= {"write"}:
-        return Severity("edit", "quiet")
+        return Severity(gettext("edit"), "quiet")
     return Severity("", "quiet" if action.undo == "yes" else tone)
 
 

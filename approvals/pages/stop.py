@@ -2,12 +2,14 @@
 
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.translation import gettext, ngettext_lazy
 from django.views.decorators.http import require_POST
 
 from approvals import emergency_stop
 from approvals.models import Action, Status
 from dashboard.models import Team
 from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
+from dashboard.texts import and_last
 
 
 @signed_in
@@ -41,22 +43,23 @@ def _stop_facts(caller, team) -> dict:
 
 
 NAMES = {
-    "withdrawn": "request",
-    "commands": "command",
-    "services": "service",
-    "terminals": "terminal",
-    "workspaces": "workspace",
+    "waiting": ngettext_lazy("%(n)s request", "%(n)s requests", "n"),
+    "unused": ngettext_lazy("%(n)s unused approval", "%(n)s unused approvals", "n"),
+    "commands": ngettext_lazy("%(n)s command", "%(n)s commands", "n"),
+    "services": ngettext_lazy("%(n)s service", "%(n)s services", "n"),
+    "terminals": ngettext_lazy("%(n)s terminal", "%(n)s terminals", "n"),
+    "workspaces": ngettext_lazy("%(n)s workspace", "%(n)s workspaces", "n"),
 }
 
 
 def _in_words(counts: dict[str, int]) -> str:
     """Format counts, for example as "3 requests, 1 command and 2 workspaces"; "nothing" if all are 0."""
-    parts = [f"{counts[key]} {name}{'s' * (counts[key] != 1)}" for key, name in NAMES.items() if counts[key]]
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts) or "nothing"
+    return and_last([words % {"n": counts[key]} for key, words in NAMES.items() if counts[key]]) or gettext("nothing")
 
 
 def _stopped_words(done) -> str:
-    return f"Everything is stopped: {_in_words(done)} ended. Nothing new starts until a lead resumes."
+    words = gettext("Everything is stopped: %(what)s ended. Nothing new starts until a lead resumes.")
+    return words % {"what": _in_words(done)}
 
 
 @signed_in
@@ -68,5 +71,5 @@ def lift(request):
         request,
         lambda: emergency_stop.lift_stop(team, caller=request.caller),
         then=reverse("stop"),
-        say="Resumed. Cancelled requests stay cancelled; agents can ask again.",
+        say=gettext("Resumed. Cancelled requests stay cancelled; agents can ask again."),
     )

@@ -21,6 +21,8 @@ QUIET = names(
 PATH_KEYS = ("file_path", "notebook_path", "path")
 VERBS = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit": "Edit", "Read": "Read", "LS": "List"}
 CONTENT = ("content", "new_string", "new_source")
+# Claude Code writes each plan to a file of its own before it presents it, also where it may change nothing else.
+CLAUDE_PLAN = re.compile(r"/.+/\.claude/plans/[A-Za-z0-9][A-Za-z0-9_-]{0,99}\.md")
 
 
 SHOWN_REASONS = 5  # for a patch of many files
@@ -53,9 +55,11 @@ def file_tool(tool, arguments, policy, world, context, verb=None):
     problem = _path_problem(place, tool, arguments, writes, world)
     verb = verb or VERBS.get(tool, "Search")
     title = f"{verb} {name}"
-    tier = "high" if problem else _mode_tier(policy.mode, writes)
+    # A plan is no change of the person's files, and its own card asks about it.
+    tier = "high" if problem else _mode_tier(policy.mode, writes and not _is_plan(place))
     undo = file_undo(place, writes)
-    says = problem or (f"changes {name}, which is reversible" if writes else f"only reads {name}")
+    changes = f"changes {name}, {'a plan of Claude Code' if _is_plan(place) else 'which is reversible'}"
+    says = problem or (changes if writes else f"only reads {name}")
     family = FILE_WRITERS if writes else FILE_READERS
 
     def covers(rule):
@@ -124,9 +128,10 @@ def _mode_tier(mode, writes):
 def _path_problem(place, tool, arguments, writes, world):
     if place.unclear:
         return f"the path {place.unclear}"
-    if not place.inside and not (place.system and not writes):
+    is_plan = _is_plan(place)
+    if not place.inside and not (place.system and not writes) and not is_plan:
         return f"{place.shown} is {world.outside}"
-    if writes and place.protected:
+    if writes and place.protected and not is_plan:
         return f"{place.shown} is a protected path"
     if place.secret:
         return f"secrets are kept in {place.shown}"
@@ -144,6 +149,11 @@ def _path_problem(place, tool, arguments, writes, world):
     if isinstance(pattern, str) and (pattern.startswith(("/", "~")) or ".." in pattern.split("/") or "$" in pattern):
         return f"the pattern {pattern[:60]} leaves the workspace"
     return ""
+
+
+def _is_plan(place):
+    """Return whether a path outside the workspace is, without any known link, a file in which Claude Code plans."""
+    return not place.inside and all(CLAUDE_PLAN.fullmatch(end) for end in (place.lexical, *place.reals))
 
 
 def web_fetch(arguments, policy, context):

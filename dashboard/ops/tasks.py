@@ -13,6 +13,7 @@ DAILY = 24 * 60
 SCHEDULED = {
     "dashboard.ops.tasks.copy_database": 60,
     "approvals.tasks.forget_notifications": DAILY,
+    "approvals.tasks.forget_prompts": DAILY,
     "workspaces.tasks.sweep_retention": DAILY,
     "workspaces.tasks.collect_garbage": DAILY,
     "workspaces.tasks.verify_stores": DAILY,

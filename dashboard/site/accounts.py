@@ -7,9 +7,11 @@ from django.contrib.auth import get_user_model, login
 from django.shortcuts import redirect, render
 from django.urls import include, path
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 
 from approvals.notify.devices import forget_session
+from approvals.notify.routing import note_language
 from dashboard import clock
 from dashboard.models import Actor, SignInLink
 from dashboard.pages import READ_OR_WRITE
@@ -19,7 +21,11 @@ from dashboard.site import second_factor
 from dashboard.tokens import sha256, use_sign_in_link
 
 BY_PASSKEY = "mfa_reauthenticate:webauthn"
-CONFIRM = {"reauthenticate": "Use your password", "mfa_reauthenticate": "Use a code", BY_PASSKEY: "Use a passkey"}
+CONFIRM = {
+    "reauthenticate": gettext_lazy("Use your password"),
+    "mfa_reauthenticate": gettext_lazy("Use a code"),
+    BY_PASSKEY: gettext_lazy("Use a passkey"),
+}
 _confirmed = reauthentication_required(app="allauth.mfa")
 
 # The allauth pages we use. Those for e-mail addresses are left out: an address that a person typed is not verified,
@@ -59,6 +65,7 @@ class ClosedSignup(DefaultAccountAdapter):
         how = second_factor.how_signed_in(request, user)
         note_sign_in(request, how)
         record_for_person(user, "person.signed_in", how=how)
+        note_language(user)
         return super().post_login(request, user, **kwargs)
 
     def logout(self, request):

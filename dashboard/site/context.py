@@ -3,6 +3,7 @@
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext
 
 from dashboard.access import caller_of
 from dashboard.background_requests import takes_parts
@@ -61,7 +62,7 @@ def _runner() -> dict:
 
     runners = list(Runner.objects.only("heartbeat_at"))
     if any(runner.is_alive for runner in runners):
-        return {"tone": "calm", "words": "Runner OK"}
+        return {"tone": "calm", "words": gettext("Runner OK")}
     if any(runner.heartbeat_at is None for runner in runners):
-        return {"tone": "quiet", "words": "Runner is starting"}
-    return {"tone": "amber", "words": "Runner does not answer"}
+        return {"tone": "quiet", "words": gettext("Runner is starting")}
+    return {"tone": "amber", "words": gettext("Runner does not answer")}

@@ -4,17 +4,21 @@ import json
 from datetime import timedelta
 from itertools import chain
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Count, Max, Min, Q
 from django.http import Http404, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
+from django.utils import translation
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.timezone import is_naive, make_aware
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals.ask_rate import ask_rate
 from approvals.models import Action, Status, Tier
+from approvals.notify.routing import note_language
 from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
 from approvals.pages.lists import quiet_words
 from dashboard import clock
@@ -295,7 +299,27 @@ def theme(request):
     elif chosen == "":
         response.delete_cookie("handrail-theme", samesite="Lax")
     else:
-        messages.error(request, "There are two themes, light and dark.")
+        messages.error(request, gettext("There are two themes, light and dark."))
+    return response
+
+
+@require_POST
+def language(request):
+    """Show pages in the chosen language in this browser, and send the person's notifications in it."""
+    response = redirect(came_from(request, "/me/" if request.user.is_authenticated else "/accounts/login/"))
+    chosen = request.POST.get("language", "")
+    if chosen not in dict(settings.LANGUAGES):
+        messages.error(request, gettext("There are two languages, English and German."))
+        return response
+    response.set_cookie(
+        settings.LANGUAGE_COOKIE_NAME,
+        chosen,
+        max_age=settings.LANGUAGE_COOKIE_AGE,
+        samesite=settings.LANGUAGE_COOKIE_SAMESITE,
+    )
+    if request.user.is_authenticated:
+        with translation.override(chosen):
+            note_language(request.user)
     return response
 
 

@@ -1,11 +1,13 @@
-"""What makes the site installable: the manifest and the service worker, both public and without a state."""
+"""Public files without a state: the manifest, the service worker, and the texts of the scripts in a language."""
 
 from pathlib import Path
 
+from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.http import Http404, HttpResponse, JsonResponse
 from django.templatetags.static import static
 from django.views.decorators.http import require_safe
+from django.views.i18n import JavaScriptCatalog
 
 COLOR, PAPER = "#0F5C58", "#F6F5F1"
 ICONS = [("icon-192.png", "192x192", "any"), ("icon-512.png", "512x512", "any")]
@@ -35,3 +37,20 @@ def service_worker(request):
     response["Cache-Control"] = "no-cache"
     response["Content-Security-Policy"] = "default-src 'none'; connect-src 'self'; script-src 'self'; img-src 'self'"
     return response
+
+
+class Texts(JavaScriptCatalog):
+    """Serve the translations of the scripts' texts (the domain djangojs) in the language of the request."""
+
+    packages = ("dashboard",)
+
+    def get_paths(self, packages):
+        return [*map(str, settings.LOCALE_PATHS), *super().get_paths(packages)]
+
+    def render_to_response(self, context, **kwargs):
+        response = super().render_to_response(context, **kwargs)
+        response["Cache-Control"] = "max-age=31536000, immutable"  # its address changes with the texts
+        return response
+
+
+texts = require_safe(Texts.as_view())

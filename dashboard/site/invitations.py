@@ -13,6 +13,7 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.urls import reverse
 from django.utils.safestring import mark_safe
+from django.utils.translation import gettext
 
 from dashboard import clock
 from dashboard.models import Actor, Event, Membership, Team
@@ -78,11 +79,13 @@ def read_list(text: str) -> list[Invitee]:
                 refused.append(f"Line {line}, {part[:80]}: {error.messages[0]}")
                 continue
             if one.name.casefold() in seen:
-                refused.append(f"Line {line}: {one.name} is in the list twice.")
+                refused.append(
+                    gettext("Line %(line)s: %(name)s is in the list twice.") % {"line": line, "name": one.name}
+                )
             seen.add(one.name.casefold())
             asked.append(one)
     if not asked and not refused:
-        refused.append("Paste at least one name or address.")
+        refused.append(gettext("Paste at least one name or address."))
     if len(asked) > MAX_INVITED:
         refused.append(f"At most {MAX_INVITED} people at once; these are {len(asked)}.")
     if refused:
@@ -99,7 +102,7 @@ def _one(part: str) -> Invitee:
     try:
         validate_email(address)
     except ValidationError:
-        raise ValidationError("this is no e-mail address.") from None
+        raise ValidationError(gettext("this is no e-mail address.")) from None
     return _checked(Invitee(address.lower(), address, full_name))
 
 
@@ -125,7 +128,10 @@ def invite(team: Team, text: str, role: str, *, by: Actor) -> tuple[list[Invitat
         user = _account(invitee)
         name = user.get_username() if user else invitee.name
         if user and Membership.objects.filter(team=team, user=user).exists():
-            refused.append(f"{name} is already in {team}. Change the role on the Team page.")
+            refused.append(
+                gettext("%(name)s is already in %(team)s. Change the role on the Team page.")
+                % {"name": name, "team": team}
+            )
             continue
         try:
             person = person_in(team, name, role)

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Q, Subquery
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import clock, tokens
@@ -64,7 +65,7 @@ def invite_people(request):
     text, role = request.POST.get("people", ""), request.POST.get("role", "")
     try:
         if role not in Role.values:
-            raise ValidationError(f"A role is one of {', '.join(Role.values)}.")
+            raise ValidationError(gettext("A role is one of %(join)s.") % {"join": ", ".join(Role.values)})
         links, known = invitations.invite(found, text, role, by=request.caller.actor)
     except ValidationError as error:
         refused = {"team": found, "people": text, "role": role, "why": error.messages}
@@ -99,7 +100,12 @@ def change_role(request, pk):
     def change():
         members.change_role(membership, role, by=request.caller.actor)
 
-    return carry_out(request, change, then=reverse("team"), say=f"{membership.user} is now {role}.")
+    return carry_out(
+        request,
+        change,
+        then=reverse("team"),
+        say=gettext("%(user)s is now %(role)s.") % {"user": membership.user, "role": role},
+    )
 
 
 @signed_in
@@ -111,7 +117,12 @@ def remove_person(request, pk):
     def remove():
         members.remove(membership, by=request.caller.actor)
 
-    return carry_out(request, remove, then=reverse("team"), say=f"{membership.user} is no longer in the team.")
+    return carry_out(
+        request,
+        remove,
+        then=reverse("team"),
+        say=gettext("%(user)s is no longer in the team.") % {"user": membership.user},
+    )
 
 
 @signed_in
@@ -140,12 +151,19 @@ def require_passkeys(request):
 
     def switch():
         if wanted and (reason := passkeys.why_not_at(settings.HANDRAIL_DESK_URL)):
-            raise conflict(f"Nobody could approve critical actions: passkeys don't work at this address. {reason}")
+            raise conflict(
+                gettext("Nobody could approve critical actions: passkeys don't work at this address. %(reason)s")
+                % {"reason": reason}
+            )
         with transaction.atomic():
             if Team.objects.filter(pk=found.pk, requires_passkey=not wanted).update(requires_passkey=wanted):
                 _record(request, found, "team.passkey_required" if wanted else "team.passkey_not_required", found)
 
-    words = "Critical actions now take a passkey." if wanted else "Critical actions take a passkey of who has one."
+    words = (
+        gettext("Critical actions now take a passkey.")
+        if wanted
+        else gettext("Critical actions take a passkey of who has one.")
+    )
     return carry_out(request, switch, then=reverse("team"), say=words)
 
 
@@ -224,10 +242,15 @@ def pause_agent(request, pk):
     def pause():
         with transaction.atomic():
             if not Agent.objects.filter(pk=agent.pk, paused_at=None).update(paused_at=clock.now()):
-                raise conflict(f"{agent} is already paused.")
+                raise conflict(gettext("%(agent)s is already paused.") % {"agent": agent})
             _record(request, agent.team, "agent.paused", agent)
 
-    return carry_out(request, pause, then=reverse("agents"), say=f"{agent} is paused. All its requests are denied.")
+    return carry_out(
+        request,
+        pause,
+        then=reverse("agents"),
+        say=gettext("%(agent)s is paused. All its requests are denied.") % {"agent": agent},
+    )
 
 
 @signed_in
@@ -238,10 +261,10 @@ def unpause_agent(request, pk):
     def unpause():
         with transaction.atomic():
             if not Agent.objects.filter(pk=agent.pk, paused_at__isnull=False).update(paused_at=None):
-                raise conflict(f"{agent} is not paused.")
+                raise conflict(gettext("%(agent)s is not paused.") % {"agent": agent})
             _record(request, agent.team, "agent.unpaused", agent)
 
-    return carry_out(request, unpause, then=reverse("agents"), say=f"{agent} is resumed.")
+    return carry_out(request, unpause, then=reverse("agents"), say=gettext("%(agent)s is resumed.") % {"agent": agent})
 
 
 @signed_in
@@ -255,4 +278,6 @@ def revoke_token(request, pk):
     def revoke():
         tokens.revoke(token, by=request.caller.actor)
 
-    return carry_out(request, revoke, then=reverse("agents"), say=f"Token {token.prefix}… is revoked.")
+    return carry_out(
+        request, revoke, then=reverse("agents"), say=gettext("Token %(prefix)s… is revoked.") % {"prefix": token.prefix}
+    )

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import transaction
 from django.shortcuts import render
+from django.utils.translation import gettext
 
 from dashboard.addresses import is_loopback, is_wildcard
 from dashboard.pages import READ_OR_WRITE, signed_in
@@ -41,12 +42,12 @@ def what_works(url: str) -> list[tuple[str, bool, str]]:
     """
     parts = urlsplit(url)
     secure = parts.scheme == "https" or is_loopback(parts.hostname or "")
-    plain = "" if secure else "Browsers offer it only over https."
+    plain = "" if secure else gettext("Browsers offer it only over https.")
     no_passkeys = passkeys.why_not_at(url)
     return [
-        ("Home screen and offline page", secure, plain),
-        ("Notifications", secure, plain or "On an iPhone after Share, Add to Home Screen."),
-        ("Passkeys", not no_passkeys, no_passkeys),
+        (gettext("Home screen and offline page"), secure, plain),
+        (gettext("Notifications"), secure, plain or gettext("On an iPhone after Share, Add to Home Screen.")),
+        (gettext("Passkeys"), not no_passkeys, no_passkeys),
     ]
 
 

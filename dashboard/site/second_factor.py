@@ -19,6 +19,7 @@ from django.conf import settings
 from django.dispatch import receiver
 from django.urls import path
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext, gettext_lazy
 from django.views.generic import RedirectView
 from fido2 import cbor
 from fido2.utils import websafe_encode
@@ -56,8 +57,8 @@ class SecondFactors(DefaultMFAAdapter):
     """allauth's adapter: passkeys belong to our address, whichever the request used; secrets are stored encrypted."""
 
     error_messages = DefaultMFAAdapter.error_messages | {
-        "incorrect_code": "That code or passkey was not accepted. Try again.",
-        "cannot_generate_recovery_codes": "Recovery codes need a passkey or an authenticator app first.",
+        "incorrect_code": gettext_lazy("That code or passkey was not accepted. Try again."),
+        "cannot_generate_recovery_codes": gettext_lazy("Recovery codes need a passkey or an authenticator app first."),
     }
 
     def get_public_key_credential_rp_entity(self) -> dict[str, str]:
@@ -71,7 +72,7 @@ class SecondFactors(DefaultMFAAdapter):
 
     def generate_authenticator_name(self, user, type) -> str:
         count = Authenticator.objects.filter(user=user, type=type).count()
-        return f"Passkey {count + 1}" if count else "Passkey"
+        return f"Passkey {count + 1}" if count else gettext("Passkey")
 
     def encrypt(self, text: str) -> str:
         return urlsafe_b64encode(_ring().encrypt(text.encode(), _PLACE)).decode()
@@ -128,14 +129,19 @@ class AddPasskey(OfOurPages, webauthn_forms.AddWebAuthnForm):
 
     answer = RegistrationResponse
     passwordless = None  # no choice: user verification is required by settings, and static/js/passkeys.js asks for it
-    name = forms.CharField(label="Name", required=False, max_length=MAX_NAME, help_text="Such as the device's name.")
+    name = forms.CharField(
+        label=gettext_lazy("Name"),
+        required=False,
+        max_length=MAX_NAME,
+        help_text=gettext_lazy("Such as the device's name."),
+    )
 
     def clean_name(self) -> str:
         return super().clean_name().replace("\0", "\ufffd")
 
 
 class RenamePasskey(webauthn_forms.EditWebAuthnForm):
-    name = forms.CharField(label="Name", max_length=MAX_NAME)
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=MAX_NAME)
 
     def save(self) -> Authenticator:
         was = self.instance.data["name"]
@@ -159,7 +165,8 @@ class ReauthenticateByPasskey(OfOurPages, webauthn_forms.ReauthenticateWebAuthnF
 
 class AuthenticateByCode(AuthenticateForm):
     code = forms.CharField(
-        label="Code of the app, or a recovery code", widget=forms.TextInput({"autocomplete": "one-time-code"})
+        label=gettext_lazy("Code of the app, or a recovery code"),
+        widget=forms.TextInput({"autocomplete": "one-time-code"}),
     )
 
 

@@ -1,20 +1,28 @@
 """Labels, icons and filters that all pages share: {% load handrail %}."""
 
 import json
+import re
 from typing import NamedTuple
 
 from django import template
+from django.conf import settings
 from django.template.defaultfilters import filesizeformat
 from django.templatetags.static import static
 from django.urls import Resolver404, resolve
-from django.utils import timezone
-from django.utils.html import format_html, format_html_join
+from django.utils.formats import number_format
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import mark_safe
+from django.utils.translation import get_language, gettext, gettext_lazy
 
 from dashboard import visible_text as shown
 from dashboard.event_log.sentences import in_words
+from dashboard.moments import ago, clock, long_date, until, when
+from dashboard.texts import texts_version
 
 register = template.Library()
 register.filter("event_words", in_words)
+for time_filter in (ago, when, clock, until, long_date):
+    register.filter(time_filter)
 
 
 class Page(NamedTuple):
@@ -44,72 +52,76 @@ class Pages(NamedTuple):
 
 # The same order everywhere: phone bar, "More", desktop rail. Set-up begins with Environments.
 FIRST = [
-    Page("desk", "/", "Desk"),
-    Page("waiting", "/waiting/", "Approvals"),
-    Page("workspaces", "/workspaces/", "Workspaces"),
+    Page("desk", "/", gettext_lazy("Desk")),
+    Page("waiting", "/waiting/", gettext_lazy("Approvals")),
+    Page("workspaces", "/workspaces/", gettext_lazy("Workspaces")),
 ]
+PACKAGE_PARTS = {"xterm": "xterm/addon-{0}/lib/addon-{0}.mjs", "codemirror": "codemirror/{0}/dist/index.js"}
 REST = [
-    Page("agents", "/agents/", "Agents"),
-    Page("history", "/actions/", "History"),
-    Page("log", "/log/", "Log"),
-    Page("policy", "/policy/", "Policy"),
-    Page("measures", "/measures/", "Measures"),
-    Page("connect", "/connect/", "Connect"),
-    Page("team", "/team/", "Team"),
-    Page("me", "/me/", "Me"),
-    Page("environments", "/environments/", "Environments"),
-    Page("storage", "/storage/", "Storage"),
-    Page("status", "/status/", "Status"),
-    Page("stop", "/stop/", "Stop everything"),
+    Page("agents", "/agents/", gettext_lazy("Agents")),
+    Page("history", "/actions/", gettext_lazy("History")),
+    Page("log", "/log/", gettext_lazy("Log")),
+    Page("policy", "/policy/", gettext_lazy("Policy")),
+    Page("measures", "/measures/", gettext_lazy("Measures")),
+    Page("connect", "/connect/", gettext_lazy("Connect")),
+    Page("team", "/team/", gettext_lazy("Team")),
+    Page("me", "/me/", gettext_lazy("Me")),
+    Page("environments", "/environments/", gettext_lazy("Environments")),
+    Page("storage", "/storage/", gettext_lazy("Storage")),
+    Page("status", "/status/", gettext_lazy("Status")),
+    Page("stop", "/stop/", gettext_lazy("Stop everything")),
 ]
 
 # status or state: (label, tone)
 ACTION_STATES = {
-    "pending": ("Needs approval", "amber"),
-    "approved": ("Approved – the agent hasn't picked it up", "accent"),
-    "running": ("Running", "accent"),
-    "succeeded": ("Done", "calm"),
-    "failed": ("Failed", "red"),
-    "denied": ("Denied", "red"),
-    "expired": ("Expired, did not run", "quiet"),
-    "cancelled": ("Cancelled", "quiet"),
-    "uncertain": ("Outcome unknown", "amber"),
+    "pending": (gettext_lazy("Needs approval"), "amber"),
+    "approved": (gettext_lazy("Approved – the agent hasn't picked it up"), "accent"),
+    "answered": (gettext_lazy("Answered – the agent hasn't picked it up"), "accent"),  # an agent's question
+    "running": (gettext_lazy("Running"), "accent"),
+    "succeeded": (gettext_lazy("Done"), "calm"),
+    "failed": (gettext_lazy("Failed"), "red"),
+    "denied": (gettext_lazy("Denied"), "red"),
+    "declined": (gettext_lazy("Declined to answer"), "red"),
+    "sent_back": (gettext_lazy("Sent back"), "red"),  # an agent's plan
+    "expired": (gettext_lazy("Expired, did not run"), "quiet"),
+    "cancelled": (gettext_lazy("Cancelled"), "quiet"),
+    "uncertain": (gettext_lazy("Outcome unknown"), "amber"),
 }
 WORKSPACE_STATES = {
-    "creating": ("Creating", "accent"),
-    "setting_up": ("Creating", "accent"),
-    "ready": ("Ready", "calm"),
-    "running": ("Working", "accent"),
-    "working": ("Working", "accent"),
-    "paused": ("Paused", "quiet"),
-    "stopped": ("Stopped", "quiet"),
-    "archived": ("Archived", "quiet"),
-    "failed": ("Failed", "red"),
-    "deleted": ("In trash", "quiet"),
-    "unreachable": ("Unreachable", "amber"),
+    "creating": (gettext_lazy("Creating"), "accent"),
+    "setting_up": (gettext_lazy("Creating"), "accent"),
+    "ready": (gettext_lazy("Ready"), "calm"),
+    "running": (gettext_lazy("Working"), "accent"),
+    "working": (gettext_lazy("Working"), "accent"),
+    "paused": (gettext_lazy("Paused"), "quiet"),
+    "stopped": (gettext_lazy("Stopped"), "quiet"),
+    "archived": (gettext_lazy("Archived"), "quiet"),
+    "failed": (gettext_lazy("Failed"), "red"),
+    "deleted": (gettext_lazy("In trash"), "quiet"),
+    "unreachable": (gettext_lazy("Unreachable"), "amber"),
 }
 OPERATION_PHASES = {
-    "due": ("Queued", "quiet"),
-    "claimed": ("Starting", "accent"),
-    "started": ("Running", "accent"),
-    "settled": ("Done", "calm"),
-    "uncertain": ("Outcome unknown", "amber"),
+    "due": (gettext_lazy("Queued"), "quiet"),
+    "claimed": (gettext_lazy("Starting"), "accent"),
+    "started": (gettext_lazy("Running"), "accent"),
+    "settled": (gettext_lazy("Done"), "calm"),
+    "uncertain": (gettext_lazy("Outcome unknown"), "amber"),
 }
 STATES = {"action": ACTION_STATES, "workspace": WORKSPACE_STATES, "operation": OPERATION_PHASES}
 TIERS = {
-    "low": ("Low", "calm"),
-    "medium": ("Medium", "quiet"),
-    "high": ("High", "amber"),
-    "critical": ("Critical", "plum"),
-    "forbidden": ("Forbidden", "red"),
+    "low": (gettext_lazy("Low"), "calm"),
+    "medium": (gettext_lazy("Medium"), "quiet"),
+    "high": (gettext_lazy("High"), "amber"),
+    "critical": (gettext_lazy("Critical"), "plum"),
+    "forbidden": (gettext_lazy("Forbidden"), "red"),
 }
 UNDO = {
-    "yes": ("Reversible", "calm", "undo"),
-    "partly": ("Partly reversible", "amber", "partly"),
-    "unknown": ("Unknown if reversible", "amber", "partly"),
-    "no": ("Can't be undone", "red", "no-undo"),
-    "kept": ("No snapshot of it", "quiet", "partly"),
-    "gone": ("Can't be undone now: its snapshot was deleted", "quiet", "no-undo"),
+    "yes": (gettext_lazy("Reversible"), "calm", "undo"),
+    "partly": (gettext_lazy("Partly reversible"), "amber", "partly"),
+    "unknown": (gettext_lazy("Unknown if reversible"), "amber", "partly"),
+    "no": (gettext_lazy("Can't be undone"), "red", "no-undo"),
+    "kept": (gettext_lazy("No snapshot of it"), "quiet", "partly"),
+    "gone": (gettext_lazy("Can't be undone now: its snapshot was deleted"), "quiet", "no-undo"),
 }
 
 
@@ -120,9 +132,25 @@ def visible(raw) -> str:
 
 
 @register.filter
+def with_code(words: str) -> str:
+    """Render our own sentence with what stands between backticks as code."""
+    return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words)))
+
+
+@register.filter
 def visible_line(raw) -> str:
     """Render untrusted text on one line: line ends are marks too."""
     return shown.visible(_text(raw), one_line=True)
+
+
+@register.filter
+def recorded(raw) -> str:
+    """Render on one line a text that is recorded in English: in the reader's language if it is one of our texts."""
+    text = _text(raw)
+    translated = gettext(text) if text and isinstance(text, str) else text
+    if translated != text or not text:
+        return visible_line(translated)
+    return format_html('<span lang="{}">{}</span>', settings.LANGUAGE_CODE, visible_line(text))
 
 
 def _text(value) -> str | bytes:
@@ -195,15 +223,22 @@ def module(name: str) -> str:
 
 
 @register.simple_tag
+def texts_address() -> str:
+    """Return the URL of the scripts' texts in the page's language; "" for English, which the scripts hold."""
+    code = get_language() or settings.LANGUAGE_CODE
+    return "" if code == settings.LANGUAGE_CODE else f"/texts.js?{code}-{texts_version()}"
+
+
+@register.simple_tag
 def font(name: str) -> str:
     """Return the URL of one of our fonts."""
     return static(f"vendor/fontsource-variable/{name}/files/{name}-latin-wght-normal.woff2")
 
 
 @register.simple_tag
-def xterm_addon(name: str) -> str:
-    """Return the URL of an add-on of the terminal."""
-    return static(f"vendor/xterm/addon-{name}/lib/addon-{name}.mjs")
+def package_part(package: str, name: str) -> str:
+    """Return the URL of a part of a package from npm: an add-on of the terminal, a module of the code editor."""
+    return static(f"vendor/{PACKAGE_PARTS[package].format(name)}")
 
 
 @register.simple_tag
@@ -263,7 +298,7 @@ def undo_chip(undo: str, part: str = "") -> str:
     """Return the chip that says if an action can be undone; `part` names the part that cannot, if not all of it."""
     label, tone, sign = UNDO[undo]
     if part and undo == "no":
-        label = f"{part} can't be undone"
+        label = gettext("%(part)s can't be undone") % {"part": part}
     return format_html('<span class="chip undo" data-tone="{}">{}{}</span>', tone, icon(sign), label)
 
 
@@ -277,7 +312,7 @@ def message_tone(level: str) -> str:
 def approved_by(by: dict | None) -> str:
     """Return ", approved by ruth" for what an agent did with an approval, else nothing."""
     name = (by or {}).get("approved_by")
-    return format_html(", approved by {}", visible_line(name)) if name else ""
+    return format_html(gettext(", approved by {}"), visible_line(name)) if name else ""
 
 
 @register.filter
@@ -313,8 +348,8 @@ def state_line(state: str, kind: str = "action", since=None) -> str:
 
 @register.filter
 def thousands(count) -> str:
-    """Format 83915 as 83,915."""
-    return f"{count:,}"
+    """Format 83915 as 83,915, or as 83.915 in German."""
+    return number_format(count, force_grouping=True)
 
 
 @register.filter
@@ -329,72 +364,16 @@ def minutes(seconds) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
-@register.filter
-def ago(moment) -> str:
-    """Format how long ago, or how long until: "just now", "4 min ago", "in 27 min"."""
-    if not moment:
-        return "never"
-    seconds = (timezone.now() - moment).total_seconds()
-    span = abs(seconds)
-    if span < 45:
-        return "just now" if seconds >= 0 else "in less than a minute"
-    for unit, length, limit in (("min", 60, 60), ("h", 3600, 36), ("days", 86400, 45)):
-        count = round(span / length)
-        if count < limit:
-            unit = "day" if (unit, count) == ("days", 1) else unit
-            return f"{count} {unit} ago" if seconds >= 0 else f"in {count} {unit}"
-    return timezone.localtime(moment).strftime("%-d %b %Y")
-
-
-@register.filter
-def when(moment) -> str:
-    """Return a relative <time> with the exact one on hover; static/js/time.js keeps it current."""
-    if not moment:
-        return "never"
-    local = timezone.localtime(moment)
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>',
-        moment.isoformat(),
-        local.strftime("%-d %b %Y %H:%M:%S"),
-        ago(moment),
-    )
-
-
-@register.filter
-def clock(moment) -> str:
-    """Return a <time> by the clock: "14:05", with the day if it is not today."""
-    if not moment:
-        return ""
-    local, today = timezone.localtime(moment), timezone.localtime()
-    shape = "%H:%M" if local.date() == today.date() else "%-d %b %H:%M"
-    if local.year != today.year:
-        shape = "%-d %b %Y %H:%M"
-    return format_html(
-        '<time datetime="{}" data-clock title="{}">{}</time>',
-        moment.isoformat(),
-        local.strftime("%-d %b %Y %H:%M:%S"),
-        local.strftime(shape),
-    )
-
-
-@register.filter
-def until(moment) -> str:
-    """Return a <time> of an expiry: "until 14:05"; static/js/time.js counts the last minutes down."""
-    local = timezone.localtime(moment)
-    return format_html(
-        '<time datetime="{}" data-until title="{}">until {}</time>',
-        moment.isoformat(),
-        local.strftime("%-d %b %Y %H:%M:%S"),
-        local.strftime("%H:%M"),
-    )
-
-
 @register.simple_tag
 def delivery_words(delivery) -> str:
     """Return what is known of a notification: "sent 14:02, shown 14:02, opened 14:05", or why it was not sent."""
-    steps = (("sent", delivery.sent_at), ("shown", delivery.shown_at), ("opened", delivery.opened_at))
-    known = format_html_join(", ", "{} {}", ((word, clock(at)) for word, at in steps if at))
+    steps = (
+        (gettext("sent {}"), delivery.sent_at),
+        (gettext("shown {}"), delivery.shown_at),
+        (gettext("opened {}"), delivery.opened_at),
+    )
+    known = mark_safe(", ".join(format_html(words, clock(at)) for words, at in steps if at))
     if known:
         return known
-    waits = "on its way" if not delivery.tries else "tried again soon"
+    waits = gettext("on its way") if not delivery.tries else gettext("tried again soon")
     return f"{delivery.problem.rstrip('.') or waits}" if delivery.next_try_at is None or delivery.tries else waits

@@ -1,6 +1,8 @@
 // Copy buttons, shown only where this runs: <button data-copy="text" hidden>, or <button data-copy-block hidden> in
 // a .code, which copies what its `exact` elements stand for (the rule of dashboard/visible_text.py), hidden characters too.
 
+import { gettext } from "./texts.js";
+
 const BUTTONS = "button[data-copy], button[data-copy-block]";
 
 function reveal(root) {
@@ -52,9 +54,9 @@ document.addEventListener("click", async ({ target }) => {
   button.dataset.words = words;
   try {
     await put(textOf(button));
-    button.textContent = "Copied";
+    button.textContent = gettext("Copied");
   } catch (error) {
-    button.textContent = error instanceof TypeError ? "Not text" : "Not allowed";
+    button.textContent = error instanceof TypeError ? gettext("Not text") : gettext("Not allowed");
   }
   setTimeout(() => (button.textContent = words), 2000);
 });

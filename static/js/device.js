@@ -1,5 +1,7 @@
 // This browser as a device: registers the service worker, and switches its notifications on and off.
 
+import { fill, gettext } from "./texts.js";
+
 const TOLD = "handrail-push-told"; // the session that this tab has told the server of
 const PERSON = "handrail-push-person"; // who switched it on: another person who signs in here is not told unasked
 const { person, session } = document.body.dataset;
@@ -13,7 +15,7 @@ async function post(address, body) {
   const headers = { "Content-Type": "application/json", "X-CSRFToken": csrf() };
   const response = await fetch(address, { method: "POST", headers, body: JSON.stringify(body), redirect: "error" });
   if (response.ok) return;
-  throw new Error((await response.json().catch(() => ({}))).detail ?? `Handrail answered ${response.status}.`);
+  throw new Error((await response.json().catch(() => ({}))).detail ?? fill(gettext("Handrail answered %(status)s."), { status: response.status }));
 }
 
 // The server keeps the session with the subscription: a new sign-in has to be told.
@@ -37,7 +39,7 @@ function key() {
 
 async function switchOn(registration) {
   if ((await Notification.requestPermission()) !== "granted") {
-    return say("This browser does not allow notifications from here. Allow them in its settings for this site.", false);
+    return say(gettext("This browser does not allow notifications from here. Allow them in its settings for this site."), false);
   }
   try {
     const subscription = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key() });
@@ -45,7 +47,7 @@ async function switchOn(registration) {
     await renew(subscription);
     location.reload();
   } catch (error) {
-    say(`Notifications could not be switched on: ${error.message}`, false);
+    say(fill(gettext("Notifications could not be switched on: %(error)s"), { error: error.message }), false);
   }
 }
 
@@ -62,19 +64,19 @@ async function switchOff(registration) {
 
 async function start() {
   if (!isSecureContext || !("serviceWorker" in navigator)) {
-    return say("This browser takes no notifications at this address. My phone says why, and what helps.");
+    return say(gettext("This browser takes no notifications at this address. My phone says why, and what helps."));
   }
   await navigator.serviceWorker.register("/service-worker.js", { updateViaCache: "none" });
   const registration = await navigator.serviceWorker.ready;
-  if (!("pushManager" in registration)) return say("This browser takes no notifications. On an iPhone, add Handrail to the home screen first.");
+  if (!("pushManager" in registration)) return say(gettext("This browser takes no notifications. On an iPhone, add Handrail to the home screen first."));
   const found = await registration.pushManager.getSubscription();
   const subscription = found && localStorage.getItem(PERSON) === person ? found : null;
   if (box) {
     box.querySelector("[data-push-on]").onclick = () => switchOn(registration);
     box.querySelector("[data-push-off]").onclick = () => switchOff(registration);
-    say(subscription ? "This device takes notifications." : "This device takes no notifications.", subscription !== null);
+    say(subscription ? gettext("This device takes notifications.") : gettext("This device takes no notifications."), subscription !== null);
   }
   if (subscription) await renew(subscription);
 }
 
-start().catch((error) => say(`Notifications are not available: ${error.message}`));
+start().catch((error) => say(fill(gettext("Notifications are not available: %(error)s"), { error: error.message })));

@@ -1,6 +1,8 @@
 // The feed: a socket says only "there is more, up to N"; whoever shows something asks for it again.
 // Dispatches `live` {upto} on <body>, so hx-trigger="live from:body" and refresh.js both hear it.
 
+import { fill, gettext } from "./texts.js";
+
 const ASK = 20_000; // the socket is a hint: the page asks by itself as well
 const POLL = 5_000; // without a socket
 const MAX_PAUSE = 15_000;
@@ -29,7 +31,7 @@ function missed() {
   failures += 1;
   if (failures < 2 && navigator.onLine) return;
   const at = lastHeard.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-  show(navigator.onLine ? `Handrail does not answer. Last checked ${at}.` : `You are offline. This page may be out of date. Last checked ${at}.`);
+  show(navigator.onLine ? fill(gettext("Handrail does not answer. Last checked %(at)s."), { at }) : fill(gettext("You are offline. This page may be out of date. Last checked %(at)s."), { at }));
 }
 
 function show(text) {
@@ -68,7 +70,7 @@ function connect() {
     socket = null;
     if (code === SIGNED_OUT) {
       body.setAttribute("data-signed-out", "");
-      return show("You are signed out. Load the page again to sign in.");
+      return show(gettext("You are signed out. Load the page again to sign in."));
     }
     ask();
     // Spread out, so that a restarted server does not meet all pages at once.

@@ -8,14 +8,16 @@
 //   [data-no-passkeys]                  shown where browsers offer no passkeys, as the address is plain http
 //   [data-passkey-says]                 where an error is said; made in the form if missing
 
+import { fill, gettext } from "./texts.js";
+
 const supported = typeof PublicKeyCredential === "function" && Boolean(navigator.credentials);
 const answered = new WeakSet(); // forms that are being sent with an answer
-const REFUSED = "No passkey was used. Nothing was sent.";
+const REFUSED = gettext("No passkey was used. Nothing was sent.");
 const WORDS = {
   NotAllowedError: REFUSED,
   AbortError: REFUSED,
-  InvalidStateError: "This device has a passkey of yours already.",
-  SecurityError: "Passkeys don't work at this address.",
+  InvalidStateError: gettext("This device has a passkey of yours already."),
+  SecurityError: gettext("Passkeys don't work at this address."),
 };
 
 function toBytes(text) {
@@ -58,8 +60,8 @@ class Refusal extends Error {}
 async function fetchJson(address, init) {
   const answer = await fetch(address, { ...init, headers: { Accept: "application/json" }, credentials: "same-origin" });
   const found = await answer.json().catch(() => ({}));
-  if (answer.status === 429) throw new Refusal("Too many tries. Wait a minute.");
-  if (!answer.ok) throw new Refusal(found.detail ?? "Handrail did not answer. Nothing was sent.");
+  if (answer.status === 429) throw new Refusal(gettext("Too many tries. Wait a minute."));
+  if (!answer.ok) throw new Refusal(found.detail ?? gettext("Handrail did not answer. Nothing was sent."));
   return found;
 }
 
@@ -122,7 +124,7 @@ async function ask(form, submitter, field, answer) {
     form.requestSubmit(submitter);
   } catch (error) {
     form.removeAttribute("data-sent");
-    say(form, error instanceof Refusal ? error.message : WORDS[error.name] ?? `The passkey failed: ${error.message}`);
+    say(form, error instanceof Refusal ? error.message : WORDS[error.name] ?? fill(gettext("The passkey failed: %(error)s"), { error: error.message }));
   } finally {
     form.removeAttribute("aria-busy");
   }
@@ -143,5 +145,5 @@ for (const line of document.querySelectorAll("[data-no-passkeys]")) line.hidden 
 for (const form of document.querySelectorAll("form[data-passkey-ceremony]")) {
   if (supported) form.hidden = false;
   const line = form.querySelector("[data-passkey-says]");
-  if (line) say(form, supported ? "" : "This browser can't use passkeys at this address.");
+  if (line) say(form, supported ? "" : gettext("This browser can't use passkeys at this address."));
 }

@@ -5,6 +5,8 @@
 //                     "2 new" when they would push others down; rows that went stay, faded, until then
 // Each morphed element dispatches `changed`, which bubbles.
 
+import { fill, gettext } from "./texts.js";
+
 const WATCHED = "[data-live][id], [data-live-list][id]";
 const seen = new Map(); // id: what the server last sent, without what differs each time
 let busy = false;
@@ -123,7 +125,7 @@ function offer(list, fresh, count) {
     button.setAttribute("aria-live", "polite");
     list.before(button);
   }
-  button.textContent = `${count} new`;
+  button.textContent = fill(gettext("%(count)s new"), { count });
   button.onclick = () => whole(list, fresh);
 }
 

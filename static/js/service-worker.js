@@ -1,13 +1,18 @@
 // The service worker: shows notifications, sends their answers, and says offline that nothing is known.
 // It caches nothing: a page of Handrail shows a state, and an old state is a wrong one.
 
-const OFFLINE = `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
+// In the browser's language, as the page's own is not known here.
+const IN_GERMAN = navigator.language.startsWith("de");
+const SAYS = IN_GERMAN
+  ? ["Handrail ist nicht erreichbar", "Was auf Freigabe wartet, ist hier nicht bekannt, und nichts wurde gesendet. Entscheiden Sie, sobald Sie wieder verbunden sind.", "Erneut versuchen"]
+  : ["Handrail can't be reached", "Nothing is known here about what needs approval, and nothing was sent. Decide when you are connected again.", "Try again"];
+const OFFLINE = `<!DOCTYPE html><html lang="${IN_GERMAN ? "de" : "en"}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>Offline · Handrail</title><style>body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem}
 a{display:inline-block;padding:.7rem 1rem;border:1px solid;border-radius:10px;color:inherit}</style></head>
-<body><main><h1>Handrail can't be reached</h1>
-<p>Nothing is known here about what needs approval, and nothing was sent. Decide when you are connected again.</p>
-<p><a href="">Try again</a></p></main></body></html>`;
+<body><main><h1>${SAYS[0]}</h1>
+<p>${SAYS[1]}</p>
+<p><a href="">${SAYS[2]}</a></p></main></body></html>`;
 const OFFLINE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 addEventListener("install", () => skipWaiting());
@@ -49,9 +54,9 @@ function read(data) {
 // The words of the buttons; a tap on the notification itself reviews, so that button goes first where two fit.
 function buttons(told) {
   if (told.kind !== "ask" || told.tag === "handrail") return [];
-  const offered = [{ action: "review", title: "Review" }];
-  if (told.tokens?.deny) offered.unshift({ action: "deny", title: "Deny" });
-  if (told.tokens?.approve) offered.push({ action: "approve", title: "Approve" });
+  const offered = [{ action: "review", title: told.labels?.review ?? "Review" }];
+  if (told.tokens?.deny) offered.unshift({ action: "deny", title: told.labels?.deny ?? "Deny" });
+  if (told.tokens?.approve) offered.push({ action: "approve", title: told.labels?.approve ?? "Approve" });
   const most = Notification.maxActions || 2;
   return offered.length > most ? offered.filter((one) => one.action !== "review") : offered;
 }
@@ -99,13 +104,13 @@ addEventListener("notificationclick", (event) => {
 
 // An answer that did not arrive is not sent later: the person looks at the card again.
 async function decide(told, token) {
-  let said = { ok: false, says: "Handrail can't be reached. Nothing was decided." };
+  let said = { ok: false, says: told.labels?.unreachable ?? "Handrail can't be reached. Nothing was decided." };
   try {
     said = await (await post("/push/answer", { token })).json();
   } catch {
     // As above.
   }
-  const title = said.ok ? `${said.says}: ${told.title}` : "Not decided";
+  const title = said.ok ? `${said.says}: ${told.title}` : (told.labels?.undecided ?? "Not decided");
   await registration.showNotification(title, {
     body: said.ok ? "" : said.says,
     tag: told.tag,

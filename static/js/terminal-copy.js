@@ -1,5 +1,7 @@
 // Copying: what is selected, or a page of plain text to select from, as touch screens select no letters of an emulator.
 
+import { gettext } from "./texts.js";
+
 // Returns a function that opens the page of text, at what the screen shows.
 export function wireCopy(screen) {
   const { terminal } = screen;
@@ -23,11 +25,11 @@ export function wireCopy(screen) {
   document.addEventListener("selectionchange", () => {
     const selection = document.getSelection();
     chosen = text.contains(selection.anchorNode) && text.contains(selection.focusNode) ? selection.toString() : "";
-    button.textContent = chosen ? "Copy selected" : "Copy all";
+    button.textContent = chosen ? gettext("Copy selected") : gettext("Copy all");
   });
   button.addEventListener("pointerdown", (event) => event.preventDefault()); // else the selection is gone by the click
   button.addEventListener("click", async () => {
-    copied.textContent = (await put(chosen || text.textContent)) ? "Copied." : "Select the text to copy it.";
+    copied.textContent = (await put(chosen || text.textContent)) ? gettext("Copied.") : gettext("Select the text to copy it.");
   });
   // xterm keeps one handler, so the page that wants a key of its own gives it here.
   terminal.attachCustomKeyEventHandler((event) => {

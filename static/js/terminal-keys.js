@@ -1,5 +1,7 @@
 // Keys that a touch screen lacks. A tap leaves the focus, and with it the phone's keyboard, where it is.
 
+import { gettext } from "./texts.js";
+
 const ARROWS = { up: "A", down: "B", right: "C", left: "D" };
 const PLAIN = { escape: "\x1b", tab: "\t", "back-tab": "\x1b[Z", interrupt: "\x03" };
 const HOLD_MS = 400; // before an arrow repeats
@@ -43,7 +45,7 @@ function wireCtrl(button) {
     if (!button) return;
     button.dataset.held = state;
     button.setAttribute("aria-pressed", String(state !== "off"));
-    button.setAttribute("aria-label", state === "locked" ? "Ctrl, locked" : "Ctrl");
+    button.setAttribute("aria-label", state === "locked" ? gettext("Ctrl, locked") : "Ctrl");
   };
   const used = () => now() === "once" && become("off");
   return {

@@ -1,6 +1,8 @@
 // The line to a terminal (frames: workspaces/pages/terminal_socket.py). It breaks and comes back at its offset: nothing that was
 // printed is lost or doubled, and nothing that was typed either.
 
+import { gettext } from "./texts.js";
+
 const ACK_BYTES = 32 * 1024;
 const MAX_PAUSE = 5_000;
 const TYPED_BYTES = 256 * 1024; // typed and not yet there; more is not taken
@@ -9,7 +11,7 @@ const LATE_MS = 5_000; // what could not be sent for longer is sent only when th
 const ALIVE_MS = 15_000; // between two questions whether the server is still there, while the page is on screen
 const CONNECT_MS = 10_000; // how long a network may take to connect
 const ANSWER_MS = 5_000; // how long it may take to answer one; then the network is gone without a word
-const CLOSED = { 4401: "You are signed out. Load the page again to sign in.", 4404: "You may not see this terminal any more.", 4400: "This page and Handrail do not understand each other. Load it again." };
+const CLOSED = { 4401: gettext("You are signed out. Load the page again to sign in."), 4404: gettext("You may not see this terminal any more."), 4400: "This page and Handrail do not understand each other. Load it again." };
 
 const utf8 = new TextEncoder();
 const newName = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
@@ -91,7 +93,7 @@ export class Line {
       this.over = true;
       this.on.state("red", CLOSED[code]);
     } else {
-      this.on.state("amber", "Reconnecting…");
+      this.on.state("amber", gettext("Reconnecting…"));
     }
     this.on.people([]);
     this.on.unsent();
@@ -154,9 +156,9 @@ export class Line {
   }
 
   sayState() {
-    if (this.asleep && this.waking) this.on.state("accent", "Resuming");
-    else if (this.asleep) this.on.state("quiet", this.readOnly ? "Paused" : "Paused; typing resumes it");
-    else this.on.state("calm", this.readOnly ? "Connected, read only" : "Connected");
+    if (this.asleep && this.waking) this.on.state("accent", gettext("Resuming"));
+    else if (this.asleep) this.on.state("quiet", this.readOnly ? gettext("Paused") : gettext("Paused; typing resumes it"));
+    else this.on.state("calm", this.readOnly ? gettext("Connected, read only") : gettext("Connected"));
   }
 
   // What a program asked before we watched was answered by somebody else, or is long past: a piece is old or live.

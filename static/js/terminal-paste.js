@@ -1,5 +1,7 @@
 // Pasting: a line goes in at once, several are shown first. Where a page may not read the clipboard, the dialog takes the text.
 
+import { fill, gettext, ngettext } from "./texts.js";
+
 // What a terminal takes for more than text; ESC could end a bracketed paste early and type the rest.
 const CONTROLS = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 
@@ -14,13 +16,13 @@ export function wirePaste({ terminal, element }, may) {
 
   function describe() {
     const lines = field.value.replace(/\n$/, "").split("\n").length;
-    const many = lines === 1 ? "1 line" : `${lines.toLocaleString("en")} lines`;
-    title.textContent = field.value ? `Paste ${many}?` : "Paste into the terminal";
-    button.textContent = field.value ? `Paste ${many}` : "Paste";
+    const many = fill(ngettext("%(n)s line", "%(n)s lines", lines), { n: lines.toLocaleString(document.documentElement.lang) });
+    title.textContent = field.value ? fill(gettext("Paste %(many)s?"), { many }) : gettext("Paste into the terminal");
+    button.textContent = field.value ? fill(gettext("Paste %(many)s"), { many }) : gettext("Paste");
     button.disabled = !field.value;
     about.textContent = terminal.modes.bracketedPasteMode
-      ? "The program is told that this is pasted, and decides when to run it."
-      : "Each line runs as soon as it is pasted.";
+      ? gettext("The program is told that this is pasted, and decides when to run it.")
+      : gettext("Each line runs as soon as it is pasted.");
   }
 
   function ask(text) {

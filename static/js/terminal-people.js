@@ -1,5 +1,7 @@
 // Who else has the terminal open, and who types.
 
+import { fill, gettext, ngettext } from "./texts.js";
+
 const MAX_NAMES = 3;
 const open = document.getElementById("terminal-people");
 const writes = document.getElementById("terminal-typing");
@@ -9,11 +11,11 @@ export function showPeople(list) {
   const others = names(list.filter((one) => !one.you));
   const typing = names(list.filter((one) => one.typing && !one.you));
   const you = list.filter((one) => one.you);
-  const here = others.length ? [...joined(others), ` ${others.length === 1 ? "has" : "have"} this open`] : [];
-  if (you.length) here.push(here.length ? "; you have it open elsewhere too" : "You have it open elsewhere too");
+  const here = others.length ? [...joined(others), ngettext(" has this open", " have this open", others.length)] : [];
+  if (you.length) here.push(here.length ? gettext("; you have it open elsewhere too") : gettext("You have it open elsewhere too"));
   put(open, here);
-  if (typing.length) put(writes, [...joined(typing), ` ${typing.length === 1 ? "is" : "are"} typing`]);
-  else put(writes, you.some((one) => one.typing) ? ["You are typing elsewhere"] : []);
+  if (typing.length) put(writes, [...joined(typing), ngettext(" is typing", " are typing", typing.length)]);
+  else put(writes, you.some((one) => one.typing) ? [gettext("You are typing elsewhere")] : []);
 }
 
 // Names in an element each, so that none can change how the words around it are read.
@@ -32,6 +34,6 @@ function joined(all) {
     element.textContent = name;
     return element;
   });
-  if (all.length > MAX_NAMES) shown.push(`${all.length - MAX_NAMES} more`);
-  return shown.flatMap((name, at) => (at === 0 ? [name] : [at === shown.length - 1 ? " and " : ", ", name]));
+  if (all.length > MAX_NAMES) shown.push(fill(gettext("%(count)s more"), { count: all.length - MAX_NAMES }));
+  return shown.flatMap((name, at) => (at === 0 ? [name] : [at === shown.length - 1 ? gettext(" and ") : ", ", name]));
 }

@@ -1,5 +1,6 @@
 // A recording (asciicast, version 2) played at a speed of one's own; a program's long silences are cut short.
 
+import { gettext } from "./texts.js";
 import { openScreen } from "terminal/screen";
 
 const SILENCE_S = 2;
@@ -65,7 +66,7 @@ function seek(seconds) {
 function jump(moment) {
   const before = events.findLast((event) => event[3] <= moment);
   seek(before ? Math.min(before[0] + moment - before[3], before[0] + SILENCE_S) : 0);
-  say("quiet", playing ? "Playing" : "Paused");
+  say("quiet", playing ? gettext("Playing") : gettext("Paused"));
 }
 
 function frame(at) {
@@ -78,8 +79,8 @@ function frame(at) {
 
 function play(on) {
   playing = on && events.length > 0;
-  button.textContent = playing ? "Pause" : "Play";
-  say("quiet", playing ? "Playing" : next >= events.length ? "The end of the recording" : "Paused");
+  button.textContent = playing ? gettext("Pause") : gettext("Play");
+  say("quiet", playing ? gettext("Playing") : next >= events.length ? gettext("The end of the recording") : gettext("Paused"));
   if (!playing) return;
   if (next >= events.length) seek(-1);
   before = performance.now();
@@ -118,7 +119,7 @@ async function load() {
 button.addEventListener("click", () => play(!playing));
 slider.addEventListener("input", () => {
   seek(Number(slider.value));
-  say("quiet", playing ? "Playing" : "Paused");
+  say("quiet", playing ? gettext("Playing") : gettext("Paused"));
 });
 
 document.getElementById("terminal-asked")?.addEventListener("click", (event) => {
@@ -140,8 +141,8 @@ try {
   if (asked > 0) jump(asked);
   else {
     drawUntil(length()); // how it ended is what most people come for; Play begins at the start
-    say("quiet", whole ? "The end of the recording" : "The end of the first part; the download has all");
+    say("quiet", whole ? gettext("The end of the recording") : gettext("The end of the first part; the download has all"));
   }
 } catch {
-  say("red", "The recording could not be loaded.");
+  say("red", gettext("The recording could not be loaded."));
 }

@@ -2,6 +2,7 @@
 // What a program could do through an emulator is off: no clipboard (OSC 52), no title, no window commands;
 // a link opens only after a person has read its address.
 
+import { fill, gettext } from "./texts.js";
 import { Terminal } from "xterm";
 import { FitAddon } from "xterm/fit";
 import { SearchAddon } from "xterm/search";
@@ -93,7 +94,7 @@ function wireSearch(terminal, search) {
     terminal.focus();
   };
   search.onDidChangeResults(({ resultIndex, resultCount }) => {
-    found.textContent = !field.value ? "" : resultCount ? `${resultIndex + 1} of ${resultCount}` : "Nothing found";
+    found.textContent = !field.value ? "" : resultCount ? fill(gettext("%(one)s of %(all)s"), { one: resultIndex + 1, all: resultCount }) : gettext("Nothing found");
   });
   opener.addEventListener("click", () => show(form.hidden));
   form.addEventListener("submit", (event) => {

@@ -1,5 +1,7 @@
 // What was typed and is not sent: in view as long as there is no connection, and a question when that took long.
 
+import { gettext } from "./texts.js";
+
 const MOST_SHOWN = 300;
 const NAMED = { "\r": "⏎", "\n": "⏎", "\t": "⇥", "\x7f": "⌫", "\x1b[A": "↑", "\x1b[B": "↓", "\x1b[C": "→", "\x1b[D": "←", "\x1b[Z": "⇤", "\x1b": "Esc " };
 const KEY = /\x1b[[O][A-DZ]|[\x00-\x1f\x7f]/g;
@@ -20,7 +22,7 @@ export function wireUnsent(line, focus) {
       about.textContent = "";
       return had && focus();
     }
-    const words = unsent.lost ? "Not sent:" : unsent.held ? "Not sent, as the connection was lost:" : "Sent once connected:";
+    const words = unsent.lost ? gettext("Not sent:") : unsent.held ? gettext("Not sent, as the connection was lost:") : gettext("Sent once connected:");
     if (about.textContent !== words) about.textContent = words;
     text.textContent = readable(unsent.bytes);
     send.hidden = !unsent.held;

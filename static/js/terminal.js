@@ -1,6 +1,7 @@
 // A live terminal. Whoever only looks has an emulator that says nothing: no keys, no replies, no size.
 // Of those who may type, one has the word (the host knows who): its emulator's replies count, its window gives the size.
 
+import { gettext } from "./texts.js";
 import { followKeyboard, wireKeys } from "terminal/keys";
 import { Line } from "terminal/line";
 import { wirePaste } from "terminal/paste";
@@ -65,7 +66,7 @@ function say(tone, words) {
 }
 
 function type(data) {
-  if (!line.type(data) && !line.readOnly && !line.over) say("amber", line.live ? "The program does not read; not typed" : "Too much typed without a connection; not typed");
+  if (!line.type(data) && !line.readOnly && !line.over) say("amber", line.live ? gettext("The program does not read; not typed") : gettext("Too much typed without a connection; not typed"));
   else if (line.live) line.sayState();
 }
 

@@ -1,6 +1,8 @@
 // Times in the viewer's zone: the server writes them in the zone of the cookie, this keeps them current.
 // <time datetime> is relative; with data-clock it is by the clock, and with data-until counts its last minutes down. The exact time is the title, and a tap swaps the two.
 
+import { fill, gettext, ngettext } from "./texts.js";
+
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const secure = location.protocol === "https:" ? "; Secure" : "";
 if (zone) document.cookie = `handrail-zone=${zone}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
@@ -9,21 +11,22 @@ if (zone) document.cookie = `handrail-zone=${zone}; Path=/; Max-Age=31536000; Sa
 const hour = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const second = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium", hourCycle: "h23" });
 // Browsers abbreviate months in ways of their own ("Sept").
-const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-const day = (moment) => `${moment.getDate()} ${MONTHS[moment.getMonth()]}`;
+const MONTHS = gettext("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec").split(" ");
+const day = (moment) => fill(gettext("%(day)s %(month)s"), { day: moment.getDate(), month: MONTHS[moment.getMonth()] });
 const dated = (moment) => `${day(moment)} ${moment.getFullYear()}`;
 
-// The same words as the filter `ago` in dashboard/templatetags/handrail.py.
+// The same words as `ago` in dashboard/moments.py.
 export function ago(moment, now = new Date()) {
   const seconds = (now - moment) / 1000;
   const span = Math.abs(seconds);
-  if (span < 45) return seconds >= 0 ? "just now" : "in less than a minute";
-  for (const [unit, length, limit] of [["min", 60, 60], ["h", 3600, 36], ["days", 86400, 45]]) {
-    const count = Math.round(span / length);
-    if (count >= limit) continue;
-    const name = unit === "days" && count === 1 ? "day" : unit;
-    return seconds >= 0 ? `${count} ${name} ago` : `in ${count} ${name}`;
-  }
+  const past = seconds >= 0;
+  if (span < 45) return past ? gettext("just now") : gettext("in less than a minute");
+  let n = Math.round(span / 60);
+  if (n < 60) return fill(past ? gettext("%(n)s min ago") : gettext("in %(n)s min"), { n });
+  n = Math.round(span / 3600);
+  if (n < 36) return fill(past ? gettext("%(n)s h ago") : gettext("in %(n)s h"), { n });
+  n = Math.round(span / 86400);
+  if (n < 45) return fill(past ? ngettext("%(n)s day ago", "%(n)s days ago", n) : ngettext("in %(n)s day", "in %(n)s days", n), { n });
   return dated(moment);
 }
 
@@ -39,8 +42,9 @@ const COUNTDOWN = 180; // seconds
 function until(time, moment) {
   const left = Math.ceil((moment - new Date()) / 1000);
   time.toggleAttribute("data-ends", left <= COUNTDOWN);
-  if (left <= 0) return "expired";
-  return left > COUNTDOWN ? `until ${clock(moment)}` : `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")} left`;
+  if (left <= 0) return gettext("expired");
+  if (left > COUNTDOWN) return fill(gettext("until %(time)s"), { time: clock(moment) });
+  return fill(gettext("%(time)s left"), { time: `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}` });
 }
 
 function write(time) {

@@ -150,13 +150,6 @@ def test_what_expires_while_it_is_held_is_not_a_no(hook, agent_token, soon, sett
 
 
 @pytest.mark.parametrize("tool", ["ExitPlanMode", "AskUserQuestion"])
-def test_a_question_to_the_agents_own_person_is_left_to_that_person(hook, agent_token, tool):
-    answer = full(hook(agent_token, before({"plan": "Do it"}, tool=tool)))
-    assert answer.json == {"continue": True, "hookSpecificOutput": {"hookEventName": "PreToolUse"}}
-    assert Action.objects.count() == 0
-
-
-@pytest.mark.parametrize("tool", ["ExitPlanMode", "AskUserQuestion"])
 def test_a_question_to_the_agents_own_person_is_denied_without_a_token_and_in_a_stop(
     hook, agent_token, person, bob, team, tool
 ):

@@ -175,6 +175,14 @@ def test_a_report_that_cannot_be_delivered_does_not_block_the_agent(desk, run, e
     assert (done.returncode, done.stdout) == (1, b"")
 
 
+def test_a_prompt_waits_two_seconds_at_most_for_a_desk_that_is_away(desk, run):
+    desk.close()
+    began = time.monotonic()
+    done = run("report", event=EVENT | {"hook_event_name": "UserPromptSubmit", "prompt": "Ship it"})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert time.monotonic() - began < 15  # a bound for people, below the 20 s of other reports
+
+
 def test_a_report_passes_the_answer_on(desk, run):
     body = b'{"decision": "block", "reason": "A-7 was approved meanwhile."}'
     desk.play(http(body))

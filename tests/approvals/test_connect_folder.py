@@ -219,15 +219,17 @@ def test_the_hook_fails_closed_also_when_its_shell_dies_or_its_time_is_over(conn
     assert (hooks["PreToolUse"][0]["matcher"], gate["onFailure"], gate["timeout"]) == ("*", "block", 86_400)
     assert gate["command"].endswith("gate || exit 2")
     assert sorted(hooks) == [
+        "Elicitation",
         "PostToolUse",
         "PostToolUseFailure",
         "PreToolUse",
         "SessionEnd",
         "SessionStart",
         "Stop",
+        "UserPromptSubmit",
     ]
     reports = {event: groups[0]["hooks"][0]["command"].split()[-1] for event, groups in hooks.items()}
-    assert reports.pop("PreToolUse") == "2"
+    assert (reports.pop("PreToolUse"), reports.pop("Elicitation")) == ("2", "2")
     assert set(reports.values()) == {"report"}
 
 

@@ -93,6 +93,8 @@ def test_a_stop_withdraws_all_that_waits_and_allows_nothing_more(ask, decide, co
     waiting, approved, running = ask(), decide(ask(), by=bob), consume(ask(LIST))
     assert gate.stop_everything(team, caller=person(bob)) == {
         "withdrawn": 2,
+        "waiting": 1,
+        "unused": 1,
         "commands": 0,
         "services": 0,
         "terminals": 0,

@@ -142,7 +142,7 @@ def test_an_old_digest_gives_none_and_approves_nothing(ask, give, bob):
     assert (refused.value.status, action.status, Grant.objects.count()) == (409, Status.PENDING, 0)
 
 
-@pytest.mark.parametrize("wish", [{"minutes": 0}, {"minutes": 481}, {"uses": 0}, {"uses": 101}, {"covers": "folder"}])
+@pytest.mark.parametrize("wish", [{"minutes": 0}, {"minutes": 1441}, {"uses": 0}, {"uses": 101}, {"covers": "folder"}])
 def test_too_much_is_refused(ask, give, bob, wish):
     action = ask()
     with pytest.raises(Problem) as refused:
@@ -204,6 +204,9 @@ def test_from_the_card_and_back_on_the_policy_page(ask, browser_of, bob, vera):
     client = browser_of(bob)
     assert "Don't ask again for" in client.get(f"/actions/{action.pk}/").content.decode()
     assert "Don't ask again for" not in browser_of(vera).get(f"/actions/{action.pk}/").content.decode()
+    page = client.get(f"/actions/{action.pk}/allow/").content.decode()
+    assert "Exactly this call again" in page
+    assert browser_of(vera).get(f"/actions/{action.pk}/allow/").status_code == 403
     wish = {"digest": action.digest, "covers": "exact", "minutes": "30", "uses": "5"}
     client.post(f"/actions/{action.pk}/allow/", wish)
     grant = Grant.objects.get()

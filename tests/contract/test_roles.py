@@ -32,6 +32,10 @@ VERBS = {
     "POST /actions/{action_id}/decision": "decide",
     "POST /actions/{action_id}/grant": "decide",
     "POST /actions/{action_id}/let-read": "decide",
+    "POST /actions/{action_id}/tell": "decide",
+    "POST /actions/{action_id}/interrupt": "decide",
+    "POST /actions/{action_id}/go-on": "decide",
+    "POST /messages/{message_id}/read": "consume",
     "POST /grants/{grant_id}/revoke": "decide",
     "POST /stop": "stop_everything",
     "POST /stop/lift": "lift_stop",
@@ -95,7 +99,11 @@ def things(agent, place, everybody) -> dict[str, str]:
     action = agent.post("/actions", {"tool": "Bash", "arguments": {"command": "git push"}}, 201).json
     liked = agent.post("/actions", {"tool": "Bash", "arguments": {"command": "git push origin liked"}}, 201).json
     grant = everybody["contract reviewer"].post(f"/actions/{liked['id']}/grant", {"digest": liked["digest"]}, 201).json
+    asked = {"tool": "Bash", "arguments": {"command": "git push origin told"}, "session": "walked"}
+    told = agent.post("/actions", asked, 201).json
+    message = everybody["contract reviewer"].post(f"/actions/{told['id']}/tell", {"text": "Wait."}, 201).json
     return {
+        "message_id": message["id"],
         "grant_id": grant["id"],
         "key": place,
         "path": "hello.txt",

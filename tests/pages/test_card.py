@@ -29,7 +29,7 @@ def test_bytes_then_reason_then_effect_then_the_agents_words(ask, bob, browser_o
     assert text.index("Agent's explanation") < text.index("I am done.")
     digest = action.digest
     assert f"…{digest[-8:-4]} {digest[-4:]}" in text
-    assert "namespace isolation" in text
+    assert "· sandboxed" in text
 
 
 def test_what_cannot_be_undone_takes_a_second_step(ask, bob, browser_of, read):

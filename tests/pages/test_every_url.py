@@ -21,7 +21,7 @@ from .conftest import FORCE, make_workspace
 
 # Addresses that have their own way of saying who may: tokens, links, Django's admin, allauth's pages; and public ones.
 OTHER_DOORS = ("admin/", "api/v1/", "hooks/", "accounts/", "sign-in/", "healthz", "readyz", "push/")
-OTHER_DOORS += ("manifest.webmanifest", "service-worker.js")
+OTHER_DOORS += ("manifest.webmanifest", "service-worker.js", "texts.js", "language/")
 # What a viewer may change: what is only their own.
 OWN = {"theme", "keys", "connect-phone", "notifications", "notifications-test", "channel-add", "channel-remove"}
 OWN |= {"device-add", "device-drop", "device-remove"}
@@ -139,9 +139,9 @@ def test_a_stranger_finds_nothing_and_changes_nothing(site, browser_of, mallory)
 @pytest.mark.parametrize("person", ["vera", "bob", "lena", "alice"])
 def test_every_role_gets_an_answer_everywhere(site, browser_of, person, request):
     client = browser_of(request.getfixturevalue(person))
-    # Without a runner and a store; and four that lead on to another page.
+    # Without a runner and a store; and five that lead on to another page.
     special = {"workspace-file-raw": 503, "snapshot-archive": 503, "workspace-patch": 404}
-    special |= dict.fromkeys(("log-proof", "action-rollback", "workspace-reset", "alike"), 302)
+    special |= dict.fromkeys(("log-proof", "action-rollback", "workspace-reset", "alike", "action-allow"), 302)
     refused = (403,) if person in ("vera", "bob") else ()
     for route, name in ROUTES:
         address = reverse(name, kwargs=site(route))

@@ -88,7 +88,7 @@ def test_size_and_what_stands_still_are_said(workspace, alice, browser_of, read)
     assert "8099" in text
     assert 'data-tone="amber">Uses' not in text
     Workspace.objects.update(vitals={"bytes": 90 * 1024**2})
-    assert 'data-tone="amber">Uses 90.0\xa0MB of 100.0\xa0MB' in read(person, address(workspace))
+    assert 'data-tone="amber"> Uses 90.0\xa0MB of 100.0\xa0MB' in read(person, address(workspace))
     Workspace.objects.update(vitals={"bytes": 110 * 1024**2, "frozen": "It stands still."})
     text = read(person, address(workspace))
     assert "It stands still." in text

@@ -168,7 +168,7 @@ def test_gits_own_files_come_last_and_folded(product, lead, workspace):
         ".git/logs/HEAD",
     ]
     page = lead.get(f"/w/main/{key}/changes/?from=2&to=live")
-    assert '<h2 id="changed-files">3 files</h2>' in page
+    assert '<h2 id="changed-files"> 3 files </h2>' in page
     assert "internal git file" in page
     shown = re.findall(r'<section class="diff" aria-label="([^"]+)"', page)
     assert shown == ["other", "text", "zz.txt"]

@@ -102,7 +102,7 @@ def test_a_first_visit_is_told_of_the_last_24_hours(ask, bob, browser_of, read):
     Action.objects.filter(pk=old.pk).update(created_at=clock.now() - timedelta(hours=25))
     ask(PUSH)
     client = browser_of(bob)
-    heading = '<h2 id="desk-since-title">{}</h2>'
+    heading = '<h2 id="desk-since-title"> {} </h2>'
     for text in (read(client, "/"), read(client, "/")):
         assert heading.format("Last 24 hours") in text
         assert "Since your last visit" not in text

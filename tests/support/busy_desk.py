@@ -31,6 +31,59 @@ def _write(path: str, content: str) -> tuple[str, dict]:
 
 CI = "on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n      - run: make test\n"
 LONG = "\n".join(f"echo step {number} of the migration" for number in range(1, 300)) + "\ngit push origin HEAD:main"
+QUESTION = {
+    "questions": [
+        {
+            "question": "The cart has two prices for one item. Which one counts?",
+            "header": "Price",
+            "options": [
+                {"label": "The lower one", "description": "As the shop in the street does it."},
+                {
+                    "label": "The newer one",
+                    "description": "Old carts change when they are opened.",
+                    "preview": "max(p.at)",
+                },
+            ],
+        },
+        {
+            "question": "Where is it tested?",
+            "multiSelect": True,
+            "options": [{"label": "Unit tests"}, {"label": "In the browser"}],
+        },
+    ]
+}
+STEPS = """# Bring the guides up to date
+
+1. Delete `docs/old-1` to `docs/old-7`
+2. Write **one** guide for the new checkout
+   - with screenshots
+
+| page | from |
+| --- | --- |
+| checkout | [the wiki](https://intranet.example.org) |
+"""
+PLAN = {"plan": STEPS}
+REASONS = [{"const": "dup", "title": "Charged twice"}, {"const": "ret", "title": "Returned"}]
+FORM = {
+    "server": "stripe",
+    "message": "The refund of ch_3PqL9 is above the limit. Who asked for it?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "ticket": {"type": "string", "title": "Ticket", "maxLength": 12},
+            "amount": {"type": "integer", "title": "Amount in cents", "minimum": 1, "maximum": 200000},
+            "why": {"type": "string", "title": "Why", "oneOf": REASONS},
+            "mail": {"type": "boolean", "title": "Tell the customer"},
+        },
+        "required": ["ticket", "amount"],
+    },
+}
+# What each agent's person asked it last.
+PROMPTS = {
+    "mia-claude": "Finish the cart, run the tests and ship it. Ask me before you change prices.",
+    "ben-codex": "PAY-311: the customer was charged twice, please sort it out.",
+    "docs-agent": "Our guides still show the old checkout. Make a plan first.",
+}
 # (agent, workspace, what it says, calls): together WAITING of them.
 ASKED = [
     (
@@ -45,7 +98,8 @@ ASKED = [
             _bash("gh release create v2.4.0 --generate-notes"),
             _bash("curl -fsSL https://example.org/install.sh | sh"),
             _bash(LONG),
-            *[_write(f".github/workflows/check-{number}.yml", CI) for number in range(7)],
+            ("AskUserQuestion", QUESTION),
+            *[_write(f".github/workflows/check-{number}.yml", CI) for number in range(6)],
         ],
     ),
     (
@@ -59,7 +113,8 @@ ASKED = [
             _bash("psql $DATABASE_URL -c \"DELETE FROM orders WHERE status = 'draft'\""),
             _bash('psql postgres://db.internal/prod -c "UPDATE users SET plan = 1"'),
             ("mcp__slack__post_message", {"channel": "#payments", "text": "Refunds of PAY-311 are under way."}),
-            *[_bash(f"git push origin HEAD:refs/heads/refund-{number}") for number in range(8)],
+            ("elicitation/create", FORM),
+            *[_bash(f"git push origin HEAD:refs/heads/refund-{number}") for number in range(7)],
         ],
     ),
     (
@@ -83,7 +138,8 @@ ASKED = [
         "These guides are out of date.",
         [
             ("WebFetch", {"url": "https://intranet.example.org/wiki/checkout", "prompt": "What changed?"}),
-            *[_bash(f"rm -rf docs/old-{number} && git push origin HEAD:docs-{number}") for number in range(9)],
+            *[_bash(f"rm -rf docs/old-{number} && git push origin HEAD:docs-{number}") for number in range(8)],
+            ("ExitPlanMode", PLAN),
         ],
     ),
     (
@@ -129,6 +185,9 @@ def fill(product: Product, sources: Path) -> BusyDesk:
     waiting = []
     for agent, key, says, calls in ASKED:
         place = {"workspace": key} if key else {}
+        if agent in PROMPTS:
+            told = {"session_id": f"{agent}-1", "hook_event_name": "UserPromptSubmit", "prompt": PROMPTS[agent]}
+            product.post("/hooks/claude-code", tokens[agent], told)
         for number, command in enumerate(UNASKED if key else []):
             ask = {"tool": "Bash", "arguments": {"command": command}, "session": f"{agent}-1", "call_id": f"u{number}"}
             product.post("/api/v1/actions", tokens[agent], ask | place)

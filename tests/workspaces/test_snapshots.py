@@ -158,7 +158,7 @@ def test_an_open_file_stays_the_old_one_and_who_holds_it_is_named(desk, person, 
     person.post(f"/w/main/{key}/snapshots/{number}/restore/")
     page = person.path
     until_shown(lambda: person.get(page), "Programs with old files open")
-    assert re.search(r"process \d+: /workspace/note<", person.text)
+    assert re.search(r"process \d+: /workspace/note\s*<", person.text)
     desk.call("PUT", f"/workspaces/{key}/files/go", b"", 201)
     desk.finished(holder)
     assert desk.get(f"/commands/{holder}/output").body == b"open\ntwo\none\n"

@@ -7,6 +7,7 @@ from django.http import Http404
 from django.shortcuts import render
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from dashboard import clock
@@ -31,7 +32,7 @@ def changes(request, team, key):
     points = points_of(head.workspace)
     context = {"nav": "workspaces", "head": head}
     if len(points) == 1:
-        context["nothing"] = "No snapshots to compare yet."
+        context["nothing"] = gettext("No snapshots to compare yet.")
         return render(request, "workspaces/changes.html", context)
     context |= _comparison(request, head.workspace, points)
     try:
@@ -92,14 +93,14 @@ def _found(request, workspace, comparison) -> dict:
 
 def _pairs(workspace, base, last, from_, to, visited):
     """Return the predefined comparisons as (query, label, is selected, None)."""
-    pairs = [(base, "live", "Since setup"), (last, "live", "Since the last snapshot")]
+    pairs = [(base, "live", gettext("Since setup")), (last, "live", gettext("Since the last snapshot"))]
     if visited:
-        pairs.append((visited, "live", "Since your last visit"))
+        pairs.append((visited, "live", gettext("Since your last visit")))
     an_hour_ago = workspace.snapshots.filter(created_at__lte=clock.now() - timedelta(hours=1)).order_by("-number")
     if hourly := an_hour_ago.values_list("number", flat=True).first():
-        pairs.append((hourly, "live", "Last hour"))
+        pairs.append((hourly, "live", gettext("Last hour")))
     if last > 1:
-        pairs.append((last - 1, last, "Changes in the last snapshot"))
+        pairs.append((last - 1, last, gettext("Changes in the last snapshot")))
     seen = {}
     for a, b, words in pairs:
         seen.setdefault((a, b), words)
@@ -160,12 +161,13 @@ def diff_of(
         diff.old_path = change.old_path.decode("utf-8", "surrogateescape")
     if change.too_large:
         shown = change.change.new or change.change.old
-        diff.note = f"Too large to show ({filesizeformat(shown.size)})."
+        diff.note = gettext("Too large to show (%(size)s).") % {"size": filesizeformat(shown.size)}
         diff.download = raw + quote_from_bytes(change.path) if raw and change.change.new else ""
     elif change.old_mode != change.new_mode and None not in (change.old_mode, change.new_mode) and not diff.hunks:
-        diff.note = f"Only its mode changed: {change.old_mode:o} is {change.new_mode:o} now."
+        modes = {"old": f"{change.old_mode:o}", "new": f"{change.new_mode:o}"}
+        diff.note = gettext("Only its mode changed: %(old)s is %(new)s now.") % modes
     elif not diff.hunks and not diff.binary and not diff.note:
-        diff.note = "No line changed."
+        diff.note = gettext("No line changed.")
     return diff
 
 

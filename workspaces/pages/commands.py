@@ -3,6 +3,7 @@
 from django.http import Http404
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.pages import Slice, carry_out, download, must, signed_in
@@ -30,7 +31,7 @@ def checks(request, team, key):
         "page": Slice(request, commands.exclude(check_name="") if only else commands, size=50),
         "checks": checks_of(head.workspace)[head.workspace.pk],
         "services": services_of(head.workspace),
-        "filters": [("?", "All", not only, None), ("?only=checks", "Checks", only, None)],
+        "filters": [("?", gettext("All"), not only, None), ("?only=checks", gettext("Checks"), only, None)],
         "newest": None if newest == head.workspace.environment else newest,
         "may_edit": request.caller.can("manage_environments", head.workspace.team_id),
         "again": request.GET.get("again", ""),

@@ -5,6 +5,7 @@ from urllib.parse import unquote_to_bytes
 
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import clock
@@ -36,7 +37,7 @@ def keep_awake(request, team, key):
 
     def keep(workspace):
         if hours and not (hours.isdecimal() and len(hours) < 4):
-            raise invalid("Give a number of hours.")
+            raise invalid(gettext("Give a number of hours."))
         until = clock.now() + timedelta(hours=int(hours)) if hours else None
         idle.keep_awake(workspace, until, by=request.caller.actor)
 
@@ -130,7 +131,7 @@ def remove(request, team, key):
         history.delete_file(workspace, path, by=request.caller.actor)
         lifecycle.record(workspace, request.caller.actor, "file.deleted", history.named("path", path))
 
-    return _carry(request, team, key, "use_workspace", do, then="workspace-size", say="Removed.")
+    return _carry(request, team, key, "use_workspace", do, then="workspace-size", say=gettext("Removed."))
 
 
 @signed_in
@@ -141,7 +142,7 @@ def start_service(request, team, key):
     def start(workspace):
         run = Run.objects.filter(workspace=workspace, ended_at=None, ready_at__isnull=False).first()
         if run is None:
-            raise conflict(f"{key} isn't running; its services start with it.")
+            raise conflict(gettext("%(key)s isn't running; its services start with it.") % {"key": key})
         commands.start_service(workspace, run, name, by=request.caller.actor)
 
     return _carry(request, team, key, "use_workspace", start, then="workspace-checks")

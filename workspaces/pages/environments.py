@@ -4,6 +4,8 @@ from django import forms
 from django.contrib import messages
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.text import format_lazy
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
@@ -18,7 +20,7 @@ from workspaces.provisioning import images, isolation
 from workspaces.services import environments, network
 
 MB = 1024**2
-REACHES = {"setup": "Hosts allowed for setup", "agent": "Hosts allowed for the agent"}
+REACHES = {"setup": gettext_lazy("Hosts allowed for setup"), "agent": gettext_lazy("Hosts allowed for the agent")}
 INITIAL = ("driver", "image", "minimum_isolation", "repository", "ref", "setup", "maintenance")
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 
@@ -43,99 +45,117 @@ def _number(label: str, most: int, *, least: int = 1, **more) -> forms.IntegerFi
 class EnvironmentForm(forms.Form):
     """The form of an environment; `fields_of_version()` returns the `fields` for environments.save."""
 
-    team = forms.ModelChoiceField(None, label="Team", to_field_name="slug", empty_label=None)
+    team = forms.ModelChoiceField(None, label=gettext_lazy("Team"), to_field_name="slug", empty_label=None)
     name = forms.RegexField(
         r"^[\w][\w .-]{0,79}\Z",
-        label="Name",
-        error_messages={"invalid": "Use letters, digits, spaces, dots and dashes."},
+        label=gettext_lazy("Name"),
+        error_messages={"invalid": gettext_lazy("Use letters, digits, spaces, dots and dashes.")},
         widget=forms.TextInput(attrs=PLAIN),
     )
-    driver = forms.ChoiceField(label="Where it runs")
+    driver = forms.ChoiceField(label=gettext_lazy("Where it runs"))
     image = _line(
-        "Image",
+        gettext_lazy("Image"),
         max_length=200,
-        help_text="For containers: an image on the engine, or the path of an allowed folder with a Dockerfile. "
-        "Default: handrail/base:bookworm. Images are never pulled automatically.",
+        help_text=gettext_lazy(
+            "For containers: an image on the engine, or the path of an allowed folder with a Dockerfile. "
+            "Default: handrail/base:bookworm. Images are never pulled automatically."
+        ),
     )
     minimum_isolation = forms.ChoiceField(
-        label="Minimum isolation",
+        label=gettext_lazy("Minimum isolation"),
         required=False,
-        choices=[("", "The isolation of the choice above"), *((level, level) for level in isolation.LEVELS)],
-        help_text="Workspaces won't start with weaker isolation.",
+        choices=[
+            ("", gettext_lazy("The isolation of the choice above")),
+            *((level, level) for level in isolation.LEVELS),
+        ],
+        help_text=gettext_lazy("Workspaces won't start with weaker isolation."),
     )
     repository = _line(
-        "Git address",
+        gettext_lazy("Git address"),
         max_length=500,
-        help_text="Default source of new workspaces.",
+        help_text=gettext_lazy("Default source of new workspaces."),
     )
-    ref = _line("Branch or commit", max_length=200)
+    ref = _line(gettext_lazy("Branch or commit"), max_length=200)
     setup = _code(
-        "Setup script",
-        help_text="Runs once with bash in each new workspace; can reach only the setup hosts below.",
+        gettext_lazy("Setup script"),
+        help_text=gettext_lazy("Runs once with bash in each new workspace; can reach only the setup hosts below."),
     )
     maintenance = _code(
-        "Maintenance script",
-        help_text="Runs with bash each time a workspace resumes, before anything else; can reach the agent's hosts.",
+        gettext_lazy("Maintenance script"),
+        help_text=gettext_lazy(
+            "Runs with bash each time a workspace resumes, before anything else; can reach the agent's hosts."
+        ),
     )
     checks = _code(
-        "Checks",
+        gettext_lazy("Checks"),
         rows=4,
         placeholder="tests = make test",
-        help_text="One per line: name = command, for bash in the workspace. Each gets a button.",
+        help_text=gettext_lazy("One per line: name = command, for bash in the workspace. Each gets a button."),
     )
     setup_secrets = _line(
-        "Secrets of the setup",
+        gettext_lazy("Secrets of the setup"),
         max_length=4000,
         placeholder="NPM_TOKEN",
-        help_text="Names separated by spaces. Given to the setup script only.",
+        help_text=gettext_lazy("Names separated by spaces. Given to the setup script only."),
     )
     agent_secrets = _line(
-        "Secrets of the agent",
+        gettext_lazy("Secrets of the agent"),
         max_length=4000,
-        help_text="Names as above. Given to every command, terminal and service of the workspace.",
+        help_text=gettext_lazy("Names as above. Given to every command, terminal and service of the workspace."),
     )
     agents = _line(
-        "Agents",
+        gettext_lazy("Agents"),
         max_length=4000,
-        help_text="Names separated by commas. If the environment has secrets, only these agents can create "
-        "workspaces with it, and only from the git address above.",
+        help_text=gettext_lazy(
+            "Names separated by commas. If the environment has secrets, only these agents can create "
+            "workspaces with it, and only from the git address above."
+        ),
     )
     services = _code(
-        "Services",
+        gettext_lazy("Services"),
         rows=3,
         placeholder="web = npm run dev",
-        help_text="One per line: name = command. Started with the workspace, and restarted when it fails.",
+        help_text=gettext_lazy(
+            "One per line: name = command. Started with the workspace, and restarted when it fails."
+        ),
     )
     idle_minutes = _number(
-        "Pause after idle minutes",
+        gettext_lazy("Pause after idle minutes"),
         7 * 24 * 60,
-        help_text="Paused after this long without activity. Empty: the server's setting.",
+        help_text=gettext_lazy("Paused after this long without activity. Empty: the server's setting."),
     )
     stop_hours = _number(
-        "Stop after paused hours",
+        gettext_lazy("Stop after paused hours"),
         365 * 24,
-        help_text="After that, only Resume starts it again. Optional.",
+        help_text=gettext_lazy("After that, only Resume starts it again. Optional."),
     )
     egress_setup = _code(
-        "Hosts allowed for setup",
+        gettext_lazy("Hosts allowed for setup"),
         rows=3,
         placeholder="packages.example.org",
         max_length=20_000,
-        help_text="One per line: example.org, *.example.org (all subdomains) or example.org:8443. Empty: none.",
+        help_text=gettext_lazy(
+            "One per line: example.org, *.example.org (all subdomains) or example.org:8443. Empty: none."
+        ),
     )
     egress_agent = _code(
-        "Hosts allowed for the agent",
+        gettext_lazy("Hosts allowed for the agent"),
         rows=3,
         placeholder="api.example.com",
         max_length=20_000,
-        help_text="Applies after setup. Other hosts are blocked; they can be allowed on the Network page.",
+        help_text=gettext_lazy(
+            "Applies after setup. Other hosts are blocked; they can be allowed on the Network page."
+        ),
     )
-    memory_mb = _number("Memory in MB", 1024**2, least=64)
-    cpus = forms.FloatField(label="Processors", required=False, min_value=0.1, max_value=1024)
+    memory_mb = _number(gettext_lazy("Memory in MB"), 1024**2, least=64)
+    cpus = forms.FloatField(label=gettext_lazy("Processors"), required=False, min_value=0.1, max_value=1024)
     pids = _number(
-        "Processes and threads", 4_000_000, least=16, help_text=f"Empty: {PIDS:,}. A connected folder has no limit."
+        gettext_lazy("Processes and threads"),
+        4_000_000,
+        least=16,
+        help_text=format_lazy(gettext_lazy("Empty: {}. A connected folder has no limit."), f"{PIDS:,}"),
     )
-    disk_mb = _number("Disk in MB", 1024**3, least=16)
+    disk_mb = _number(gettext_lazy("Disk in MB"), 1024**3, least=16)
 
     def __init__(self, data=None, *, teams, base=None, initial=None):
         super().__init__(data, initial=initial)
@@ -273,7 +293,8 @@ def _save(request, form, base=None):
     except Problem as problem:
         form.add_error(None, problem.detail)
         return None
-    messages.success(request, "Nothing was changed." if made == base else f"Version {made.version} of {name} saved.")
+    said = gettext("Version %(version)s of %(name)s saved.") % {"version": made.version, "name": name}
+    messages.success(request, gettext("Nothing was changed.") if made == base else said)
     return redirect("environment", made.pk)
 
 
@@ -292,5 +313,8 @@ def adopt(request, team, key):
         request,
         lambda: environments.adopt(workspace, by=request.caller.actor),
         then=reverse("workspace-checks", args=[team, key]),
-        say=lambda made: f"{key} now uses version {made.version}: checks immediately, limits from the next start.",
+        say=lambda made: (
+            gettext("%(key)s now uses version %(version)s: checks immediately, limits from the next start.")
+            % {"key": key, "version": made.version}
+        ),
     )

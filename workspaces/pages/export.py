@@ -5,6 +5,7 @@ from urllib.parse import unquote_to_bytes
 from django.contrib import messages
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
 from dashboard.pages import READ_OR_WRITE, asked, carry_out, download, must, signed_in
@@ -48,13 +49,13 @@ def revert_hunk(request, team, key):
             by=request.caller.actor,
         ),
         then=_changes(team, key, wish["from"]),
-        say="Reverted. The previous content is in the newest snapshot.",
+        say=gettext("Reverted. The previous content is in the newest snapshot."),
     )
 
 
 def _number(text: str) -> int:
     if not text.isdecimal() or len(text) > 9:
-        raise invalid("Not a number.")
+        raise invalid(gettext("Not a number."))
     return int(text)
 
 
@@ -91,7 +92,7 @@ def bundle(request, team, key):
     try:
         operation = operations.wait(export.bundle(head.workspace, by=request.caller.actor), 120)
         if not operations.is_over(operation) or not operation.outcome["ok"]:
-            raise invalid((operation.outcome or {}).get("reason") or "The bundle isn't ready yet. Try again.")
+            raise invalid((operation.outcome or {}).get("reason") or gettext("The bundle isn't ready yet. Try again."))
         pieces = history.read_bundle(head.workspace)
     except Problem as problem:
         messages.error(request, problem.detail)
@@ -110,7 +111,7 @@ def push(request, team, key):
     def pushed():
         operation = operations.wait(export.push(head.workspace, branch, by=request.caller.actor), 120)
         if not operations.is_over(operation) or not operation.outcome["ok"]:
-            raise invalid((operation.outcome or {}).get("reason") or "Still pushing; see the timeline.")
+            raise invalid((operation.outcome or {}).get("reason") or gettext("Still pushing; see the timeline."))
         return operation
 
     return carry_out(request, pushed, then=_changes(team, key, ""), say=lambda operation: operation.outcome["reason"])

@@ -1,16 +1,18 @@
 """The form that creates a workspace."""
 
 from django import forms
+from django.utils.translation import gettext, gettext_lazy
 
+from dashboard.models import Agent
 from workspaces.models import KEY_PATTERN
 from workspaces.provisioning import isolation, uploads
 from workspaces.services.environments import newest
 
 CODE = {"class": "code-field", "spellcheck": "false", "autocapitalize": "off", "autocomplete": "off", "rows": 6}
 DRIVERS = {
-    "sandbox": "Sandboxed: sees only its own folder and its allowed hosts. Shares this machine's kernel.",
-    "docker": "Container: its own image and allowed hosts. Shares this machine's kernel.",
-    "microvm": "MicroVM: its own kernel, disk and allowed hosts. Programs keep running across a pause.",
+    "sandbox": gettext_lazy("Sandboxed: sees only its own folder and its allowed hosts. Shares this machine's kernel."),
+    "docker": gettext_lazy("Container: its own image and allowed hosts. Shares this machine's kernel."),
+    "microvm": gettext_lazy("MicroVM: its own kernel, disk and allowed hosts. Programs keep running across a pause."),
 }
 
 
@@ -20,49 +22,73 @@ class NewWorkspace(forms.Form):
     `wish()` returns the request for lifecycle.create, after storing an uploaded tar; Problem if that fails.
     """
 
-    team = forms.ModelChoiceField(None, label="Team", to_field_name="slug", empty_label=None)
+    team = forms.ModelChoiceField(None, label=gettext_lazy("Team"), to_field_name="slug", empty_label=None)
     key = forms.RegexField(
         rf"^{KEY_PATTERN}\Z",
-        label="Name",
+        label=gettext_lazy("Name"),
         strip=True,
-        help_text="Lower-case letters, digits, dots, dashes. Using an existing name opens that workspace.",
-        error_messages={"invalid": "Use lower-case letters, digits, dots and dashes; start with a letter or digit."},
+        help_text=gettext_lazy(
+            "Lower-case letters, digits, dots, dashes. Using an existing name opens that workspace."
+        ),
+        error_messages={
+            "invalid": gettext_lazy("Use lower-case letters, digits, dots and dashes; start with a letter or digit.")
+        },
         widget=forms.TextInput(attrs={"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}),
     )
-    where = forms.ChoiceField(label="Where it runs", required=False, widget=forms.RadioSelect)
+    where = forms.ChoiceField(label=gettext_lazy("Where it runs"), required=False, widget=forms.RadioSelect)
     git = forms.CharField(
-        label="Git address",
+        label=gettext_lazy("Git address"),
         required=False,
         max_length=500,
-        help_text="Default: the environment's repository, or an empty folder.",
+        help_text=gettext_lazy("Default: the environment's repository, or an empty folder."),
         widget=forms.TextInput(attrs={"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}),
     )
     ref = forms.CharField(
-        label="Branch or commit",
+        label=gettext_lazy("Branch or commit"),
         required=False,
         max_length=200,
-        help_text="Default: the repository's default branch.",
+        help_text=gettext_lazy("Default: the repository's default branch."),
         widget=forms.TextInput(attrs={"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}),
     )
     tar = forms.FileField(
-        label="Upload a .tar",
+        label=gettext_lazy("Upload a .tar"),
         required=False,
         allow_empty_file=True,
-        help_text="Instead of a git address; also .tar.gz and .tar.zst. To upload a local folder run `manage.py push`.",
+        help_text=gettext_lazy(
+            "Instead of a git address; also .tar.gz and .tar.zst. For a local folder run <code>manage.py push</code>."
+        ),
     )
     setup = forms.CharField(
-        label="Setup script",
+        label=gettext_lazy("Setup script"),
         required=False,
         strip=False,
-        help_text="Runs once with bash, without network. An environment has its own script and allowed hosts.",
+        help_text=gettext_lazy(
+            "Runs once with bash, without network. An environment has its own script and allowed hosts."
+        ),
         widget=forms.Textarea(attrs=CODE),
     )
-    fresh = forms.BooleanField(label="Start empty, although a workspace with this name was deleted", required=False)
+    agents = forms.ModelMultipleChoiceField(
+        None,
+        label=gettext_lazy("Agents that may work here"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy("They can be changed on the workspace's page at any time."),
+    )
+    fresh = forms.BooleanField(
+        label=gettext_lazy("Start empty, although a workspace with this name was deleted"), required=False
+    )
 
     in_trash = is_gone = False
 
-    def __init__(self, data=None, files=None, *, teams, initial=None):
+    def __init__(self, data=None, files=None, *, teams, binds_in=(), initial=None):
+        """`teams`: those in which the person may create workspaces; `binds_in`: those whose agents they may bind."""
         super().__init__(data, files, initial=initial)
+        bindable = Agent.objects.filter(team__in=binds_in).select_related("owner", "team").order_by("name")
+        self.fields["agents"].queryset = bindable
+        if not bindable.exists():
+            del self.fields["agents"]
+        elif len(teams) > 1:
+            self.fields["agents"].label_from_instance = lambda agent: f"{agent} · {agent.team.name}"
         known = {team.pk for team in teams}
         self.fields["team"].queryset = type(teams[0]).objects.filter(pk__in=known).order_by("name")
         # The choice of a driver stands for its "default" environment.
@@ -87,9 +113,11 @@ class NewWorkspace(forms.Form):
         cleaned = super().clean()
         found = self.environments.get(cleaned.get("where"))
         if found and cleaned.get("team") and found.team_id != cleaned["team"].pk:
-            self.add_error("where", f"That environment belongs to {found.team.name}.")
+            self.add_error("where", gettext("That environment belongs to %(name)s.") % {"name": found.team.name})
+        if any(agent.team_id != cleaned["team"].pk for agent in cleaned.get("agents") or () if cleaned.get("team")):
+            self.add_error("agents", gettext("Choose agents of the workspace's team."))
         if cleaned.get("git") and cleaned.get("tar"):
-            self.add_error("tar", "Give a git address or a tar, not both.")
+            self.add_error("tar", gettext("Give a git address or a tar, not both."))
         return cleaned
 
     def wish(self, *, by) -> dict:

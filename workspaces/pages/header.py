@@ -9,6 +9,7 @@ from django.db.models import Count, Exists, F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 from django.http import Http404
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.models import Agent, Event
 from dashboard.pages import Gone
@@ -23,50 +24,54 @@ from workspaces.services.agent_bindings import bound
 from workspaces.services.drift import Drift, drift_of
 
 ISOLATION_WORDS = {
-    "none": "Not sandboxed: runs as you, in your folder. Handrail asks for approval and takes snapshots.",
-    "namespace": "Sandboxed: sees only its own folder and its allowed hosts. Shares this machine's kernel.",
-    "container": "Container: its own file system and limits. Shares this machine's kernel.",
-    "microvm": "MicroVM: its own kernel, with hardware virtualisation.",
-    "microvm-emulated": "Emulated microVM: its own kernel, but slower, and not a security boundary.",
+    "none": gettext_lazy("Not sandboxed: runs as you, in your folder. Handrail asks for approval and takes snapshots."),
+    "namespace": gettext_lazy(
+        "Sandboxed: sees only its own folder and its allowed hosts. Shares this machine's kernel."
+    ),
+    "container": gettext_lazy("Container: its own file system and limits. Shares this machine's kernel."),
+    "microvm": gettext_lazy("MicroVM: its own kernel, with hardware virtualisation."),
+    "microvm-emulated": gettext_lazy("Emulated microVM: its own kernel, but slower, and not a security boundary."),
 }
-STAYS = "Only /workspace is kept. Everything else is reset at each start, so setup should install into /workspace."
-STAYS_IN_A_LAYER = "Only /workspace is kept. Setup's other installs are reused at each start."
-GATE_LIMITS = (
+STAYS = gettext_lazy(
+    "Only /workspace is kept. Everything else is reset at each start, so setup should install into /workspace."
+)
+STAYS_IN_A_LAYER = gettext_lazy("Only /workspace is kept. Setup's other installs are reused at each start.")
+GATE_LIMITS = gettext_lazy(
     "This folder is gated by a hook in .claude/settings.local.json. A session started with --bare, with "
     "--settings, or with disableAllHooks in that file isn't gated."
 )
 OPERATION_LABELS = {
-    "create": "Creating",
-    "resume": "Resuming",
-    "pause": "Pausing",
-    "stop": "Stopping",
-    "ended": "Cleaning up",
-    "snapshot": "Taking a snapshot",
-    "restore": "Restoring",
-    "prove": "Comparing every byte",
-    "rehearse": "Trying a command on a copy",
-    "rebuild": "Rebuilding",
-    "maintain": "Running the maintenance script",
-    "revise": "Updating its source",
-    "archive": "Creating an archive",
-    "trash": "Moving to the trash",
-    "forget": "Deleting data past its retention",
+    "create": gettext_lazy("Creating"),
+    "resume": gettext_lazy("Resuming"),
+    "pause": gettext_lazy("Pausing"),
+    "stop": gettext_lazy("Stopping"),
+    "ended": gettext_lazy("Cleaning up"),
+    "snapshot": gettext_lazy("Taking a snapshot"),
+    "restore": gettext_lazy("Restoring"),
+    "prove": gettext_lazy("Comparing every byte"),
+    "rehearse": gettext_lazy("Trying a command on a copy"),
+    "rebuild": gettext_lazy("Rebuilding"),
+    "maintain": gettext_lazy("Running the maintenance script"),
+    "revise": gettext_lazy("Updating its source"),
+    "archive": gettext_lazy("Creating an archive"),
+    "trash": gettext_lazy("Moving to the trash"),
+    "forget": gettext_lazy("Deleting data past its retention"),
 }
 STEP_LABELS = {
-    "files": "fetching the files",
-    "setup": "running setup",
-    "snapshot": "taking a snapshot",
-    "restore": "restoring files",
-    "archive": "packing the files",
+    "files": gettext_lazy("fetching the files"),
+    "setup": gettext_lazy("running setup"),
+    "snapshot": gettext_lazy("taking a snapshot"),
+    "restore": gettext_lazy("restoring files"),
+    "archive": gettext_lazy("packing the files"),
 }
 TABS = [
-    ("workspace", "Timeline"),
-    ("workspace-changes", "Changes"),
-    ("workspace-files", "Files"),
-    ("workspace-terminals", "Terminals"),
-    ("workspace-checks", "Commands"),
-    ("workspace-snapshots", "Snapshots"),
-    ("workspace-network", "Network"),
+    ("workspace", gettext_lazy("Timeline")),
+    ("workspace-changes", gettext_lazy("Changes")),
+    ("workspace-files", gettext_lazy("Files")),
+    ("workspace-terminals", gettext_lazy("Terminals")),
+    ("workspace-checks", gettext_lazy("Commands")),
+    ("workspace-snapshots", gettext_lazy("Snapshots")),
+    ("workspace-network", gettext_lazy("Network")),
 ]
 
 
@@ -103,7 +108,13 @@ def _gone(workspace) -> Gone:
     """Build Gone for a purged workspace; the event log says who deleted it."""
     trashed = Event.objects.filter(workspace_id=workspace.pk, verb="workspace.trashed").order_by("-seq").first()
     by_a_sweep = trashed is not None and trashed.actor_type == "system"
-    why = "by retention" if by_a_sweep else f"by {trashed.actor_label}" if trashed else ""
+    why = (
+        gettext("by retention")
+        if by_a_sweep
+        else gettext("by %(name)s") % {"name": trashed.actor_label}
+        if trashed
+        else ""
+    )
     return Gone(workspace.key, at=workspace.purged_at, why=why)
 
 
@@ -128,7 +139,8 @@ class Head:
     def reason(self) -> str:
         workspace = self.workspace
         if workspace.trashed_at:
-            return "" if workspace.head is None else f"Snapshot {workspace.head.number} has all files."
+            words = gettext("Snapshot %(number)s has all files.")
+            return words % {"number": workspace.head.number} if workspace.head else ""
         return workspace.reason
 
     @cached_property
@@ -168,7 +180,7 @@ class Head:
         runner = self.workspace.runner
         if runner is None or runner.heartbeat_at is None or runner.is_alive:
             return ""
-        return f"Its host {runner.host} does not answer. Its files are unaffected."
+        return gettext("Its host %(host)s does not answer. Its files are unaffected.") % {"host": runner.host}
 
     @property
     def hook_problem(self) -> str:
@@ -228,8 +240,8 @@ class Head:
 
     @property
     def isolation_title(self) -> str:
-        names = {"microvm": "MicroVM", "microvm-emulated": "Emulated microVM"}
-        return f"{names.get(self.isolation, self.isolation.capitalize())} isolation"
+        words = isolation.IN_WORDS[self.isolation]
+        return words[0].upper() + words[1:]
 
     @property
     def isolation_words(self) -> str:
@@ -244,14 +256,14 @@ class Head:
     @property
     def _kept_asleep(self) -> str:
         if get_driver_class(self.workspace.environment.driver).capabilities.memory:
-            return "Files and running programs are kept; services restart."
-        return "Files are kept; programs were stopped."
+            return gettext("Files and running programs are kept; services restart.")
+        return gettext("Files are kept; programs were stopped.")
 
     @property
     def asleep_words(self) -> str:
         return {
-            State.PAUSED: f"{self._kept_asleep} Any use resumes it.",
-            State.STOPPED: "Files are kept; programs were stopped. Resume starts it.",
+            State.PAUSED: gettext("%(kept)s Any use resumes it.") % {"kept": self._kept_asleep},
+            State.STOPPED: gettext("Files are kept; programs were stopped. Resume starts it."),
         }.get(self.workspace.state, "")
 
     @cached_property
@@ -316,12 +328,12 @@ class Head:
         """(URL name, label) of the buttons for the current state."""
         if self.workspace.trashed_at or not self.may_use:
             return []
-        reset = [("workspace-reset", "Reset")] if self.may_restore and self.resets_at_once else []
+        reset = [("workspace-reset", gettext("Reset"))] if self.may_restore and self.resets_at_once else []
         return {
-            State.READY: [("workspace-pause", "Pause"), ("workspace-stop", "Stop"), *reset],
-            State.PAUSED: [("workspace-resume", "Resume"), ("workspace-stop", "Stop"), *reset],
-            State.STOPPED: [("workspace-resume", "Resume"), *reset],
-            State.FAILED: [("workspace-retry", "Try again")],
+            State.READY: [("workspace-pause", gettext("Pause")), ("workspace-stop", gettext("Stop")), *reset],
+            State.PAUSED: [("workspace-resume", gettext("Resume")), ("workspace-stop", gettext("Stop")), *reset],
+            State.STOPPED: [("workspace-resume", gettext("Resume")), *reset],
+            State.FAILED: [("workspace-retry", gettext("Try again"))],
         }.get(self.workspace.state, [])
 
     @property
@@ -361,7 +373,9 @@ class OperationView:
         done, total = self.row.progress.get("done"), self.row.progress.get("total")
         if done is None:
             return ""
-        return f"{done:,} of {total:,} entries" if total and done <= total else f"{done:,} entries"
+        if total and done <= total:
+            return gettext("%(done)s of %(total)s entries") % {"done": f"{done:,}", "total": f"{total:,}"}
+        return gettext("%(n)s entries") % {"n": f"{done:,}"}
 
     @property
     def total(self) -> int | str:

@@ -2,6 +2,7 @@
 
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.pages import as_uuid, asked, carry_out, must, signed_in
@@ -10,9 +11,9 @@ from workspaces.pages.header import load_header
 from workspaces.services import box_ports, host_ports, network
 
 SCOPES = [
-    ("once", "Once", "for one connection"),
-    ("workspace", "For this workspace", "until you revoke it"),
-    ("environment", "For the environment", "for this workspace and new ones"),
+    ("once", gettext_lazy("Once"), gettext_lazy("for one connection")),
+    ("workspace", gettext_lazy("For this workspace"), gettext_lazy("until you revoke it")),
+    ("environment", gettext_lazy("For the environment"), gettext_lazy("for this workspace and new ones")),
 ]
 PHASES = {"setup": "setup", "agent": "agent"}
 
@@ -51,7 +52,7 @@ def allow(request, team, key):
     def done():
         port = wish.pop("port")
         if port and not (port.isdecimal() and len(port) < 6):
-            raise invalid("A port is a number from 1 to 65535.")
+            raise invalid(gettext("A port is a number from 1 to 65535."))
         checked = network.check_request(head.workspace, {**wish, "port": None if port in ("80", "443") else port})
         return network.allow(head.workspace, checked, by=request.caller.actor)
 
@@ -59,7 +60,7 @@ def allow(request, team, key):
         request,
         done,
         then=reverse("workspace-network", args=[team, key]),
-        say=lambda made: f"{made.rule} is now allowed. No restart needed.",
+        say=lambda made: gettext("%(rule)s is now allowed. No restart needed.") % {"rule": made.rule},
     )
 
 
@@ -74,7 +75,7 @@ def close_port(request, team, key):
         request,
         lambda: box_ports.close(head.workspace, int(port) if port.isdecimal() else 0, by=request.caller.actor),
         then=reverse("workspace-network", args=[team, key]),
-        say=f"Port {port} is closed until its program listens again.",
+        say=gettext("Port %(port)s is closed until its program listens again.") % {"port": port},
     )
 
 
@@ -88,17 +89,18 @@ def set_host_port(request, team, key):
 
     def done():
         if not (wish["port"].isdecimal() and len(wish["port"]) < 6):
-            raise invalid("A port is a number from 1 to 65535.")
+            raise invalid(gettext("A port is a number from 1 to 65535."))
         port, now = int(wish["port"]), head.workspace.host_ports
         wanted = [each for each in now if each != port] if wish["end"] else [*now, port]
         host_ports.set_ports(head.workspace, wanted, by=request.caller.actor)
 
-    can = "can no longer" if wish["end"] else "can now"
+    ended = gettext("The box can no longer reach port %(port)s of this machine.")
+    said = ended if wish["end"] else gettext("The box can now reach port %(port)s of this machine.")
     return carry_out(
         request,
         done,
         then=reverse("workspace-network", args=[team, key]),
-        say=f"The box {can} reach port {wish['port']} of this machine.",
+        say=said % {"port": wish["port"]},
     )
 
 
@@ -114,5 +116,5 @@ def revoke(request, team, key):
             by=request.caller.actor,
         ),
         then=reverse("workspace-network", args=[team, key]),
-        say="Revoked. Connections that it allowed are closed within seconds.",
+        say=gettext("Revoked. Connections that it allowed are closed within seconds."),
     )

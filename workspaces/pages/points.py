@@ -3,6 +3,7 @@
 from urllib.parse import unquote_to_bytes
 
 from django.http import Http404, HttpResponse
+from django.utils.translation import gettext
 
 from workspaces.models import Snapshot
 from workspaces.templatetags.workspace_words import snapshot_words
@@ -14,7 +15,7 @@ def points_of(workspace) -> list[tuple[str, str]]:
     """Return (value, label) of the points that can be compared, newest first."""
     rows = Snapshot.objects.filter(workspace=workspace).order_by("-number")[:200]
     named = [(str(s.number), f"{s.number} · {s.label or snapshot_words(s)}") for s in rows]
-    return [("live", "Now"), *named]
+    return [("live", gettext("Now")), *named]
 
 
 def parse_point(text: str, default):

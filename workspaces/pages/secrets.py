@@ -5,6 +5,7 @@ from django.contrib import messages
 from django.http import Http404
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
@@ -27,30 +28,32 @@ class NeverShown(forms.Textarea):
 
 
 class SecretForm(forms.Form):
-    team = forms.ModelChoiceField(None, label="Team", to_field_name="slug", empty_label=None)
+    team = forms.ModelChoiceField(None, label=gettext_lazy("Team"), to_field_name="slug", empty_label=None)
     name = forms.CharField(
-        label="Name",
+        label=gettext_lazy("Name"),
         max_length=80,
-        help_text="Programs find it in the environment variable of this name.",
+        help_text=gettext_lazy("Programs find it in the environment variable of this name."),
         widget=forms.TextInput(attrs={**PLAIN, "placeholder": "NPM_TOKEN"}),
     )
     scope = forms.ChoiceField(
-        label="Given to",
+        label=gettext_lazy("Given to"),
         choices=[
-            (Scope.SETUP.value, "The setup script; agents never see it"),
-            (Scope.AGENT.value, "The agent, commands, terminals and services"),
+            (Scope.SETUP.value, gettext_lazy("The setup script; agents never see it")),
+            (Scope.AGENT.value, gettext_lazy("The agent, commands, terminals and services")),
         ],
     )
     value = forms.CharField(
-        label="Value",
+        label=gettext_lazy("Value"),
         strip=False,
-        help_text="Never shown again. Snapshots and output are scanned for values of eight bytes or more.",
+        help_text=gettext_lazy(
+            "Never shown again. Snapshots and output are scanned for values of eight bytes or more."
+        ),
         widget=NeverShown(attrs={**PLAIN, "class": "code-field", "rows": 3}),
     )
     expires_at = forms.DateTimeField(
-        label="Expires",
+        label=gettext_lazy("Expires"),
         required=False,
-        help_text="In your time zone. After that it isn't given to programs.",
+        help_text=gettext_lazy("In your time zone. After that it isn't given to programs."),
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
     )
 
@@ -61,8 +64,8 @@ class SecretForm(forms.Form):
             for name in ("team", "name", "scope"):
                 del self.fields[name]
             self.fields["value"].required = False
-            self.fields["value"].label = "New value"
-            self.fields["value"].help_text = "Leave empty to keep the current value. Never shown again."
+            self.fields["value"].label = gettext("New value")
+            self.fields["value"].help_text = gettext("Leave empty to keep the current value. Never shown again.")
             self.initial["expires_at"] = secret.expires_at
         elif len(teams) == 1:
             self.fields["team"].widget = forms.HiddenInput()
@@ -112,7 +115,7 @@ def delete(request, pk):
         request,
         lambda: secrets.delete(found, by=request.caller.actor),
         then=reverse("secrets"),
-        say=f"{found.name} deleted. It is no longer given to programs.",
+        say=gettext("%(name)s deleted. It is no longer given to programs.") % {"name": found.name},
     )
 
 
@@ -129,7 +132,14 @@ def keep(request, team, key):
         request,
         lambda: secrets.allow_findings(workspace, ids, by=request.caller.actor),
         then=reverse("workspace", args=[team, key]),
-        say=lambda kept: f"Allowed in {len(kept)} file{'' if len(kept) == 1 else 's'}. Take the snapshot again.",
+        say=lambda kept: (
+            ngettext(
+                "Allowed in %(n)s file. Take the snapshot again.",
+                "Allowed in %(n)s files. Take the snapshot again.",
+                len(kept),
+            )
+            % {"n": len(kept)}
+        ),
     )
 
 
@@ -148,10 +158,15 @@ def _save(request, form, found=None):
     try:
         if given["value"] or not found:
             secrets.put(*what, given["value"], expires_at=given["expires_at"], by=by, replace=found is not None)
-            say = f"{what[1]} is {'replaced' if found else 'set'}. New programs get it."
+            words = (
+                gettext("%(name)s is replaced. New programs get it.")
+                if found
+                else gettext("%(name)s is set. New programs get it.")
+            )
+            say = words % {"name": what[1]}
         else:
             secrets.change_expiry(found, given["expires_at"], by=by)
-            say = f"{what[1]} was not changed."
+            say = gettext("%(what)s was not changed.") % {"what": what[1]}
     except Problem as problem:
         form.add_error(None, problem.detail)
         return None

@@ -2,6 +2,7 @@
 
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
@@ -11,9 +12,9 @@ from workspaces.services import store_maintenance
 from workspaces.services.store_maintenance import Round
 
 IN_PROGRESS = {
-    StoreTask.CHECK: "Checking the store",
-    StoreTask.COLLECT: "Freeing space",
-    StoreTask.REPAIR: "Repairing the store",
+    StoreTask.CHECK: gettext_lazy("Checking the store"),
+    StoreTask.COLLECT: gettext_lazy("Freeing space"),
+    StoreTask.REPAIR: gettext_lazy("Repairing the store"),
 }
 MAX_WORKSPACES = 50  # workspaces shown
 
@@ -23,12 +24,13 @@ def _progress(found: Round) -> dict:
     operation = found.operation
     done, size, total = (operation.progress.get(name) for name in ("done", "bytes", "total_bytes"))
     if operation.started_at is None:
-        message = "queued"
+        message = gettext("queued")
     elif total:
-        message = f"{_megabytes(size)} of {_megabytes(total)}"
+        message = gettext("%(done)s of %(total)s") % {"done": _megabytes(size), "total": _megabytes(total)}
     else:
-        message = f"{done:,} entries" if done else ""
-    label = IN_PROGRESS[found.task] + (", every byte" if found.is_full else "")
+        message = gettext("%(n)s entries") % {"n": f"{done:,}"} if done else ""
+    label = IN_PROGRESS[found.task]
+    label = gettext("%(work)s, every byte") % {"work": label} if found.is_full else label
     return {"round": found, "label": label, "message": message, "done": size, "total": total or ""}
 
 

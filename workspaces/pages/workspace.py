@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
@@ -19,11 +20,11 @@ from workspaces.pages.timeline import timeline_of
 from workspaces.services import agent_bindings, archives, retention, store_maintenance
 
 FILTERS = [
-    ("", "All", Q()),
-    ("awake", "Ready", Q(state=State.READY)),
-    ("asleep", "Paused", Q(state__in=[State.PAUSED, State.STOPPED])),
-    ("broken", "Failed", Q(state=State.FAILED)),
-    ("checks", "Checks failed", failing()),
+    ("", gettext_lazy("All"), Q()),
+    ("awake", gettext_lazy("Ready"), Q(state=State.READY)),
+    ("asleep", gettext_lazy("Paused"), Q(state__in=[State.PAUSED, State.STOPPED])),
+    ("broken", gettext_lazy("Failed"), Q(state=State.FAILED)),
+    ("checks", gettext_lazy("Checks failed"), failing()),
 ]
 
 
@@ -70,7 +71,8 @@ def new(request):
     if not teams:
         must(caller, "create_workspace", None)
     wished = {"key": request.GET.get("key", "")}
-    form = NewWorkspace(request.POST or None, request.FILES or None, teams=teams, initial=wished)
+    binds_in = [team for team in teams if caller.can("manage_agents", team)]
+    form = NewWorkspace(request.POST or None, request.FILES or None, teams=teams, binds_in=binds_in, initial=wished)
     if request.method == "POST" and form.is_valid():
         try:
             made, is_new = lifecycle.create(
@@ -81,8 +83,12 @@ def new(request):
             form.in_trash = "in_trash_until" in problem.extra
             form.is_gone = "gone_at" in problem.extra
         else:
+            if is_new and form.cleaned_data.get("agents"):
+                agent_bindings.bind(made, [agent.name for agent in form.cleaned_data["agents"]], by=caller.actor)
             if not is_new:
-                messages.info(request, f"{made.key} already exists with the same source; starting it.")
+                messages.info(
+                    request, gettext("%(key)s already exists with the same source; starting it.") % {"key": made.key}
+                )
             return redirect("workspace", made.team.slug, made.key)
     return render(request, "workspaces/new.html", {"nav": "workspaces", "form": form})
 
@@ -107,7 +113,7 @@ def untrash(request, pk):
         lambda: lifecycle.untrash(workspace, by=request.caller.actor),
         then=reverse("workspace", args=[workspace.team.slug, workspace.key]),
         otherwise=reverse("workspaces-trash"),
-        say=f"{workspace.key} restored. Resume starts it.",
+        say=gettext("%(key)s restored. Resume starts it.") % {"key": workspace.key},
     )
 
 
@@ -196,19 +202,19 @@ def _snapshot(workspace, number) -> Snapshot:
 
 # (name in the manifest, label), in the order of the page.
 MANIFEST_WORDS = [
-    ("repository", "Repository"),
-    ("ref", "Requested branch or SHA"),
-    ("source_sha", "Source commit"),
-    ("git", "Branch and commit"),
-    ("environment", "Environment"),
-    ("image", "Image"),
-    ("setup_sha256", "Setup script"),
-    ("checks", "Last checks"),
-    ("entries", "Entries"),
-    ("bytes", "Bytes"),
-    ("skipped", "Left out"),
-    ("disk_generation", "Disk generation"),
-    ("tree", "Tree"),
+    ("repository", gettext_lazy("Repository")),
+    ("ref", gettext_lazy("Requested branch or SHA")),
+    ("source_sha", gettext_lazy("Source commit")),
+    ("git", gettext_lazy("Branch and commit")),
+    ("environment", gettext_lazy("Environment")),
+    ("image", gettext_lazy("Image")),
+    ("setup_sha256", gettext_lazy("Setup script")),
+    ("checks", gettext_lazy("Last checks")),
+    ("entries", gettext_lazy("Entries")),
+    ("bytes", gettext_lazy("Bytes")),
+    ("skipped", gettext_lazy("Left out")),
+    ("disk_generation", gettext_lazy("Disk generation")),
+    ("tree", gettext_lazy("Tree")),
 ]
 
 
@@ -271,7 +277,7 @@ def wanted(request, team, key):
         request,
         lambda: retention.keep(workspace, by=request.caller.actor),
         then=came_from(request, reverse("workspace", args=[team, key])),
-        say=f"{key} kept.",
+        say=gettext("%(key)s kept.") % {"key": key},
     )
 
 
@@ -339,7 +345,7 @@ def reset(request, team, key):
             otherwise=reverse("workspace", args=[team, key]),
         )
     if workspace.baseline is None:
-        messages.info(request, f"{key} has no snapshot after setup to restore.")
+        messages.info(request, gettext("%(key)s has no snapshot after setup to restore.") % {"key": key})
         return redirect("workspace", team, key)
     return redirect("snapshot-restore", team, key, workspace.baseline.number)
 
@@ -354,7 +360,7 @@ def bind_agents(request, team, key):
         request,
         lambda: agent_bindings.bind(workspace, request.POST.getlist("agent"), by=request.caller.actor),
         then=reverse("workspace", args=[team, key]),
-        say="Saved.",
+        say=gettext("Saved."),
     )
 
 

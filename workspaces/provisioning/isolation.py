@@ -1,6 +1,7 @@
 """The drivers, the isolation level of each, and which of them are available now."""
 
 from django.conf import settings
+from django.utils.translation import gettext_lazy
 
 from dashboard.problems import invalid
 from workspaces.envelope import ring
@@ -10,6 +11,13 @@ ISOLATION = {"folder": "none", "sandbox": "namespace", "docker": "container", "m
 VARIES = {"microvm"}  # drivers whose isolation level depends on the host
 # Weakest first. An emulated machine (TCG) is not a security boundary.
 LEVELS = ("none", "namespace", "microvm-emulated", "container", "microvm")
+IN_WORDS = {
+    "none": gettext_lazy("not sandboxed"),
+    "namespace": gettext_lazy("sandboxed"),
+    "microvm-emulated": gettext_lazy("emulated microVM"),
+    "container": gettext_lazy("container"),
+    "microvm": gettext_lazy("microVM"),
+}
 
 
 def is_guest(driver: str) -> bool:

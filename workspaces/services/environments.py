@@ -5,6 +5,7 @@ import re
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, F, OuterRef, Subquery
+from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
@@ -20,10 +21,10 @@ MAX_CHECKS = 20
 MAX_SECRETS = 50
 # name in `limits`: (name that drivers use, label)
 LIMITS = {
-    "memory_bytes": ("memory", "Memory"),
-    "cpus": ("cpus", "Processors"),
-    "pids": ("pids", "Processes and threads"),
-    "disk_bytes": ("disk", "Disk"),
+    "memory_bytes": ("memory", gettext_lazy("Memory")),
+    "cpus": ("cpus", gettext_lazy("Processors")),
+    "pids": ("pids", gettext_lazy("Processes and threads")),
+    "disk_bytes": ("disk", gettext_lazy("Disk")),
 }
 
 
@@ -213,7 +214,7 @@ def limits_shown(environment: Environment) -> list[tuple[str, str, bool]]:
         elif name == "pids" and environment.driver != FOLDER:
             value = value or PIDS
         if value is None:
-            shown.append((words, "unlimited (host limits apply)", True))
+            shown.append((words, gettext("unlimited (host limits apply)"), True))
         else:
             shown.append((words, _amount(name, value), limit in held))
     return shown

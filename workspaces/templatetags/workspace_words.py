@@ -4,6 +4,7 @@ from urllib.parse import quote_from_bytes
 
 from django import template
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 
 from workspaces.models import Phase, State
 
@@ -20,13 +21,14 @@ def workspace_state(workspace) -> str:
 
 # Why a snapshot was taken, by its kind.
 SNAPSHOT_KINDS = {
-    "setup": "after setup",
-    "action": "before an action",
-    "end": "automatic, on pause or stop",
-    "safety": "automatic",
-    "found": "found on resume",
-    "revision": "source update",
-    "fork": "forked",
+    "setup": gettext_lazy("after setup"),
+    "action": gettext_lazy("before an action"),
+    "end": gettext_lazy("automatic, on pause or stop"),
+    "safety": gettext_lazy("automatic"),
+    "manual": gettext_lazy("manual"),
+    "found": gettext_lazy("found on resume"),
+    "revision": gettext_lazy("source update"),
+    "fork": gettext_lazy("forked"),
 }
 
 
@@ -40,18 +42,26 @@ def command_words(command) -> str:
     """Return a label for the command's state or end. Load it with its operation and workspace."""
     phase = command.operation.phase
     if phase == Phase.UNCERTAIN:
-        return "Outcome unknown"
+        return gettext("Outcome unknown")
     if phase != Phase.SETTLED:
-        asked = " (stopping)" if command.cancelled_at else ""
-        goes_on = "Paused" if phase == Phase.STARTED and command.workspace.state == State.PAUSED else "Running"
-        return {Phase.DUE: "Queued"}.get(phase, goes_on) + asked
+        goes_on = (
+            gettext("Paused")
+            if phase == Phase.STARTED and command.workspace.state == State.PAUSED
+            else gettext("Running")
+        )
+        words = {Phase.DUE: gettext("Queued")}.get(phase, goes_on)
+        return gettext("%(state)s (stopping)") % {"state": words} if command.cancelled_at else words
     if command.cancelled_at and command.exit_status != 0:
-        return "Stopped by a person"
+        return gettext("Stopped by a person")
     if command.signal:
-        return f"Ended by signal {command.signal}"
+        return gettext("Ended by signal %(signal)s") % {"signal": command.signal}
     if command.exit_status is None:
-        return "Ended while paused" if "exit_status" in command.operation.outcome else "Did not run"
-    return "Done" if command.exit_status == 0 else f"Failed with status {command.exit_status}"
+        return gettext("Ended while paused") if "exit_status" in command.operation.outcome else gettext("Did not run")
+    return (
+        gettext("Done")
+        if command.exit_status == 0
+        else gettext("Failed with status %(exit_status)s") % {"exit_status": command.exit_status}
+    )
 
 
 @register.simple_tag

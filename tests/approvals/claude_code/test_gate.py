@@ -30,7 +30,8 @@ def test_approved_it_runs_and_its_end_is_recorded(project, model, reviewer, sess
     [action] = reviewer.actions(session)
     assert (action["status"], action["decision"]["by"]) == ("succeeded", "rita")
     # Claude Code 2.1.329 skips an http hook for SessionStart.
-    assert [e.event["hook_event_name"] for e in wire.exchanges] == ["PreToolUse", "PostToolUse", "Stop", "SessionEnd"]
+    told = [exchange.event["hook_event_name"] for exchange in wire.exchanges]
+    assert told == ["UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"]
     assert [e.decision for e in wire.before_tools()] == ["allow"]
 
 

@@ -117,7 +117,7 @@ def test_a_push_counts_what_the_same_command_commits(desk, pushed, ask, person, 
 @pytest.mark.parametrize("command", ["git commit -m nothing && git push", "git push origin main"])
 def test_a_push_without_a_commit_counts_none(pushed, ask, person, command):
     found = person.evidence(ask(pushed, command))["findings"][-1]
-    assert "Branch main: 0 commits, 0 files, +0 −0." in found["says"]
+    assert "Branch main: nothing new to push." in found["says"]
     assert ONE_MADE not in found["says"]
 
 

@@ -205,7 +205,7 @@ def test_a_channel_of_somebody_else_is_not_removed(channel, browser_of, bob, len
     assert not Channel.objects.exists()
 
 
-def test_a_digest_comes_once_a_day_in_the_persons_zone(channel, notify, ntfy, ask, decide, bob, lena):
+def test_a_digest_comes_once_a_day_in_the_persons_zone(channel, notify, ntfy, ask, decide, bob, lena, monkeypatch):
     channel(bob)
     NotificationSettings.objects.create(user=bob, digest_at="08:00", zone="Asia/Tokyo")
     decide(ask(FORCE), "deny", by=lena)
@@ -215,6 +215,7 @@ def test_a_digest_comes_once_a_day_in_the_persons_zone(channel, notify, ntfy, as
     notices.reconcile(at + timedelta(minutes=31))
     notices.reconcile(at + timedelta(minutes=32))
     assert Delivery.objects.filter(kind="digest").count() == 1
+    monkeypatch.setattr(clock, "now", lambda: at + timedelta(minutes=33))
     Delivery.objects.update(next_try_at=clock.now())
     notify()
     digest = next(message for message in ntfy.messages if message["title"] == "Handrail this morning")

@@ -73,3 +73,44 @@ def test_a_search_that_names_no_folder_reads_the_current_one(command):
     known = {"files": [".env"]}
     tiers = [classify("Bash", {"command": command}, policy=Policy(), context=files).tier for files in ({}, known)]
     assert tiers == ["low", "high"]
+
+
+PLANS = "/home/mia/.claude/plans"
+
+
+@pytest.mark.parametrize("root", [None, "/workspace"])
+@pytest.mark.parametrize("tool", ["Write", "Edit", "Read"])
+def test_the_file_in_which_claude_code_plans_is_not_asked_about(root, tool):
+    arguments = {"file_path": f"{PLANS}/tidy-up-golden-conway.md", "content": "# Plan"}
+    verdict = classify(tool, arguments, policy=Policy(), workspace_root=root)
+    assert (verdict.tier, verdict.undo) == ("low", "no" if tool != "Read" else "yes")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{PLANS}/x.sh",
+        f"{PLANS}/../settings.json",
+        f"{PLANS}/../CLAUDE.md",
+        f"{PLANS}/a/x.md",
+        f"{PLANS}/.x.md",
+        f"{PLANS}/.md",
+        "/home/mia/.claude/CLAUDE.md",
+        "/home/mia/.claude/agents/x.md",
+        "/home/mia/plans/x.md",
+        "/workspace/.claude/plans/x.md",
+    ],
+)
+def test_its_neighbours_are_asked_about(path):
+    assert classify("Write", {"file_path": path, "content": "x"}, policy=Policy()).tier == "high"
+
+
+def test_a_plan_that_is_a_link_is_asked_about():
+    links = {"symlinks": {f"{PLANS}/x.md": "/home/mia/.bashrc"}}
+    assert (
+        classify("Write", {"file_path": f"{PLANS}/x.md", "content": "x"}, policy=Policy(), context=links).tier == "high"
+    )
+
+
+def test_a_command_that_writes_a_plan_is_asked_about():
+    assert classify("Bash", {"command": f"echo x > {PLANS}/x.md"}, policy=Policy()).tier == "high"

@@ -77,6 +77,7 @@ def test_a_wheel_from_a_clone_holds_pages_styles_scripts_and_packages(clone, tmp
     packed = set(zipfile.ZipFile(wheel).namelist())
     needed = {f"dashboard/static/vendor/{name}" for name in VENDORED}
     needed |= {"dashboard/static/css/tokens.css", "dashboard/static/js/card.js", "dashboard/templates/base.html"}
+    needed |= {f"dashboard/locale/de/LC_MESSAGES/{domain}.mo" for domain in ("django", "djangojs")}
     assert needed - packed == set()
 
 
@@ -88,6 +89,9 @@ def test_an_editable_install_fills_the_checkout(clone, tmp_path):
 def test_the_lock_names_every_package_by_its_digest_and_no_address():
     lock = (CHECKOUT / "package-lock.json").read_text()
     packages = {name: entry for name, entry in json.loads(lock)["packages"].items() if name}
-    assert set(packages) == {f"node_modules/{name}" for name in ABOUT["dependencies"]}
+    named = {f"node_modules/{name}" for name in ABOUT["dependencies"]}
+    wanted = {f"node_modules/{name}" for entry in packages.values() for name in entry.get("dependencies", {})}
+    assert set(packages) == named | wanted
+    assert {f"node_modules/{name}" for name in ABOUT["vendorFiles"]} <= set(packages)
     assert [name for name, entry in packages.items() if not entry["integrity"].startswith("sha512-")] == []
     assert "://" not in lock

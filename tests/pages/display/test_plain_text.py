@@ -19,7 +19,7 @@ ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 EMAIL = re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.]+\b")
 UNREAD = {"script", "style", "code", "pre", "option", "template"}  # what is copied or exact, not said
 INLINE = {"a", "b", "i", "em", "strong", "small", "span", "time", "kbd", "q", "abbr", "svg", "use", *UNREAD}
-OF_EACH_ROW = {"Empty: as everywhere here.", "Start Handrail with `make up`."}
+OF_EACH_ROW = {"Empty: as everywhere here.", "Start Handrail with ."}  # its command is code
 
 
 class Said(HTMLParser):

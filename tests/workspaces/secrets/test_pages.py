@@ -126,7 +126,7 @@ def test_an_environment_names_them_and_says_what_is_not_there(lead, team):
     text = say(lead.post("/environments/new/", wish | names, follow=True))
     made = Environment.objects.get(name="web")
     assert made.secrets == {"setup": ["BUILD_KEY", "GONE"], "agent": ["NPM_TOKEN"]}
-    assert re.search(r"<code>GONE</code> for the setup\s*<span[^>]*>Not set</span>", text)
+    assert re.search(r"<code>GONE</code> for\s+the setup\s*<span[^>]*>Not set</span>", text)
     assert "Used by</dt><dd>web</dd>" in tight(say(lead.get(f"/secrets/{Secret.objects.get(name='BUILD_KEY').pk}/")))
     assert secrets.problems(made, "setup") == "there is no secret GONE for this phase"
     refused = lead.post(f"/environments/{made.pk}/edit/", {"driver": "sandbox", "agent_secrets": "not-a-name"})

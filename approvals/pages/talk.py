@@ -1,0 +1,110 @@
+"""An agent's page: write to it, interrupt it, and see what it has got of both."""
+
+from datetime import timedelta
+from urllib.parse import urlencode
+
+from django.db.models import Max, OuterRef, Subquery
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
+from django.views.decorators.http import require_POST
+
+from approvals.models import Action, AgentMessage, Interrupt
+from approvals.talk import interrupts, messages
+from dashboard import clock
+from dashboard.models import Agent
+from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in
+
+MAX_SHOWN = 30  # messages, the newest
+MAX_INTERRUPTS = 5
+MAX_SESSIONS = 8
+SESSIONS_SINCE = timedelta(days=1)
+MINUTES = {10: gettext_lazy("10 minutes"), 60: gettext_lazy("1 hour"), 480: gettext_lazy("8 hours")}
+
+
+@signed_in
+@READ_OR_WRITE
+def talk(request, pk):
+    """Show the agent's messages and interrupts, of one session or all; on POST send a message."""
+    agent, session = _named(request, pk)
+    if request.method == "POST":
+        must(request.caller, "decide", agent.team_id)
+        text = asked(request, "text")["text"]
+        return carry_out(
+            request,
+            lambda: messages.send(agent, session=session, caller=request.caller, text=text),
+            then=_address(agent, session),
+            say=gettext("Sent. It reaches the agent with its next step."),
+        )
+    return render(request, "approvals/talk.html", {"nav": "agents"} | _shown(request.caller, agent, session))
+
+
+@signed_in
+@require_POST
+def interrupt(request, pk):
+    agent, session = _named(request, pk)
+    must(request.caller, "decide", agent.team_id)
+    given = asked(request, "reason", "minutes")
+    minutes = int(given["minutes"]) if given["minutes"] in map(str, MINUTES) else interrupts.DEFAULT_MINUTES
+    caller, reason = request.caller, given["reason"]
+    return carry_out(
+        request,
+        lambda: interrupts.interrupt(agent, session=session, caller=caller, reason=reason, minutes=minutes),
+        then=_address(agent, session),
+        say=gettext("Interrupted. Its calls are refused now."),
+    )
+
+
+@signed_in
+@require_POST
+def go_on(request, pk):
+    agent, session = _named(request, pk)
+    must(request.caller, "decide", agent.team_id)
+    found = get_object_or_404(Interrupt, agent=agent, pk=as_uuid(asked(request, "interrupt")["interrupt"]))
+    return carry_out(
+        request,
+        lambda: interrupts.lift(found, caller=request.caller),
+        then=_address(agent, session),
+        say=gettext("Lifted. Calls are judged again as before; what was cancelled or stopped stays so."),
+    )
+
+
+def _named(request, pk) -> tuple[Agent, str]:
+    """Return the agent and the session, "" for all of them, that a request names. Http404."""
+    agent = get_object_or_404(Agent.objects.visible_to(request.caller).select_related("team", "owner"), pk=pk)
+    session = request.POST.get("session", request.GET.get("session", ""))
+    session = session.replace("\0", "\ufffd")[: messages.MAX_SESSION]
+    return agent, session
+
+
+def _address(agent: Agent, session: str) -> str:
+    query = f"?{urlencode({'session': session})}" if session else ""
+    return reverse("agent-talk", args=[agent.pk]) + query
+
+
+def _shown(caller, agent: Agent, session: str) -> dict:
+    now = clock.now()
+    of_session = {"session__in": {"", session}} if session else {}
+    said = AgentMessage.objects.filter(agent=agent, **of_session).select_related("user").order_by("-at", "-pk")
+    stops = Interrupt.objects.filter(agent=agent, **of_session).select_related("user", "lifted_by").order_by("-at")
+    active = list(stops.filter(lifted_at=None, until__gt=now)[:MAX_INTERRUPTS])
+    return {
+        "agent": agent,
+        "session": session,
+        "sessions": _sessions(agent, now),
+        "said": list(said[:MAX_SHOWN])[::-1],
+        "active": active,
+        "past": list(stops.exclude(pk__in=[each.pk for each in active])[:MAX_INTERRUPTS]),
+        "is_held": any(each.session in ("", session) for each in active),
+        "may_talk": caller.can("decide", agent.team_id),
+        "minutes": MINUTES,
+        "default_minutes": interrupts.DEFAULT_MINUTES,
+    } | interrupts.preview(agent, session)
+
+
+def _sessions(agent: Agent, now) -> list[dict]:
+    """Return the agent's sessions of the last day, the newest first: [{session, last, title}]."""
+    recent = Action.objects.filter(agent=agent, created_at__gt=now - SESSIONS_SINCE).exclude(session="")
+    newest = Action.objects.filter(agent=agent, session=OuterRef("session")).order_by("-created_at")
+    found = recent.values("session").annotate(last=Max("created_at"), title=Subquery(newest.values("title")[:1]))
+    return list(found.order_by("-last")[:MAX_SESSIONS])
