@@ -69,7 +69,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
         self._offset = self._taken = self._asked_number("offset")
         self._acked = asyncio.Event()
         self._input: list[bytes] = []
-        self._typed = self._asked_number("typed")
+        self._typed = self._asked_number("typed")  # at which byte of all that was typed the next one stands
         self._has_input = asyncio.Event()
         self._ready = asyncio.Event()
         self._touched = float("-inf")
@@ -292,7 +292,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
             while self._input and self._typist and self._may_type:
                 data = self._input[0]
                 try:
-                    self._typed = await self._typist.type(data, self._typed)
+                    arrived = await self._typist.type(data, self._typed)
                 except DriverError:
                     if client.status(self._folder).state != "running":
                         self._input.clear()
@@ -300,7 +300,9 @@ class TerminalSocket(AsyncWebsocketConsumer):
                     await asyncio.sleep(0.05)
                     continue
                 self._input[:1] = []
-                await self._tell(type="typed", count=self._typed)
+                # Not `arrived`: a second connection of the same viewer may be ahead, and what follows here is older.
+                self._typed += len(data)
+                await self._tell(type="typed", count=arrived)
             await self._touch()
 
     async def _touch(self):

@@ -169,6 +169,24 @@ def test_what_a_typist_typed_arrives_once_although_the_line_broke(opened, viewer
     assert data.count(b"abcdef") == 1
 
 
+def test_what_an_older_line_hands_over_late_does_not_arrive_twice(opened, viewer):
+    """The page came back and sent everything again before what it had sent on the broken line was handed over."""
+
+    async def main():
+        terminal = opened("stty raw -echo; echo ready; head -c 5; echo; sleep 30")
+        async with viewer(terminal, name="lena") as older, viewer(terminal, name="lena") as newer:
+            await older.sees(b"ready")
+            await newer.sees(b"ready")
+            for line in (newer, older):
+                for letter in (b"a", b"b", b"c"):
+                    await line.type(letter)
+                await line.until(lambda v: sum(f["type"] == "typed" for f in v.frames) == 3)
+            await newer.type(b"de")
+            await newer.sees(b"abcde")
+
+    asyncio.run(main())
+
+
 def test_more_than_a_program_takes_ends_the_line_of_who_types_it(opened, viewer):
     async def main():
         async with viewer(opened("stty raw -echo; echo ready; sleep 30"), name="lena") as lena:
