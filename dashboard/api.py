@@ -149,6 +149,7 @@ def me(request):
 api.add_router("", "dashboard.site.events_api.router")
 api.add_router("", "workspaces.api.router")
 api.add_router("", "approvals.api.actions.router")
+api.add_router("", "approvals.api.files.router")
 api.add_router("", "approvals.api.grants.router")
 api.add_router("", "approvals.api.messages.router")
 api.add_router("", "approvals.api.talk.router")

@@ -42,7 +42,11 @@ VERBS = {
     "POST /storage/{work}": "manage_retention",
     "POST /storage/{work}/stop": "manage_retention",
 }
-PEOPLE_ALONE = {"GET /storage"}
+PEOPLE_ALONE = {
+    "GET /storage",
+    "GET /workspaces/{key}/blame/{path}",
+    "GET /workspaces/{key}/file-history/{path}",
+}
 OF_THE_TEAM = ("/storage/",)  # addresses that name a kind of work of the caller's own team, nothing of somebody's
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.

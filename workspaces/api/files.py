@@ -1,7 +1,5 @@
 """Files of the live tree and of snapshots."""
 
-from urllib.parse import unquote_to_bytes
-
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from ninja import Query, Router, Status
@@ -11,20 +9,12 @@ from dashboard.pages import download
 from dashboard.problems import Problem
 from workspaces import activity, history, lifecycle
 from workspaces.api import schemas
-from workspaces.api.lookup import answered, find
+from workspaces.api.lookup import answered, find, path_after
 
 router = Router(tags=["files"])
 ALSO_BYTES = {
     "responses": {200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}
 }
-
-
-def _path(request, path: str) -> bytes:
-    """Return the path of the URL as bytes; Django would replace percent-encoded bytes that are not UTF-8."""
-    raw = request.scope.get("raw_path") if hasattr(request, "scope") else None
-    if raw and b"/files/" in raw:
-        return unquote_to_bytes(raw.split(b"?")[0].split(b"/files/", 1)[1])
-    return path.encode("utf-8", "surrogateescape")
 
 
 @router.get("/workspaces/{key}/files/", response={200: schemas.FolderOut} | PROBLEMS)
@@ -38,7 +28,7 @@ def read_root(request, key: str, snapshot: int | None = Query(None, ge=1, le=2**
 )
 def read_file(request, key: str, path: str, snapshot: int | None = Query(None, ge=1, le=2**31 - 1)):
     """Return a file's raw bytes, or a folder's entries as JSON, from the live tree or a snapshot."""
-    workspace, raw = find(request, key), _path(request, path)
+    workspace, raw = find(request, key), path_after(request, "/files/", path)
     at = snapshot or history.LIVE
     if at == history.LIVE:
         activity.touch(workspace)
@@ -71,7 +61,7 @@ def _write(request, key, path, data):
     workspace = find(request, key, "use_workspace")
     lifecycle.resume_for_use(workspace, by=request.auth.actor)
     lifecycle.wait_until_ready(workspace)
-    raw = _path(request, path)
+    raw = path_after(request, "/files/", path)
     created = history.write_file(workspace, raw, data, by=request.auth.actor)
     lifecycle.record(workspace, request.auth.actor, "file.written", history.named("path", raw) | {"bytes": len(data)})
     return Status(201 if created else 200, history.named("path", raw) | {"bytes": len(data), "created": created})
@@ -80,7 +70,7 @@ def _write(request, key, path, data):
 @router.delete("/workspaces/{key}/files/{path:path}", response={200: dict, 202: schemas.AskedOut} | PROBLEMS)
 def delete_file(request, key: str, path: str):
     """Delete a file, a symlink, or a folder with its contents."""
-    workspace, raw = find(request, key, "use_workspace"), _path(request, path)
+    workspace, raw = find(request, key, "use_workspace"), path_after(request, "/files/", path)
     lifecycle.resume_for_use(workspace, by=request.auth.actor)
     lifecycle.wait_until_ready(workspace)
     history.delete_file(workspace, raw, by=request.auth.actor)

@@ -1,5 +1,7 @@
 """Shared by the API's endpoints: lookup within what the caller may see, waiting, requests for approval."""
 
+from urllib.parse import unquote_to_bytes
+
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse, JsonResponse
 
@@ -50,6 +52,14 @@ def shown(workspace) -> dict:
 
 def team_of(request):
     return Team.objects.get(pk=request.auth.team_ids[0])
+
+
+def path_after(request, prefix: str, path: str) -> bytes:
+    """Return the path in the URL after `prefix` as bytes; Django would replace percent-encoded bytes not in UTF-8."""
+    raw = request.scope.get("raw_path") if hasattr(request, "scope") else None
+    if raw and prefix.encode() in raw:
+        return unquote_to_bytes(raw.split(b"?")[0].split(prefix.encode(), 1)[1])
+    return path.encode("utf-8", "surrogateescape")
 
 
 def number_of(text: str) -> int | None:
