@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -125,14 +126,18 @@ def changes_of_trees(workspace, old: str, new: str, *, count=True, owners=True) 
     return found
 
 
-def counts(team_id, old: str, new: str) -> tuple[int, int] | None:
+def counts(team_id, old: str, new: str, *, until: float | None = None) -> tuple[int, int] | None:
     """Return (lines added, lines removed) between two trees of a team's store, without `.git`; the result is cached.
 
-    None if the store or a tree does not exist.
+    None if the store or a tree does not exist, or if it is not cached and time.monotonic() is past `until`.
     """
+    if old == new:
+        return 0, 0
     key = f"lines:{team_id}:{old}:{new}"
     if (known := cache.get(key)) is not None:
         return known
+    if until is not None and time.monotonic() > until:
+        return None
     try:
         # The store's identity is not checked, to save queries: another store would not hold these trees.
         store = Store.open(paths.store_of(team_id))

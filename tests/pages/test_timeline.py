@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from dashboard import clock
 from dashboard.models import Actor
-from tests.pages.conftest import tight
+from tests.pages.conftest import PUSH, tight
 from workspaces import lifecycle
-from workspaces.models import Contact, Run, Runner, Snapshot
+from workspaces.models import Command, Contact, Operation, Run, Runner, Snapshot
 
 HERE = "/w/payments/repo-task-1/"
 ALICE = Actor("person", "1", "alice")
@@ -46,6 +46,65 @@ def test_only_what_changed_files_leaves_out_what_did_not(workspace, command, ali
     shown = [f'id="snapshot-{same.pk}"', "Paused", "Resumed", "before lunch", "Restored<", "part of a file"]
     assert [words in everything for words in shown] == [True] * 6
     assert [words in files for words in shown] == [False, False, False, True, True, True]
+
+
+def snapshot_of(workspace, number, *, kind="action", at=None, **fields):
+    made = Snapshot.objects.create(
+        workspace=workspace,
+        number=number,
+        tree=bytes([number]) * 32,
+        parent=workspace.head,
+        kind=kind,
+        entries=12,
+        bytes=1,
+        added_bytes=0,
+        created_at=at or clock.now(),
+        **fields,
+    )
+    workspace.head = made
+    workspace.save(update_fields=["head"])
+    return made
+
+
+def test_an_action_its_snapshot_and_its_command_are_one_row(workspace, ask, decide, bob, alice, browser_of, read):
+    action = ask(PUSH, workspace=workspace)
+    before, after = snapshot_of(workspace, 3, label=f"before A-{action.number}"), snapshot_of(workspace, 4)
+    operation = Operation.objects.create(
+        workspace=workspace, kind="broker", phase="settled", due_at=clock.now(), outcome={"ok": True}
+    )
+    ran = Command.objects.create(workspace=workspace, operation=operation, argv=["true"], shown="git push origin main")
+    type(action).objects.filter(pk=action.pk).update(snapshot_before=before, operation=operation, status="succeeded")
+    text = read(browser_of(alice), HERE)
+    assert [f'id="{kind}-{row.pk}"' in text for kind, row in (("action", action), ("snapshot", before))] == [
+        True,
+        False,
+    ]
+    assert (f'id="command-{ran.pk}"' in text, f"/commands/{ran.pk}/" in text) == (False, True)
+    row = text[text.index(f'id="action-{action.pk}"') :].partition("</li>")[0]
+    assert f"?from={before.number}&amp;to={after.number}" in row
+    assert f"snapshot {before.number}" in row
+
+
+def test_rows_stand_under_their_days_and_a_day_can_be_chosen(workspace, alice, browser_of, read):
+    now = clock.now()
+    old = snapshot_of(workspace, 3, kind="manual", label="ten days old", at=now - timedelta(days=10))
+    snapshot_of(workspace, 4, kind="manual", label="of today", at=now)
+    text = read(browser_of(alice), HERE)
+    assert [day in text for day in (">Today</li>", f'id="day-{old.created_at.date()}"')] == [True, True]
+    assert text.index("of today") < text.index(f'id="day-{old.created_at.date()}"') < text.index("ten days old")
+    then = read(browser_of(alice), f"{HERE}?day={old.created_at.date()}")
+    assert ("ten days old" in then, "of today" in then) == (True, False)
+    assert "of today" in read(browser_of(alice), f"{HERE}?day=2026-99-99")
+
+
+def test_calls_in_a_row_that_changed_nothing_are_folded(workspace, ask, alice, browser_of, read):
+    for number in range(3, 6):
+        action = ask({"command": f"ls {number}"}, workspace=workspace)
+        type(action).objects.filter(pk=action.pk).update(status="succeeded")
+    text = tight(read(browser_of(alice), HERE))
+    assert "3 auto-approved calls that changed no files" in text
+    ask(PUSH, workspace=workspace)
+    assert text.index('class="row row-fold"') < text.index(f'id="action-{action.pk}"')
 
 
 def test_the_page_says_what_the_last_start_took(workspace, alice, browser_of, read):

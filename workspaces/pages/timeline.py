@@ -1,16 +1,30 @@
-"""The timeline of a workspace: snapshots, actions, commands, terminals and events, newest first."""
+"""The timeline of a workspace: what happened, newest first, one row for one act.
 
+An action, the snapshot before it and the command that carried it out are one row. Rows stand under their days; calls
+and snapshots in a row that changed nothing are folded.
+"""
+
+import time
+from bisect import bisect_right
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from itertools import groupby
 
 from django.db.models import F
+from django.utils import timezone
+from django.utils.dateparse import parse_date
 from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.models import Event
+from dashboard.moments import long_date
+from workspaces import history
 from workspaces.models import Command
 from workspaces.terminals import name_of
 
 ENTRIES_PER_PAGE = 60
+FOLDED_FROM = 3  # as many quiet entries in a row are one
+COUNTING_SECONDS = 0.25  # for counting changed lines on one page; what is counted is cached
+QUIET_SNAPSHOTS = ("periodic", "end", "safety")
 # Events on the timeline: those that no snapshot, action or command on it shows already.
 EVENT_LABELS = {
     "workspace.created": gettext_lazy("Created"),
@@ -77,38 +91,95 @@ CHANGE_FILES = ("workspace.restored", "workspace.revised", "workspace.rebuilt", 
 
 @dataclass
 class Entry:
-    """An entry of the timeline. `kind`: snapshot, action, command, terminal, event."""
+    """An entry of the timeline. `kind`: snapshot, action, command, terminal, event.
+
+    `since` and `until` are the numbers of the snapshots around an action or before a snapshot, None if there is none;
+    `lines` is (added, removed) between them, None if that is unknown.
+    """
 
     kind: str
     at: datetime
     thing: object
     words: str = ""
+    since: int | None = None
+    until: int | None = None
+    lines: tuple[int, int] | None = None
 
     @property
     def id(self) -> str:
         return f"{self.kind}-{self.thing.pk}"
 
+    @property
+    def is_quiet(self) -> bool:
+        """True for what nobody was asked for and that changed no line: it is folded with its like."""
+        if self.lines and any(self.lines):
+            return False
+        if self.kind == "snapshot":
+            return self.thing.kind in QUIET_SNAPSHOTS and not self.thing.label
+        return self.kind == "action" and self.thing.tier in ("low", "medium") and self.thing.status == "succeeded"
+
+
+@dataclass
+class Fold:
+    """Quiet entries that follow each other."""
+
+    entries: list[Entry]
+    kind: str = "fold"
+
+    @property
+    def id(self) -> str:
+        return f"fold-{self.entries[-1].id}"  # the oldest one: the fold keeps its name when it grows
+
+    @property
+    def calls(self) -> int:
+        return sum(entry.kind == "action" for entry in self.entries)
+
+    @property
+    def snapshots(self) -> int:
+        return len(self.entries) - self.calls
+
+
+@dataclass
+class Heading:
+    """The day of the rows below it."""
+
+    day: date
+    kind: str = "day"
+
+    @property
+    def id(self) -> str:
+        return f"day-{self.day.isoformat()}"
+
+    @property
+    def words(self) -> str:
+        ago = (timezone.localdate() - self.day).days
+        return {0: gettext("Today"), 1: gettext("Yesterday")}.get(ago) or long_date(self.day)
+
 
 @dataclass
 class Timeline:
-    """A page of entries, and the time to continue from ("" on the last page)."""
+    """A page of rows (Heading, Entry or Fold), and the time to continue from ("" on the last page)."""
 
-    entries: list
+    rows: list
     older: str
 
 
-def timeline_of(workspace, *, before: str = "", only_files: bool = False) -> Timeline:
-    """Return at most ENTRIES_PER_PAGE entries before a time (ISO 8601).
+def timeline_of(workspace, *, before: str = "", day: str = "", only_files: bool = False) -> Timeline:
+    """Return at most ENTRIES_PER_PAGE entries before a time (ISO 8601), or up to the end of a day.
 
     With `only_files`: snapshots whose tree differs from their parent's, and events of CHANGE_FILES.
     """
-    until = _moment(before)
-    snapshots = workspace.snapshots.exclude(tree=F("parent__tree")) if only_files else workspace.snapshots.all()
+    until = _moment(before) or _end_of(day)
+    snapshots = workspace.snapshots.select_related("parent")
+    if only_files:
+        snapshots = snapshots.exclude(tree=F("parent__tree"))
+    else:  # the row of an action stands for the snapshot before it
+        snapshots = snapshots.exclude(pk__in=workspace.actions.exclude(snapshot_before=None).values("snapshot_before"))
     entries = [Entry("snapshot", s.created_at, s) for s in _newest(snapshots, "created_at", until)]
     if not only_files:
-        actions = workspace.actions.select_related("agent__owner", "team")
+        actions = workspace.actions.select_related("agent__owner", "team", "snapshot_before", "operation__command")
         entries += [Entry("action", a.created_at, a) for a in _newest(actions, "created_at", until)]
-        commands = Command.objects.filter(workspace=workspace).select_related("operation")
+        commands = Command.objects.filter(workspace=workspace, operation__action=None).select_related("operation")
         entries += [Entry("command", c.created_at, c) for c in _newest(commands, "created_at", until)]
         opened = workspace.terminals.select_related("operation")
         entries += [Entry("terminal", t.created_at, t, name_of(t)) for t in _newest(opened, "created_at", until)]
@@ -118,7 +189,45 @@ def timeline_of(workspace, *, before: str = "", only_files: bool = False) -> Tim
     entries += [Entry("event", e.at, e, _words(e)) for e in _newest(events, "at", until)]
     entries.sort(key=lambda entry: entry.at, reverse=True)
     shown = entries[:ENTRIES_PER_PAGE]
-    return Timeline(shown, shown[-1].at.isoformat() if len(entries) > ENTRIES_PER_PAGE else "")
+    _count_lines(workspace, shown)
+    return Timeline(_rows(shown), shown[-1].at.isoformat() if len(entries) > ENTRIES_PER_PAGE else "")
+
+
+def _rows(entries: list[Entry]) -> list:
+    """Put the entries under their days, and fold those in a row that are quiet."""
+    rows = []
+    for day, of_day in groupby(entries, key=lambda entry: timezone.localdate(entry.at)):
+        rows.append(Heading(day))
+        for quiet, run in groupby(of_day, key=lambda entry: entry.is_quiet):
+            run = list(run)
+            rows += [Fold(run)] if quiet and len(run) >= FOLDED_FROM else run
+    return rows
+
+
+def _count_lines(workspace, entries: list[Entry]):
+    """Set the snapshots around each entry and the lines changed between them, as far as the time allows."""
+    begins = {entry.id: _snapshot_before(entry) for entry in entries}
+    numbers = [snapshot.number for snapshot in begins.values() if snapshot]
+    if not numbers:
+        return
+    known = workspace.snapshots.filter(number__gte=min(numbers), number__lte=max(numbers) + ENTRIES_PER_PAGE)
+    later = list(known.order_by("number").values_list("number", "tree"))
+    places = [number for number, _ in later]
+    deadline = time.monotonic() + COUNTING_SECONDS
+    for entry in entries:
+        if (before := begins[entry.id]) is None:
+            continue
+        entry.since, at = before.number, bisect_right(places, before.number)
+        if at < len(later):
+            entry.until, tree = later[at]
+            entry.lines = history.counts(workspace.team_id, before.tree_hex, bytes(tree).hex(), until=deadline)
+
+
+def _snapshot_before(entry: Entry):
+    """Return the snapshot that the entry's changes begin at, None if there is none."""
+    if entry.kind == "snapshot":
+        return entry.thing.parent
+    return entry.thing.snapshot_before if entry.kind == "action" else None
 
 
 def _words(event) -> str:
@@ -139,3 +248,12 @@ def _moment(text: str):
     except ValueError:
         return None
     return moment if moment.tzinfo else None
+
+
+def _end_of(day: str) -> datetime | None:
+    """Return the end of a day (ISO 8601) by the reader's clock; None for anything else."""
+    try:
+        found = parse_date(day)
+        return found and timezone.make_aware(datetime.combine(found + timedelta(days=1), datetime.min.time()))
+    except (ValueError, OverflowError):
+        return None

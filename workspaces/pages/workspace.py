@@ -125,11 +125,12 @@ def untrash(request, pk):
 def timeline(request, team, key):
     head = load_header(request, team, key, "workspace")
     only_files = request.GET.get("only") == "files"
-    entries = timeline_of(head.workspace, before=request.GET.get("before", ""), only_files=only_files)
+    before, day = asked(request, "before", "day").values()
+    entries = timeline_of(head.workspace, before=before, day=day, only_files=only_files)
     return render(
         request,
         "workspaces/timeline.html",
-        {"nav": "workspaces", "head": head, "timeline": entries, "only_files": only_files},
+        {"nav": "workspaces", "head": head, "timeline": entries, "only_files": only_files, "day": day},
     )
 
 
