@@ -3,9 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Most tests wait for something, so more of them than there are processors.
 WORKERS ?= 3
-PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 10
 # A skip for want of one of these fails `make test-all`.
-HANDRAIL_TEST_REQUIRE ?= browser,docker,postgres,user,microvm,gettext
+HANDRAIL_TEST_REQUIRE ?= browser,bubblewrap,docker,postgres,user,microvm,gettext,frameworks
 # The tests that ask the database.
 ASK_DATABASE := tests/approvals tests/dashboard --ignore tests/approvals/policy --ignore tests/approvals/evidence
 # Compiled once, not at each start of a part.

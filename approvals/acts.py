@@ -15,7 +15,7 @@ MAX_ACTS = 3000  # of each kind, the newest
 # What makes a snapshot of its own, right after it changed the files.
 SNAPSHOT_CAUSES = ("setup", "fork", "restored", "revision")
 WRITING = ("write", "delete")  # effects of a shell command whose targets are files that it changes
-FILE_EVENTS = ("file.written", "file.deleted", "file.hunk_reverted")
+FILE_EVENTS = ("file.written", "file.deleted", "file.hunk_reverted", "file.taken")
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,6 +68,11 @@ def _denied(action: Action) -> str:
         return f"The policy forbids this: {_sentence(' '.join(current(action).all_reasons))} Do not work around this."
     if action.tool in own_questions.TOOLS:
         return _declined(action, decision)
+    if decision.do_first:
+        return (
+            f"{decision.user.get_username()} did not approve this yet. First do this: {_sentence(decision.comment)} "
+            "Then make this call again, changed if that needs it: it is shown as a revision of this one."
+        )
     if decision.comment.strip():
         return f"{decision.user.get_username()} denied this: {_sentence(decision.comment)} Do not work around this."
     return f"{decision.user.get_username()} denied this. Do not work around this."
@@ -97,7 +102,7 @@ def permission(action: Action) -> str:
 def notes(action: Action) -> str:
     """Return context for the model when the call is allowed: an edit of the arguments, and people's notes; or ""."""
     edited = [_edit(action)] if was_edited(action) and action.tool not in own_questions.TOOLS else []
-    return " ".join([*edited, *_comments(action)])
+    return " ".join(filter(None, [*edited, comments(action)]))
 
 
 def _edit(action: Action) -> str:
@@ -106,11 +111,11 @@ def _edit(action: Action) -> str:
     return f"{editor.by.get('label', 'A person')} edited this before it ran. What ran instead: {instead}"
 
 
-def _comments(action: Action) -> list[str]:
+def comments(action: Action) -> str:
     """Return the notes of people who edited the call or approved the current revision, oldest first."""
     on = Q(verdict="edit") | Q(verdict="approve", revision__number=action.revision)
     found = action.decisions.filter(on).exclude(comment="").select_related("user").order_by("at")
-    return [f"Note from {given.user.get_username()}: {_sentence(given.comment)}" for given in found]
+    return " ".join(f"Note from {given.user.get_username()}: {_sentence(given.comment)}" for given in found)
 
 
 def _in_short(tool: str, arguments: dict) -> str:
@@ -145,7 +150,9 @@ def for_the_terminal(action: Action) -> str:
 
 
 def _approved_or_denied(decision) -> str:
-    return "denied" if decision.verdict == "deny" else "approved"
+    if decision.verdict != "deny":
+        return "approved"
+    return "sent back" if decision.do_first else "denied"
 
 
 def _sentence(text: str) -> str:

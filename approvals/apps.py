@@ -9,9 +9,34 @@ class ApprovalsConfig(AppConfig):
 
     def ready(self):
         # Needs the models of both apps.
-        from approvals import workspace_actions
-        from approvals.notify import channels
+        from approvals import (
+            open_questions,
+            retention_layers,
+            scrub_rules,
+            told_of_work,
+            transitions,
+            workspace_actions,
+        )
+        from approvals.conversations import reading
+        from approvals.line_comments import drafts, placing
+        from approvals.line_comments import sending as line_comments
+        from approvals.log_out import targets
+        from approvals.notify import channels, direct
+        from dashboard.people import sso
         from workspaces import extensions
 
         extensions.ask_a_person = workspace_actions.ask
+        extensions.told_of_work.append(told_of_work.approved)
+        extensions.said_in = reading.said_in
+        extensions.open_questions.append(open_questions.of_workspace)
+        extensions.tell_person = direct.tell
+        extensions.name_of_action = transitions.name_of
+        extensions.agents_at_work.append(transitions.agents_running)
+        extensions.place_comments = placing.on_section
+        extensions.drafts_of_person.append(drafts.unsent_of)
+        extensions.drafts_on = line_comments.drafts_on
+        extensions.retention_layers.extend(retention_layers.LAYERS)
+        extensions.scrub_rules |= scrub_rules.RULES
         extensions.encrypted.append(channels.encrypted_column)
+        extensions.encrypted.append(targets.encrypted_column)
+        extensions.encrypted.append(sso.encrypted_column)

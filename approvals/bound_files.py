@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from approvals import calls
+from approvals.asked_snapshots import asking
 from approvals.calls import root_of, sha256
 from approvals.evaluation import content, current
 from approvals.evidence import pushes
@@ -110,7 +111,7 @@ def _shown(path: str, root: str) -> str:
 
 def _questions(place: Place, tool: str, arguments: dict, commands: list):
     """Yield (state, question for git) for each push: its commits, and uncommitted changes if it commits first."""
-    if tool == "Handrail.Push":
+    if tool in pushes.OWN_TOOLS:
         yield COMMIT, {"folder": "", "remote": "origin", "refspecs": [f"HEAD:{arguments.get('branch', '')}"]}
         return
     commits = any("commit" in (after(step["words"], ("git",)) or ("", []))[1] for step in commands)
@@ -218,4 +219,5 @@ def ask_again(action: Action, now: Bound, changed: list[str]) -> bool:
         action.decisions.filter(final=True).update(final=False)
         add_revision(action, action.revision, canonical, was, HANDRAIL, files=now.files, changed=changed)
         record(action, "action.waiting", HANDRAIL, {"undo": action.undo, "quorum": action.quorum})
+        asking.begin(action)
     return True

@@ -24,6 +24,7 @@ from workspaces.models import Command, Run, State, Workspace
 from workspaces.runner import applying
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.programs import RunCommand
+from workspaces.runner.reconcile import unseen
 from workspaces.runner.refusals import unclear
 from workspaces.services.rehearsals import mark_applied
 from workspaces.store import StoreError
@@ -35,6 +36,7 @@ class Broker(Kind):
     """Take a snapshot, consume the approval, then run the command or write the file."""
 
     async def perform(self, job):
+        await unseen.resume_first(job)
         workspace = await job.refresh()
         if workspace.state != State.READY:
             raise conflict(f"{workspace.key} {lifecycle.STATE_WORDS[workspace.state]}, so it was not started.")

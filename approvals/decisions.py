@@ -13,7 +13,7 @@ from approvals.evaluation import PolicyResult, PolicyUnavailable, can_be_held, c
 from approvals.evidence import evidence_of
 from approvals.evidence.keeping import pack
 from approvals.expiry import end_if_due
-from approvals.models import Action, Decision, DecisionEvidence, Revision, Status, Tier
+from approvals.models import Action, Decision, DecisionEvidence, LineComment, Revision, Status, Tier
 from approvals.step_up import requirement
 from approvals.transitions import add_revision, answer_conflict, approve, move, record
 from dashboard import clock
@@ -52,6 +52,7 @@ def decide(
     digest: str,
     arguments: dict | None = None,
     comment: str = "",
+    do_first: bool = False,
     alone: solo.SoloRequest | None = None,
     unheld: bool = False,
     apply: bool = False,
@@ -60,6 +61,7 @@ def decide(
 ):
     """Record an answer and return the action, which stays pending while votes are missing for the quorum.
 
+    `do_first`: a denial whose comment is what the agent should do before it makes the call again.
     `alone`: the approval of a critical action by the only person who may approve (solo.py), never from the API.
     `unheld`: approve it to run without an envelope; if several people must approve, all of them must choose that.
     `apply`: approve the result of the rehearsal (its id, if known, is `rehearsal`) instead of a run.
@@ -71,10 +73,7 @@ def decide(
     """
     failpoint("K4")
     _check(action, verdict, caller, arguments, comment)
-    if unheld and (verdict != APPROVE or not can_be_held(action.mode, action.tool, action.workspace)):
-        raise invalid("Only the approval of a command that runs in an envelope can take the envelope away.")
-    if apply and (verdict != APPROVE or unheld):
-        raise invalid("Only an approval can apply what the rehearsal did.")
+    _check_wishes(action, verdict, comment, do_first=do_first, unheld=unheld, apply=apply)
     end_if_due(action)
     edited = _edited(action, digest, arguments) if verdict == EDIT else None
     if verdict == EDIT:
@@ -90,7 +89,7 @@ def decide(
         still_open &= Q(rehearsal=action.rehearsal_id) if tree else Q()
         # The lock serializes the counting of votes; the winner is decided by the conditional update.
         answered = Action.objects.select_for_update().filter(still_open, pk=action.pk).exists() and (
-            _deny(action, still_open, caller, comment)
+            _deny(action, still_open, caller, comment, do_first)
             if verdict == DENY
             else _approve(action, still_open, caller, comment, how)
             if verdict == APPROVE
@@ -101,6 +100,16 @@ def decide(
         raise answer_conflict(end_if_due(action))
     failpoint("K5")
     return action
+
+
+def _check_wishes(action: Action, verdict: str, comment: str, *, do_first: bool, unheld: bool, apply: bool):
+    """Raise Problem 422 if the answer asks for what its verdict cannot do; see `decide`."""
+    if do_first and (verdict != DENY or not comment.strip() or action.tool in own_questions.TOOLS):
+        raise invalid("Only the denial of a call, with a comment, can say what to do first.")
+    if unheld and (verdict != APPROVE or not can_be_held(action.mode, action.tool, action.workspace)):
+        raise invalid("Only the approval of a command that runs in an envelope can take the envelope away.")
+    if apply and (verdict != APPROVE or unheld):
+        raise invalid("Only an approval can apply what the rehearsal did.")
 
 
 def _check(action: Action, verdict: str, caller, arguments: dict | None, comment: str):
@@ -159,7 +168,9 @@ def _not_used(action: Action, caller) -> Q:
     approved = Q(status=Status.APPROVED, consumed_at=None, operation=None)
     in_time = Q(expires_at__gt=clock.now(), digest=action.digest)
     mine = Q(decisions__final=True, decisions__user=caller.user, decisions__verdict__in=(APPROVE, DENY))
-    return Q(pk__in=Action.objects.filter(unheard & (approved | Q(status=Status.DENIED)) & in_time & mine).values("pk"))
+    # The id inside too, so that the database looks at this action alone.
+    answered = Action.objects.filter(unheard & (approved | Q(status=Status.DENIED)) & in_time & mine, pk=action.pk)
+    return Q(pk__in=answered.values("pk"))
 
 
 def may_take_back(action: Action, caller) -> bool:
@@ -184,6 +195,7 @@ def take_back(action: Action, *, caller):
             when = _not_used(action, caller)
             done = move(action, Status.PENDING, verb="action.reopened", by=caller.actor, when=when, data=data, **empty)
             if done:
+                LineComment.objects.filter(decision__in=answers).update(decision=None, sent_at=None, agent=None)
                 answers.delete()
     except IntegrityError:  # the agent has made the same call again meanwhile
         done = False
@@ -215,11 +227,12 @@ def _record_answer(
     *,
     revision,
     final: bool,
+    do_first: bool = False,
     evidence: bytes | None = None,
     how: Approval | None = None,
 ):
     """Store one answer for each person and revision; a new one replaces the person's earlier answer."""
-    answer = {"action": action, "verdict": verdict, "comment": comment, "final": final}
+    answer = {"action": action, "verdict": verdict, "comment": comment, "final": final, "do_first": do_first}
     answer |= {"unheld": bool(how and how.unheld), "applied_tree": how.tree if how else ""}
     answer |= {"assertion": (how and how.assertion) or None}
     decision, _ = Decision.objects.update_or_create(
@@ -229,12 +242,12 @@ def _record_answer(
         DecisionEvidence.objects.update_or_create(decision=decision, defaults={"body": evidence})
 
 
-def _deny(action: Action, still_open: Q, caller, comment: str) -> bool:
-    now = clock.now()
+def _deny(action: Action, still_open: Q, caller, comment: str, do_first: bool) -> bool:
+    now, verb = clock.now(), "action.sent_back" if do_first else "action.denied"
     ends = {"decided_at": now, "ended_at": now}
-    if not move(action, Status.DENIED, verb="action.denied", by=caller.actor, when=still_open, **ends):
+    if not move(action, Status.DENIED, verb=verb, by=caller.actor, when=still_open, **ends):
         return False
-    _record_answer(action, caller, DENY, comment, revision=current(action), final=True)
+    _record_answer(action, caller, DENY, comment, revision=current(action), final=True, do_first=do_first)
     return True
 
 

@@ -34,6 +34,7 @@ OWN_VERBS = {
     "Handrail.Reset": "Reset {key} to the snapshot after setup",
     "Handrail.Restore": "Restore {key} to snapshot {snapshot}",
     "Handrail.Push": "Push {key} to branch {branch} of {remote}",
+    "Handrail.PullRequest": "Push {key} to branch {branch} of {remote} and open the pull request {title!r}",
     "Handrail.Allow": "Allow {host} for {key}{how_long}",
     "Handrail.Remove": "Delete {path} in {key}",
     "Handrail.Terminal": "Open a terminal in {key}: {argv}",
@@ -53,6 +54,7 @@ OWN_VERBS = {
 # Verbs that cannot be undone: data leaves the workspace, input goes to a shell, or a program ends.
 IRREVERSIBLE = (
     "Handrail.Push",
+    "Handrail.PullRequest",
     "Handrail.Allow",
     "Handrail.Terminal",
     "Handrail.Type",
@@ -99,7 +101,7 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
     """
     if tool in OWN_VERBS:
         how_long = HOW_LONG.get(arguments.get("scope"), "")
-        known = {"snapshot": "", "branch": "", "host": "", "remote": workspace.source.get("git")}
+        known = {"snapshot": "", "branch": "", "host": "", "remote": workspace.remote}
         keep, until = ("Keep", f" until {arguments['until']}") if arguments.get("until") else ("Stop keeping", "")
         argv = shlex.join(arguments.get("argv") or [])
         known |= arguments | {"how_long": how_long, "argv": argv, "keep": keep, "until": until}
@@ -130,10 +132,16 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
         # Broad on purpose: a policy that raises must never allow a call.
         logger.exception("no verdict on a %s call", tool)
         raise PolicyUnavailable(type(error).__name__) from error
+    is_own = tool in own_questions.TOOLS
+    if away and not is_own and reading.is_allowed and changes_files(tool, reading.commands):
+        return replace(reading, tier=Tier.HIGH.value, reasons=[AWAY])
+    return adjusted(tool, arguments, reading, workspace)
+
+
+def adjusted(tool: str, arguments: dict, reading: PolicyResult, workspace) -> PolicyResult:
+    """Return the policy's verdict as it holds for an agent's own question, and for a call outside any workspace."""
     if tool in own_questions.TOOLS:
         return _for_a_person(tool, arguments, reading)
-    if away and reading.is_allowed and changes_files(tool, reading.commands):
-        return replace(reading, tier=Tier.HIGH.value, reasons=[AWAY])
     return reading if workspace else _without_workspace(reading)
 
 
@@ -264,6 +272,8 @@ def with_all(actions, *, bodies=True):
         "policy",
         "operation",
         "snapshot_before",
+        "asked_snapshot",
+        "asked_operation",
         "rehearsal",
         "grant__by",
         "open_question__user",

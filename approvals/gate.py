@@ -4,6 +4,7 @@ No change is acknowledged before its event is committed, and no call is allowed 
 """
 
 from asgiref.sync import sync_to_async
+from django.db import transaction
 from django.db.models import Q
 from django.utils.text import Truncator
 
@@ -13,14 +14,14 @@ from approvals.decisions import decide, extend, may_take_back, take_back
 from approvals.emergency_stop import lift_stop, stop_everything
 from approvals.evaluation import PolicyUnavailable, judge_again, with_all
 from approvals.expiry import end_if_due, sweep
-from approvals.models import Action, ActionEndCode, Status, Tier
+from approvals.models import Action, ActionEndCode, ModelUsage, Status, Tier
 from approvals.submission import is_approval_for, of_call, refuse_when_stopped, submit, unheard_approval
 from approvals.transitions import actor_of, answer_conflict, move, withdraw
 from dashboard import clock, lookup
 from dashboard.failpoints import failpoint
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
-from workspaces import activity, lifecycle, operations
+from workspaces import activity, agents_at_work, lifecycle, operations
 from workspaces.models import Snapshot
 
 __all__ = [
@@ -85,8 +86,8 @@ async def consume(pk, *, digest: str, caller, **noted) -> Action:
     """Consume an approval, once; the agent may then run exactly the current revision's bytes.
 
     In a workspace a snapshot is taken first, unless the tier is low, and then the bound files are read again. `noted`
-    are further fields to store. Problem 409 with code already_consumed, not_approved, expired, digest_mismatch, revoked
-    or changed; 503 (snapshot_failed, unchecked) keeps the approval.
+    are further fields to store. Problem 409 with code already_consumed, not_approved, expired, digest_mismatch,
+    revoked, changed or agent_at_work; 503 (snapshot_failed, unchecked) keeps the approval.
     """
     action, operation = await sync_to_async(_ready)(pk, digest, caller)
     snapshot = await _snapshot_taken(operation)
@@ -103,6 +104,8 @@ def _ready(pk, digest: str, caller):
     if action.is_carried_out:
         raise conflict("The runner carries out this action; its approval can't be consumed.", code="brokered")
     check_consumable(action, digest)
+    if action.workspace:
+        agents_at_work.enter(action.workspace, caller)
     changes_nothing = action.tier not in SNAPSHOT_TIERS or action.tool in own_questions.TOOLS
     if action.workspace is None or changes_nothing:
         return action, None
@@ -195,15 +198,18 @@ def mark_running(action: Action, digest: str, *, by: Actor, snapshot=None, **fie
     return move(action, Status.RUNNING, verb="action.consumed", by=by, when=when, data=data, **fields)
 
 
-def outcome(action: Action, status: str, *, caller, note: str = "") -> Action:
-    """Record the outcome that the agent, or a person for an uncertain action, reports. Idempotent. Problem 409, 422."""
+def outcome(action: Action, status: str, *, caller, note: str = "", usage: dict | None = None) -> Action:
+    """Record the outcome that the agent, or a person for an uncertain action, reports. Idempotent. Problem 409, 422.
+
+    `usage`: {model, input_tokens, output_tokens}, which agents alone report.
+    """
     if caller.is_person:
         return settle(action, status, caller=caller, note=note)
     if action.workspace:
         activity.touch(action.workspace)
     if action.is_carried_out:
         raise conflict("The runner carries out this action and reports its outcome.", code="brokered")
-    return _end(action, status, note, caller, when=Q(status=Status.RUNNING))
+    return _end(action, status, note, caller, when=Q(status=Status.RUNNING), usage=usage)
 
 
 def report(action: Action, status: str, *, caller, details: dict, blocked=(), note: str = "") -> Action:
@@ -224,7 +230,7 @@ def settle(action: Action, status: str, *, caller, note: str = "") -> Action:
     return _end(action, status, note, caller, when=Q(status=Status.UNCERTAIN))
 
 
-def _end(action: Action, status: str, note: str, caller, *, when: Q, details=None, blocked=()) -> Action:
+def _end(action: Action, status: str, note: str, caller, *, when: Q, details=None, blocked=(), usage=None) -> Action:
     if status not in (Status.SUCCEEDED, Status.FAILED):
         raise invalid("An outcome must be succeeded or failed.")
     if len(note) > MAX_NOTE:
@@ -232,8 +238,12 @@ def _end(action: Action, status: str, note: str, caller, *, when: Q, details=Non
     result = (action.result or {}) | (details or {}) | {"note": note, "by": caller.actor.label}
     verb = f"action.{status}"
     fields = {"ended_at": clock.now(), "result": result} | ({"blocked": list(blocked)} if blocked else {})
-    if move(action, status, verb=verb, by=caller.actor, when=when, **fields):
-        return action
+    with transaction.atomic():
+        told = {"usage": usage} if usage else {}
+        if move(action, status, verb=verb, by=caller.actor, when=when, data=told, **fields):
+            if usage:
+                ModelUsage.objects.create(action=action, at=action.ended_at, **usage)
+            return action
     action.refresh_from_db()
     if action.status == status:
         return action

@@ -59,9 +59,21 @@ def classify(
     return Verdict(**judges.ask(request, texts=texts))
 
 
-def check(text: str) -> dict:
-    """Load a policy's text and run its tests; return {problem} or {mode, rules, tests, never, trust, rehearse}.
+def check(text: str, below: str = "") -> dict:
+    """Load a policy's text and run its tests; return {problem} or {mode, rules, tests, never, shadowed, trust, …}.
 
-    `tests` is their number, `never` has a sentence for each rule that can never match. Raise Late on timeout.
+    `tests` is their number, `never` has a sentence for each rule that can never match, `shadowed` an entry for each
+    that an earlier one takes all of. `below`: the team's text, for an environment's own. Raise Late on timeout.
     """
-    return judges.ask({"check": text}, seconds=CHECK_TIMEOUT)
+    return judges.ask({"check": text, "below": below}, seconds=CHECK_TIMEOUT)
+
+
+def compare(calls: list, *, before: tuple, after: tuple, seconds: float) -> list:
+    """Return [[tier, rule] before, [tier, rule] after] of the first calls, as many as `seconds` suffice for.
+
+    `before` and `after` are (policy, floor or None); `calls` are (tool, arguments, world). Raise Late on timeout.
+    """
+    keys = {name: [each and each.sha256 for each in pair] for name, pair in (("before", before), ("after", after))}
+    texts = {each.sha256: each.text for each in (*before, *after) if each}
+    request = {"calls": calls, "seconds": seconds} | keys
+    return judges.ask(request, texts=texts, seconds=seconds + CALL_TIMEOUT)["verdicts"]

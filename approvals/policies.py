@@ -21,6 +21,7 @@ from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid, not_allowed
 
 MODE = "irreversible"  # what a new team starts with
+MAX_COMMENT = Policy._meta.get_field("comment").max_length
 
 
 def active(team_id, environment=None) -> Policy:
@@ -60,18 +61,18 @@ def compiled(policy: Policy):
     return load_policy(policy.text)
 
 
-def with_low_rules(text: str, rules: list[str]) -> str:
-    """Return a policy's text with these rules at the head of its list `low`; unchanged where that cannot be done."""
+def with_rules(text: str, tier: str, rules: list[str]) -> str:
+    """Return a policy's text with these rules at the head of a tier's list; unchanged where that cannot be done."""
     lines = "".join(f"  {json.dumps(rule, ensure_ascii=False)},\n" for rule in rules)
-    if re.search(r"(?m)^low\s*=\s*\[", text):
-        added = re.sub(r"(?m)^(low\s*=\s*\[)[ \t]*\n?", lambda found: f"{found[1]}\n{lines}", text, count=1)
+    if re.search(rf"(?m)^{tier}\s*=\s*\[", text):
+        added = re.sub(rf"(?m)^({tier}\s*=\s*\[)[ \t]*\n?", lambda found: f"{found[1]}\n{lines}", text, count=1)
     else:
-        added = f"low = [\n{lines}]\n{text}"
+        added = f"{tier} = [\n{lines}]\n{text}"
     try:
         before, after = tomllib.loads(text), tomllib.loads(added)
     except tomllib.TOMLDecodeError:
         return text
-    return added if after == before | {"low": [*rules, *before.get("low", [])]} else text
+    return added if after == before | {tier: [*rules, *before.get(tier, [])]} else text
 
 
 def checked(policy: Policy) -> dict:
@@ -85,14 +86,27 @@ def rehearses(policy: Policy | None, tier: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _checked(sha256: str, text: str) -> dict:
-    found = judges.check(text)
+def _checked(sha256: str, text: str, below: str = "") -> dict:
+    found = judges.check(text, below)
     if "problem" in found:
         raise PolicyError(found["problem"])
     return found
 
 
-def save(text: str, *, caller, team, environment=None, base: int | None = None) -> Policy:
+def versions(team_id, name: str | None = None):
+    """Return the versions of a team's policy, or of the policy of its environments of this name, newest first."""
+    where = {"environment__name": name} if name else {"environment": None}
+    return Policy.objects.filter(team=team_id, **where).order_by("-number", "-created_at")
+
+
+def shadowed(policy: Policy) -> list[dict]:
+    """Return {rule, tier, by, by_tier, by_team} of each rule that never decides. PolicyError; judges.Late."""
+    below = floor(policy)
+    found = _checked(policy.sha256, policy.text, below.text if below else "")
+    return found["shadowed"]
+
+
+def save(text: str, *, caller, team, environment=None, base: int | None = None, comment: str = "") -> Policy:
     """Save this text as the next version, active at once.
 
     `base` is the number of the version that was edited: Problem 409 if another one was saved meanwhile. Problem 403;
@@ -100,6 +114,15 @@ def save(text: str, *, caller, team, environment=None, base: int | None = None) 
     """
     if not caller.can("write_policy", team):
         raise not_allowed("Only a lead or admin can change the policy.")
+    require_valid(text)
+    if len(comment) > MAX_COMMENT:
+        raise invalid(f"A comment can have at most {MAX_COMMENT} characters.")
+    who = {"actor": caller.actor, "user": caller.user}
+    return add(team.pk, text, environment=environment, base=base, comment=comment, **who)
+
+
+def require_valid(text: str):
+    """Raise Problem 422 if the text is no policy, a rule in it can never match or its tests fail."""
     try:
         found = judges.check(text)
     except judges.Late as late:
@@ -107,7 +130,6 @@ def save(text: str, *, caller, team, environment=None, base: int | None = None) 
     for problem in (found.get("problem"), *found.get("never", ())):
         if problem:
             raise invalid(problem)
-    return add(team.pk, text, environment=environment, actor=caller.actor, user=caller.user, base=base)
 
 
 def _first(team_id) -> Policy:
@@ -117,18 +139,28 @@ def _first(team_id) -> Policy:
         return Policy.objects.get(team=team_id, environment=None, active=True)
 
 
-def add(team_id, text, *, actor, environment=None, user=None, only_when_none=False, base: int | None = None) -> Policy:
+def add(
+    team_id,
+    text,
+    *,
+    actor,
+    environment=None,
+    user=None,
+    only_when_none=False,
+    base: int | None = None,
+    comment: str = "",
+) -> Policy:
     with transaction.atomic():
         team = Team.objects.select_for_update().get(pk=team_id)
-        versions = Policy.objects.filter(team=team, environment=environment)
-        known = versions.filter(active=True).first()
+        saved = versions(team_id, environment and environment.name)
+        known = saved.filter(active=True).first()
         if only_when_none and known:
             return known
         if base is not None and base not in _bases(known):
             meanwhile = f"{known.by or 'Handrail'} saved version {known.number}" if known else "The policy was removed"
             raise conflict(f"{meanwhile} while you edited version {base}. Nothing was saved.")
-        latest = versions.order_by("-number").values_list("number", flat=True).first() or 0
-        versions.filter(active=True).update(active=False)
+        latest = saved.values_list("number", flat=True).first() or 0
+        saved.filter(active=True).update(active=False)
         policy = Policy.objects.create(
             team=team,
             environment=environment,
@@ -136,9 +168,11 @@ def add(team_id, text, *, actor, environment=None, user=None, only_when_none=Fal
             text=text,
             sha256=_sha256(text),
             by=user,
+            comment=comment,
             active=True,
         )
         data = {"number": policy.number, "sha256": policy.sha256, "environment": environment and environment.name}
+        data |= {"comment": comment} if comment else {}
         Event.objects.record(team, actor=actor, verb="policy.saved", subject=policy, data=data)
     return policy
 

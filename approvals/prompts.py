@@ -4,8 +4,9 @@ The agent's side tells it, and nothing checks it. It decides nothing: modules th
 """
 
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from approvals.agents.own_words import is_of_the_program
 from approvals.evaluation import without_credentials
 from approvals.models import Action, SessionPrompt
 from dashboard import clock, redaction
@@ -21,13 +22,13 @@ KEYS = re.compile(
     re.DOTALL,
 )
 NAMED = re.compile(r"(?i)\b((?:pass(?:word|wd|phrase)|secret|token|api[_-]?key)\w*\s*[:=]\s*)[^\s,;]{4,}")
-KEPT_FOR = timedelta(days=30)  # as long as cards look back (approvals.pages.earlier)
+LOOKS_BACK = timedelta(days=30)  # as long as cards look back (approvals.pages.earlier); retention deletes older ones
 
 
 def keep(agent, session: str, text: str, workspace=None):
     """Keep a prompt without known secret values; the session's oldest make room."""
     text = text[:MAX_READ].replace("\0", "␀").strip()
-    if not session or not text:
+    if not session or not text or is_of_the_program(text):
         return
     text = masked(text, [workspace] if workspace else [])
     text = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
@@ -50,10 +51,5 @@ def before(action: Action) -> SessionPrompt | None:
     if not action.session:
         return None
     of_session = SessionPrompt.objects.filter(agent=action.agent_id, session=action.session)
-    since = action.created_at - KEPT_FOR
+    since = action.created_at - LOOKS_BACK
     return of_session.filter(at__lte=action.created_at, at__gte=since).order_by("-at", "-pk").first()
-
-
-def forget(now: datetime):
-    """Delete old prompts."""
-    SessionPrompt.objects.filter(at__lt=now - KEPT_FOR).delete()

@@ -1,7 +1,9 @@
 """Register approvals' kinds of operations, sweeps and system files with the runner."""
 
 from approvals import broker, quarantine_cards, tasks, workspace_actions
+from approvals.asked_snapshots import asking, taking
 from approvals.connect import claude_settings, hook_watch
+from approvals.conversations import following
 from workspaces import extensions
 
 
@@ -10,6 +12,8 @@ def register():
         "broker": broker.broker,
         "workspace_action": workspace_actions.carrier,
         "put_hook_back": hook_watch.carrier,
+        asking.KIND: taking.carrier,
     }
-    extensions.sweeps += [tasks.sweep, hook_watch.sweep, quarantine_cards.sweep]
+    extensions.sweeps += [tasks.sweep, hook_watch.sweep, quarantine_cards.sweep, following.sweep]
+    extensions.home_readers.append(following.read_home)
     extensions.system_files.append(claude_settings.system_files)

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models import Case, F, Max, Q, When
 
 from approvals import bound_files, grants, own_questions, policies, rehearsals, secret_reads, tool_schemas
+from approvals.asked_snapshots import asking
 from approvals.bound_files import Bound
 from approvals.calls import GATE, Call, sha256
 from approvals.emergency_stop import STOPPED
@@ -20,7 +21,7 @@ from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
-from workspaces import activity
+from workspaces import activity, agents_at_work
 
 # A call that Handrail carries out in place of its agent, since a person approved what a rehearsal of it left.
 APPLIED = Q(status__in=[Status.RUNNING, Status.SUCCEEDED, Status.FAILED], mode=GATE, operation__isnull=False)
@@ -38,9 +39,12 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     """Submit a call; return (action, whether it is new).
 
     The existing action is returned for the same idempotency key, and for the same call of the same session while it is
-    live or the agent has not heard its answer. Problem 403, 409 (stopped, interrupted), 422, 429 (too many pending).
+    live or the agent has not heard its answer. Problem 403, 409 (stopped, interrupted, another agent at work), 422, 429
+    (too many pending).
     """
     failpoint("K0")
+    if not caller.is_person and caller.agent.team_id in caller.archived:
+        raise not_allowed("This team is archived. Nothing runs in it.")
     if caller.is_person or not caller.can("submit", caller.agent.team_id):
         raise not_allowed("Only agents submit actions.")
     expires_in = settings.HANDRAIL_EXPIRY_SECONDS if call.expires_in_s is None else call.expires_in_s
@@ -49,6 +53,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     if call.hold_s:
         expires_in = min(expires_in, call.hold_s)
     if call.workspace:
+        agents_at_work.enter(call.workspace, caller)
         activity.touch(call.workspace)
     if known := _known(call, caller.agent):
         return known, False
@@ -224,5 +229,6 @@ def _first_answer(action: Action, found: PolicyResult, now):
         move(action, Status.DENIED, verb="action.denied", by=by, when=pending, decided_at=now, ended_at=now)
     else:
         record(action, "action.waiting", by, {"undo": action.undo, "quorum": action.quorum})
+        asking.begin(action)
         if policies.rehearses(found.policy, action.tier):
             rehearsals.start_by_rule(action, by=by)

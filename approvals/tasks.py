@@ -2,8 +2,8 @@
 
 import time
 
-from approvals import gate, prompts
-from approvals.notify import notices
+from approvals import gate
+from approvals.notify import going, notices
 from dashboard import clock
 
 NOTIFY_SECONDS = 60  # after which the queue gets its turn; what is left is due again at once
@@ -19,9 +19,9 @@ def forget_notifications():
     notices.forget(clock.now())
 
 
-def forget_prompts():
-    """Delete old prompts of agents' sessions."""
-    prompts.forget(clock.now())
+def warn_owners():
+    """Tell owners which of their workspaces retention takes soon."""
+    going.warn(clock.now())
 
 
 def notify() -> int:
@@ -33,3 +33,10 @@ def notify() -> int:
     while time.monotonic() < until and (some := sending.send_due()):
         tried += some
     return tried
+
+
+def send_log() -> int:
+    """Send the logs of teams to their targets; return how many events were taken."""
+    from approvals.log_out import sending  # as above
+
+    return sending.send_due()

@@ -96,6 +96,21 @@ def actor_of(action: Action) -> Actor:
     return replace(Actor.agent(action.agent), approval=str(action.pk), approved_by=approved_by)
 
 
+def name_of(pk: str) -> dict | None:
+    """Return {id, number} of an action as manifests name it; None if it is gone."""
+    number = Action.objects.filter(pk=pk).values_list("number", flat=True).first()
+    return {"id": pk, "number": f"A-{number}"} if number else None
+
+
+RUNS_AT_MOST = timedelta(hours=1)  # a call whose agent says no more; after that it counts as over
+
+
+def agents_running(workspace, now) -> set[str]:
+    """Return the ids of the agents that run a call in the workspace now."""
+    running = Action.objects.filter(workspace=workspace, status=Status.RUNNING, consumed_at__gt=now - RUNS_AT_MOST)
+    return {str(pk) for pk in running.values_list("agent", flat=True)}
+
+
 def carry_out(action: Action):
     """Submit an approved action to the runner if Handrail carries it out.
 

@@ -27,7 +27,7 @@ from workspaces.models import Command, Operation, ReasonCode, Terminal
 from workspaces.needs_approval import AskFirst
 from workspaces.runner.job import Kind
 from workspaces.runner.refusals import Refused, unclear
-from workspaces.services import commands, export, idle, integrity, network
+from workspaces.services import commands, export, idle, integrity, network, pull_requests
 
 OPERATION_TIMEOUT = 3600.0  # seconds that an operation may take before its action is marked uncertain
 SHOWN_BYTES = 512 * 1024  # limit for file content, or a name, that is shown to a person
@@ -76,7 +76,7 @@ def _keep_awake(workspace, wish, by):
 
 VERBS = {
     "delete": Verb("Handrail.Delete", lambda workspace, wish, by: lifecycle.trash(workspace, by=by)),
-    "pause": Verb("Handrail.Pause", lambda workspace, wish, by: lifecycle.pause(workspace, by=by)),
+    "pause": Verb("Handrail.Pause", lambda workspace, wish, by: lifecycle.pause(workspace, by=by, **wish)),
     "resume": Verb("Handrail.Resume", lambda workspace, wish, by: lifecycle.resume(workspace, by=by)),
     "stop": Verb("Handrail.Stop", lambda workspace, wish, by: lifecycle.stop(workspace, by=by)),
     "retry": Verb("Handrail.Retry", lambda workspace, wish, by: lifecycle.retry(workspace, by=by)),
@@ -95,6 +95,9 @@ VERBS = {
     "awake": Verb("Handrail.Awake", _keep_awake),
     "keep": Verb("Handrail.Keep", lambda workspace, wish, by: integrity.keep_found(workspace, by=by)),
     "put_back": Verb("Handrail.PutBack", lambda workspace, wish, by: quarantine.put_back(workspace, wish["id"])),
+    "pull_request": Verb(
+        "Handrail.PullRequest", lambda workspace, wish, by: pull_requests.open_one(workspace, wish, by=by)
+    ),
     "push": Verb("Handrail.Push", lambda workspace, wish, by: export.push(workspace, **wish, by=by)),
 }
 assert {verb.tool for verb in VERBS.values()} == set(OWN_VERBS)

@@ -1,11 +1,12 @@
 """Permissions: one matrix for pages, API and sockets. What a caller may not see is answered with 404, never 403."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from django.db.models import Q
 
-from dashboard.models import Actor, Agent, Membership, Role, Token
+from dashboard import clock
+from dashboard.models import Actor, Agent, Event, Membership, Role, SecondFactorFor, Token
 
 # From the least to the most privileged: each role may do what those before it may.
 ROLES = [Role.VIEWER, Role.REVIEWER, Role.LEAD, Role.ADMIN]
@@ -22,10 +23,21 @@ MATRIX = {
     "lift_stop": (Role.LEAD, False),
     "create_workspace": (Role.LEAD, True),
     "use_workspace": (Role.LEAD, True),  # resume, pause, stop, write files, run commands, snapshot, fork
+    "describe_workspace": (Role.LEAD, True),  # its description, labels and ticket
+    "propose_lesson": (Role.LEAD, True),  # for the notes of a repository; nobody is given it yet
+    "decide_lesson": (Role.LEAD, False),  # accept it, decline it, or remove one that is in force
+    "hand_over": (Role.LEAD, False),
+    "assign_owner": (Role.LEAD, False),
+    "set_ticket_url": (Role.LEAD, False),
     "type_in_terminal": (Role.LEAD, True),
+    "keep_artifact": (Role.LEAD, True),  # files of a snapshot, after it
+    "delete_artifact": (Role.LEAD, False),
+    "keep_checkpoint": (Role.LEAD, True),  # memory and files of a paused microVM
+    "delete_checkpoint": (Role.LEAD, False),
     "restore": (Role.LEAD, True),
     "delete_workspace": (Role.LEAD, True),
     "allow_host": (Role.REVIEWER, True),  # for one workspace: reviewers may; an agent needs approval first
+    "preview": (Role.REVIEWER, False),  # open a port of a workspace in a browser
     "put_hook_back": (Role.REVIEWER, False),  # restores the gate of a connected folder
     "hold_calls": (Role.LEAD, False),  # in a connected folder: run the agent's shell calls in a box, or no longer
     "write_policy": (Role.LEAD, False),
@@ -33,10 +45,25 @@ MATRIX = {
     "manage_secrets": (Role.LEAD, False),  # and allow one in snapshots
     "manage_agents": (Role.LEAD, False),
     "manage_people": (Role.ADMIN, False),
+    "delete_snapshot": (Role.LEAD, False),
+    "hold": (Role.LEAD, False),  # keep something from being deleted, and release that
+    "create_team": (None, False),  # superusers alone
+    "manage_team": (Role.ADMIN, False),  # rename, archive, say who needs a second factor
+    "manage_log_targets": (Role.ADMIN, False),
+    "manage_tokens": (Role.ADMIN, False),  # those of agents and of people
     "manage_retention": (Role.ADMIN, False),
+    "purge": (Role.ADMIN, False),  # search all that is kept for a value, and remove it
+    "purge_person": (Role.ADMIN, False),  # in every team that the person is or was in
+    "read_measures": (Role.VIEWER, False),
+    "read_measures_of_people": (Role.LEAD, False),  # of others; anybody sees their own
+    "scrape_metrics": (Role.LEAD, False),
+    "lift_cap": (Role.LEAD, False),
+    "set_caps": (Role.ADMIN, False),  # and prices
 }
 # Refused to a token bound to one workspace, even if its agent may: it reaches no other workspace.
 NOT_FROM_A_WORKSPACE = {"create_workspace"}
+# What may still be done in a team that is archived.
+IN_AN_ARCHIVED_TEAM = {"read", "read_log", "manage_people", "manage_team", "manage_tokens", "purge_person"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +74,8 @@ class Caller:
     user: object | None = None
     agent: Agent | None = None
     token: Token | None = None
+    archived: frozenset[UUID] = frozenset()  # those of the teams that are archived
+    needs_second_factor: bool = False  # a team wants one from this person at sign-in
 
     @property
     def is_person(self) -> bool:
@@ -65,11 +94,16 @@ class Caller:
     def actor(self) -> Actor:
         return Actor.person(self.user) if self.is_person else Actor.agent(self.agent)
 
+    def only_in(self, team_id: UUID | None) -> "Caller":
+        """Return the caller as a member of this team alone; unchanged if they are not in it."""
+        return replace(self, roles={team_id: self.roles[team_id]}) if team_id in self.roles else self
+
     def can(self, verb: str, team) -> bool:
         """Return whether the caller may do `verb` in the team (a Team or its id). KeyError: an unknown verb."""
         least, agents_may = MATRIX[verb]
-        role = self.roles.get(getattr(team, "pk", team))
-        if role is None:
+        team_id = getattr(team, "pk", team)
+        role = self.roles.get(team_id)
+        if role is None or (team_id in self.archived and verb not in IN_AN_ARCHIVED_TEAM):
             return False
         if self.workspace_id and verb in NOT_FROM_A_WORKSPACE:
             return False
@@ -106,7 +140,33 @@ def caller_of(user) -> Caller:
     """Return the Caller of a signed-in person; anonymous and inactive users are in no team."""
     if not user.is_authenticated or not user.is_active:
         return Caller()
-    return Caller(roles=dict(Membership.objects.filter(user=user).values_list("team_id", "role")), user=user)
+    found = (
+        Membership.objects.in_force()
+        .filter(user=user)
+        .select_related("team")
+        .only("team_id", "role", "team__archived_at", "team__second_factor_for")
+    )
+    roles = {one.team_id: one.role for one in found}
+    archived = frozenset(one.team_id for one in found if one.team.archived_at)
+    needs = any(_is_wanted(one.team.second_factor_for, one.role) for one in found if not one.team.archived_at)
+    return Caller(roles=roles, user=user, archived=archived, needs_second_factor=needs)
+
+
+def _is_wanted(second_factor_for: str, role: str) -> bool:
+    if second_factor_for == SecondFactorFor.LEADS:
+        return ROLES.index(role) >= ROLES.index(Role.LEAD)
+    return second_factor_for == SecondFactorFor.EVERYBODY
+
+
+def paused_words(token: Token) -> str:
+    """Return what a paused agent is told: who paused it and that it should wait; "" if it is not paused."""
+    if not token.agent_id or not token.agent.paused_at:
+        return ""
+    paused = Event.objects.filter(team=token.team_id, subject_type="agent", subject_id=str(token.agent_id))
+    by = paused.filter(verb="agent.paused").order_by("-seq").values_list("actor_label", flat=True).first()
+    since = clock.in_utc(token.agent.paused_at)
+    who = f"Paused by {by}" if by else "Paused"
+    return f"{who} at {since}. Your token is valid: wait until a person resumes you, and do nothing else meanwhile."
 
 
 def caller_by_token(token: Token, inside: str = "") -> Caller | None:
@@ -118,9 +178,13 @@ def caller_by_token(token: Token, inside: str = "") -> Caller | None:
     """
     if inside and inside != str(token.workspace_id):
         return None
+    archived = frozenset([token.team_id] if token.team.archived_at else [])
     if token.agent_id:
-        return None if token.agent.paused_at else Caller(roles={token.team_id: "agent"}, agent=token.agent, token=token)
-    role = Membership.objects.filter(team=token.team_id, user=token.user_id).values_list("role", flat=True).first()
+        if token.agent.paused_at:
+            return None
+        return Caller(roles={token.team_id: "agent"}, agent=token.agent, token=token, archived=archived)
+    own = Membership.objects.in_force().filter(team=token.team_id, user=token.user_id)
+    role = own.values_list("role", flat=True).first()
     if role is None or not token.user.is_active:
         return None
-    return Caller(roles={token.team_id: role}, user=token.user, token=token)
+    return Caller(roles={token.team_id: role}, user=token.user, token=token, archived=archived)

@@ -27,3 +27,17 @@ def is_loopback(host: str) -> bool:
 def is_wildcard(host: str) -> bool:
     """Return True for an address to listen on that is no destination, as 0.0.0.0."""
     return host in _WILDCARDS
+
+
+def shared_domain(preview: str, desk: str) -> str:
+    """Return why pages of `preview` could set or read cookies of the desk, as a clause; "" if they can't."""
+    if preview == desk or preview.endswith(f".{desk}") or desk.endswith(f".{preview}"):
+        return f"it lies below {desk}, or {desk} below it"
+    if is_loopback(preview) and is_loopback(desk):
+        return ""
+    from publicsuffixlist import PublicSuffixList  # here: its list takes 0.1 s, and few installations need it
+
+    domain = PublicSuffixList().privatesuffix(preview)
+    if domain is None:
+        return "it is no name below a public suffix, such as preview.example.net"
+    return f"it shares the domain {domain} with {desk}" if desk == domain or desk.endswith(f".{domain}") else ""

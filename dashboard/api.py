@@ -47,7 +47,10 @@ class OfflineDocs(Swagger):
 api = ProblemAPI(
     title="Handrail",
     version="1",
-    description="The review desk for coding agents. Errors are application/problem+json.",
+    description=(
+        "The review desk for coding agents. Errors are application/problem+json. "
+        "A query parameter that an operation does not have is refused with 422."
+    ),
     urls_namespace="api",
     docs=OfflineDocs(),
     parser=StrictParser(),
@@ -147,11 +150,20 @@ def me(request):
 
 # By dotted path: dashboard knows the other apps by name only.
 api.add_router("", "dashboard.site.events_api.router")
+api.add_router("", "dashboard.site.measures.api.router")
+api.add_router("", "dashboard.site.search_api.router")
+api.add_router("", "dashboard.site.sessions_api.router")
+api.add_router("", "dashboard.site.teams_api.router")
+api.add_router("", "dashboard.site.tokens_api.router")
 api.add_router("", "workspaces.api.router")
 api.add_router("", "approvals.api.actions.router")
+api.add_router("", "approvals.api.conversations.router")
 api.add_router("", "approvals.api.files.router")
 api.add_router("", "approvals.api.grants.router")
+api.add_router("", "approvals.api.line_comments.router")
+api.add_router("", "approvals.api.log_targets.router")
 api.add_router("", "approvals.api.messages.router")
+api.add_router("", "approvals.api.overview.router")
 api.add_router("", "approvals.api.talk.router")
 api.add_router("", "approvals.api.policy.router")
 api.add_router("", "approvals.api.stop.router")

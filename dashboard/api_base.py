@@ -6,11 +6,12 @@ from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from ninja import Schema
 from ninja.operation import Operation
+from ninja.params.models import QueryModel
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 
-from dashboard.access import Caller, caller_by_token
-from dashboard.problems import Problem
+from dashboard.access import Caller, caller_by_token, paused_words
+from dashboard.problems import Problem, invalid
 from dashboard.strict_json import loads
 from dashboard.threads import query_in_thread
 from dashboard.tokens import find_token
@@ -19,6 +20,25 @@ from dashboard.tokens import find_token
 # Nearly all are ProblemBody, so they share one.
 _response_model = cache(partial(Operation._create_response_model, None))
 Operation._create_response_model = lambda self, answer: _response_model(answer)
+
+# ninja ignores query parameters that an operation has not declared: a misspelt filter would answer with everything.
+_declared_values = Operation._get_values
+
+
+def _only_declared_values(operation: Operation, request, *rest) -> dict:
+    unknown = [name for name in request.GET if name not in _query_parameters(operation)]
+    if unknown:
+        raise invalid(f"unknown parameter: {', '.join(unknown)}")
+    return _declared_values(operation, request, *rest)
+
+
+@cache
+def _query_parameters(operation: Operation) -> frozenset[str]:
+    models = [model for model in operation.models if issubclass(model, QueryModel)]
+    return frozenset(name for model in models for name in model.__ninja_flatten_map__)
+
+
+Operation._get_values = _only_declared_values
 
 
 class StrictParser(Parser):
@@ -37,7 +57,12 @@ class Bearer(HttpBearer):
 
     def authenticate(self, request, token) -> Caller | None:
         found = find_token(token)
-        return caller_by_token(found, request.headers.get("X-Handrail-Inside", "")) if found else None
+        if found is None:
+            return None
+        caller = caller_by_token(found, request.headers.get("X-Handrail-Inside", ""))
+        if caller is None and (words := paused_words(found)):
+            raise Problem(403, words, code="paused")
+        return caller
 
 
 class AsyncBearer(Bearer):

@@ -19,12 +19,15 @@ from dashboard.ops.health import answers_at_once
 from dashboard.socket_auth import drop_late, own_origin_or_token
 from dashboard.threads import on_a_kept_thread
 from dashboard.urls import websocket_urlpatterns
+from workspaces.previews.application import with_previews
 
-application = ProtocolTypeRouter(
-    {
-        "http": answers_at_once(fail_closed(in_turn(on_a_kept_thread(http)))),
-        "websocket": drop_late(own_origin_or_token(CookieMiddleware(URLRouter(websocket_urlpatterns)))),
-    }
+application = with_previews(
+    ProtocolTypeRouter(
+        {
+            "http": answers_at_once(fail_closed(in_turn(on_a_kept_thread(http)))),
+            "websocket": drop_late(own_origin_or_token(CookieMiddleware(URLRouter(websocket_urlpatterns)))),
+        }
+    )
 )
 
 gc.freeze()  # later collections skip what was loaded here

@@ -1,12 +1,29 @@
 """The database's clock, which alone decides what has expired."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 
 from django.db import connection
 
+_told: ContextVar[datetime | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def told_as(moment: datetime) -> Iterator[None]:
+    """Have `now` return this time within the block: only for demonstration data, which is made in the past."""
+    token = _told.set(moment)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
 
 def now() -> datetime:
     """Return the database's current time, aware, to the microsecond (SQLite: millisecond)."""
+    if moment := _told.get():
+        return moment
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
             cursor.execute("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')")

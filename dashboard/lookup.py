@@ -1,5 +1,6 @@
 """Read rows for a response: one row by its id, or one page of a list."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -27,32 +28,58 @@ class Page:
     cursor: str | None
 
 
-def page_of(rows: QuerySet, cursor: str | None = None, *, by: str = "created_at", size: int = PAGE_SIZE) -> Page:
-    """Return a page of the list, newest first by the column `by`. Problem 422 for a cursor that is not one.
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(text)
+    return moment.astimezone(UTC)
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of a list: a column or annotation that is never null, and how a cursor's text becomes its value."""
+
+    by: str = "created_at"
+    ascending: bool = False
+    read: Callable[[str], object] = _moment
+
+
+NEWEST = Order()
+
+
+def page_of(rows: QuerySet, cursor: str | None = None, *, order: Order = NEWEST, size: int = PAGE_SIZE) -> Page:
+    """Return a page of the list in this order, by default the newest first. Problem 422 for a cursor that is not one.
 
     A cursor is the position of a row (keyset pagination), so rows that come or go between two pages shift nothing: no
     row that was there throughout is missed or repeated. Callers pass cursors on without reading them.
     """
+    by, after, sign = (order.by, "gt", "") if order.ascending else (order.by, "lt", "-")
     if cursor:
-        moment, pk = _position(cursor, rows.model._meta.pk)
-        rows = rows.filter(Q(**{f"{by}__lt": moment}) | Q(**{by: moment}, pk__lt=pk))
-    found = list(rows.order_by(f"-{by}", "-pk")[: size + 1])
-    shown = found[:size]
-    return Page(shown, _cursor(shown[-1], by) if len(found) > size else None)
+        value, pk = _position(cursor, order, rows.model._meta.pk)
+        # The first condition is implied by the second; alone it lets the database begin in the middle of an index.
+        rows = rows.filter(Q(**{f"{by}__{after}e": value}))
+        rows = rows.filter(Q(**{f"{by}__{after}": value}) | Q(**{by: value, f"pk__{after}": pk}))
+    rows = rows.order_by(f"{sign}{by}", f"{sign}pk")
+    # First the ids alone: with the joined tables of the rows a database may sort all of them, not walk an index.
+    found = list(rows.values_list("pk", flat=True)[: size + 1])
+    shown = list(rows.filter(pk__in=found[:size]))
+    return Page(shown, _cursor(shown[-1], by) if shown and len(found) > size else None)
 
 
 def _cursor(row, by: str) -> str:
-    # "Z", as a "+00:00" in a URL would be read as a space.
-    return f"{getattr(row, by).astimezone(UTC).isoformat().replace('+00:00', 'Z')}~{row.pk}"
+    value = getattr(row, by)
+    if isinstance(value, datetime):
+        # "Z", as a "+00:00" in a URL would be read as a space.
+        value = value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return f"{value}~{row.pk}"
 
 
-def _position(cursor: str, pk_field) -> tuple:
-    """Return the (time, id) of the last row before the page."""
-    moment, found, pk = cursor.partition("~")
+def _position(cursor: str, order: Order, pk_field) -> tuple:
+    """Return the (value of the order's column, id) of the last row before the page."""
+    value, found, pk = cursor.rpartition("~")
     try:
-        moment = datetime.fromisoformat(moment)
-        if not found or moment.tzinfo is None:
+        if not found:
             raise ValueError(cursor)
-        return moment.astimezone(UTC), pk_field.to_python(pk)
+        return order.read(value), pk_field.to_python(pk)
     except (ValueError, OverflowError, ValidationError):
         raise invalid("Invalid cursor.") from None

@@ -2,10 +2,13 @@
 
 import uuid
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from django.db.models import F, Q
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy
 
 from dashboard import clock, redaction
@@ -19,6 +22,14 @@ class Role(models.TextChoices):
     REVIEWER = "reviewer", gettext_lazy("Reviewer")
     LEAD = "lead", gettext_lazy("Lead")
     ADMIN = "admin", gettext_lazy("Admin")
+
+
+class SecondFactorFor(models.TextChoices):
+    """Whose sign-in a team wants a second factor or a passkey for."""
+
+    NOBODY = "", gettext_lazy("Nobody")
+    LEADS = "leads", gettext_lazy("Leads and admins")
+    EVERYBODY = "everybody", gettext_lazy("Everybody")
 
 
 class TeamQuerySet(models.QuerySet):
@@ -41,13 +52,27 @@ class Team(models.Model):
     allows_solo = models.BooleanField(default=True)
     # Whether critical actions are approved only with a passkey, also by people who have none yet (approvals/step_up).
     requires_passkey = models.BooleanField(default=False)
+    # Where a workspace's ticket is: "https://tracker.example/{ticket}"; empty: tickets are shown without a link.
+    ticket_url = models.CharField(max_length=300, blank=True)
+    # Who has to sign in with a second factor (dashboard/people/second_factor_rule.py).
+    second_factor_for = models.CharField(
+        max_length=16, choices=SecondFactorFor, default=SecondFactorFor.NOBODY, blank=True
+    )
     solo_closed_at = models.DateTimeField(null=True, blank=True, editable=False)  # since a second person could approve
+    archived_at = models.DateTimeField(null=True, blank=True, editable=False)  # since then it is only read
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = TeamQuerySet.as_manager()
 
     def __str__(self):
         return self.name
+
+
+class MembershipQuerySet(models.QuerySet):
+    def in_force(self):
+        """Leave out roles from groups that the identity provider has not confirmed for HANDRAIL_OIDC_ROLE_DAYS."""
+        since = clock.now() - timedelta(days=settings.HANDRAIL_OIDC_ROLE_DAYS)
+        return self.filter(Q(confirmed_at=None) | Q(confirmed_at__gt=since))
 
 
 class Membership(models.Model):
@@ -59,6 +84,10 @@ class Membership(models.Model):
     role = models.CharField(max_length=16, choices=Role)
     # When this person last opened the Desk; "since I was here last" starts there.
     desk_seen_at = models.DateTimeField(null=True, blank=True)
+    # Of a role from groups: when the identity provider last confirmed it. Null: a person gave the role.
+    confirmed_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = MembershipQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -178,6 +207,102 @@ class Actor:
         return cls("system", label, label)
 
 
+class BackupPlan(models.Model):
+    """When the installation is backed up by itself, and how the last time went. There is at most one row."""
+
+    active = models.BooleanField(default=True, help_text="Off: no backup is made, and none is missed.")
+    hour = models.PositiveSmallIntegerField(
+        default=2, validators=[MaxValueValidator(23)], help_text="Hour of the day (UTC) from which it is made."
+    )
+    keep = models.PositiveSmallIntegerField(
+        default=7, validators=[MinValueValidator(1)], help_text="Number of backups to keep; older ones are deleted."
+    )
+    begun_at = models.DateTimeField(null=True, blank=True, editable=False)
+    made_at = models.DateTimeField(null=True, blank=True, editable=False)  # of the last good one
+    problem = models.TextField(blank=True, editable=False)  # of the last one, in words; "" if it is good
+    words = models.CharField(max_length=300, blank=True, editable=False)  # about the last good one
+    late_at = models.DateTimeField(null=True, blank=True, editable=False)  # when it was last said that one is missing
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self):
+        return "backup plan"
+
+
+class IdentityProvider(models.Model):
+    """The OpenID Connect provider that people sign in with; there is at most one row (dashboard/people/sso.py)."""
+
+    name = models.CharField(max_length=60, help_text="On the sign-in page: Sign in with …")
+    issuer = models.CharField(max_length=300, help_text="The address before /.well-known/openid-configuration.")
+    client_id = models.CharField("client ID", max_length=300)
+    value = models.BinaryField(null=True, blank=True)  # the client secret, encrypted
+    scopes = models.CharField(max_length=300, default="openid profile email")
+    groups_claim = models.CharField(
+        max_length=120, default="groups", help_text="The claim with the groups; a dot leads into an object."
+    )
+    username_claim = models.CharField(max_length=120, default="preferred_username")
+    second_factor_values = models.CharField(
+        max_length=300, blank=True, help_text="Values of amr or acr that count as a second factor, such as mfa, otp."
+    )
+    session_hours = models.PositiveSmallIntegerField(
+        default=12, validators=[MinValueValidator(1)], help_text="Hours until a person signs in again."
+    )
+    only = models.BooleanField("passwords and passkeys off", default=False)
+    break_glass = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="The superuser whose password still signs in when passwords are off.",
+    )
+    active = models.BooleanField(default=True)
+
+    def __str__(self):
+        return self.name
+
+
+class GroupRole(models.Model):
+    """People in this group of the identity provider get the role in the team. The group * is everybody."""
+
+    provider = models.ForeignKey(IdentityProvider, models.CASCADE, related_name="rules")
+    group = models.CharField(max_length=200)
+    team = models.ForeignKey(Team, models.CASCADE, related_name="+")
+    role = models.CharField(max_length=16, choices=Role)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["provider", "group", "team"], name="group_role_once"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="group_role_known"),
+        ]
+
+    def __str__(self):
+        return f"{self.group}: {self.role} in {self.team}"
+
+
+class BannerQuerySet(models.QuerySet):
+    def current(self):
+        """Return the banner to show now, or None: of several the one that began last."""
+        return self.filter(from_at__lte=Now(), until_at__gt=Now()).order_by("-from_at").first()
+
+
+class Banner(models.Model):
+    """A notice of maintenance, shown on every page and in a header of the API for a time."""
+
+    text = models.CharField(max_length=300)
+    from_at = models.DateTimeField("from")
+    until_at = models.DateTimeField("until")
+
+    objects = BannerQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(until_at__gt=F("from_at")), name="banner_ends_after_it_begins")
+        ]
+
+    def __str__(self):
+        return self.text
+
+
 class EventQuerySet(models.QuerySet):
     def visible_to(self, who):
         events = self.filter(team_id__in=who.team_ids)
@@ -213,6 +338,12 @@ class EventQuerySet(models.QuerySet):
         log_event(event)
         return event
 
+    @transaction.atomic
+    def record_for_all(self, *, actor: Actor, verb: str, data=None):
+        """Append an event about the whole installation to the log of each team."""
+        for team in Team.objects.order_by("pk"):
+            self.record(team, actor=actor, verb=verb, subject=team, data=data)
+
 
 class Event(models.Model):
     """One row of the append-only log, which serves as audit trail, outbox and live feed."""
@@ -241,6 +372,7 @@ class Event(models.Model):
             models.Index(fields=["team", "subject_type", "subject_id", "seq"], name="event_by_subject"),
             models.Index(fields=["team", "workspace_id", "seq"], name="event_by_workspace"),
             models.Index(fields=["team", "at", "id"], name="event_by_time"),  # for the Log page
+            models.Index(fields=["workspace_id", "verb", "at"], name="event_by_workspace_verb"),  # for timelines
             models.Index(fields=["team", "verb"], name="event_by_verb"),  # for its list of verbs
         ]
 

@@ -3,10 +3,13 @@
 static/js/time.js writes the same words and keeps them current.
 """
 
+from datetime import date
+from functools import lru_cache
+
 from django.utils import timezone
 from django.utils.dateformat import format as formatted
 from django.utils.html import format_html
-from django.utils.translation import gettext, ngettext, pgettext
+from django.utils.translation import get_language, gettext, ngettext, pgettext
 
 
 def ago(moment) -> str:
@@ -31,8 +34,13 @@ def ago(moment) -> str:
 
 
 def dated(local) -> str:
-    """Format a local moment as "3 Nov 2026"."""
-    return formatted(local, pgettext("format of a date", "j M Y"))
+    """Format a local moment or day as "3 Nov 2026"."""
+    return _dated(local.year, local.month, local.day, get_language())
+
+
+@lru_cache(maxsize=4000)  # a list names the same few days hundreds of times
+def _dated(year: int, month: int, day: int, language: str | None) -> str:
+    return formatted(date(year, month, day), pgettext("format of a date", "j M Y"))
 
 
 def long_date(day) -> str:

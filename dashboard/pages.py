@@ -1,7 +1,7 @@
 """Building blocks of page views: sign-in, permissions, redirects, list pages and downloads."""
 
 import re
-from functools import wraps
+from functools import partial, wraps
 from urllib.parse import quote, urlsplit
 from uuid import UUID
 
@@ -18,7 +18,8 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard.access import caller_of
 from dashboard.feed import cursor_of
-from dashboard.lookup import PAGE_SIZE, page_of
+from dashboard.lookup import PAGE_SIZE, Order, page_of
+from dashboard.people import second_factor_rule, teams
 from dashboard.problems import Problem, not_found, problem_response
 
 READ_OR_WRITE = require_http_methods(["GET", "HEAD", "POST"])  # a view that shows a form and takes it
@@ -35,12 +36,27 @@ def signed_in(view):
                 return HttpResponse(status=204, headers={"HX-Redirect": _sign_in_for(request)})
             return redirect_to_login(request.get_full_path())
         request.caller = caller_of(request.user)
+        if lacking := second_factor_rule.lacks(request, request.caller):
+            return go_to(request, second_factor_rule.mend_at(lacking))
         if request.method == "GET" and not request.htmx:
             # Before the view reads anything: every later change is news to this page.
             request.cursor = cursor_of(request.caller)
-        return view(request, *args, **kwargs)
+        return _in_the_chosen_team(view, request, *args, **kwargs)
 
     return wrapper
+
+
+def _in_the_chosen_team(view, request, *args, **kwargs):
+    """Call the view for the team that the person chose to see; what is not there is looked for in all their teams."""
+    whole = request.all_teams = request.caller
+    request.caller = teams.narrowed(request, whole)
+    try:
+        return view(request, *args, **kwargs)
+    except Http404:
+        if request.caller is whole:
+            raise
+        request.caller = whole
+        return view(request, *args, **kwargs)
 
 
 def _sign_in_for(request) -> str:
@@ -78,6 +94,38 @@ def carry_out(request, do, *, then, otherwise: str = "", say=""):
     return go_to(request, then(done) if callable(then) else then)
 
 
+def take_form(request, form, do, *, shown, then, at: str, otherwise: str = "", say=""):
+    """Call `do` with a form's fields and redirect to `then`; an error is shown at its field on `shown(form)`.
+
+    `at` is the field of a Problem 422 that names none. Any other Problem is no error of a field: it becomes a
+    notice on the page `otherwise` (default: `then`), as in `carry_out`. The page that is shown again has that address.
+    """
+    show_at(request, otherwise or then)
+    if not form.is_valid():
+        return shown(form)
+    try:
+        done = do(form.cleaned_data)
+    except Problem as problem:
+        field = problem.extra.get("field", at if problem.status == 422 else None)
+        if field not in form.fields:
+            return carry_out(request, partial(_again, problem), then=otherwise or then)
+        form.add_error(field, problem.detail)
+        return shown(form)
+    return carry_out(request, lambda: done, then=then, say=say)
+
+
+def show_at(request, address: str):
+    """Give the response of a POST the address of the page that it shows again: the form's own address takes no GET.
+
+    The page names it (base.html), and refresh.js puts it into the address bar, for live updates and a later reload.
+    """
+    request.page_address = address
+
+
+def _again(problem: Problem):
+    raise problem
+
+
 def came_from(request, default: str) -> str:
     """Return the address in the form's `next` if it is on this site, else `default`."""
     wanted = request.POST.get("next") or request.GET.get("next") or ""
@@ -88,16 +136,17 @@ def came_from(request, default: str) -> str:
 class Slice:
     """One page of a list, with the links to its neighbours; its position is `before` in the query string.
 
-    `by` is the column of the order. `rows` is the page; `older` and `newer` are query strings, or "".
+    `by` is the column of the order, or an Order. `rows` is the page; `older` and `newer` are query strings, or "".
     """
 
-    def __init__(self, request, rows, *, by: str = "created_at", size: int = PAGE_SIZE):
+    def __init__(self, request, rows, *, by: str | Order = "created_at", size: int = PAGE_SIZE):
+        order = by if isinstance(by, Order) else Order(by)
         query = request.GET.copy()
         before = query.pop("before", [""])[0]
         try:
-            page = page_of(rows, before, by=by, size=size)
+            page = page_of(rows, before, order=order, size=size)
         except Problem:
-            page = page_of(rows, by=by, size=size)  # an address that was cut or mistyped shows the first page
+            page = page_of(rows, order=order, size=size)  # an address that was cut or mistyped shows the first page
         self.rows = page.rows
         self.newer = f"?{query.urlencode()}" if before else ""
         if page.cursor:
@@ -115,6 +164,22 @@ def asked(request, *names: str) -> dict[str, str]:
     """Return the named parameters of the query or form, "" if absent; NUL is replaced, as no database stores it."""
     named = request.POST if request.method == "POST" else request.GET
     return {name: named.get(name, "").replace("\0", "\ufffd").strip() for name in names}
+
+
+def version_number(text: str) -> int:
+    """Return the number of a version; Http404 for text that is none."""
+    if not text.isdecimal() or len(text) > 8:
+        raise Http404("no such version")
+    return int(text)
+
+
+def compared_versions(request, numbers: list[int]) -> tuple[int | None, int | None]:
+    """Return the (from, to) that the query names. By default the newest of `numbers` and the one before `to`."""
+    chosen = asked(request, "from", "to") if request.method != "POST" else {"from": "", "to": ""}
+    to = version_number(chosen["to"]) if chosen["to"] else max(numbers, default=None)
+    if chosen["from"]:
+        return version_number(chosen["from"]), to
+    return max((number for number in numbers if to is not None and number < to), default=None), to
 
 
 def as_uuid(text: str) -> UUID | None:

@@ -14,8 +14,9 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from whitenoise.compress import Compressor
 
-from dashboard.addresses import in_url, to_call
+from dashboard.addresses import in_url, shared_domain, to_call
 from dashboard.keys.key_files import make_private, read_or_make
+from dashboard.oidc_settings import read_rules, refused_issuer
 from workspaces.egress.addresses import read_networks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -59,6 +60,10 @@ HANDRAIL_DESK_IS_LOCAL = not env("HANDRAIL_PUBLIC_URL") and _shown_host in ("127
 HANDRAIL_LOCAL_NAMES = {"127.0.0.1", "localhost", "[::1]"} if HANDRAIL_DESK_IS_LOCAL else set()
 HANDRAIL_DESK_URL = f"http://handrail.localhost:{HANDRAIL_PORT}" if HANDRAIL_DESK_IS_LOCAL else HANDRAIL_PUBLIC_URL
 _desk = urlsplit(HANDRAIL_DESK_URL)
+# Ports of workspaces are shown below this host name, which shares neither name nor cookies with the desk.
+HANDRAIL_PREVIEW_HOST = env("HANDRAIL_PREVIEW_HOST", "preview.localhost" if HANDRAIL_DESK_IS_LOCAL else "").lower()
+if HANDRAIL_PREVIEW_HOST and (_shared := shared_domain(HANDRAIL_PREVIEW_HOST, _desk.hostname)):
+    raise ImproperlyConfigured(f"HANDRAIL_PREVIEW_HOST can't be {HANDRAIL_PREVIEW_HOST}: {_shared}.")
 
 # Folders under which local repositories may be cloned, and whether sources at private addresses may be.
 HANDRAIL_LOCAL_SOURCES = [Path(p).resolve() for p in env("HANDRAIL_LOCAL_SOURCES").split(":") if p]
@@ -82,6 +87,32 @@ except ValueError as error:
 HANDRAIL_NOTIFY_CONTACT = env("HANDRAIL_NOTIFY_CONTACT")
 if HANDRAIL_NOTIFY_CONTACT and urlsplit(HANDRAIL_NOTIFY_CONTACT).scheme not in ("mailto", "https"):
     raise ImproperlyConfigured("HANDRAIL_NOTIFY_CONTACT must be a mailto: or https: address.")
+# The folder for what leaves Handrail as files: logs (below it one folder for each team) and scheduled backups.
+HANDRAIL_EXPORTS = Path(env("HANDRAIL_EXPORTS") or HANDRAIL_HOME / "exports")
+# An OpenID Connect provider that people sign in with; set here, it replaces the one of the Django admin
+# (dashboard/people/sso.py reads both).
+HANDRAIL_OIDC = {
+    "issuer": env("HANDRAIL_OIDC_ISSUER"),
+    "name": env("HANDRAIL_OIDC_NAME", "single sign-on"),
+    "client_id": env("HANDRAIL_OIDC_CLIENT_ID"),
+    "secret": env("HANDRAIL_OIDC_CLIENT_SECRET"),
+    "scopes": env("HANDRAIL_OIDC_SCOPES", "openid profile email"),
+    "groups_claim": env("HANDRAIL_OIDC_GROUPS_CLAIM", "groups"),
+    "username_claim": env("HANDRAIL_OIDC_USERNAME_CLAIM", "preferred_username"),
+    "second_factor_values": env("HANDRAIL_OIDC_SECOND_FACTOR"),
+    "session_hours": env_int("HANDRAIL_OIDC_SESSION_HOURS", 12, least=1),
+    "break_glass": env("HANDRAIL_OIDC_BREAK_GLASS"),  # with a name here passwords are off for everybody else
+    "rules": env("HANDRAIL_OIDC_ROLES"),
+}
+if HANDRAIL_OIDC["issuer"] and (why_not := refused_issuer(HANDRAIL_OIDC["issuer"])):
+    raise ImproperlyConfigured(f"HANDRAIL_OIDC_ISSUER: {why_not}")
+if HANDRAIL_OIDC["issuer"] and not HANDRAIL_OIDC["client_id"]:
+    raise ImproperlyConfigured("HANDRAIL_OIDC_ISSUER needs HANDRAIL_OIDC_CLIENT_ID.")
+try:
+    HANDRAIL_OIDC["rules"] = read_rules(HANDRAIL_OIDC["rules"])
+except ValueError as error:
+    raise ImproperlyConfigured(f"HANDRAIL_OIDC_ROLES: {error}") from None
+HANDRAIL_OIDC_ROLE_DAYS = env_int("HANDRAIL_OIDC_ROLE_DAYS", 30, least=1)
 # How long a hook is held before the agent is answered "not yet": five minutes less than the day after which Claude Code
 # gives up on its hook. Set it below the limit of a proxy that ends long requests. Seconds.
 HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 24 * 3600 - 300, least=1)
@@ -109,18 +140,29 @@ HANDRAIL_UNPACKED_ENTRIES = env_int("HANDRAIL_UNPACKED_ENTRIES", 1_000_000, leas
 HANDRAIL_DOCKER_HOST = env("HANDRAIL_DOCKER_HOST") or env("DOCKER_HOST") or "unix:///var/run/docker.sock"
 HANDRAIL_DOCKER_RUNTIME = env("HANDRAIL_DOCKER_RUNTIME")
 # Options of drivers: {driver: {option: value}}.
-HANDRAIL_DRIVERS = {"docker": {"address": HANDRAIL_DOCKER_HOST, "runtime": HANDRAIL_DOCKER_RUNTIME}}
+# Registries from which images that an environment names by digest are pulled.
+HANDRAIL_PULL_FROM = [name.strip().lower() for name in env("HANDRAIL_PULL_FROM").split(",") if name.strip()]
+HANDRAIL_DRIVERS = {
+    "docker": {
+        "address": HANDRAIL_DOCKER_HOST,
+        "runtime": HANDRAIL_DOCKER_RUNTIME,
+        "pull_from": HANDRAIL_PULL_FROM,
+    }
+}
 # For `manage.py push`, which calls the API like any client.
 HANDRAIL_TOKEN = env("HANDRAIL_TOKEN")
 HANDRAIL_PENDING_LIMIT = env_int("HANDRAIL_PENDING_LIMIT", 500, least=1)
 HANDRAIL_AGENT_PENDING_LIMIT = env_int("HANDRAIL_AGENT_PENDING_LIMIT", 100, least=1)
 HANDRAIL_POLL_LIMIT = env_int("HANDRAIL_POLL_LIMIT", 400, least=1)
 # Capacity of a host. 0 means no limit but the host's own.
+MACHINE_MEMORY, MACHINE_CPUS = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), os.cpu_count() or 1
 HANDRAIL_WORKSPACE_BYTES = env_int("HANDRAIL_WORKSPACE_BYTES", 20 * 1024**3)
+HANDRAIL_WORKSPACE_MEMORY = env_int("HANDRAIL_WORKSPACE_MEMORY", min(4 * 1024**3, MACHINE_MEMORY // 2))
+HANDRAIL_WORKSPACE_CPUS = env_int("HANDRAIL_WORKSPACE_CPUS", min(MACHINE_CPUS, max(2, MACHINE_CPUS // 2)))
 HANDRAIL_RESERVE_BYTES = env_int("HANDRAIL_RESERVE_BYTES", 1024**3)
 HANDRAIL_RUNS = env_int("HANDRAIL_RUNS", 100)
-HANDRAIL_PROMISED_MEMORY = env_int("HANDRAIL_PROMISED_MEMORY", os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-HANDRAIL_PROMISED_CPUS = env_int("HANDRAIL_PROMISED_CPUS", 4 * (os.cpu_count() or 1))
+HANDRAIL_PROMISED_MEMORY = env_int("HANDRAIL_PROMISED_MEMORY", MACHINE_MEMORY)
+HANDRAIL_PROMISED_CPUS = env_int("HANDRAIL_PROMISED_CPUS", 4 * MACHINE_CPUS)
 # This host's name among several that share a database, and how long another one waits before it takes over an operation
 # that was claimed here and not started. Seconds.
 HANDRAIL_HOST_NAME = env("HANDRAIL_HOST_NAME") or socket.gethostname()
@@ -170,6 +212,8 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.socialaccount",  # its rows; dashboard/site/sso has the provider, the adapter and the pages
+    "allauth.usersessions",  # its rows; written by dashboard/people/sessions.py
     "csp",
     "django_q",
 ]
@@ -188,6 +232,8 @@ MIDDLEWARE = [
     "dashboard.middleware.Frames",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "dashboard.people.sessions.note_use",
+    "dashboard.site.maintenance.tell_programs",
     "dashboard.middleware.time_zone",
     "dashboard.middleware.language",
 ]
@@ -236,7 +282,8 @@ DATABASES["default"] |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
-    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    # Counted lines between trees are most of the entries.
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 10_000}},
 }
 
 AUTHENTICATION_BACKENDS = [
@@ -248,6 +295,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+# How many proxies of one's own are in front: the client's address is that many from the end of X-Forwarded-For.
+ALLAUTH_TRUSTED_PROXY_COUNT = env_int("HANDRAIL_TRUSTED_PROXIES", 0)
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_ADAPTER = "dashboard.site.accounts.ClosedSignup"
@@ -271,6 +320,7 @@ MFA_FORMS = {
     "authenticate": "dashboard.site.second_factor.AuthenticateByCode",
     "reauthenticate": "dashboard.site.second_factor.ReauthenticateByCode",
 }
+SOCIALACCOUNT_ADAPTER = "dashboard.site.sso.adapter.SingleSignOnAdapter"
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 
 CONTENT_SECURITY_POLICY = {

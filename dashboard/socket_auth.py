@@ -14,8 +14,9 @@ from django.contrib.auth import get_user
 from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest
 
-from dashboard.access import Caller, caller_by_token, caller_of
+from dashboard.access import Caller, caller_by_token
 from dashboard.desk_name import session_key
+from dashboard.people.second_factor_rule import caller_in
 from dashboard.tokens import find_token
 
 RECHECK_INTERVAL = 20  # seconds; with the feed's slowest check (5 s), a removed person gets nothing after 30 s
@@ -51,7 +52,8 @@ def _by_token(scope) -> Caller | None:
 def _by_session(scope) -> Caller | None:
     request = HttpRequest()
     request.session = SessionStore(session_key(scope["cookies"]))
-    caller = caller_of(get_user(request))
+    request.user = get_user(request)
+    caller = caller_in(request)
     return caller if caller.team_ids else None
 
 

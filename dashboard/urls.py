@@ -1,15 +1,34 @@
 """The routes of pages, API and sockets."""
 
+from importlib import import_module
+
 from channels.security.websocket import WebsocketDenier
 from django.contrib import admin
 from django.urls import include, path, re_path
 
+from dashboard.admin import register_the_rest
 from dashboard.api import api
 from dashboard.ops import health
-from dashboard.site import accounts, consumers, desk, installable, people, phone, search
+from dashboard.site import (
+    accounts,
+    consumers,
+    desk,
+    installable,
+    log_targets,
+    people,
+    phone,
+    purge_person,
+    search,
+    sessions,
+    teams,
+    tokens,
+)
+from dashboard.site.measures import pages as measures
 from workspaces.pages.terminal_socket import TerminalSocket
 
 admin.autodiscover()  # here, so that commands and daemons do not load it
+import_module("dashboard.sso_admin")
+register_the_rest(["dashboard", "workspaces", "approvals"])
 
 urlpatterns = [
     path("", desk.desk, name="desk"),
@@ -18,27 +37,53 @@ urlpatterns = [
     path("log/", desk.log, name="log"),
     path("log/proof/", desk.log_proof, name="log-proof"),
     path("log/export/", desk.log_export, name="log-export"),
+    path("log/targets/", log_targets.listing, name="log-targets"),
+    path("log/targets/add/", log_targets.add, name="log-target-add"),
+    path("log/targets/<uuid:pk>/switch/", log_targets.switch, name="log-target-switch"),
+    path("log/targets/<uuid:pk>/remove/", log_targets.remove, name="log-target-remove"),
     path("search/", search.search, name="search"),
     path("live", desk.live, name="live"),
     path("status/", health.status, name="status"),
     path("team/", people.team, name="team"),
+    path("teams/", teams.listing, name="teams"),
+    path("teams/create/", teams.create, name="team-create"),
+    path("teams/rename/", teams.rename, name="team-rename"),
+    path("teams/archive/", teams.archive, name="team-archive"),
+    path("teams/unarchive/", teams.unarchive, name="team-unarchive"),
+    path("teams/show/", teams.show, name="team-show"),
     path("team/invite/", people.invite_people, name="people-invite"),
     path("team/passkeys/", people.require_passkeys, name="team-passkeys"),
+    path("team/tickets/", people.set_ticket_url, name="team-tickets"),
+    path("team/second-factor/", people.require_second_factor, name="team-second-factor"),
     path("team/<uuid:pk>/role/", people.change_role, name="person-role"),
     path("team/<uuid:pk>/remove/", people.remove_person, name="person-remove"),
+    path("team/<uuid:pk>/purge/", purge_person.purge_person, name="person-purge"),
     path("team/<uuid:pk>/link/", people.new_link, name="person-link"),
+    path("team/<uuid:pk>/sessions/", sessions.end_sessions_of, name="person-sessions"),
     path("connect/phone/", phone.phone, name="connect-phone"),
     path("agents/", people.agents, name="agents"),
     path("agents/add/", people.add_agent, name="agent-add"),
     path("agents/<uuid:pk>/pause/", people.pause_agent, name="agent-pause"),
     path("agents/<uuid:pk>/unpause/", people.unpause_agent, name="agent-unpause"),
     path("agents/<uuid:pk>/token/", people.make_token, name="agent-token"),
+    path("tokens/", tokens.listing, name="tokens"),
+    path("tokens/revoke-unused/", tokens.revoke_unused, name="tokens-revoke-unused"),
+    path("tokens/<uuid:pk>/end/", tokens.revoke, name="tokens-revoke"),
     path("tokens/<uuid:pk>/revoke/", people.revoke_token, name="token-revoke"),
     path("me/", desk.me, name="me"),
+    path("me/second-factor/", sessions.needed, name="second-factor"),
+    path("me/sessions/end/", sessions.end_sessions, name="sessions-end"),
+    path("me/sessions/<int:pk>/end/", sessions.end_session, name="session-end"),
     path("me/theme/", desk.theme, name="theme"),
     path("language/", desk.language, name="language"),
     path("texts.js", installable.texts, name="texts"),
     path("me/keys/", desk.keys, name="keys"),
+    path("measures/", measures.measures, name="measures"),
+    path("measures/csv/", measures.measures_csv, name="measures-csv"),
+    path("measures/limits/", measures.set_cap, name="cap-set"),
+    path("measures/limits/lift/", measures.lift_cap, name="cap-lift"),
+    path("measures/prices/", measures.set_prices, name="prices-set"),
+    path("metrics", measures.metrics, name="metrics"),
     path("more/", desk.more, name="more"),
     path("sign-in/<str:secret>/", accounts.sign_in, name="sign-in"),
     path("accounts/", include(accounts.urlpatterns)),

@@ -81,7 +81,7 @@ def every_page(product: Product, desk: busy_desk.BusyDesk) -> dict[str, str]:
     parts = ["", "changes", "files", "checks", "network", "snapshots", "terminals", "size", "delete"]
     found |= {f"workspace-{name or 'timeline'}": f"{here}{name}/" if name else here for name in parts}
     first = desk.waiting[0]["id"]
-    found |= {f"card-{slug(part) or 'push'}": f"/actions/{first}/{part}" for part in ("", "edit/", "changes/")}
+    found |= {f"card-{slug(part) or 'push'}": f"/actions/{first}/{part}" for part in CARD_PARTS}
     found |= {f"card-{slug(title)}": address for title, address in cards.items() if slug(title) in CARDS}
     found |= {f"allow-{slug(title)}": f"{address}allow/" for title, address in cards.items() if slug(title) in ALLOWED}
     found |= {f"edit-{slug(title)}": f"{address}edit/" for title, address in cards.items() if slug(title) in EDITED}
@@ -89,6 +89,7 @@ def every_page(product: Product, desk: busy_desk.BusyDesk) -> dict[str, str]:
     return found
 
 
+CARD_PARTS = ("", "edit/", "changes/", "ask/", "first/", "deny/", "approve/")
 CARDS = {
     "refund-1-299-00-eur-on-ch-3pql9-stripe",
     "delete-rows-in-orders-psql",
@@ -127,7 +128,10 @@ def made_in_a_workspace(product: Product, desk: busy_desk.BusyDesk) -> dict[str,
         body = {"verdict": verdict, "digest": action["digest"], "comment": "Not today." if verdict == "deny" else ""}
         product.post(f"/api/v1/actions/{action['id']}/decision", person, body)
         answered[f"card-answered-{verdict}"] = f"/actions/{action['id']}/"
+    agent = product.shell("from dashboard.models import Agent; print(Agent.objects.get(name='mia-claude').pk)")
+    product.post(f"/api/v1/actions/{desk.waiting[0]['id']}/tell", person, {"text": "Leave the prices alone."})
     return answered | {
+        "agent-talk": f"/agents/{agent}/talk/",
         "command": f"/w/main/web-shop/commands/{command['id']}/",
         "terminal": f"/w/main/web-shop/terminals/{terminal['id']}/",
         "workspace-file": "/w/main/web-shop/files/?path=cart.py",

@@ -8,7 +8,30 @@ from collections.abc import Callable
 # (caller, AskFirst, idempotency key) -> {action, status, url, …}: create an action for a person to decide on.
 ask_a_person: Callable | None = None
 
+# (id of an action) -> {id, number} or None: how manifests name the approved action behind a snapshot.
+name_of_action: Callable | None = None
+
 kinds: dict[str, object] = {}  # further kinds of operations, by Operation.kind
 sweeps: list[Callable] = []  # the runner calls each every few seconds
 system_files: list[Callable] = []  # (workspace) -> {path below /etc: content} for the agent's programs
+# (workspace) -> [(heading, lines of Markdown)]: what a pull request says of the work beside commits and commands.
+told_of_work: list[Callable] = []
+# (workspace, tree): called at the end of a run, while `tree.files("home")` can be read and nothing runs any more.
+home_readers: list[Callable] = []
+# (section of a changed file, caller): puts people's comments beside its lines.
+place_comments: Callable | None = None
+# (workspace, caller) -> what the Changes tab shows of the caller's drafts; None without any.
+drafts_on: Callable | None = None
+# (workspace, now) -> {id of an agent}: which agents have something under way there besides operations.
+agents_at_work: list[Callable] = []
+# (workspace) -> rows with `pk`, `at`, `who`, `text`, `url`: what was said in agents' sessions, for its timeline.
+said_in: Callable | None = None
+# (workspace) -> [{kind, name, words, by, url}]: its open questions, for its hand-over.
+open_questions: list[Callable] = []
+# (user, text): notify one person; in the caller's transaction.
+tell_person: Callable | None = None
 encrypted: list[Callable] = []  # () -> (queryset, function to the associated data): columns `value` that rotation moves
+scrub_rules: dict[str, object] = {}  # label of a model: Rule of workspaces.services.scrub, set when Django is ready
+retention_layers: list = []  # further layers of workspaces.services.retention, set when Django is ready
+# (user) -> queryset of what the person wrote and sent to nobody: deleted when the person is purged.
+drafts_of_person: list[Callable] = []

@@ -37,14 +37,52 @@ def coloured_lines(text: str, path: str, *, until: float | None = None) -> list[
     """
     if not text:
         return []
-    if len(text) > MAX_CHARS or max(map(len, text.split("\n"))) > MAX_LINE:
+    if _is_too_long(text):
         return _plain(text)
-    digest = hashlib.sha256(os.fsencode(path) + b"\0" + text.encode("utf-8", "surrogateescape")).hexdigest()
-    key = f"colours:{digest}"
+    key = _key(path, text)
     lines = cache.get(key)
     if lines is None:
         lines = _coloured(text, path, key, until or deadline())
     return lines
+
+
+def coloured_sides(
+    old: str, new: str, pairs: list[tuple[int, int]], path: str, *, until: float | None = None
+) -> tuple[list[SafeString], list[SafeString]]:
+    """Return both texts as `coloured_lines` does, with <del> and <ins> where the two lines of a pair differ.
+
+    `pairs` are (line of `old`, line of `new`), counted from 0.
+    """
+    if not pairs or _is_too_long(old) or _is_too_long(new):
+        return tuple(coloured_lines(text, path, until=until) for text in (old, new))
+    key = _key(path, old, new, repr(pairs))
+    if (lines := cache.get(key)) is not None:
+        return lines
+    left = (until or deadline()) - time.monotonic()
+    try:
+        found = painters.ask({"old": old, "new": new, "pairs": pairs, "path": path}, left) if left > 0 else None
+    except Late as late:
+        logger.warning("%r is shown without colours: %s", path, late)
+        found = None
+    if found is None:
+        return _plain(old), _plain(new)
+    lines = tuple(_as_html(found[side], text) for side, text in (("old", old), ("new", new)))
+    cache.set(key, lines, KEPT_SECONDS)
+    return lines
+
+
+def _is_too_long(text: str) -> bool:
+    return len(text) > MAX_CHARS or max(map(len, text.split("\n"))) > MAX_LINE
+
+
+def _key(path: str, *texts: str) -> str:
+    parts = (os.fsencode(path), *(text.encode("utf-8", "surrogateescape") for text in texts))
+    return f"colours:{hashlib.sha256(b''.join(b'%d:%b' % (len(part), part) for part in parts)).hexdigest()}"
+
+
+def _as_html(lines: list[str], text: str) -> list[SafeString]:
+    lines = [mark_safe(line) for line in lines]  # workspaces.lexing has escaped them
+    return lines[:-1] if text.endswith("\n") or not text else lines
 
 
 def _coloured(text: str, path: str, key: str, until: float) -> list[SafeString]:
@@ -60,8 +98,7 @@ def _coloured(text: str, path: str, key: str, until: float) -> list[SafeString]:
         if left < COLOUR_SECONDS / 2:
             return _plain(text)  # not cached: other texts of the page used most of the time
         found = None
-    lines = [mark_safe(line) for line in found] if found else _plain(text)  # workspaces.lexing has escaped them
-    lines = lines[:-1] if found and text.endswith("\n") else lines
+    lines = _as_html(found, text) if found else _plain(text)
     cache.set(key, lines, KEPT_SECONDS)
     return lines
 

@@ -8,19 +8,15 @@ import base64
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import islice
-
-from django.core.cache import cache
 
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
-from workspaces import needs_approval, paths, runner_client, stores
+from workspaces import needs_approval, runner_client, stores
 from workspaces.models import Snapshot, Workspace
 from workspaces.store import Change, Entry, Store, StoreError
 from workspaces.store import text as store_text
@@ -98,6 +94,7 @@ def named(name: str, path: bytes) -> dict:
         return {name: path.decode("utf-8", "backslashreplace"), f"{name}_b64": base64.b64encode(path).decode()}
 
 
+MAX_SHOWN = 8 << 20  # bytes of either side of a diff; a larger file is not read for it
 COUNTED = 2000  # files whose lines are counted in one comparison; the counts of further files stay 0
 
 
@@ -122,31 +119,7 @@ def changes_of_trees(workspace, old: str, new: str, *, count=True, owners=True) 
     ]
     found.sort(key=lambda row: row.is_gits_own)
     for row in found[: COUNTED if count else 0]:
-        _count_lines(store, row)
-    return found
-
-
-def counts(team_id, old: str, new: str, *, until: float | None = None) -> tuple[int, int] | None:
-    """Return (lines added, lines removed) between two trees of a team's store, without `.git`; the result is cached.
-
-    None if the store or a tree does not exist, or if it is not cached and time.monotonic() is past `until`.
-    """
-    if old == new:
-        return 0, 0
-    key = f"lines:{team_id}:{old}:{new}"
-    if (known := cache.get(key)) is not None:
-        return known
-    if until is not None and time.monotonic() > until:
-        return None
-    try:
-        # The store's identity is not checked, to save queries: another store would not hold these trees.
-        store = Store.open(paths.store_of(team_id))
-        written = (change for change in store.diff(old, new) if not store_text.inside_git(change.path))
-        texts = [store_text.diff_of_change(store, change) for change in islice(written, COUNTED)]
-    except StoreError:
-        return None
-    found = sum(text.additions for text in texts), sum(text.deletions for text in texts)
-    cache.set(key, found, 24 * 3600)
+        count_lines(store, row)
     return found
 
 
@@ -168,8 +141,8 @@ def _is_only_owner(change: Change) -> bool:
     return change.kind == "mode" and (old.mode, old.flags, old.xattrs) == (new.mode, new.flags, new.xattrs)
 
 
-def _count_lines(store, row):
-    text = store_text.diff_of_change(store, row.change)
+def count_lines(store, row):
+    text = store_text.diff_of_change(store, row.change, max_bytes=MAX_SHOWN, hunks=False)
     row.binary, row.too_large = text.binary, text.too_large
     row.additions, row.deletions = text.additions, text.deletions
 
@@ -187,8 +160,8 @@ def contents(workspace, rows) -> Iterator[tuple[FileChange, bytes | None, bytes 
     """
     store = store_of(workspace)
     for row in rows:
-        if any(side is not None and side.size > store_text.MAX_BYTES for side in (row.change.old, row.change.new)):
-            _count_lines(store, row)
+        if any(side is not None and side.size > MAX_SHOWN for side in (row.change.old, row.change.new)):
+            count_lines(store, row)
             yield row, b"", b""
             continue
         old, new = row.trees
@@ -235,10 +208,10 @@ def listing(workspace: Workspace, at, path: bytes) -> list[Item] | None:
     store, tree = store_of(workspace), tree_at(workspace, at)
     if _entry(store, tree, path).kind != FOLDER:
         return None
-    return [_item(entry) for entry in store.ls(tree, path)]
+    return [item_of(entry) for entry in store.ls(tree, path)]
 
 
-def _item(entry: Entry) -> Item:
+def item_of(entry: Entry) -> Item:
     target = entry.target if entry.type == "symlink" else b""
     return Item(entry.name, entry.type, entry.size, entry.mode, entry.mtime_ns / 1e9, target)
 
@@ -346,10 +319,15 @@ def commits_since(workspace: Workspace, snapshot: Snapshot) -> tuple[list[tuple[
     return [(commit["sha"][:10], commit["subject"]) for commit in told["commits"]], ""
 
 
-def write_file(workspace: Workspace, path: bytes, data: bytes, *, by: Actor) -> bool:
-    """Write a live file, entirely or not at all; return True if it is new."""
+def require_write(workspace: Workspace, path: bytes, data: bytes, *, by: Actor):
+    """Raise Problem for a path that agents may not write, AskFirst where a person has to allow the write."""
     needs_approval.check_file(path, by=by)
     needs_approval.require(workspace, "write", {"path": path, "data": data}, by=by)
+
+
+def write_file(workspace: Workspace, path: bytes, data: bytes, *, by: Actor) -> bool:
+    """Write a live file, entirely or not at all; return True if it is new."""
+    require_write(workspace, path, data, by=by)
     return runner_client.ask("PUT", f"/workspaces/{workspace.pk}/file", body=data, path=_b64(path))["created"]
 
 
@@ -361,10 +339,10 @@ def largest(workspace: Workspace) -> list[tuple[bytes, int]]:
 
 def archive(snapshot: Snapshot) -> Iterator[bytes]:
     """Return an iterator over the snapshot's files as .tar.zst. Raises Problem now if the store cannot be opened."""
-    return _piped(partial(store_of(snapshot.workspace).archive, snapshot.tree_hex))
+    return piped(partial(store_of(snapshot.workspace).archive, snapshot.tree_hex))
 
 
-def _piped(write) -> Iterator[bytes]:
+def piped(write) -> Iterator[bytes]:
     """Yield the bytes that `write(file)` writes; closing the iterator ends the writer with a broken pipe."""
     reading, writing = os.pipe()
 

@@ -15,9 +15,9 @@ from workspaces.models import FOLDER
 # of a connected folder.
 HOOK_FILES = (b".claude/settings.local.json", b".claude/settings.json")
 # Kinds of operations for which an agent needs approval in every workspace.
-ALWAYS = {"allow_host", "push", "trash"}
+ALWAYS = {"allow_host", "pull_request", "push", "trash"}
 # Kinds that need no approval even in a connected folder, because they only read or save its files.
-UNASKED = {"archive", "bundle", "prove", "snapshot"}
+UNASKED = {"archive", "bundle", "promote", "prove", "snapshot"}
 # Events of those kinds, and of what an agent may do there without approval: pin a snapshot, end what it started.
 UNASKED_EVENTS = {
     "snapshot.taken",
@@ -26,6 +26,9 @@ UNASKED_EVENTS = {
     "workspace.proof_failed",
     "command.cancelled",
     "workspace.operation_stopped",
+    "notes.kept",
+    "notes.given",
+    "lesson.proposed",
 }
 
 

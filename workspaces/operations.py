@@ -22,7 +22,18 @@ from workspaces.models import Operation, Phase
 
 # Kinds that bring a workspace up or run a program in it; refused while the team is stopped.
 STARTING_KINDS = frozenset(
-    {"create", "resume", "rebuild", "hold", "command", "maintain", "service", "terminal", "rehearse"}
+    {
+        "create",
+        "resume",
+        "rebuild",
+        "restore_checkpoint",
+        "hold",
+        "command",
+        "maintain",
+        "service",
+        "terminal",
+        "rehearse",
+    }
 )
 TEAM_STOPPED = "Everything is stopped in this team. A lead can resume it."
 LEASE = timedelta(seconds=settings.HANDRAIL_LEASE_SECONDS)
@@ -172,6 +183,12 @@ def declare_uncertain(operation: Operation, reason: str, code: str):
 def requeue(operation: Operation):
     """Requeue an operation that was claimed but certainly not started."""
     _held(operation, Phase.CLAIMED, Phase.STARTED).update(phase=Phase.DUE, lease_until=None, started_at=None)
+
+
+def put_behind(operation: Operation, earlier: Operation):
+    """Let the operation be due after another; what that one submits on its end comes before it."""
+    due_at = max(clock.now(), earlier.due_at) + timedelta(milliseconds=1)
+    _held(operation, Phase.CLAIMED, Phase.STARTED).update(due_at=due_at)
 
 
 def requeue_expired_claims(runner):

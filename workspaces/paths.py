@@ -1,7 +1,5 @@
 """Paths below HANDRAIL_HOME. Only the runner writes there."""
 
-import time
-from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -35,6 +33,15 @@ def rehearsal_of(workspace_id, operation_id) -> Path:
     return folder_of(workspace_id) / "rehearsals" / str(operation_id)
 
 
+def checkpoints_of(workspace_id) -> Path:
+    """Return the folder of a workspace's checkpoints; outside of its own, which an archive empties."""
+    return settings.HANDRAIL_HOME / "checkpoints" / str(workspace_id)
+
+
+def checkpoint_of(workspace_id, checkpoint_id) -> Path:
+    return checkpoints_of(workspace_id) / str(checkpoint_id)
+
+
 def make_folders(workspace) -> Path:
     folder = make_private(folder_of(workspace.pk))
     for name in ("home", "programs") if workspace.source.get("path") else ("tree", "home", "programs"):
@@ -47,12 +54,9 @@ def runtime() -> Path:
     return make_private(settings.HANDRAIL_RUNTIME)
 
 
-def drop_older(folder: Path, seconds: float):
-    """Remove the files in the subfolders of `folder` that were last modified more than `seconds` ago."""
-    for path in folder.glob("*/*"):
-        with suppress(FileNotFoundError):  # removed by another process, or just renamed into place
-            if path.stat().st_mtime < time.time() - seconds:
-                path.unlink()
+def preview_of(run_id, port: int) -> Path:
+    """Return the socket at which web reaches a port of a Run; only Handrail's own user can open its folder."""
+    return runtime() / "previews" / f"{run_id}-{port}"
 
 
 def inside(path: str) -> bytes:

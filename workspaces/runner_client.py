@@ -15,7 +15,7 @@ from dashboard.problems import Problem, unavailable
 from workspaces import paths
 
 PIECE = 1 << 18  # bytes read at once
-_AWAY = "The runner does not answer; files and programs can't be reached until it is running. `make up` starts it."
+_AWAY = "The runner does not answer; files and programs can't be reached until it is running (make up)."
 
 
 def socket_path() -> str:

@@ -79,11 +79,11 @@ def delete(secret: Secret, *, by: Actor):
             Event.objects.record(secret.team_id, actor=by, verb="secret.deleted", subject=secret, data=data)
 
 
-def check_name(name: str) -> str:
-    """Return a valid name. Problem 422 for an invalid or reserved one."""
+def check_name(name: str, what: str = "secret") -> str:
+    """Return a valid name of a variable. Problem 422 for an invalid or reserved one, which calls it `what`."""
     if not NAME.fullmatch(name):
         raise invalid(
-            f"{name[:80]!r} is not a valid secret name: use letters, digits and _, not starting with a digit."
+            f"{name[:80]!r} is not a valid {what} name: use letters, digits and _, not starting with a digit."
         )
     if RESERVED.fullmatch(name):
         raise invalid(f"{name} is reserved for programs; use another name.")
@@ -142,9 +142,24 @@ def for_phase(workspace: Workspace, phase: str) -> dict[str, str]:
                     except keyring.Unreadable:
                         continue
                     _record_handed(workspace, secret, value, ring)
+                    _note_use(secret, now)
                     found[secret.name] = value.decode()
     redaction.hide(found)
     return found
+
+
+def for_code_host(team: Team, name: str) -> str:
+    """Return the team's token for a code host, "" if none is set that is in force. Only the runner calls this.
+
+    No program of a workspace is given it, so nothing is recorded as handed.
+    """
+    secret = Secret.objects.filter(team=team, scope=Scope.CODE_HOST, name=name).first()
+    if secret is None or state(secret) != SET:
+        return ""
+    value = keyring.load().decrypt(secret.value, _associated_data(secret)).decode()
+    _note_use(secret, clock.now())
+    redaction.hide({name: value})
+    return value
 
 
 def handed_to_program(workspace: Workspace, phase: str | None, more: dict[str, str]) -> Handed:
@@ -171,6 +186,21 @@ def without_values(workspace: Workspace, text: str) -> str:
     return text
 
 
+def of_team(team_id) -> list[tuple[str, str | None]]:
+    """Return (name, value) of the team's secrets, to search texts for; None for a value that no key can decrypt."""
+    rows = list(Secret.objects.filter(team=team_id).order_by("pk"))
+    ring = keyring.load() if rows else None
+    found = []
+    for secret in rows:
+        try:
+            value = ring.decrypt(secret.value, _associated_data(secret)).decode()
+            redaction.hide({secret.name: value})
+        except keyring.Unreadable:
+            value = None
+        found.append((secret.name, value))
+    return found
+
+
 def handed_rows(workspace: Workspace) -> list[tuple[HandedSecret, str | None]]:
     """Return the handed secrets with their values; None for a value that no key of the ring can decrypt."""
     rows = list(HandedSecret.objects.filter(workspace=workspace).order_by("handed_at", "pk"))
@@ -195,6 +225,16 @@ def search_for(workspace: Workspace, name: str, phase: str, value: str):
             _record_handed(workspace, secret, value.encode(), ring)
 
 
+def hand_on(origin: Workspace, fork: Workspace):
+    """Record that programs of a fork have the values that those of its origin were given."""
+    with keyring.steady() as ring, transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=fork.pk)
+        for handed, value in handed_rows(origin):
+            if value is not None:
+                secret = Secret(team_id=fork.team_id, name=handed.name, scope=handed.scope, version=handed.version)
+                _record_handed(fork, secret, value.encode(), ring)
+
+
 def stop_searching_for(workspace_id, name: str):
     """Stop searching for the values remembered under this name, which are no longer valid."""
     HandedSecret.objects.filter(workspace=workspace_id, name=name).delete()
@@ -209,8 +249,12 @@ def _record_handed(workspace, secret: Secret, value: bytes, ring: keyring.Ring):
     HandedSecret.objects.bulk_create([handed], ignore_conflicts=True)
 
 
+def _note_use(secret: Secret, at: datetime):
+    Secret.objects.filter(pk=secret.pk).update(last_used_at=at)
+
+
 def encrypt(text: str, about: str) -> bytes:
-    """Encrypt a value for another model's row. Save it inside `with keyring.steady()`; add its column to `_columns`."""
+    """Encrypt a value for another model's row. Save it inside `with keyring.steady()`; see `encrypted_columns`."""
     return keyring.load().encrypt(text.encode(), about)
 
 
@@ -287,7 +331,7 @@ def path_hash(path: bytes) -> str:
 # Rotation -------------------------------------------------------------------------------------------------------------
 
 
-def _columns():
+def encrypted_columns():
     """Return (queryset, function to the associated data) of each column encrypted with the ring's keys."""
     own = [(Secret.objects.all(), _associated_data), (HandedSecret.objects.all(), _handed_associated_data)]
     return own + [column() for column in extensions.encrypted]
@@ -303,7 +347,7 @@ def rotate(say=print) -> keyring.Ring:
         ring = keyring.add_key()
         failpoint("rotate.added")
     moved = unreadable = 0
-    for rows, about in _columns():
+    for rows, about in encrypted_columns():
         for row in list(rows):
             if keyring.key_id(row.value) == ring.newest.id:
                 continue
@@ -326,7 +370,7 @@ def rotate(say=print) -> keyring.Ring:
 def forget_unreadable() -> int:
     """Delete the values that no key of the ring can decrypt; return their number."""
     ring, gone = keyring.load(), 0
-    for rows, about in _columns():
+    for rows, about in encrypted_columns():
         for row in list(rows):
             try:
                 ring.decrypt(row.value, about(row))
@@ -335,6 +379,14 @@ def forget_unreadable() -> int:
     return gone
 
 
+def decrypted(row, about) -> str:
+    """Return the value of a row of one of `encrypted_columns`; "" if no key of the ring can decrypt it."""
+    try:
+        return keyring.load().decrypt(row.value, about(row)).decode("utf-8", "replace")
+    except keyring.Unreadable:
+        return ""
+
+
 def _needed() -> set[bytes]:
-    found = {keyring.key_id(value) for rows, _ in _columns() for value in rows.values_list("value", flat=True)}
+    found = {keyring.key_id(value) for rows, _ in encrypted_columns() for value in rows.values_list("value", flat=True)}
     return found | sealed_files.keys_in_use()

@@ -18,11 +18,17 @@ SHELL = ["bash", "-l"]
 ENDED_BY = {
     "pause": "Ended when the workspace was paused.",
     "stop": "Ended when the workspace was stopped.",
+    "put_away": "Ended when the workspace was archived.",
     "trash": "Ended when the workspace was moved to the trash.",
     "ended": "Ended together with all programs of the workspace.",
 }
 # The same kinds by Run.end_code.
-RUN_ENDED = {EndCode.PAUSED: "pause", EndCode.STOPPED: "stop", EndCode.TRASHED: "trash"}
+RUN_ENDED = {
+    EndCode.PAUSED: "pause",
+    EndCode.STOPPED: "stop",
+    EndCode.ARCHIVED: "put_away",
+    EndCode.TRASHED: "trash",
+}
 
 
 def for_command(text: str) -> list[str]:

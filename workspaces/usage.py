@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from workspaces import stores
-from workspaces.models import Snapshot
+from workspaces.models import Artifact, Snapshot
 from workspaces.store import StoreError
+from workspaces.store.gc import Forecast
 
 
 class Usage(NamedTuple):
@@ -14,16 +15,33 @@ class Usage(NamedTuple):
     store: int
 
 
+def _trees(team_id, going: set) -> tuple[set[str], set[str]]:
+    """Return the team's trees as (those of the snapshots in `going`, those of all others and of artifacts)."""
+    kept, gone = set(), set()
+    for pk, tree in Snapshot.objects.filter(workspace__team=team_id).values_list("pk", "tree"):
+        (gone if pk in going else kept).add(bytes(tree).hex())
+    kept.update(tree.hex() for tree in Artifact.objects.trees_of(team_id))
+    return gone, kept
+
+
 def freed(team_id, going: set) -> int | None:
     """Return the bytes that deleting these snapshots (primary keys) frees; None if the store cannot be read."""
     store = stores.usable(team_id)
     if store is None:
         return None
-    kept, gone = set(), set()
-    for pk, tree in Snapshot.objects.filter(workspace__team=team_id).values_list("pk", "tree"):
-        (gone if pk in going else kept).add(bytes(tree).hex())
     try:
-        return store.freed(gone, kept)
+        return store.freed(*_trees(team_id, going))
+    except StoreError:
+        return None
+
+
+def forecast(team_id, going: set) -> Forecast | None:
+    """Return what collections free after these snapshots are deleted; None if the store cannot be read."""
+    store = stores.usable(team_id)
+    if store is None:
+        return None
+    try:
+        return store.forecast(*_trees(team_id, going))
     except StoreError:
         return None
 

@@ -10,11 +10,13 @@ from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
 from approvals import calls, gate, own_questions, questions, rehearsals, submission
-from approvals.api.schemas import RehearsalOut
+from approvals.api.schemas import AskedFilesOut, RehearsalOut
 from approvals.api.talk import AgentMessageOut, said_to
+from approvals.asked_snapshots.state import asked_files
 from approvals.calls import Call
 from approvals.evaluation import content, current, was_edited, with_all
 from approvals.evidence import evidence_of
+from approvals.line_comments import drafts, sending
 from approvals.models import Action, ActionEndCode, Tier
 from approvals.models import Status as ActionStatus
 from approvals.talk import interrupts
@@ -22,9 +24,10 @@ from approvals.transitions import policy_label
 from dashboard.api_base import PROBLEMS, AsyncBearer
 from dashboard.long_poll import place_for, same_view, wait_for
 from dashboard.lookup import PAGE_SIZE, page_of
-from dashboard.problems import Problem, not_found
+from dashboard.problems import Problem, invalid, not_found
 from dashboard.strict_json import canonical
 from dashboard.threads import query_in_thread
+from workspaces import agents_at_work
 from workspaces.api.schemas import Strict
 
 router = Router(tags=["actions"])
@@ -54,6 +57,8 @@ class Answer(Strict):
     digest: Digest
     arguments: dict[str, Any] | None = None
     comment: Annotated[str, StringConstraints(max_length=4000)] = ""
+    do_first: bool = Field(False, description="with deny: the comment says what to do before the call is made again")
+    comments: bool = Field(False, description="with deny: one's drafts on lines go along as part of the reason")
     envelope: Literal["none"] | None = Field(None, description="none: approve it to run without an envelope")
     apply: Literal["rehearsal"] | None = Field(None, description="approve the result of the rehearsal; it does not run")
     rehearsal: UUID | None = Field(None, description="with apply: the id of the rehearsal that was seen")
@@ -63,8 +68,17 @@ class Collect(Strict):
     digest: Digest
 
 
+class Usage(Strict):
+    """Tokens of the model since the agent's call before, for the measures."""
+
+    model: Annotated[str, StringConstraints(max_length=100)] = ""
+    input_tokens: int = Field(0, ge=0, le=10**12)
+    output_tokens: int = Field(0, ge=0, le=10**12)
+
+
 class Outcome(Strict):
     status: Literal["succeeded", "failed"]
+    usage: Usage | None = None
     note: Annotated[str, StringConstraints(max_length=gate.MAX_NOTE)] = ""
 
 
@@ -72,6 +86,7 @@ class DecisionOut(Schema):
     verdict: str = Field(description="approve, deny or edit")
     by: str
     comment: str
+    do_first: bool = Field(description="whether a denial's comment says what to do before the call is made again")
     edited: bool = Field(description="whether what is approved differs from what was asked")
     decided_at: datetime
 
@@ -123,12 +138,16 @@ class Whole(Row):
     files: list[dict[str, str]] = Field(description="{kind, path, sha256} of the scripts and commits that it runs")
     commands: list[dict[str, Any]]
     rehearsal: RehearsalOut | None
+    files_when_asked: AskedFilesOut | None = Field(
+        description="the snapshot of the files as they were when it began to need approval; null where none is taken"
+    )
     reasoning: str
     session: str
     call_id: str
     messages: list[AgentMessageOut] = Field(
         [], description="people's, to the agent that asks: until it acknowledges them at /messages/{id}/read"
     )
+    others_at_work: list[str] = Field([], description="when a call is submitted: other agents at work on these files")
 
 
 class Rows(Schema):
@@ -182,6 +201,7 @@ def whole(action: Action) -> dict:
         "commands": current(action).commands,
         "question": _question(action),
         "rehearsal": rehearsals.as_json(action.rehearsal),
+        "files_when_asked": asked.as_json() if (asked := asked_files(action)) else None,
         "reasoning": action.reasoning,
         "session": action.session,
         "call_id": action.call_id,
@@ -198,7 +218,8 @@ def decision_of(action: Action) -> dict | None:
         by, verdict, comment = final.user.get_username(), final.verdict, final.comment
     else:
         by, verdict, comment = policy_label(action), "deny" if action.tier == Tier.FORBIDDEN else "approve", ""
-    return {"verdict": verdict, "by": by, "comment": comment, "edited": edited, "decided_at": action.decided_at}
+    said = {"comment": comment, "do_first": bool(final and final.do_first)}
+    return {"verdict": verdict, "by": by, **said, "edited": edited, "decided_at": action.decided_at}
 
 
 def _answer(action: Action, caller) -> dict:
@@ -212,6 +233,10 @@ def _answer(action: Action, caller) -> dict:
         if action.end_code == ActionEndCode.INTERRUPTED:
             interrupts.mark_heard(action.agent, action.session, by=caller.actor)
     return whole(action)
+
+
+def _with_hint(answer: dict, workspace, caller) -> dict:
+    return answer | {"others_at_work": agents_at_work.hint_for(workspace, caller)}
 
 
 def _with_messages(answer: dict, caller) -> dict:
@@ -247,6 +272,7 @@ def ask(
             interrupts.mark_heard(caller.agent, call.session, by=caller.actor)
         raise
     answer = _with_messages(_answer(gate.find(action.pk, caller=caller), caller), caller)
+    answer = _with_hint(answer, call.workspace, caller)
     return Status(201 if is_new else 200, answer)
 
 
@@ -350,6 +376,9 @@ def decide(request, action_id: UUID, body: Answer):
     """
     caller = request.auth
     action = gate.find(action_id, caller=caller)
+    if body.comments:
+        _deny_with_comments(action, body, caller)
+        return Status(200, whole(gate.find(action_id, caller=caller)))
     gate.decide(
         action,
         body.verdict,
@@ -357,11 +386,20 @@ def decide(request, action_id: UUID, body: Answer):
         digest=body.digest,
         arguments=body.arguments,
         comment=body.comment,
+        do_first=body.do_first,
         unheld=body.envelope == "none",
         apply=body.apply == "rehearsal",
         rehearsal=body.rehearsal,
     )
     return Status(200, whole(gate.find(action_id, caller=caller)))
+
+
+def _deny_with_comments(action: Action, body: Answer, caller):
+    if body.verdict != "deny":
+        raise invalid("Only a denial can send comments on lines along.")
+    found = drafts.of_card(action, caller)
+    words = {"comment": body.comment, "do_first": body.do_first}
+    sending.with_denial(action, drafts=found, caller=caller, digest=body.digest, **words)
 
 
 @router.post("/actions/{action_id}/consume", response={200: Whole} | PROBLEMS, auth=AsyncBearer())
@@ -383,7 +421,8 @@ async def consume(request, action_id: UUID, body: Collect):
 def report(request, action_id: UUID, body: Outcome):
     """Report the outcome: its agent does while the action runs, a reviewer when it is uncertain."""
     caller = request.auth
-    gate.outcome(gate.find(action_id, caller=caller), body.status, caller=caller, note=body.note)
+    usage = body.usage and body.usage.model_dump()
+    gate.outcome(gate.find(action_id, caller=caller), body.status, caller=caller, note=body.note, usage=usage)
     return Status(200, whole(gate.find(action_id, caller=caller)))
 
 

@@ -1,14 +1,28 @@
-"""How often the policy asks, over HTTP."""
+"""The policies of a team over HTTP: what is in force, versions, differences, effects; and how often they ask."""
 
-from ninja import Router, Schema
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
+from approvals import policies
 from approvals.ask_rate import ask_rate
-from approvals.models import Action
+from approvals.models import Action, Policy
+from approvals.policy import TIERS, PolicyError
+from approvals.policy_changes import effect, history, hits
+from approvals.policy_changes import scopes as policy_scopes
+from approvals.policy_changes.scopes import Scope
 from dashboard import clock
 from dashboard.api_base import PROBLEMS
+from dashboard.models import Team
+from dashboard.problems import not_allowed, not_found
+from dashboard.workers.pool import Late
+from workspaces.api.schemas import Strict
 
 router = Router(tags=["policy"])
+Name = Annotated[str, Query(description="an environment, or a connected folder; without it the team's policy")]
 
 
 class AsksOut(Schema):
@@ -24,3 +38,227 @@ class AsksOut(Schema):
 def asks(request):
     """How often people were asked in the last seven days, of the actions that the caller may see."""
     return ask_rate(Action.objects.visible_to(request.auth), clock.now())
+
+
+class VersionOut(Schema):
+    number: int
+    active: bool
+    sha256: str
+    by: str = Field(description="a person, or Handrail for the first version of a team")
+    comment: str
+    saved_at: datetime
+
+
+class RuleOut(Schema):
+    tier: Literal[TIERS]
+    rule: str
+    hits: int = Field(description=f"calls of the last {hits.DAYS} days that it decided")
+    shadowed_by: str | None = Field(description="an earlier rule that takes all of its calls, so that it never decides")
+    shadowed_in: str | None = Field(description="the list of that rule; team: … if it is in the team's policy")
+
+
+class PolicyOut(Schema):
+    environment: str | None = Field(description="null: the team's policy")
+    own: bool = Field(description="false: an environment that follows the team's policy")
+    version: VersionOut | None = Field(description="null: the default, which is saved with the first call")
+
+
+class WholePolicyOut(PolicyOut):
+    text: str
+    problem: str | None = Field(description="why the text can't be read; everything needs approval then")
+    rules: list[RuleOut]
+
+
+class PoliciesOut(Schema):
+    policies: list[PolicyOut]
+
+
+class VersionsOut(Schema):
+    versions: list[VersionOut] = Field(description="newest first")
+
+
+class WholeVersionOut(VersionOut):
+    text: str
+
+
+class DifferenceOut(Schema):
+    from_version: int
+    to_version: int
+    additions: int
+    deletions: int
+    unified: str = Field(description="the difference as a patch of policy.toml")
+
+
+class NewText(Strict):
+    text: Annotated[str, Field(max_length=200_000)]
+    environment: Annotated[str, Field(max_length=100)] | None = Field(None, description="null: the team's policy")
+
+
+class NewPolicy(NewText):
+    base: Annotated[int, Field(ge=0, le=10**8)] = Field(description="number of the version that was edited; 0: none")
+    comment: Annotated[str, Field(max_length=policies.MAX_COMMENT)] = ""
+
+
+class GoBack(Strict):
+    environment: Annotated[str, Field(max_length=100)] | None = None
+
+
+class ChangeOut(Schema):
+    action: UUID
+    number: int
+    title: str
+    before: Literal[TIERS]
+    after: Literal[TIERS]
+    rule: str = Field(description="of the changed text, if one decides")
+
+
+class EffectOut(Schema):
+    days: int
+    calls: int = Field(description="recorded calls of that time that the policy judges")
+    judged: int = Field(description="those that were compared, the newest")
+    cut_off: bool = Field(description="true: the time did not suffice for all of them")
+    same: int
+    counts: dict[str, int] = Field(description="calls in each group of changes")
+    changes: dict[str, list[ChangeOut]] = Field(description=f"at most {effect.MAX_LISTED} of each group")
+
+
+def _scope(request, environment: str | None) -> Scope:
+    """Return what the policy applies to. Problem 403 for an agent, 404."""
+    if not request.auth.is_person:
+        raise not_allowed("Only people can read the policy.")
+    found = policy_scopes.find(Team.objects.get(pk=request.auth.team_ids[0]), environment)
+    if found is None:
+        raise not_found("environment")
+    return found
+
+
+@router.get("/policies", response={200: PoliciesOut} | PROBLEMS)
+def list_policies(request):
+    """List what has a policy: the team, its environments and connected folders. For people."""
+    scope = _scope(request, None)
+    return {"policies": [_policy(each) for each in policy_scopes.scopes_of(scope.team)]}
+
+
+@router.get("/policies/current", response={200: WholePolicyOut} | PROBLEMS)
+def read_policy(request, environment: Name = ""):
+    """Read the policy in force, its rules, how often each decided, and which never do. For people."""
+    scope = _scope(request, environment)
+    return _policy(scope) | {"text": scope.policy.text} | _rules(scope)
+
+
+@router.post("/policies", response={201: WholeVersionOut} | PROBLEMS)
+def save_policy(request, body: NewPolicy):
+    """Save the next version of a policy, active at once. 409 if another one than `base` is active."""
+    _must_write(request)
+    scope = _scope(request, body.environment)
+    where = {"team": scope.team, "environment": scope.row, "base": body.base}
+    return Status(201, _whole(policies.save(body.text, caller=request.auth, comment=body.comment, **where)))
+
+
+@router.post("/policies/effect", response={200: EffectOut} | PROBLEMS)
+def try_policy(request, body: NewText):
+    """Say what a text would have done with the calls of the last month, compared to the policy in force.
+
+    Nothing is saved. It takes some seconds at most; the newest calls are judged first.
+    """
+    _must_write(request)
+    found = effect.of_text(_scope(request, body.environment), body.text)
+    return {
+        "days": found.days,
+        "calls": found.of,
+        "judged": found.judged,
+        "cut_off": found.is_cut,
+        "same": found.same,
+        "counts": {name: len(changes) for name, changes in found.groups.items()},
+        "changes": {
+            name: [_change(change) for change in changes[: effect.MAX_LISTED]] for name, changes in found.groups.items()
+        },
+    }
+
+
+@router.get("/policies/versions", response={200: VersionsOut} | PROBLEMS)
+def list_versions(request, environment: Name = ""):
+    """List the versions of a policy: who saved each, when and why. For people."""
+    scope = _scope(request, environment)
+    return {"versions": [_version(each) for each in scope.versions.defer("text").select_related("by")[:500]]}
+
+
+@router.get("/policies/versions/{n}", response={200: WholeVersionOut} | PROBLEMS)
+def read_version(request, n: int, environment: Name = ""):
+    """Read a version of a policy. For people."""
+    return _whole(_found(_scope(request, environment), n))
+
+
+@router.get("/policies/versions/{n}/difference", response={200: DifferenceOut} | PROBLEMS)
+def compare_versions(
+    request, n: int, to: int = Query(None, description="a version; without it the newest"), environment: Name = ""
+):
+    """Return the difference from a version to another one. For people."""
+    scope = _scope(request, environment)
+    old = _found(scope, n)
+    new = old if to == n else _found(scope, to) if to is not None else scope.versions.first()
+    difference = history.difference(old, new)
+    counts = {"additions": difference.additions, "deletions": difference.deletions}
+    return {"from_version": old.number, "to_version": new.number, "unified": history.patch(old, new)} | counts
+
+
+@router.post("/policies/versions/{n}/restore", response={201: WholeVersionOut} | PROBLEMS)
+def go_back(request, n: int, body: GoBack):
+    """Save the text of an old version as the next one, active at once."""
+    _must_write(request)
+    scope = _scope(request, body.environment)
+    return Status(201, _whole(history.go_back(scope, _found(scope, n), caller=request.auth)))
+
+
+def _must_write(request):
+    if not request.auth.can("write_policy", request.auth.team_ids[0]):
+        raise not_allowed("Only a lead or admin can change the policy.")
+
+
+def _found(scope: Scope, number: int) -> Policy:
+    if not 0 <= number < 10**9:
+        raise not_found("version of this policy")
+    return history.find(scope, number)
+
+
+def _policy(scope: Scope) -> dict:
+    saved = scope.policy
+    own = scope.environment is None or scope.own is not None
+    return {"environment": scope.name, "own": own, "version": _version(saved) if saved.number else None}
+
+
+def _version(policy: Policy) -> dict:
+    by = policy.by.get_username() if policy.by else "Handrail"
+    same = {name: getattr(policy, name) for name in ("number", "active", "sha256", "comment")}
+    return same | {"by": by, "saved_at": policy.created_at}
+
+
+def _whole(policy: Policy) -> dict:
+    return _version(policy) | {"text": policy.text}
+
+
+def _rules(scope: Scope) -> dict:
+    """Return {problem, rules} of the policy in force, in the order in which its lists are read."""
+    policy = scope.policy
+    try:
+        lists = policies.checked(policy)["rules"]
+        shadowed = {(each["tier"], each["rule"]): each for each in policies.shadowed(policy)}
+    except (PolicyError, Late) as error:
+        return {"problem": str(error), "rules": []}
+    counts = hits.counted(scope, clock.now())
+    rows = [(tier, rule) for tier in reversed(TIERS) for rule in lists.get(tier, [])]
+    return {"problem": None, "rules": [_rule(*row, counts, shadowed.get(row)) for row in rows]}
+
+
+def _rule(tier: str, rule: str, counts: dict, shadowed: dict | None) -> dict:
+    by = {"shadowed_by": None, "shadowed_in": None}
+    if shadowed:
+        where = f"team: {shadowed['by_tier']}" if shadowed["by_team"] else shadowed["by_tier"]
+        by = {"shadowed_by": shadowed["by"], "shadowed_in": where}
+    return {"tier": tier, "rule": rule, "hits": counts.get(rule, 0)} | by
+
+
+def _change(change: effect.Change) -> dict:
+    action = change.action
+    named = {"action": action.pk, "number": action.number, "title": action.title}
+    return named | {"before": change.before, "after": change.after, "rule": change.rule}

@@ -26,3 +26,11 @@ class RehearsalOut(Schema):
     not_shown: list[str] = Field(description="what a rehearsal can't show")
     created_at: datetime
     ended_at: datetime | None
+
+
+class AskedFilesOut(Schema):
+    """The files of the workspace as they were when the action began to need approval."""
+
+    state: str = Field(description="taken, taking, failed, or deleted: retention or a person deleted the snapshot")
+    snapshot: int | None = Field(description="its number, once it is taken; the newest one if nothing had changed")
+    reason: str = Field(description="why it could not be taken")

@@ -5,8 +5,6 @@ so that `disconnect` can restore it.
 """
 
 import json
-import re
-import shutil
 import subprocess
 import time
 import uuid
@@ -16,8 +14,8 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
-from approvals import claude_own_settings, policies
-from approvals.connect import claude_rules, claude_settings
+from approvals import agents, claude_own_settings, policies
+from approvals.connect import claude_rules, claude_settings, git_exclude, versions
 from approvals.connect.claude_settings import HOOK_TIMEOUT, LOCAL, hook_command
 from approvals.connect.folder_git import git
 from approvals.models import Action, ActionEndCode, Status
@@ -27,12 +25,12 @@ from dashboard.files.atomic_write import replace_file
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor, Agent, Token
 from dashboard.people.provisioning import revoke, token_for
-from dashboard.problems import Problem, conflict, invalid, unavailable
+from dashboard.problems import Problem, conflict, unavailable
 from workspaces import lifecycle, operations
 from workspaces.models import State, Workspace
+from workspaces.runner import folder_manifest
 from workspaces.services import folders
 
-OLDEST = (2, 1, 295)  # the first one with `onFailure`
 OPERATOR = Actor.system("operator")
 # Seconds. The gate gives up before Claude Code's own timeout, so that the agent gets a message.
 GATE_TIMEOUT = HOOK_TIMEOUT - 120
@@ -53,7 +51,7 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
 
     `choose(rules)` returns which of the repository's own rules are imported.
     """
-    notes = [check_claude()]
+    notes = [versions.check(agents.find("claude-code"))]
     real = folders.check(path)
     if folders.find(real):
         raise conflict(f"{real} is connected already; `disconnect {real}` undoes it.")
@@ -65,9 +63,10 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
     try:
         # An earlier folder of this name may have left imported rules, which must not apply to this one.
         policies.retire(workspace.environment, actor=OPERATOR)
-        _wait_until_ready(workspace)
+        wait_until_ready(workspace)
         connection = _write_connection(workspace, agent, real, before)
         put_hook_in(real, connection)
+        _note(connection, **git_exclude.hide_manifest(real))
         notes.append(_hide_from_git(real, connection))
         notes += claude_rules.take_over(workspace, rules, chosen, by=OPERATOR)
         notes.append(try_out(lambda role: hook_command(connection, role), workspace.team, real))
@@ -105,37 +104,12 @@ def _remotes_seen(workspace) -> str:
     return f"Where calls are held, gh, glab and git fetch read unasked with your credentials at {named}."
 
 
-def disconnect(path: str) -> Workspace:
+def disconnect(workspace, real: Path):
     """Remove the hook and move the workspace to the trash; its snapshots stay until the trash is emptied."""
-    real = Path(path).expanduser().resolve()
-    workspace = folders.find(real)
-    if workspace is None:
-        raise invalid(f"{real} is not connected.")
     _undo(workspace, real)
-    return workspace
 
 
-def check_claude() -> str:
-    """Check Claude Code's version; Problem 422 if it is too old. Return a note if it is not on the PATH, else ""."""
-    program = shutil.which("claude")
-    if program is None:
-        return "Claude Code is not on this PATH, so its version could not be checked; it must be 2.1.295 or later."
-    try:
-        said = subprocess.run(
-            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise invalid(f"`claude --version` failed ({error}), so its version cannot be checked.") from None
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", said)
-    if not found or tuple(map(int, found.groups())) < OLDEST:
-        raise invalid(
-            f"Claude Code {said.split(' ')[0].strip() or 'of an unknown version'} is too old: it runs the tool when a "
-            "hook is killed. Update it to 2.1.295 or later."
-        )
-    return ""
-
-
-def _wait_until_ready(workspace):
+def wait_until_ready(workspace):
     operation = workspace.operations.get(kind="create")
     operation = operations.wait(operation, 120)
     if not operations.is_over(operation):
@@ -238,26 +212,17 @@ def _exclude_file(real) -> Path | None:
 # Test call and undo --------------------------------------------------------------------------------------------------
 
 
-def try_out(line, team, cwd: Path) -> str:
-    """Make one harmless call with the commands that Claude Code will run, and report its outcome; return a note.
+def try_out(line, team, cwd: Path, dialect=agents.DEFAULT) -> str:
+    """Make one harmless call with the commands that the agent will run, and report its outcome; return a note.
 
     `line(role)` is the shell command for "gate" or "report". No action stays open.
     """
     session = f"connect-{uuid.uuid4().hex[:12]}"
-    call = {
-        "session_id": session,
-        "cwd": str(cwd),
-        "permission_mode": "default",
-        "hook_event_name": "PreToolUse",
-        "tool_name": "Glob",
-        "tool_input": {"pattern": "*"},
-        "tool_use_id": session,
-    }
     action = Action.objects.filter(team=team, session=session)
-    answer = _run_hook(line("gate"), call, while_waiting=lambda: _withdraw_waiting(action))
-    decision = json.loads(answer)["hookSpecificOutput"]["permissionDecision"]
-    if decision == "allow":
-        _run_hook(line("report"), call | {"hook_event_name": "PostToolUse", "tool_response": {}})
+    before, after = (dialect.test_call(session, str(cwd), ended=ended) for ended in (False, True))
+    _run_hook(line("gate"), before, while_waiting=lambda: _withdraw_waiting(action))
+    if action.filter(status=Status.RUNNING).exists():
+        _run_hook(line("report"), after)
         return "A test call went through the hook and came back: allow."
     if action.filter(status=Status.CANCELLED).exists():
         return "A test call went through the hook: your policy asks a person first, so it was cancelled."
@@ -296,21 +261,22 @@ def _run_hook(line: str, event: dict, while_waiting=lambda: None) -> str:
 
 
 def _undo(workspace, real):
+    folder_manifest.take_away(workspace)  # before git sees it
     connection = connection_of(workspace)
     if connection.exists():
         told = json.loads(connection.read_text())
         take_hook_out(real / LOCAL, connection, told)
         if exclude := told.get("excluded_in"):
-            _drop_line(Path(exclude), f"/{LOCAL}")
+            git_exclude.drop_line(Path(exclude), f"/{LOCAL}")
+        git_exclude.show_manifest(told)
         connection.unlink()
+    trash(workspace)
+
+
+def trash(workspace):
+    """Revoke the tokens of a connected folder's agent and move the workspace to the trash."""
     with transaction.atomic():
         revoke(Token.objects.filter(workspace=workspace, agent__isnull=False), by=OPERATOR)
         workspace.refresh_from_db()
         if not workspace.trashed_at:
             lifecycle.trash(workspace, by=OPERATOR)
-
-
-def _drop_line(file: Path, line: str):
-    if file.is_file():
-        kept = [text for text in file.read_text("utf-8").splitlines(keepends=True) if text.strip() != line]
-        file.write_text("".join(kept), "utf-8")

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from approvals.claude_own_settings import LOCAL, MANAGED, SYSTEM_FOLDER
+from approvals.connect import json_hooks
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import Problem, invalid
 from workspaces.services import network
@@ -34,9 +35,12 @@ def is_system_gated() -> bool:
         return False
 
 
-def hook_command(connection: Path, role: str, *, python: str = sys.executable, program: Path = PROGRAM) -> str:
-    """Return the hook's shell command. As a gate it also exits with 2, a denial, when Python does not start."""
-    line = shlex.join([python, "-IS", str(program), str(connection), role])
+def hook_command(connection: Path, role: str, *more: str, python: str = sys.executable, program: Path = PROGRAM) -> str:
+    """Return the hook's shell command. As a gate it also exits with 2, a denial, when Python does not start.
+
+    `more` names the agent, and maybe the event, for every agent but Claude Code.
+    """
+    line = shlex.join([python, "-IS", str(program), str(connection), role, *filter(None, more)])
     return f"{line} || exit 2" if role == "gate" else line
 
 
@@ -115,9 +119,7 @@ def with_hooks(text: str | None, added: dict[str, dict], ours: str) -> str:
     """Return the file's text with Handrail's hooks `added` once; earlier ones, which contain `ours`, are replaced."""
     merged = without_hooks(text, ours) if text else {}
     merged[SWITCHED_OFF] = False  # this file takes precedence over the repository's and the user's settings
-    hooks = merged.setdefault("hooks", {})
-    for event, group in added.items():
-        hooks.setdefault(event, []).append(group)
+    json_hooks.add(merged, added)
     return json.dumps(merged, indent=2) + "\n"
 
 
@@ -126,25 +128,8 @@ def without_hooks(text: str, ours: str) -> dict:
     left = json.loads(text)
     if left.get(SWITCHED_OFF) is False:
         del left[SWITCHED_OFF]
-    for event, groups in list(left.get("hooks", {}).items()):
-        left["hooks"][event] = [kept for group in _listed(groups) if (kept := _without(group, ours)) is not None]
-        if not left["hooks"][event]:
-            del left["hooks"][event]
-    if not left.get("hooks"):
-        left.pop("hooks", None)
+    json_hooks.remove(left, ours)
     return left
-
-
-def _listed(groups) -> list:
-    return groups if isinstance(groups, list) else []
-
-
-def _without(group, ours: str):
-    """Return the group without our hooks; None when none are left. A malformed group stays as it is."""
-    if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
-        return group
-    kept = [hook for hook in group["hooks"] if not (isinstance(hook, dict) and ours in str(hook.get("command", "")))]
-    return group | {"hooks": kept} if kept or not group["hooks"] else None
 
 
 def problem(real: Path, added: dict[str, dict]) -> str:
@@ -158,7 +143,7 @@ def problem(real: Path, added: dict[str, dict]) -> str:
     now = json.loads(text)
     if now.get(SWITCHED_OFF) is not False:
         return f"{LOCAL} no longer keeps hooks switched on ({SWITCHED_OFF})."
-    if missing := [event for event, group in added.items() if group not in _listed(now.get("hooks", {}).get(event))]:
+    if missing := [event for event, group in added.items() if not json_hooks.holds(now, event, group)]:
         return f"{LOCAL} does not hold Handrail's hook for {', '.join(missing)} as it was set."
     return ""
 

@@ -10,7 +10,8 @@ import stat
 import sys
 from pathlib import Path
 
-from approvals.connect import claude_folder, claude_settings, hook_watch
+from approvals import agents
+from approvals.connect import claude_folder, claude_settings, hook_watch, versions
 from approvals.connect.claude_folder import GATE_TIMEOUT, OPERATOR
 from approvals.connect.claude_settings import MANAGED
 from approvals.connect.claude_settings import SYSTEM_CONNECTION as CONNECTION
@@ -34,7 +35,7 @@ def connect(*, team) -> list[str]:
         )
     if CONNECTION.exists():
         raise conflict("This machine is connected already; `disconnect --system` undoes it.")
-    note = claude_folder.check_claude()
+    note = versions.check(agents.find("claude-code"))
     before = claude_settings.read(MANAGED)
     python = _root_python()
     agent = Agent.objects.get_or_create(team=team, name="claude-code")[0]

@@ -1,14 +1,12 @@
 """Check the hooks of connected folders, several times a minute in the runner, and restore them by request."""
 
-import json
 import time
 from contextlib import suppress
-from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
 
-from approvals.connect import claude_folder, claude_settings
+from approvals.connect import folder_hooks
 from dashboard import clock
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict
@@ -24,10 +22,8 @@ _checked_at = -INTERVAL
 def put_all():
     """Write or remove the hook of each connected folder of this host, after `connect --system` or its undo."""
     for workspace in connected_here():
-        connection = claude_folder.connection_of(workspace)
-        if connection.exists():
-            with suppress(Problem, OSError):  # the sweep records what is wrong with that folder
-                claude_folder.put_hook_in(Path(workspace.source["path"]), connection)
+        with suppress(Problem, OSError):  # the sweep records the problem of that folder
+            folder_hooks.put_in(workspace)
 
 
 def connected_here():
@@ -48,7 +44,7 @@ def sweep():
 
 def check(workspace, *, by: Actor):
     """Store whether the folder's hook is in place, and record an event when that changed."""
-    found = problem_of(workspace)
+    found = folder_hooks.problem(workspace)
     if found is None or found == workspace.hook_problem:
         return
     # Of two concurrent checks, only one records the event.
@@ -61,22 +57,6 @@ def check(workspace, *, by: Actor):
             lifecycle.record(workspace, by, "workspace.hook_missing", {"problem": found})
         else:
             lifecycle.record(workspace, by, "workspace.hook_in_place")
-
-
-def problem_of(workspace) -> str | None:
-    """Return why Claude Code in this folder is not gated: "" when it is, None while `connect` still runs."""
-    connection = claude_folder.connection_of(workspace)
-    try:
-        if not json.loads(connection.read_text()).get("connected"):
-            return None
-    except (OSError, ValueError):
-        return "The connection file is missing. Run `disconnect`, then `connect` again."
-    folder = Path(workspace.source["path"])
-    if not folder.is_dir():
-        return f"The folder {folder} does not exist."
-    if claude_settings.is_system_gated():
-        return ""
-    return claude_settings.problem(folder, claude_settings.entries(connection))
 
 
 def put_back(workspace, *, by: Actor):
@@ -96,10 +76,7 @@ class PutBack(Kind):
         return {"ok": True, "reason": "Hook restored. Restart sessions that started without it."}
 
     def _put(self, workspace):
-        connection = claude_folder.connection_of(workspace)
-        if not connection.exists():
-            raise conflict(problem_of(workspace))
-        claude_folder.put_hook_in(Path(workspace.source["path"]), connection)
+        folder_hooks.put_in(workspace)
 
     def finish(self, job, outcome):
         check(Workspace.objects.get(pk=job.operation.workspace_id), by=job.by)

@@ -18,6 +18,10 @@ MAX_RESULT = 4 * 1024**2  # bytes of a file after a call; each of 1,000 edits ma
 MAX_WORK = 16 * 1024**2  # bytes that the edits of one call search in total
 
 
+CHANGED_SINCE = "The file has changed since the agent asked: the last difference below shows how."
+NO_LONGER_FITS = "The text to replace isn't in it any more, or occurs more than once."
+
+
 class TooLarge(Exception):
     """The change is too large to compute."""
 
@@ -116,23 +120,63 @@ def _replaced(old: bytes | None, before: bytes, after: bytes, everywhere) -> byt
 
 
 def file_evidence(action, call: dict, path: str, change, *, time_limit) -> Evidence:
-    """Return the diff of one file: to the live file, or once the action is decided to the snapshot before it."""
+    """Return the diff of one file from a fixed point on: see `_point`. Of a pending one also what changed since."""
     workspace, cwd, arguments = action.workspace, call["cwd"], call["arguments"]
     relative = beneath(path, cwd, root_of(workspace)) if workspace and cwd else None
     if not relative:
         return _alone(arguments, path, "Can't compare: the file is outside the workspace.")
-    at = history.LIVE
     if action.consumed_at and not action.snapshot_before_id:
         return _alone(arguments, path, "Can't compare: its snapshot was deleted.")
+    at = _point(action)
+    try:
+        old = _read(workspace, at, relative, time_limit)
+    except Problem as problem:
+        return _alone(arguments, path, f"Can't read the file: {problem.detail}")
+    evidence = _compared(arguments, path, relative, old, change)
+    if action.status == Status.PENDING and at != history.LIVE:
+        _add_later_changes(evidence, workspace, relative, old, change, time_limit)
+    return evidence
+
+
+def _point(action) -> int | str:
+    """Return the snapshot before the call, once it ran; else that from when it was asked; else "live"."""
     if action.status != Status.PENDING and action.snapshot_before_id:
-        at = action.snapshot_before.number
+        return action.snapshot_before.number
+    return action.asked_snapshot.number if action.asked_snapshot_id else history.LIVE
+
+
+def _read(workspace, at, relative: str, time_limit) -> bytes | None:
+    """Return the file's bytes at a point; None if there is no such file. Raise Problem if it cannot be read."""
     try:
         name = relative.encode("utf-8", "surrogateescape")
-        old = history.read_file(workspace, at, name, FILE_BYTES, timeout=time_limit.left)
+        return history.read_file(workspace, at, name, FILE_BYTES, timeout=time_limit.left)
     except Problem as problem:
         if problem.status != 404:
-            return _alone(arguments, path, f"Can't read the file: {problem.detail}")
-        old = None
+            raise
+        return None
+
+
+def _add_later_changes(evidence: Evidence, workspace, relative: str, old: bytes | None, change, time_limit):
+    """Say of a file that differs from when the agent asked that it does, show how, and whether the call still fits."""
+    try:
+        now = _read(workspace, history.LIVE, relative, time_limit)
+    except Problem as problem:
+        evidence.says += f". Whether it has changed since the agent asked is unknown: {problem.detail}"
+        return
+    if now == old:
+        return
+    evidence.others.append(compare(relative, old, now))
+    evidence.says = f"{evidence.says.rstrip('.')}. {CHANGED_SINCE}"
+    try:
+        fits = change(now) is not None
+    except TooLarge:
+        fits = True
+    if not fits:
+        evidence.says += f" {NO_LONGER_FITS}"
+
+
+def _compared(arguments: dict, path: str, relative: str, old: bytes | None, change) -> Evidence:
+    """Return the diff from the file's bytes at a point (None: no file) to what the call makes of them."""
     try:
         new = change(old)
     except TooLarge:

@@ -21,7 +21,7 @@ def is_quick(action, revision) -> bool:
     """Return whether the evidence takes no more than the call itself or one file."""
     if action.tool == TOOL:
         return True
-    if action.tool in ("Handrail.Delete", "Handrail.Push", "Handrail.Restore", "Handrail.Reset", "Handrail.Remove"):
+    if action.tool in (*pushes.OWN_TOOLS, "Handrail.Delete", "Handrail.Restore", "Handrail.Reset", "Handrail.Remove"):
         return False
     steps = [_whole(step) for step in revision.commands]
     return not any(deletes.is_delete(step) or pushes.is_push(step) or _sends_file(step) for step in steps)
@@ -64,7 +64,7 @@ def sent_by(action, revision, line: int) -> list:
     if action.workspace is None:
         return []
     place = Place(action.workspace, root_of(action.workspace), TimeLimit())
-    if action.tool == "Handrail.Push":
+    if action.tool in pushes.OWN_TOOLS:
         told = pushes.patches_out(place, parsed(revision.canonical)["arguments"])
     else:
         steps = [_whole(step) for step in revision.commands]
@@ -166,7 +166,7 @@ OWN = {
     "Handrail.PutBack": _says("It takes effect by itself, for you too: in git, your editor, your shell or your CI."),
     "Handrail.Allow": _allow,
     "Handrail.Delete": lambda place, arguments, text: deletes.whole(place, text),
-    "Handrail.Push": pushes.push_out,
+    **dict.fromkeys(pushes.OWN_TOOLS, pushes.push_out),
     "Handrail.Restore": _restore,
     "Handrail.Reset": _reset,
 }

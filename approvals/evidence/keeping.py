@@ -18,6 +18,7 @@ def pack(evidence: Evidence) -> bytes:
 def unpack(body: bytes) -> Evidence:
     told = json.loads(zlib.decompress(bytes(body)))
     told["diff"] = told["diff"] and _diff(told["diff"])
+    told["others"] = [_diff(other) for other in told.get("others", [])]
     told["findings"] = [_finding(finding) for finding in told["findings"]]
     return Evidence(**told)
 

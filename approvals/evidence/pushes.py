@@ -2,7 +2,11 @@
 
 from urllib.parse import urlsplit, urlunsplit
 
+from django.conf import settings
+from django.utils import translation
+
 from approvals.calls import beneath
+from workspaces.services import export, left_out
 
 from . import commits
 from .argv import Parsed, after, git_verb, is_known, parse
@@ -11,6 +15,7 @@ from .findings import UNKNOWN, Finding
 WITH_VALUE = ("-C", "-c", "-o", "--push-option", "--repo", "--receive-pack", "--exec", "--git-dir", "--work-tree")
 # Options that make git use another repository or other settings than those inspected here.
 ELSEWHERE = ("-c", "--git-dir", "--work-tree", "--config-env", "--bare", "--namespace")
+OWN_TOOLS = ("Handrail.Push", "Handrail.PullRequest")  # Handrail's own verbs that push
 ALL = ("--all", "--branches", "--mirror", "--tags")
 
 
@@ -75,7 +80,7 @@ def _patches(answer: dict) -> list[tuple[str, str, bool]]:
 
 
 def _question_out(arguments: dict) -> dict:
-    return {"folder": "", "remote": "origin", "refspecs": [f"HEAD:{arguments.get('branch', '')}"]}
+    return export.question_of(arguments.get("branch", ""))
 
 
 def push_out(place, arguments: dict, text: str) -> Finding:
@@ -84,14 +89,17 @@ def push_out(place, arguments: dict, text: str) -> Finding:
     answer = place.ask("git-push", _question_out(arguments))
     if "error" not in answer:
         # Handrail pushes to the workspace's source, whatever remotes its repository has by now.
-        answer |= {"known": True, "remote": "the source", "addresses": [place.workspace.source.get("git") or "none"]}
+        answer |= {"known": True, "remote": "the source", "addresses": [place.workspace.remote or "none"]}
     _say(finding, answer)
+    with translation.override(settings.LANGUAGE_CODE):  # the evidence is kept with the decision
+        finding.says += [f"Leaves out {words}." for words in left_out.sentences(answer.get("left", {}))]
     finding.has_diff = _has_diff(answer)
     return finding
 
 
 def _has_diff(answer: dict) -> bool:
-    return any("sha" in sent for sent in answer.get("sends", ()))
+    """Return whether there is a diff to show: some branch sends commits or changes files."""
+    return any("sha" in sent and (sent["count"] or sent["files"]["count"]) for sent in answer.get("sends", ()))
 
 
 def _say(finding: Finding, told: dict):

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from django.db import transaction
 
+from approvals.agents.heard import After
 from approvals.evaluation import content, without_credentials
 from approvals.hooks import held_calls
 from approvals.models import Action
@@ -18,15 +19,14 @@ OF_LOOKUPS = [{"kind": "socket", "what": f"{family} UDP"} for family in ("IPv4",
 ALARM = "ALARM: another command ran than was allowed."
 
 
-def ran_differently(action: Action, event: dict, *, by) -> bool:
+def ran_differently(action: Action, heard: After, *, by) -> bool:
     """Compare the command that ran with the one that was answered; record an alarm if they differ.
 
     Only of shell calls: Claude Code itself completes the input of other tools (relative paths, defaults).
     """
-    given = event.get("tool_input")
-    if action.tool != "Bash" or not isinstance(given, dict):
+    if action.tool != "Bash" or not isinstance(heard.arguments, dict):
         return False
-    ran, allowed = str(given.get("command")), content(action)["arguments"].get("command")
+    ran, allowed = str(heard.arguments.get("command")), content(action)["arguments"].get("command")
     is_held = action.envelope is not None
     if held_calls.ticket_in(ran, allowed) if is_held else ran == allowed:
         return False
@@ -36,7 +36,7 @@ def ran_differently(action: Action, event: dict, *, by) -> bool:
     return True
 
 
-def seen(action: Action, event: dict, details: dict, *, failed: bool) -> tuple[list[dict], list[dict]]:
+def seen(action: Action, heard: After, details: dict) -> tuple[list[dict], list[dict]]:
     """Return what the box refused to a call that ran in it, and which of its ports another port leads to since.
 
     Refused is what the kernel and the proxy reported, and files that the output of a failed call names: [{kind, what}].
@@ -44,15 +44,15 @@ def seen(action: Action, event: dict, details: dict, *, failed: bool) -> tuple[l
     if action.envelope is None:
         return [], []
     output = details.get("tail", "").encode("utf-8", "replace")
-    named = refusals_in(output) if failed else []
-    told = _by_the_runner(action, event)
+    named = refusals_in(output) if heard.failed else []
+    told = _by_the_runner(action, heard)
     found = [*told["blocked"], *named]
     return [entry for number, entry in enumerate(found) if entry not in found[:number]], told["ports"]
 
 
-def _by_the_runner(action: Action, event: dict) -> dict:
+def _by_the_runner(action: Action, heard: After) -> dict:
     command = content(action)["arguments"]["command"]
-    ticket = held_calls.ticket_in(str((event.get("tool_input") or {}).get("command")), command)
+    ticket = held_calls.ticket_in(str((heard.arguments or {}).get("command")), command)
     with suppress(Problem):  # the box ended meanwhile, and its refusals with it
         if ticket:
             return held_calls.ended(action.workspace, ticket, action.consumed_at)
@@ -67,15 +67,12 @@ def worth_telling(blocked: list[dict], *, failed: bool) -> list[dict]:
     return [entry for entry in blocked if failed or entry not in OF_LOOKUPS]
 
 
-def for_the_agent(event: dict, blocked: list[dict], ports: list[dict]) -> dict:
-    """Return the part of a hook's response that tells the agent what was refused, how to ask for it, and of ports."""
+def for_the_agent(blocked: list[dict], ports: list[dict]) -> str:
+    """Return the sentences on refused accesses, how to ask for them, and ports; "" if there are none."""
     told = [f"{sentence(blocked)} {HOW_TO_ASK}"] if blocked else []
     told += [
         f"Port {each['port']} of the box is in use on this machine: a browser here finds it at "
         f"127.0.0.1:{each['host_port']}. In the box it is {each['port']} as ever."
         for each in ports
     ]
-    if not told:
-        return {}
-    shown = f"Handrail: {' '.join(told)}"
-    return {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], "additionalContext": shown}}
+    return f"Handrail: {' '.join(told)}" if told else ""

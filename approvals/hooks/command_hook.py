@@ -1,8 +1,11 @@
-"""The hook command of a connected folder: ask Handrail, print its response, and fail closed.
+"""The hook command of a connected agent: ask Handrail, print its response, and fail closed.
 
 Standard library only, Python 3.9 and later. Claude Code runs `python -IS command_hook.py CONNECTION gate` before a
-tool and `… report` for events that are only recorded. As a gate it exits with 2 on any failure, which Claude Code takes
+tool and `… report` for events that are only recorded. As a gate it exits with 2 on any failure, which every agent takes
 as a denial. A report that cannot be delivered exits with 1: after Stop, a 2 would keep the agent from stopping.
+
+Other agents run `… CONNECTION gate AGENT`, with the event's name after it if the event does not tell it. This program
+knows none of their formats: Handrail puts the text to print into an envelope, and says whether it decides.
 """
 
 # Every tool call waits for these imports: `socket`, `threading`, `json` and `http.client` would take longer than all
@@ -63,14 +66,15 @@ def read_json(raw: bytes):
 def main(arguments) -> int:
     # The role comes from the settings line, not from the event: a newer Claude Code may rename its events, and that
     # must not turn the gate into a report.
-    gate = arguments[1:] != ["report"]
+    gate = arguments[1:2] != ["report"]
     fail = refuse if gate else give_up
     try:
         with open(arguments[0], "rb") as file:
             connection = read_json(file.read())
         call = sys.stdin.buffer.read()
         event = read_json(call)
-        is_prompt = event["hook_event_name"] == "UserPromptSubmit"
+        connection["agent"], connection["event"] = [*arguments[2:4], "", ""][:2]
+        is_prompt = not connection["agent"] and event["hook_event_name"] == "UserPromptSubmit"
         report_timeout = PROMPT_TIMEOUT if is_prompt else REPORT_TIMEOUT
         address, patience = connection["address"], connection["patience_s"] if gate else report_timeout
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
@@ -86,7 +90,11 @@ def main(arguments) -> int:
         )
     except ValueError:
         answer = None
-    if not (is_verdict(answer, event) if gate else isinstance(answer, dict)):
+    if connection["agent"]:
+        body = in_envelope(answer, gate)
+    elif not (is_verdict(answer, event) if gate else isinstance(answer, dict)):
+        body = None
+    if body is None:
         return fail("Handrail's response is invalid, so nothing is allowed.")
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
@@ -117,11 +125,15 @@ def post(connection, call: bytes, timeout: float, sent_at: list) -> bytes:
     """Send one request, ignoring proxy variables and redirects, and return the body. OSError may be retried."""
     scheme, _, rest = connection["address"].partition("://")
     netloc, _, path = rest.partition("/")
+    agent = connection["agent"] or "claude-code"
     head = (
-        f"POST {'/' + path if path else ''}/hooks/claude-code HTTP/1.0\r\nHost: {netloc}\r\n"
+        f"POST {'/' + path if path else ''}/hooks/{agent} HTTP/1.0\r\nHost: {netloc}\r\n"
         f"Authorization: Bearer {connection['token']}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(call)}\r\n\r\n"
+        f"Content-Length: {len(call)}\r\n"
     )
+    if connection["agent"]:
+        head += f"Prefer: handrail-envelope\r\nX-Handrail-Event: {connection['event']}\r\n"
+    head += "\r\n"
     server = connected(scheme, netloc, min(timeout, CONNECT_TIMEOUT))
     try:
         server.settimeout(max(timeout, 0.1))
@@ -178,6 +190,14 @@ def read_answer(answer: bytes) -> tuple:
     return int(status[:3]), body
 
 
+def in_envelope(answer, gate: bool):
+    """Return the bytes in the envelope of a response; None if there are none, or for a gate if they decide nothing."""
+    if not isinstance(answer, dict) or answer.get("handrail") != 1 or (gate and answer.get("decides") is not True):
+        return None
+    text = answer.get("stdout")
+    return text.encode("utf-8") if isinstance(text, str) and text.strip() else None
+
+
 def is_verdict(answer, event) -> bool:
     """Return whether a gate's response is valid: a full allow or deny, as `ask` lets some agents run the tool."""
     output = answer.get("hookSpecificOutput") if isinstance(answer, dict) else None
@@ -220,7 +240,7 @@ if __name__ == "__main__":
     try:
         status = main(sys.argv[1:])
     except BaseException as error:  # no exception may let the tool run
-        fail = give_up if sys.argv[2:] == ["report"] else refuse
+        fail = give_up if sys.argv[2:3] == ["report"] else refuse
         status = fail(f"Handrail's hook failed ({type(error).__name__}), so nothing is allowed.")
     sys.stdout.flush()
     sys.stderr.flush()

@@ -7,7 +7,7 @@ of its own, and an agent takes some of those as permission. Here they become a d
 import json
 import logging
 
-from approvals.hooks import claude_code
+from approvals.hooks import responses
 from approvals.hooks.connection import KEY, Connection
 
 logger = logging.getLogger("handrail.hooks")
@@ -41,7 +41,7 @@ def fail_closed(app):
                 await app(scope | {KEY: connection}, watch, keep)
             except Exception:
                 logger.exception("a hook failed outside its view")
-            await _send(send, start, b"".join(body))
+            await _send(send, scope, start, b"".join(body))
             if not connection.is_closed:
                 await connection.sent()
         finally:
@@ -50,9 +50,10 @@ def fail_closed(app):
     return guarded
 
 
-async def _send(send, start: dict, body: bytes):
+async def _send(send, scope: dict, start: dict, body: bytes):
     if not _is_full_answer(start["status"], body):
-        body = json.dumps(claude_code.deny(WHY.format(status=start["status"]))).encode()
+        prefer = dict(scope["headers"]).get(b"prefer", b"").decode("latin-1")
+        body = responses.denial(scope["path"], prefer, WHY.format(status=start["status"]))
     kept = [pair for pair in start["headers"] if pair[0].lower() == b"x-request-id"]
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *kept]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -90,11 +90,16 @@ def is_first(call: Call, caller) -> bool:
 
 def replayed(action: Action) -> str:
     """Return a shell command that ends as a rehearsal did whose result was applied: with its output and its status."""
-    output = action.rehearsal.output if action.rehearsal else action.result["tail"]
+    output = output_of(action)
     command = content(action)["arguments"]["command"][:MAX_COMMAND]
     said = f"Applied as a person approved it, so it does not run again: {command}"
     printed = f"printf %s {shlex.quote(_end_that_fits(output))}"
     return f": {shlex.quote(said)}\n{printed}\n(exit {int(action.result['exit_status'])})"
+
+
+def output_of(action: Action) -> str:
+    """Return what a rehearsal printed whose result was applied."""
+    return action.rehearsal.output if action.rehearsal else action.result["tail"]
 
 
 def _end_that_fits(output: str) -> str:

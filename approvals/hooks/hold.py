@@ -1,8 +1,6 @@
-"""What all hook dialects share: authenticate, submit the call, hold the connection, use the approval, fail closed."""
+"""Authenticate the agent of a hook, submit its call, hold the connection until the answer, and use the approval."""
 
 import asyncio
-import functools
-import logging
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -11,10 +9,9 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.db import close_old_connections
-from django.http import HttpResponse, JsonResponse
-from django.views.decorators.csrf import csrf_exempt
 
 from approvals import agent_messages, gate, own_questions, questions
+from approvals.agents.dialect import ALL_DAY
 from approvals.calls import Call
 from approvals.evaluation import content
 from approvals.hooks import open_hooks
@@ -22,19 +19,17 @@ from approvals.hooks.connection import connection_of
 from approvals.hooks.open_hooks import OpenHook
 from approvals.intake_limit import turn
 from approvals.models import Action, ActionEndCode, Status
-from dashboard.access import Caller, caller_by_token
+from dashboard.access import Caller, caller_by_token, paused_words
 from dashboard.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, not_found
 from dashboard.strict_json import loads
 from dashboard.threads import query_in_thread
 from dashboard.tokens import find_token
 
-logger = logging.getLogger("handrail.hooks")
-HOOK_TIMEOUT = 86_400  # seconds after which Claude Code ends its hook, as `connect` and the Connect page set it
 REPORT_SIZE = 4  # times a call's limit: Claude Code adds the file before and after to the call
 ANSWER_PAUSES = (0.3, 1.0, 2.0, None)  # seconds between two looks for an agent's answer in its transcript
 REFUSED = (Status.DENIED, Status.EXPIRED, Status.CANCELLED)
-LONGEST_HOLD = HOOK_TIMEOUT - 300  # so that a hook's action ends before the hook does
+LONGEST_HOLD = ALL_DAY  # so that a hook's action ends before the hook does
 
 
 @dataclass(frozen=True)
@@ -53,28 +48,8 @@ class Verdict:
     held: Action | None = None  # the action, if nobody was asked about it and the kernel must hold the call
     replays: Action | None = None  # the action, if its rehearsal was applied instead of a run
     answered: Action | None = None  # an agent's question that a person answered
+    action: Action | None = None  # whose approval allows it
     is_left: bool = False  # a question or plan that nobody answered here: the agent asks at its own terminal
-
-
-def fails_closed(deny):
-    """Make a hook's view respond 200 with `deny(reason)`, a JSON object, for any exception in it."""
-
-    def decorate(view):
-        @csrf_exempt
-        @functools.wraps(view)
-        async def guarded(request) -> HttpResponse:
-            try:
-                return JsonResponse(await view(request))
-            except Problem as problem:
-                return JsonResponse(deny(problem.detail))
-            except Exception as error:
-                # Broad on purpose: an agent runs its tool when a hook fails, so this view never fails.
-                logger.exception("a hook failed")
-                return JsonResponse(deny(f"Handrail failed ({type(error).__name__}), so nothing is allowed."))
-
-        return guarded
-
-    return decorate
 
 
 def read_caller(request) -> Caller:
@@ -82,8 +57,10 @@ def read_caller(request) -> Caller:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     found = find_token(token.strip()) if scheme.lower() == "bearer" else None
     caller = caller_by_token(found, request.headers.get("X-Handrail-Inside", "")) if found else None
+    if caller is None and found and (words := paused_words(found)):
+        raise Problem(403, words, code="paused")
     if caller is None:
-        raise Problem(401, "This token is invalid, or its agent is paused, so nothing is allowed.")
+        raise Problem(401, "This token is invalid, so nothing is allowed.")
     if caller.is_person:
         raise Problem(403, "This token is a person's. A hook needs an agent's, so nothing is allowed.")
     return caller
@@ -113,8 +90,8 @@ def _too_large() -> Problem:
     return Problem(413, f"The call exceeds the limit of {settings.HANDRAIL_BODY_BYTES:,} bytes. It did not run.")
 
 
-async def hold(call: Call, *, request, caller: Caller) -> Verdict:
-    """Submit the call, wait until it is decided or over, and consume its approval.
+async def hold(call: Call, *, request, caller: Caller, patience_s: int) -> Verdict:
+    """Submit the call, wait until it is decided or over, at most `patience_s`, and consume its approval.
 
     The same event sent again (by a second hook, by a client that lost its connection, or after a restart of Handrail)
     finds its action and its decision. The action is withdrawn after the last hook of it closed its connection.
@@ -123,7 +100,7 @@ async def hold(call: Call, *, request, caller: Caller) -> Verdict:
     hook = OpenHook(await query_in_thread(call.hash_for, caller.agent), call.call_id)
     connection.at_end(hook.leave)
     try:
-        action = await _answer(call, request, caller, hook)
+        action = await _answer(call, request, caller, hook, patience_s)
     except asyncio.CancelledError:
         if connection.is_closed:
             open_hooks.run_later(open_hooks.GRACE, partial(_abandon_if_closed, hook, call, caller))
@@ -137,9 +114,9 @@ async def hold(call: Call, *, request, caller: Caller) -> Verdict:
     return await query_in_thread(_verdict, action, allowed=hook.is_approved)
 
 
-async def _answer(call: Call, request, caller: Caller, hook: OpenHook) -> Action:
+async def _answer(call: Call, request, caller: Caller, hook: OpenHook, patience_s: int) -> Action:
     """Return the action once it may run, it is over, or the hook must return."""
-    deadline = time.monotonic() + min(settings.HANDRAIL_HOLD_SECONDS, LONGEST_HOLD)
+    deadline = time.monotonic() + min(settings.HANDRAIL_HOLD_SECONDS, LONGEST_HOLD, patience_s)
     async with turn():
         action, is_new = await sync_to_async(gate.submit)(call, caller=caller)
     hook.at_once = is_new and gate.is_answered(action)
@@ -233,7 +210,8 @@ def _verdict(action: Action, *, allowed: bool) -> Verdict:
         held = action if action.envelope is not None else None
         permission, context = agent_messages.permission(action), agent_messages.notes(action)
         answered = action if action.tool in own_questions.QUESTIONS else None
-        return Verdict(True, permission, content(action)["arguments"], context, user_message, held, answered=answered)
+        arguments = content(action)["arguments"]
+        return Verdict(True, permission, arguments, context, user_message, held, answered=answered, action=action)
     return Verdict(False, agent_messages.refusal(action), user_message=user_message, is_left=_is_left(action))
 
 

@@ -2,21 +2,21 @@
 
 import re
 
+from approvals.agents.heard import After
 from workspaces import secrets
 
 TAIL = 4000  # characters of output that are kept
 EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,3})\n?")
 
 
-def result_of(event: dict, workspace) -> dict:
+def result_of(heard: After, workspace) -> dict:
     """Return {exit_status, output_bytes, tail}, each if the event has it; leave out files that a tool read or wrote."""
-    response = event.get("tool_response")
-    text, exit_status = _printed(response), None
-    if isinstance(error := event.get("error"), str):
-        text = error
-        if event.get("tool_name") == "Bash" and (code := EXIT_CODE.match(error)):
-            text, exit_status = error[code.end() :], int(code[1])
-    elif event.get("tool_name") == "Bash" and _ended_well(response):
+    text, exit_status = _printed(heard.response), None
+    if heard.error is not None:
+        text = heard.error
+        if heard.tool == "Bash" and (code := EXIT_CODE.match(text)):
+            text, exit_status = text[code.end() :], int(code[1])
+    elif heard.tool == "Bash" and _ended_well(heard.response):
         exit_status = 0
     found = {} if exit_status is None else {"exit_status": exit_status}
     if text is None:

@@ -1,9 +1,9 @@
-"""One URL for each agent's hook dialect."""
+"""One address for each agent's dialect."""
 
 from django.urls import path
 
-from approvals.hooks.claude_code import claude_code
+from approvals.hooks.view import hook
 
 urlpatterns = [
-    path("claude-code", claude_code, name="hook-claude-code"),
+    path("<str:agent>", hook, name="hook"),
 ]

@@ -7,8 +7,20 @@ from django.db import models
 from django.db.models import Q
 
 from approvals import own_questions
+from approvals.models.conversations import (  # noqa: F401 - Django looks for an app's models here
+    AgentSession,
+    Follow,
+    Message,
+    MessageBody,
+    MessageKind,
+    MessageSource,
+    Role,
+)
+from approvals.models.line_comments import LineComment, Side  # noqa: F401 - as above
+from approvals.models.log_targets import LogTarget, TargetKind  # noqa: F401 - as above
+from approvals.models.looks import Look  # noqa: F401 - as above
 from approvals.models.messages import ActionMessage
-from approvals.models.notices import (  # noqa: F401 - Django looks for an app's models here
+from approvals.models.notices import (  # noqa: F401 - as above
     Channel,
     Delivery,
     DeliveryKind,
@@ -21,6 +33,7 @@ from approvals.models.passkeys import PasskeyChallenge  # noqa: F401 - as above
 from approvals.models.presence import CardViewer  # noqa: F401 - as above
 from approvals.models.prompts import SessionPrompt  # noqa: F401 - as above
 from approvals.models.talk import AgentMessage, Interrupt  # noqa: F401 - as above
+from approvals.models.usage import ModelUsage  # noqa: F401 - as above
 from dashboard.models import Agent, Team
 from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
 
@@ -71,6 +84,7 @@ class Policy(models.Model):
     text = models.TextField()
     sha256 = models.CharField(max_length=64)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    comment = models.CharField(max_length=300, blank=True, default="")  # what the version changes, and why
     active = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -119,6 +133,8 @@ class Action(models.Model):
     session = models.CharField(max_length=200, blank=True)
     call_id = models.CharField(max_length=200, blank=True)
     call_hash = models.CharField(max_length=64)
+    # Of the edited call that an agent was told to make itself, until it makes it.
+    repeat_hash = models.CharField(max_length=64, blank=True)
     idempotency_key = models.CharField(max_length=200, null=True, blank=True)
     body_hash = models.CharField(max_length=64, blank=True)
     reasoning = models.TextField(blank=True)  # the agent's explanation
@@ -140,6 +156,13 @@ class Action(models.Model):
     consumed_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     snapshot_before = models.ForeignKey(Snapshot, models.SET_NULL, null=True, blank=True, related_name="+")
+    # The files as they were when it began to wait (approvals.asked_snapshots), and the operation that takes it.
+    asked_snapshot = models.ForeignKey(
+        Snapshot, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
+    asked_operation = models.ForeignKey(
+        Operation, models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
     operation = models.OneToOneField(Operation, models.SET_NULL, null=True, blank=True, related_name="action")
     end_code = models.CharField(max_length=16, choices=ActionEndCode, blank=True)  # if it was cancelled or expired
     result = models.JSONField(null=True, blank=True)  # {note, exit_status, output_bytes, …}
@@ -171,6 +194,22 @@ class Action(models.Model):
             models.Index(fields=["team", "created_at"], name="action_by_time"),
             models.Index(fields=["workspace", "created_at"], name="action_by_workspace"),
             models.Index(fields=["workspace"], condition=Q(status="pending"), name="action_that_waits"),
+            models.Index(fields=["workspace", "status"], name="action_by_workspace_status"),
+            models.Index(fields=["team", "status", "ended_at"], name="action_by_end"),
+            models.Index(fields=["agent", "session", "created_at"], name="action_by_session"),
+            models.Index(fields=["digest", "created_at"], name="action_by_digest"),
+            models.Index(fields=["workspace", "title", "created_at"], name="action_by_title"),
+            # Beside the indexes of the keys: those have an entry for each action without one, and are not used then.
+            models.Index(
+                fields=["snapshot_before"], condition=Q(snapshot_before__isnull=False), name="action_with_snapshot"
+            ),
+            models.Index(fields=["operation"], condition=Q(operation__isnull=False), name="action_with_operation"),
+            models.Index(
+                fields=["asked_snapshot"], condition=Q(asked_snapshot__isnull=False), name="action_asked_snapshot"
+            ),
+            models.Index(
+                fields=["asked_operation"], condition=Q(asked_operation__isnull=False), name="action_asked_operation"
+            ),
         ]
 
     def __str__(self):
@@ -255,6 +294,7 @@ class Decision(models.Model):
     assertion = models.JSONField(null=True, blank=True)  # {solo, signed_in_at, how} and {passkey: …}
     final = models.BooleanField(default=False)
     unheld = models.BooleanField(default=False)  # approved to run without an envelope
+    do_first = models.BooleanField(default=False)  # a denial: the comment is what to do before the call is made again
     # The store's tree that was approved instead of a run: what the rehearsal left. Empty: it runs.
     applied_tree = models.CharField(max_length=64, blank=True)
 
@@ -262,6 +302,10 @@ class Decision(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["revision", "user"], name="decision_one_each"),
             models.UniqueConstraint(fields=["action"], condition=Q(final=True), name="decision_one_final"),
+        ]
+        indexes = [
+            models.Index(fields=["user", "at"], condition=Q(verdict="deny") & ~Q(comment=""), name="decision_said_why"),
+            models.Index(fields=["at"], condition=Q(final=True), name="decision_by_time"),  # for the measures
         ]
 
     def __str__(self):

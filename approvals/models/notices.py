@@ -24,8 +24,13 @@ class NotificationSettings(models.Model):
     unseen_minutes = models.PositiveIntegerField(default=5)  # then the channels are used
     digest_at = models.TimeField(null=True, blank=True)
     digest_on = models.DateField(null=True, blank=True, editable=False)  # the day of the last one
+    going_on = models.DateField(null=True, blank=True, editable=False)  # the day of the last warning of what goes
+    going_told = models.JSONField(default=list, blank=True, editable=False)  # what that one told (notify/going.py)
     zone = models.CharField(max_length=64, default="UTC")  # of the times above
     language = models.CharField(max_length=8, default="en", editable=False)  # of the pages when it was last known
+
+    class Meta:
+        verbose_name = verbose_name_plural = "notification settings"
 
     def __str__(self):
         return f"notification settings of {self.user}"
@@ -92,6 +97,8 @@ class DeliveryKind(models.TextChoices):
     REMIND = "remind", "Reminder"
     DIGEST = "digest", "Morning digest"
     TEST = "test", "Test"
+    ALERT = "alert", "Alert"
+    GOING = "going", "What retention takes"
 
 
 class DeliveryQuerySet(models.QuerySet):
@@ -110,6 +117,7 @@ class Delivery(models.Model):
     via = models.CharField(max_length=120)  # the device's or channel's name, which outlives its row
     kind = models.CharField(max_length=8, choices=DeliveryKind)
     digest = models.CharField(max_length=64, blank=True)  # of the call that it asks about
+    text = models.CharField(max_length=300, blank=True)  # of an alert
     created_at = models.DateTimeField()
     tries = models.PositiveIntegerField(default=0)
     next_try_at = models.DateTimeField(null=True, blank=True, db_index=True)  # none when it has ended

@@ -13,12 +13,11 @@ from approvals.models import PushSubscription
 from approvals.notify.hashes import sha256
 from approvals.notify.reach import is_acceptable_endpoint
 from dashboard import clock
+from dashboard.people.sessions import device_name
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import conflict, invalid
 
 MAX_DEVICES = 20  # of one person
-BROWSERS = {"Edg": "Edge", "OPR": "Opera", "Firefox": "Firefox", "Chrome": "Chrome", "Safari": "Safari"}
-SYSTEMS = {"Android": "Android", "iPhone": "iPhone", "iPad": "iPad", "Mac OS X": "macOS", "Windows": "Windows"}
 
 
 def subscribe(user, found: dict, *, session_key: str, user_agent: str) -> PushSubscription:
@@ -61,14 +60,6 @@ def forget_session(session_key: str | None):
     """Remove the devices of a session that ends: a browser that is signed out is told nothing."""
     if session_key:
         PushSubscription.objects.filter(session_key=session_key).delete()
-
-
-def device_name(user_agent: str) -> str:
-    """Return a short name such as "Firefox on Android"."""
-    browser = next((name for mark, name in BROWSERS.items() if re.search(rf"\b{mark}[/A]", user_agent)), "Browser")
-    system = next((name for mark, name in SYSTEMS.items() if mark in user_agent), "")
-    system = system or ("Linux" if "Linux" in user_agent else "")
-    return f"{browser} on {system}" if system else browser
 
 
 def _are_keys(p256dh, auth) -> bool:

@@ -7,19 +7,23 @@ from django.conf import settings
 from django.db.models import Count, Q
 from django.urls import reverse
 from django.utils.html import strip_tags
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from approvals import own_questions
 from approvals.evaluation import content
 from approvals.models import Action, Channel, NotificationSettings, Status, Tier
-from approvals.notify.routing import zone_of
+from approvals.notify.going import of_owner
+from approvals.notify.routing import settings_of, zone_of
 from approvals.transitions import winner
-from dashboard import redaction
+from dashboard import clock, redaction
 from dashboard.access import caller_of
 from dashboard.models import Team
 from dashboard.templatetags.handrail import TIERS, UNDO
 from dashboard.visible_text import visible
+from workspaces.services.retention import What
 
+MAX_GOING = 10  # workspaces that a warning names
+GOING_AT = "/#desk-going"
 MAX_TITLE, MAX_REASON = 180, 400  # characters; a push holds about 3,900 bytes
 ENDED = {
     Status.DENIED: gettext_lazy("denied"),
@@ -91,3 +95,27 @@ def digest(user, now) -> tuple[str, str]:
         )
         lines.append(words % {"team": team.name, **found})
     return gettext("Handrail this morning"), "\n".join([*lines, f"{settings.HANDRAIL_DESK_URL}/"])
+
+
+def going(user, *, named: bool) -> tuple[str, str]:
+    """Return title and body of the warning that retention takes workspaces of the person; `named`: with their names."""
+    found = of_owner(user, settings_of(user))
+    title = ngettext(
+        "Retention will archive or delete %(n)s workspace of yours soon",
+        "Retention will archive or delete %(n)s workspaces of yours soon",
+        len(found),
+    ) % {"n": len(found)}
+    words = {
+        What.ARCHIVE: gettext("%(key)s is archived %(at)s"),
+        What.TRASH: gettext("%(key)s moves to the trash %(at)s"),
+        What.DELETE: gettext("%(key)s is deleted for good %(at)s"),
+    }
+    lines = [
+        words[each.what] % {"key": f"{each.workspace.team.slug}/{each.workspace.key}", "at": clock.in_utc(each.at)}
+        for each in found[:MAX_GOING]
+        if named
+    ]
+    if named and len(found) > MAX_GOING:
+        lines.append(gettext("and %(n)s more") % {"n": len(found) - MAX_GOING})
+    keep = gettext("Keep what you need:")
+    return title, "\n".join([*lines, keep, f"{settings.HANDRAIL_DESK_URL}{GOING_AT}"])

@@ -18,9 +18,9 @@ from approvals.models import (
     NotificationSettings,
     PushSubscription,
 )
-from approvals.notify.devices import device_name
 from approvals.notify.routing import Recipient, is_quiet, recipients, wants, zone_of
 from dashboard import clock
+from dashboard.people.sessions import device_name
 from dashboard.problems import conflict
 
 MAX_OPEN = 10  # notices that a person has at a time: of the newest actions; others come as these are decided

@@ -66,9 +66,12 @@ def wants(recipient: Recipient, action: Action) -> bool:
 
 def is_quiet(wanted: NotificationSettings, action: Action, now: datetime) -> bool:
     """Return whether the person's quiet hours keep this action from them now."""
+    return in_quiet_hours(wanted, now) and not (wanted.critical_in_quiet and action.tier == Tier.CRITICAL)
+
+
+def in_quiet_hours(wanted: NotificationSettings, now: datetime) -> bool:
+    """Return whether it is a quiet hour of the person."""
     if wanted.quiet_from is None or wanted.quiet_until is None or wanted.quiet_from == wanted.quiet_until:
-        return False
-    if wanted.critical_in_quiet and action.tier == Tier.CRITICAL:
         return False
     time, start, end = now.astimezone(zone_of(wanted)).time(), wanted.quiet_from, wanted.quiet_until
     return start <= time < end if start < end else time >= start or time < end

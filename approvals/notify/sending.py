@@ -18,7 +18,7 @@ from py_vapid import Vapid02
 from pywebpush import WebPusher
 
 from approvals.models import Action, Delivery, DeliveryKind, PushSubscription, Status
-from approvals.notify import channels, messages, tokens, vapid
+from approvals.notify import channels, going, messages, tokens, vapid
 from approvals.notify.devices import has_live_session
 from approvals.notify.hashes import sha256
 from approvals.notify.reach import Unreachable, only_reachable
@@ -83,10 +83,12 @@ def _prepare_translated(delivery: Delivery, now: datetime):
     asks = delivery.kind in (DeliveryKind.ASK, DeliveryKind.REMIND)
     if asks and (action.status != Status.PENDING or action.digest != delivery.digest or action.expires_at <= now):
         return _end(delivery, "No longer needed.")
+    if delivery.kind == DeliveryKind.GOING and not going.of_owner(delivery.user, settings_of(delivery.user)):
+        return _end(delivery, "No longer needed.")
     if delivery.subscription:
         return _push(delivery, action, now)
     if delivery.channel:
-        title, body = _words(delivery, action, now)
+        title, body = _words(delivery, action, now, named=delivery.channel.with_title)
         return lambda: _through(delivery.channel, title, body)
     return _end(delivery, "The device or channel was removed.")
 
@@ -95,11 +97,16 @@ def _end(delivery: Delivery, problem: str) -> None:
     Delivery.objects.filter(pk=delivery.pk).update(next_try_at=None, problem=problem)
 
 
-def _words(delivery: Delivery, action: Action | None, now: datetime) -> tuple[str, str]:
+def _words(delivery: Delivery, action: Action | None, now: datetime, *, named: bool = False) -> tuple[str, str]:
+    """Return title and body; `named`: with the names of workspaces."""
     if delivery.kind == DeliveryKind.DIGEST:
         return messages.digest(delivery.user, now)
     if delivery.kind == DeliveryKind.TEST:
         return gettext("Handrail test"), gettext("Notifications reach you here.")
+    if delivery.kind == DeliveryKind.ALERT:
+        return gettext("Handrail alert"), delivery.text
+    if delivery.kind == DeliveryKind.GOING:
+        return messages.going(delivery.user, named=named)
     return messages.for_channel(action, delivery.channel)
 
 
@@ -125,7 +132,10 @@ def _payload(delivery: Delivery, action: Action | None, now: datetime) -> dict:
     Delivery.objects.filter(pk=delivery.pk).update(receipt_sha256=sha256(receipt))
     about = {"kind": delivery.kind, "tag": delivery.kind, "url": "/", "delivery": str(delivery.pk), "receipt": receipt}
     if action is None:
-        title, body = _words(delivery, action, now)
+        named = has_live_session(delivery.subscription, now) and not settings_of(delivery.user).is_private
+        title, body = _words(delivery, action, now, named=named)
+        about |= {"url": messages.GOING_AT} if delivery.kind == DeliveryKind.GOING else {}
+        body = body.replace(f"\n{settings.HANDRAIL_DESK_URL}{messages.GOING_AT}", "")
         return about | {"title": title, "body": body.replace(f"\n{settings.HANDRAIL_DESK_URL}/", "")}
     about |= {"tag": str(action.pk), "url": messages.address_of(action).removeprefix(settings.HANDRAIL_DESK_URL)}
     signed_in = has_live_session(delivery.subscription, now)

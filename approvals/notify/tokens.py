@@ -7,7 +7,7 @@ from approvals.models import Action, Delivery, PushToken, Tier
 from approvals.notify.hashes import sha256
 from approvals.transitions import record
 from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.access import Caller
 from dashboard.problems import conflict, not_allowed, not_found
 
 # Approve is offered on a notification, where nothing but its title is seen, only for what can be undone.
@@ -35,7 +35,7 @@ def make(delivery: Delivery, action: Action, session_key: str) -> dict[str, str]
     return made
 
 
-def use(secret: str, *, user, session_key: str | None) -> Action:
+def use(secret: str, *, caller: Caller, session_key: str | None) -> Action:
     """Decide as the token says; return the action. Problem 403, 404, 409: it is not used, or used up without effect.
 
     The digest is the one that the notification showed: an action that was edited since is refused by the gate.
@@ -43,12 +43,12 @@ def use(secret: str, *, user, session_key: str | None) -> Action:
     token = PushToken.objects.select_related("delivery__notice").filter(sha256=sha256(secret)).first()
     if token is None or token.delivery.notice is None:
         raise not_found("answer")
-    if not user.is_authenticated or user.pk != token.delivery.user_id or session_key != token.session_key:
+    user = caller.user
+    if user is None or user.pk != token.delivery.user_id or session_key != token.session_key:
         raise not_allowed("Open the card and sign in: this notification belongs to another session.")
     now = clock.now()
     if token.expires_at <= now or not PushToken.objects.filter(pk=token.pk, used_at=None).update(used_at=now):
         raise conflict("This notification was used already, or is out of date. Open the card.", code="token_used")
-    caller = caller_of(user)
     action = Action.objects.visible_to(caller).filter(pk=token.delivery.notice.action_id).first()
     if action is None:
         raise not_found("action")

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals import expiry, gate, questions, solo
 from approvals.calls import parsed
 from approvals.evidence import sent_by
+from approvals.line_comments import drafts, placing, sending
 from approvals.models import Action, Decision, Status
 from approvals.notify import receipts
 from approvals.pages.card import Card, cards_of, for_rows
@@ -33,6 +34,7 @@ from workspaces.diff import compare
 styles_of_the_editor = csp_update({"style-src": [SELF, NONCE]})
 
 
+DENY_STEPS = ("deny", "first")  # who has approved may still take these while more votes are needed
 ANSWERED_BEFORE = {
     "approve": gettext_lazy("%(who)s approved this %(span)s ago. Your answer was not used."),
     "deny": gettext_lazy("%(who)s denied this %(span)s ago. Your answer was not used."),
@@ -54,6 +56,7 @@ def show_card(request, action, *, step="", status=200, given=None, **more):
     card.given = given or {}
     chosen = chosen_filters(request)
     following = next_card(caller, action, now, chosen)
+    placing.on_card(action, card.shown_diffs, caller)
     return render(
         request,
         "approvals/card.html",
@@ -62,8 +65,10 @@ def show_card(request, action, *, step="", status=200, given=None, **more):
             "card": card,
             "passkey": PasskeyPart(action, caller, card.may_decide),
             "beside": _beside(request, chosen, now) if card.is_open and is_wide(request) else None,
-            "step": step if card.may_decide or (step == "deny" and card.may_answer) else "",
-            "recent_reasons": _recent_reasons(request.user) if card.may_answer else [],
+            "step": step if card.may_decide or (step in DENY_STEPS and card.may_answer) else "",
+            "recent_reasons": _recent_reasons(request.user, do_first=False) if card.may_answer else [],
+            "recent_firsts": _recent_reasons(request.user, do_first=True) if card.may_answer else [],
+            "drafts": list(drafts.of_card(action, caller)) if card.may_comment else [],
             "said": action.messages.select_related("user").order_by("at"),
             "revised": revision_of(action),
             "asked_again": asked_again(action),
@@ -85,8 +90,8 @@ def _beside(request, chosen, now):
     return cards_of(found, request.caller, now)
 
 
-def _recent_reasons(user) -> list[str]:
-    said = Decision.objects.filter(user=user, verdict="deny").exclude(comment="").order_by("-at")
+def _recent_reasons(user, *, do_first: bool) -> list[str]:
+    said = Decision.objects.filter(user=user, verdict="deny", do_first=do_first).exclude(comment="").order_by("-at")
     return list(dict.fromkeys(said.values_list("comment", flat=True)[:20]))[:3]
 
 
@@ -133,9 +138,20 @@ def deny(request, pk):
     must(request.caller, "decide", found.team_id)
     if request.method != "POST":
         return show_card(request, found, step="deny")
-    return decide_and_go_on(
-        request, found, "deny", gettext("Denied"), comment=asked(request, "comment")["comment"][:4000]
-    )
+    comment = asked(request, "comment")["comment"][:4000]
+    return decide_and_go_on(request, found, "deny", gettext("Denied"), comment=comment)
+
+
+@signed_in
+@READ_OR_WRITE
+def first(request, pk):
+    """Send the call back with what the agent should do before it makes it again."""
+    found = find_action(request, pk)
+    must(request.caller, "decide", found.team_id)
+    if request.method != "POST":
+        return show_card(request, found, step="first")
+    text = asked(request, "text")["text"][:4000]
+    return decide_and_go_on(request, found, "deny", gettext("Sent back"), comment=text, do_first=True)
 
 
 @signed_in
@@ -180,9 +196,13 @@ def extend(request, pk):
 
 def decide_and_go_on(request, found, verdict, word, **more):
     """Decide the action and go to the next card; show the card with a message if the answer was not used."""
-    caller = request.caller
+    caller, digest = request.caller, request.POST.get("digest", "")
+    own = drafts.of_card(found, caller) if verdict == "deny" and request.POST.get("comments") == "1" else None
     try:
-        decided = gate.decide(found, caller=caller, verdict=verdict, digest=request.POST.get("digest", ""), **more)
+        if own is not None and own.exists():
+            decided = sending.with_denial(found, drafts=own, caller=caller, digest=digest, **more)
+        else:
+            decided = gate.decide(found, caller=caller, verdict=verdict, digest=digest, **more)
     except Problem as problem:
         return _refused(request, found, problem)
     return _go_to_next(request, decided, word)
@@ -314,6 +334,7 @@ def evidence(request, pk):
     """Show evidence that is slow to gather: as a partial for htmx, else as a page."""
     card = Card(find_action(request, pk), request.caller, clock.now())
     part = request.htmx and not request.htmx.history_restore_request
+    placing.on_card(card.action, card.evidence_diffs, request.caller)
     template = "approvals/_evidence.html" if part else "approvals/evidence.html"
     return render(request, template, {"nav": "waiting", "card": card, "evidence": card.evidence})
 

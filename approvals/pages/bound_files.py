@@ -38,6 +38,10 @@ class ShownFile:
     text: str | None = None
     diff: FileDiff | None = None
 
+    @property
+    def is_shown(self) -> bool:
+        return self.text is not None or bool(self.diff and self.diff.hunks)
+
 
 def shown_files(revision, before, command: str) -> list[ShownFile]:
     old = {(file.kind, file.path): file for file in before.files.all()} if before else {}

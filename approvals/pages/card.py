@@ -9,8 +9,9 @@ from django.db.models import Prefetch
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from approvals import grant_scopes, prompts, secret_reads, solo
+from approvals import prompts, secret_reads, solo
 from approvals.broker import envelope_of
+from approvals.call_span import CallSpan, span_of
 from approvals.calls import GATE, parsed
 from approvals.decisions import may_approve
 from approvals.evaluation import can_be_held, was_edited
@@ -18,18 +19,18 @@ from approvals.models import Action, Decision, Delivery, SessionPrompt, Status
 from approvals.notify import receipts
 from approvals.pages import earlier
 from approvals.pages.alike_groups import MAX_SHOWN
-from approvals.pages.bound_files import ShownFile, files_note, shown_files
 from approvals.pages.call_parts import Part, parts_of
 from approvals.pages.envelope_words import in_words
 from approvals.pages.evidence_part import EvidencePart
 from approvals.pages.json_text import pretty
 from approvals.pages.own_part import OwnPart
+from approvals.pages.policy.card_part import RulePart
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
 from dashboard.templatetags.handrail import ACTION_STATES
 from dashboard.visible_text import hidden_note
-from workspaces import terminals
-from workspaces.models import Command
+from workspaces import agents_at_work, terminals
+from workspaces.models import AgentsTogether, Command
 from workspaces.provisioning import isolation
 
 # Arguments with an agent's explanation; they are shown apart from what would run.
@@ -44,7 +45,14 @@ MAX_LINE = 240  # characters of a call in a list row
 def for_rows(actions):
     """Load the actions with all that a Card reads, in a constant number of queries."""
     return actions.select_related(
-        "team", "agent__owner", "workspace__team", "workspace__environment", "grant__by", "rehearsal", "open_question"
+        "team",
+        "agent__owner",
+        "workspace__team",
+        "workspace__environment",
+        "workspace__owner",
+        "grant__by",
+        "rehearsal",
+        "open_question",
     ).prefetch_related("revisions", Prefetch("decisions", Decision.objects.select_related("user")))
 
 
@@ -52,7 +60,7 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card(EvidencePart, OwnPart):
+class Card(EvidencePart, OwnPart, RulePart):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):
@@ -81,16 +89,6 @@ class Card(EvidencePart, OwnPart):
         """The name of the person who edited the call last; "" if nobody did."""
         edits = [revision.by for revision in self.revisions if revision.by.get("type") == "person"]
         return edits[-1]["label"] if edits else ""
-
-    @cached_property
-    def files(self) -> list[ShownFile]:
-        """The files and commits that this revision binds besides the call."""
-        before = self.revisions[-2] if len(self.revisions) > 1 else None
-        return shown_files(self.revision, before, self.command or "")
-
-    @property
-    def files_note(self) -> str:
-        return files_note(self.action, self.revision)
 
     @cached_property
     def call(self) -> dict:
@@ -238,16 +236,15 @@ class Card(EvidencePart, OwnPart):
         return self.is_open and self.caller.can("decide", self.action.team_id)
 
     @property
+    def may_comment(self) -> bool:
+        return self.caller.can("decide", self.action.team_id)
+
+    @property
     def is_decided_in_list(self) -> bool:
         """Whether a list offers to approve it: reversible, by one person, and the row shows the whole call."""
         is_plain = self.command is not None and set(self.arguments) <= {"command", *EXPLANATION_ARGUMENTS}
         is_whole = is_plain and len(self.command) <= MAX_LINE and not self.call.get("files")
         return self.may_decide and is_whole and self.action.undo == "yes" and self.action.quorum == 1
-
-    @cached_property
-    def may_allow_more(self) -> bool:
-        """Whether a grant can be given on this card."""
-        return self.may_decide and grant_scopes.has_scopes(self.action)
 
     @cached_property
     def readable_secrets(self) -> list[str]:
@@ -323,12 +320,15 @@ class Card(EvidencePart, OwnPart):
         )
         return self._in_workspace("command", command.pk) if command else ""
 
+    @cached_property
+    def span(self) -> CallSpan | None:
+        """The points between which the call changed files; None if there was no snapshot before it."""
+        return span_of(self.action) if self.action.snapshot_before else None
+
     @property
     def changes_address(self) -> str:
-        before = self.action.snapshot_before
-        if before is None:
-            return ""
-        return f"{self._in_workspace('workspace-changes')}?from={before.number}&to=live"
+        span = self.span
+        return f"{self._in_workspace('workspace-changes')}?from={span.since}&to={span.until}" if span else ""
 
     @property
     def rollback_address(self) -> str:
@@ -394,6 +394,14 @@ class Card(EvidencePart, OwnPart):
     def isolation(self) -> str:
         workspace = self.action.workspace
         return isolation.IN_WORDS[isolation.of(workspace)] if workspace else ""
+
+    @cached_property
+    def others_at_work(self) -> list[str]:
+        """Other agents that work on the same files now, where the environment wants that shown."""
+        workspace = self.action.workspace
+        if not workspace or not self.is_open or workspace.environment.agents_together == AgentsTogether.ALLOW:
+            return []
+        return [agent.name for agent in agents_at_work.others(workspace, self.action.agent, self.now)]
 
     @property
     def version(self) -> str:

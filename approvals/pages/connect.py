@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 
 from django.conf import settings
-from django.contrib import messages
-from django.core.exceptions import ValidationError
 from django.db.models import F
 from django.http import Http404
 from django.shortcuts import get_object_or_404, redirect, render
@@ -13,16 +11,29 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals import gate
+from approvals import agents, gate
+from approvals.agents.dialect import ALL_DAY, MERGED, NONE, WHOLE, Dialect
+from approvals.agents.faults import RUNS, WORDS
 from approvals.calls import Call
 from approvals.connect.claude_settings import http_settings, status_message
 from approvals.models import Action
 from dashboard.access import Caller
 from dashboard.models import Agent, Team
-from dashboard.pages import as_uuid, carry_out, must, signed_in
+from dashboard.pages import as_uuid, carry_out, must, show_at, signed_in
+from dashboard.people.forms import NewAgentForm
 from dashboard.people.provisioning import agent_of, token_for
 
-TABS = [("claude-code", "Claude Code"), ("python", "Python"), ("http", gettext_lazy("Anything over HTTP"))]
+TABS = [
+    *((dialect.name, dialect.title) for dialect in agents.ALL),
+    ("python", "Python"),
+    ("http", gettext_lazy("Anything over HTTP")),
+]
+EDITS = {
+    WHOLE: gettext_lazy("It runs the call as the person edited it"),
+    MERGED: gettext_lazy("It runs the edited call. If an argument was removed, it is told which call to make instead"),
+    NONE: gettext_lazy("It is told which call to make instead, which then runs without another question"),
+}
+NAMES = {"claude-code": "Claude Code", "python": "Python"}  # the name of an agent if nobody gives another one
 TEST_TOOL = "HandrailTest"
 PYTHON = Path(__file__).parent.parent / "snippets" / "handrail.py"
 PYTHON_USE = """import subprocess
@@ -37,12 +48,15 @@ with allowed("Bash", {"command": "git push origin main"}, "The release is ready.
 @signed_in
 @require_safe
 def connect(request):
+    return _page(request, request.GET.get("tab", TABS[0][0]))
+
+
+def _page(request, tab: str, form: NewAgentForm | None = None):
     caller = request.caller
-    tab = request.GET.get("tab", TABS[0][0])
     if tab not in dict(TABS):
         raise Http404("no such tab")
     found = Agent.objects.visible_to(caller).select_related("owner", "team")
-    agents = list(found.order_by(F("last_seen_at").desc(nulls_last=True), "name")[:50])
+    connected = list(found.order_by(F("last_seen_at").desc(nulls_last=True), "name")[:50])
     new_token = request.session.pop("new_token", None)
     response = render(
         request,
@@ -56,11 +70,13 @@ def connect(request):
             ],
             "address": settings.HANDRAIL_PUBLIC_URL,
             "settings_json": json.dumps(claude_code_settings(), indent=2),
-            "teams": [t for t in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", t)],
-            "agents": agents,
-            "heard": [agent for agent in agents if agent.last_seen_at],
+            "teams": (managed := _managed_teams(caller)),
+            "form": form or _form(managed, initial={"name": NAMES.get(tab, "")}),
+            "agents": connected,
+            "heard": [agent for agent in connected if agent.last_seen_at],
             "new_token": new_token,
-            "connect_line": "python manage.py connect claude-code /path/to/your/folder",
+            "connect_line": f"python manage.py connect {tab} /path/to/your/folder",
+            **_agent_facts(agents.find(tab)),
             "system_line": "python manage.py connect claude-code --system",
             "python_module": PYTHON.read_text(),
             "python_use": PYTHON_USE,
@@ -73,6 +89,38 @@ def connect(request):
     if new_token:
         response["Cache-Control"] = "no-store"
     return response
+
+
+def _agent_facts(dialect: Dialect | None) -> dict:
+    """Return the facts on an agent's gate: its wait, edits, denials, and the faults on which it runs the tool."""
+    if dialect is None:
+        return {}
+    waits = (
+        gettext("All day, until somebody answers")
+        if dialect.patience_s >= ALL_DAY
+        else gettext("%(seconds)s seconds; then it is told “not yet”, and asks again") % {"seconds": dialect.patience_s}
+    )
+    opens = [WORDS[fault] for fault, does in dialect.faults.items() if does == RUNS]
+    return {
+        "dialect": dialect,
+        "oldest": ".".join(map(str, dialect.oldest)),
+        "facts": [
+            (gettext("Waits"), waits),
+            (gettext("Edits"), EDITS[dialect.edits]),
+            (gettext("Denials"), gettext("The model reads the reason")),
+            (gettext("Runs the tool anyway if"), "; ".join(map(str, opens)) or gettext("none of the faults tested")),
+        ],
+    }
+
+
+def _managed_teams(caller) -> list[Team]:
+    return [team for team in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", team)]
+
+
+def _form(teams: list[Team], data=None, **more) -> NewAgentForm:
+    form = NewAgentForm(data, teams=teams, auto_id="c-%s", **more)
+    form.fields["name"].label = gettext("Name of the agent")
+    return form
 
 
 def _http_lines() -> dict:
@@ -101,22 +149,25 @@ def make(request):
     """Make a token for an agent with the given name; it is shown once, on the next page."""
     team = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
     must(request.caller, "manage_agents", team)
-    back = _back(request)
-    try:
-        agent = agent_of(team, request.POST.get("name", ""))
-    except ValidationError as error:
-        messages.error(request, error.messages[0])
-        return redirect(back)
+    form, page = _form(_managed_teams(request.caller), request.POST), _address(request)
+    if not form.is_valid():
+        show_at(request, page)
+        return _page(request, _tab(request), form)
+    expires_at, agent = form.cleaned_data["days"], agent_of(team, form.cleaned_data["name"])
     if agent.owner is None:
         Agent.objects.filter(pk=agent.pk, owner=None).update(owner=request.user)
-    plain = token_for(team, by=f"{request.user.get_username()} on the Connect page", agent=agent)
+    plain = token_for(team, by=request.caller.actor, agent=agent, expires_at=expires_at)
     request.session["new_token"] = {"agent": agent.name, "plain": plain}
-    return redirect(back)
+    return redirect(page)
 
 
-def _back(request) -> str:
+def _address(request) -> str:
+    return reverse("connect") + (f"?tab={_tab(request)}" if "tab" in request.POST else "")
+
+
+def _tab(request) -> str:
     tab = request.POST.get("tab", "")
-    return f"{reverse('connect')}?tab={tab}" if tab in dict(TABS) else reverse("connect")
+    return tab if tab in dict(TABS) else TABS[0][0]
 
 
 @signed_in

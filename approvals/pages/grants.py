@@ -16,6 +16,7 @@ from approvals import expiry, grant_scopes, grants
 from approvals.models import Action, Grant
 from approvals.pages.card import Card, for_rows
 from approvals.pages.lists import chosen_filters, filter_query
+from approvals.policy_changes import proposals
 from dashboard import clock
 from dashboard.pages import READ_OR_WRITE, asked, came_from, carry_out, must, signed_in
 from dashboard.templatetags.handrail import clock as clock_time
@@ -82,7 +83,8 @@ def allow(request, pk):
 def _choice(request, action: Action, scope: grant_scopes.Scope) -> Choice:
     rule_url = ""
     if scope.rules and request.caller.can("write_policy", action.team_id):
-        rule_url = f"{reverse('policy-edit')}?{urlencode({'team': action.team.slug, 'add': scope.rules}, doseq=True)}"
+        added = urlencode({"add": scope.rules, "card": action.number}, doseq=True)
+        rule_url = f"{reverse('policy-edit')}?{proposals.scope_of(action).query}&{added}"
     return Choice(scope, grants.examples(action, scope), rule_url)
 
 

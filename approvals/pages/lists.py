@@ -3,7 +3,7 @@
 from datetime import timedelta
 from urllib.parse import urlencode
 
-from django.db.models import Case, IntegerField, Q, Value, When
+from django.db.models import Case, Exists, IntegerField, OuterRef, Q, Value, When
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy, ngettext
@@ -180,8 +180,9 @@ def chosen_filters(request) -> dict[str, str]:
 def next_card(caller, action, now, chosen) -> Action | None:
     """Return the next action in the list that this person may still decide; after the last one the first."""
     teams = [team for team in caller.team_ids if caller.can("decide", team)]
-    answered = Decision.objects.filter(user=caller.user, action__status=Status.PENDING).values("action")
-    listed = narrowed(pending_for(caller, caller.user, now), chosen).filter(team__in=teams).exclude(pk__in=answered)
+    # Looked up for each pending action; a list of all that this person ever answered would be long.
+    answered = Exists(Decision.objects.filter(user=caller.user, action=OuterRef("pk")))
+    listed = narrowed(pending_for(caller, caller.user, now), chosen).filter(~answered, team__in=teams)
     rows = list(listed.exclude(pk=action.pk).values_list("mine", "expires_at", "pk")[:MAX_CARDS])
     here = (0 if action.agent.owner_id == caller.user.pk else 1, action.expires_at, action.pk)
     below = next((row for row in rows if row > here), rows[0] if rows else None)

@@ -27,6 +27,8 @@ from approvals.notify.routing import settings_of
 from dashboard import clock
 from dashboard.models import Team
 from dashboard.pages import READ_OR_WRITE, as_uuid, carry_out, signed_in
+from dashboard.people.second_factor_rule import caller_in
+from dashboard.people.sessions import device_name
 from dashboard.problems import Problem
 from workspaces.models import Workspace
 
@@ -62,7 +64,7 @@ class SettingsForm(forms.Form):
         label=gettext_lazy("Lock screens show only that something needs approval"), required=False
     )
     unseen_minutes = forms.IntegerField(
-        label=gettext_lazy("Use my channels after minutes unseen"),
+        label=gettext_lazy("Minutes until my channels are used, if nobody has seen it"),
         min_value=1,
         max_value=1440,
         help_text=gettext_lazy("At once, if no device of yours takes notifications."),
@@ -114,7 +116,9 @@ class ChannelForm(forms.Form):
     url = forms.CharField(
         label=gettext_lazy("URL of the channel"),
         max_length=channels.MAX_URL,
-        widget=forms.TextInput({"placeholder": "ntfys://ntfy.sh/a-topic-nobody-guesses", "autocomplete": "off"}),
+        widget=forms.TextInput(
+            {"class": "code-field", "placeholder": "ntfys://ntfy.sh/a-topic-nobody-guesses", "autocomplete": "off"}
+        ),
         help_text=gettext_lazy(
             "As apprise writes it: ntfys://, mailtos://, slack://, tgram://, matrixs://, discord://, gotifys://."
         ),
@@ -144,7 +148,7 @@ def _show(request, form, channel_form):
         "nav": "me",
         "form": form,
         "channel_form": channel_form,
-        "devices": [(device, devices.device_name(device.user_agent)) for device in own],
+        "devices": [(device, device_name(device.user_agent)) for device in own],
         "channels": Channel.objects.filter(user=request.user).order_by("created_at"),
         "sent": sent,
         "is_fresh": bool(sent) and sent[0].created_at > clock.now() - FRESH,
@@ -258,7 +262,7 @@ def answer(request):
     found = _json(request) or {}
     key = request.session.session_key if request.user.is_authenticated else None
     try:
-        action = tokens.use(str(found.get("token")), user=request.user, session_key=key)
+        action = tokens.use(str(found.get("token")), caller=caller_in(request), session_key=key)
     except Problem as problem:
         return JsonResponse({"ok": False, "says": problem.detail}, status=problem.status)
     return JsonResponse(

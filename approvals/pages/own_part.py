@@ -84,7 +84,9 @@ class OwnPart:
 
     @property
     def own_state(self) -> str:
-        """The state of a question or plan where it is not named as that of a call; else ""."""
+        """The state of a question, a plan or a call with something to do first, where it has its own name; else ""."""
+        if self.final and self.final.do_first:
+            return "sent_back"
         return STATES.get(self.action.tool, {}).get(self.action.status, "")
 
     @property

@@ -9,7 +9,7 @@ from workspaces import history
 from workspaces.diff import FileDiff
 from workspaces.highlight import deadline
 from workspaces.models import Rehearsal, RehearsalStatus
-from workspaces.pages.changes import diff_of
+from workspaces.pages.diff_sections import diff_of
 from workspaces.services.rehearsals import NOT_SHOWN, changes, what_holds
 
 SHOWN_NAMES = 20

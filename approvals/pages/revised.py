@@ -16,6 +16,7 @@ from dashboard.visible_text import visible
 
 SINCE = timedelta(days=1)
 MAX_CANDIDATES = 20
+MAX_BETWEEN = 5  # calls between two requests that are shown, the last ones
 MAX_COMPARED = 500  # words and signs of a call; longer calls are not compared word by word
 MAX_TEXT = 10_000  # characters of a call that is compared
 _WORDS = re.compile(r"\s+|[\w.@%+-]+|.", re.DOTALL)
@@ -36,7 +37,18 @@ class Revised:
     @property
     def word(self) -> str:
         """What the person did to the first: denied, or sent back."""
+        if self.answer and self.answer.do_first:
+            return "sent back"
         return own_questions.word_of(self.denied.tool, "deny")
+
+    @cached_property
+    def between(self) -> list[Action]:
+        """What the agent asked to do between the two, oldest first, if it was told to do something first."""
+        if not (self.answer and self.answer.do_first):
+            return []
+        session = {"team_id": self.again.team_id, "agent_id": self.again.agent_id, "session": self.again.session}
+        since = {"created_at__gte": self.denied.decided_at, "created_at__lt": self.again.created_at}
+        return list(Action.objects.filter(**session, **since).order_by("-created_at")[:MAX_BETWEEN])[::-1]
 
     @property
     def is_same(self) -> bool:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from urllib.parse import urlencode
 
+from django import forms
 from django.db.models import Max, OuterRef, Subquery
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -13,13 +14,31 @@ from approvals.models import Action, AgentMessage, Interrupt
 from approvals.talk import interrupts, messages
 from dashboard import clock
 from dashboard.models import Agent
-from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in, take_form
 
 MAX_SHOWN = 30  # messages, the newest
 MAX_INTERRUPTS = 5
 MAX_SESSIONS = 8
 SESSIONS_SINCE = timedelta(days=1)
 MINUTES = {10: gettext_lazy("10 minutes"), 60: gettext_lazy("1 hour"), 480: gettext_lazy("8 hours")}
+
+
+class MessageForm(forms.Form):
+    """A message to an agent."""
+
+    text = forms.CharField(
+        label=gettext_lazy("Message"), max_length=messages.MAX_TEXT, widget=forms.Textarea(attrs={"rows": 3})
+    )
+
+    def __init__(self, data=None, *, session: str):
+        super().__init__(data, auto_id="talk-%s")
+        reads = (
+            gettext("The agent reads it in your name with its next step.")
+            if session
+            else gettext("The agent reads it in your name with its next step, in whichever session comes next.")
+        )
+        again = gettext("An agent that has ended its turn gets it when somebody prompts it again. It approves nothing.")
+        self.fields["text"].help_text = f"{reads} {again}"
 
 
 @signed_in
@@ -29,14 +48,21 @@ def talk(request, pk):
     agent, session = _named(request, pk)
     if request.method == "POST":
         must(request.caller, "decide", agent.team_id)
-        text = asked(request, "text")["text"]
-        return carry_out(
+        return take_form(
             request,
-            lambda: messages.send(agent, session=session, caller=request.caller, text=text),
+            MessageForm(request.POST, session=session),
+            lambda fields: messages.send(agent, session=session, caller=request.caller, text=fields["text"]),
+            shown=lambda form: _page(request, agent, session, form),
             then=_address(agent, session),
+            at="text",
             say=gettext("Sent. It reaches the agent with its next step."),
         )
-    return render(request, "approvals/talk.html", {"nav": "agents"} | _shown(request.caller, agent, session))
+    return _page(request, agent, session, MessageForm(session=session))
+
+
+def _page(request, agent: Agent, session: str, form: MessageForm):
+    context = {"nav": "agents", "form": form} | _shown(request.caller, agent, session)
+    return render(request, "approvals/talk.html", context)
 
 
 @signed_in

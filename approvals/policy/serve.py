@@ -4,12 +4,13 @@ Each input line is a JSON object, each output line its answer. A policy is sent 
 """
 
 import dataclasses
+import time
 
 from dashboard.workers.loop import answer_lines
 
 from .classify import classify
 from .policy import Policy, load_policy, read_policy
-from .unmatched import never_matching
+from .unmatched import never_matching, shadowed_by_earlier
 from .verdict import PolicyError
 
 
@@ -21,21 +22,44 @@ def serve(source, sink):
 
 def _answer(asked, policies):
     if "check" in asked:
-        return check(asked["check"])
+        return check(asked["check"], asked.get("below", ""))
     for key, text in asked.get("texts", {}).items():
         policies[key] = read_policy(text)
+    if "calls" in asked:
+        return compare(asked, policies)
     if "rules" in asked:
         policy = Policy.of_rules(asked["rules"])
     else:
-        policy = policies[asked["policy"]]
-        if asked.get("floor"):
-            policy = policy.above(policies[asked["floor"]])
+        policy = _above(policies, asked["policy"], asked.get("floor"))
     verdict = classify(asked["tool"], asked["arguments"], policy=policy, **asked["world"])
     return dataclasses.asdict(verdict)
 
 
-def check(text):
-    """Return what is wrong with a policy, or its contents and which of its rules can never match."""
+def _above(policies, key, floor):
+    return policies[key].above(policies[floor]) if floor else policies[key]
+
+
+def compare(asked, policies):
+    """Judge calls by two policies until `seconds` have passed; return {verdicts: [[before, after]]} of the first ones.
+
+    `before` and `after` are [policy, floor], each a call's verdict [tier, rule].
+    """
+    until = time.monotonic() + asked["seconds"]
+    before, after = (_above(policies, *asked[name]) for name in ("before", "after"))
+    verdicts = []
+    for tool, arguments, world in asked["calls"]:
+        if time.monotonic() > until:
+            break
+        found = (classify(tool, arguments, policy=policy, **world) for policy in (before, after))
+        verdicts.append([[verdict.tier, verdict.rule] for verdict in found])
+    return {"verdicts": verdicts}
+
+
+def check(text, below=""):
+    """Return what is wrong with a policy, or its contents and which of its rules can never match.
+
+    `below`: the text of the team's policy if this one is an environment's own.
+    """
     try:
         policy = load_policy(text)
     except PolicyError as error:
@@ -44,4 +68,5 @@ def check(text):
     trust = dataclasses.asdict(policy.trust)
     never = never_matching(policy)
     told = {"mode": policy.mode, "rules": rules, "tests": len(policy.tests), "never": never, "trust": trust}
-    return told | {"rehearse": list(policy.rehearse)}
+    shadowed = shadowed_by_earlier(policy, read_policy(below) if below else None)
+    return told | {"rehearse": list(policy.rehearse), "shadowed": shadowed}

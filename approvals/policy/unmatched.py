@@ -1,10 +1,13 @@
-"""Find rules that can never match, and so promise what they do not do; called when a policy is saved."""
+"""Find rules that can never match, and so promise what they do not do, and rules that an earlier one takes all of."""
 
 import re
+import shlex
 
+from .classify import classify
 from .paths import is_protected, is_secret
-from .rules import FILE_READERS, FILE_WRITERS
-from .verdict import ALLOWING, RESTRICTING
+from .policy import Policy
+from .rules import FILE_READERS, FILE_WRITERS, WILD
+from .verdict import ALLOWING, RESTRICTING, TIERS
 
 OWN_TOOLS = ("Bash", "WebFetch", "WebSearch", "Task", "Agent", "mcp", *FILE_WRITERS, *FILE_READERS)
 SPELLED = {tool.lower(): tool for tool in OWN_TOOLS}
@@ -21,6 +24,63 @@ def never_matching(policy):
             if why:
                 found.append(f"{rule.text} in {tier} can never match: {why}.")
     return found
+
+
+def shadowed_by_earlier(policy, floor=None):
+    """Return {rule, tier, by, by_tier, by_team} of each rule whose calls an earlier list or rule always decides.
+
+    The lists are read in the order forbidden, critical, high, medium, low, those that forbid in `floor` (the team's
+    policy) before them.
+    """
+    earlier = [("forbidden", other, True) for other in floor.tier("forbidden")] if floor else []
+    found = []
+    for tier in (*RESTRICTING, *ALLOWING):
+        for rule in policy.tier(tier):
+            above = next((each for each in earlier if _shadows(*each[:2], rule)), None)
+            if above:
+                by = {"by": above[1].text, "by_tier": above[0], "by_team": above[2]}
+                found.append({"rule": rule.text, "tier": tier} | by)
+            earlier.append((tier, rule, False))
+    return sorted(found, key=lambda each: -TIERS.index(each["tier"]))
+
+
+def _shadows(tier, wide, narrow):
+    return _takes_all_of(wide, narrow) and (tier in RESTRICTING or _allows_as_much(wide, narrow))
+
+
+def _takes_all_of(wide, narrow):
+    """Return True if each call that `narrow` matches is one that `wide` matches as well."""
+    if wide.tool != narrow.tool:
+        globbed = wide.tool.startswith("mcp__") and wide.tool.endswith("*") and wide.spec is None
+        return (globbed and narrow.tool.startswith(wide.tool[:-1])) or (_is_alike(wide, narrow) and wide.spec is None)
+    if _contains(wide, narrow):
+        return True
+    if wide.tool in FILE_WRITERS + FILE_READERS and wide.spec and narrow.spec:
+        folder = wide.spec.strip().removeprefix("./")
+        below = folder.endswith("/**") and "/" in folder and "*" not in folder[:-2]
+        return below and narrow.spec.strip().removeprefix("./").startswith(folder[:-2])
+    return False
+
+
+def _is_alike(one, other):
+    return any(one.tool in group and other.tool in group for group in (FILE_WRITERS, FILE_READERS))
+
+
+def _allows_as_much(wide, narrow):
+    """Return whether the wider of two allowing rules also covers a call that the narrower one spells out.
+
+    A dangerous form is covered only by a rule that spells it out, so the narrower one may allow more.
+    """
+    if wide.spec == narrow.spec or narrow.spec is None:
+        return True
+    plain = narrow.spec.removesuffix(":*").replace("**", "x").replace("*", "x").strip()
+    words = [token.replace(WILD, "") for token in narrow.tokens if token != WILD]
+    inputs = {"Bash": {"command": shlex.join(words)}}
+    inputs |= {"WebFetch": {"url": f"https://{plain.removeprefix('domain:')}/"}}
+    inputs |= {tool: {"file_path": f"/workspace/{plain}"} for tool in FILE_WRITERS + FILE_READERS}
+    if narrow.tool not in inputs:
+        return True
+    return classify(narrow.tool, inputs[narrow.tool], policy=Policy.of_rules([wide.text])).tier == "low"
 
 
 def _malformed(rule):

@@ -9,10 +9,20 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.utils import timezone
 
-from approvals.models import Action, Decision, Revision, Status
+from approvals.models import Action, AgentSession, Decision, Message, Revision, Status
 from dashboard.event_log.chain import GENESIS, chain_hash
 from dashboard.models import Agent, Event, Membership, Team
-from workspaces.models import Command, Environment, Manifest, Operation, Phase, Snapshot, State, Workspace
+from workspaces.models import (
+    Command,
+    Environment,
+    Manifest,
+    Operation,
+    Phase,
+    Snapshot,
+    State,
+    Workspace,
+    WorkspaceLabel,
+)
 
 SPAN = timedelta(days=90)
 PENDING = 60
@@ -21,8 +31,11 @@ TIERS = [("low", "succeeded"), ("medium", "succeeded"), ("high", "succeeded"), (
 
 
 @transaction.atomic
-def make(*, actions: int, workspaces: int, seed: int = 1):
-    """Everything, in one team; returns (the person who looks, a workspace with much in it)."""
+def make(*, actions: int, workspaces: int, snapshots: int = 0, seed: int = 1):
+    """Everything, in one team; returns (the person who looks, a workspace with much in it).
+
+    `snapshots`: how many there are in all; without it 20 in each workspace and 300 in the first.
+    """
     rng, now = random.Random(seed), timezone.now()
     team = Team.objects.create(slug="bench", name="Bench")
     person = get_user_model().objects.create_user("bench")
@@ -39,15 +52,23 @@ def make(*, actions: int, workspaces: int, seed: int = 1):
             environment=environment,
             state=rng.choice([State.READY, State.PAUSED, State.PAUSED, State.STOPPED, State.FAILED]),
             created_by_agent=agents[n % 20],
+            owner=person if n % 3 else None,
+            ticket=f"PAY-{n}" if n % 2 else "",
+            labels={"area": f"area-{n % 12}"} if n % 4 == 0 else {},
             uid=200_001 + n,
             last_active_at=now - SPAN * rng.random(),
         )
         for n in range(workspaces)
     )
-    _snapshots(rng, now, places)
+    WorkspaceLabel.objects.bulk_create(
+        (WorkspaceLabel(workspace=place, name="area", value=place.labels["area"]) for place in places if place.labels),
+        batch_size=500,
+    )
+    _snapshots(rng, now, places, max(3, (snapshots - 300) // (workspaces - 1)) if snapshots else 20)
     _commands(rng, now, places, per_workspace=max(4, actions // workspaces // 4))
     asked = _actions(rng, now, team, agents, places, actions)
     _answers(person, asked)
+    _conversations(asked)
     _log(rng, team, asked)
     return person, places[0]
 
@@ -56,10 +77,10 @@ def _moment(rng, now, share: float):
     return now - SPAN * (1 - share) - timedelta(seconds=rng.random())
 
 
-def _snapshots(rng, now, places):
+def _snapshots(rng, now, places, each):
     rows = []
     for place in places:
-        many = 300 if place is places[0] else 20
+        many = 300 if place is places[0] else each
         for number in range(1, many + 1):
             rows.append(
                 Snapshot(
@@ -77,10 +98,12 @@ def _snapshots(rng, now, places):
     Snapshot.objects.bulk_create(rows, batch_size=500)
     body = {"git": {"branch": "main"}, "checks": {}}
     Manifest.objects.bulk_create((Manifest(snapshot=row, body=body, sha256="0" * 64) for row in rows), batch_size=500)
+    first = {row.workspace_id: row for row in reversed(rows)}
     last = {row.workspace_id: row for row in rows}
-    for place in places:
-        place.head = last[place.pk]
-    Workspace.objects.bulk_update(places, ["head", "next_snapshot"], batch_size=100)
+    for number, place in enumerate(places):
+        place.baseline, place.head = first[place.pk], last[place.pk]
+        place.forked_from = places[0] if number % 10 == 5 else None
+    Workspace.objects.bulk_update(places, ["baseline", "head", "next_snapshot", "forked_from"], batch_size=100)
 
 
 def _commands(rng, now, places, per_workspace):
@@ -175,6 +198,43 @@ def _answers(person, asked):
             )
             for action, revision in asked
             if action.tier == "high" and action.status in said
+        ),
+        batch_size=500,
+    )
+
+
+def _conversations(asked):
+    """Make a session for each tenth action, with what a person said, the call, its result and the answer."""
+    sessions = [
+        AgentSession(
+            team_id=action.team_id,
+            agent_id=action.agent_id,
+            workspace_id=action.workspace_id,
+            dialect="claude-code",
+            native_id=action.session,
+            title="Make the tests pass",
+            started_at=action.created_at,
+            last_at=action.created_at,
+            seq=4,
+        )
+        for action, _ in asked[::10]
+    ]
+    AgentSession.objects.bulk_create(sessions, batch_size=500)
+    said = [("user", "text"), ("assistant", "call"), ("tool", "result"), ("assistant", "text")]
+    Message.objects.bulk_create(
+        (
+            Message(
+                session=session,
+                seq=seq,
+                at=session.started_at,
+                role=role,
+                kind=kind,
+                text="Make the tests pass, please. " * 10,
+                tool="Bash" if kind in ("call", "result") else "",
+                source="hook",
+            )
+            for session in sessions
+            for seq, (role, kind) in enumerate(said, 1)
         ),
         batch_size=500,
     )

@@ -1,7 +1,7 @@
 """Backup and restore of an installation: database, keys, ledger, snapshots and workspace files in one folder.
 
 DIR/database.sqlite3 or DIR/database.dump   the database
-DIR/home.tar.zst                            keys/ runner/ stores/ workspaces/ of HANDRAIL_HOME
+DIR/home.tar.zst                            checkpoints/ keys/ runner/ stores/ workspaces/ of HANDRAIL_HOME
 DIR/manifest.json                           size and SHA-256 of the others; written last
 
 Every snapshot in the saved database has its packs: while the database is copied, the stores' writer locks are held and
@@ -32,12 +32,13 @@ from dashboard.keys.key_files import make_private
 from dashboard.ops import database
 from workspaces import stores
 from workspaces.store.lock import writing
+from workspaces.store.zstd_stream import ZstdReader
 
 FORMAT, VERSION = "handrail-backup", 1
 MANIFEST, TAR = "manifest.json", "home.tar.zst"
 CHUNK_BYTES = 1 << 20
 # Folders of HANDRAIL_HOME. Not saved: runs/ (programs that live on this host only), caches, static files, copies.
-KEPT = ("keys", "runner", "stores", "workspaces")
+KEPT = ("checkpoints", "keys", "runner", "stores", "workspaces")
 
 
 class BackupError(Exception):
@@ -108,7 +109,7 @@ def _pack(target: Path, aside: Path):
     """Write one compressed tar that preserves owners, modes, times, xattrs, ACLs, holes and links."""
     home = settings.HANDRAIL_HOME
     argv = ["tar", "--create", "--format=posix", "--numeric-owner", "--xattrs", "--acls", "--sparse"]
-    for folder, names in ((aside, ("keys", "runner", "stores")), (home, ("workspaces",))):
+    for folder, names in ((aside, ("keys", "runner", "stores")), (home, ("workspaces", "checkpoints"))):
         if there := [name for name in names if (folder / name).exists()]:
             argv += ["-C", str(folder), *there]
     with tempfile.TemporaryFile() as errors, target.open("xb") as out:
@@ -217,16 +218,26 @@ def _not_running(home: Path):
 
 def _unpack(packed: Path, target: Path):
     argv = ["tar", "--extract", "--preserve-permissions", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls"]
+    read_archive(packed, [*argv, "-C", str(target)])
+
+
+def read_archive(packed: Path, argv: list[str]):
+    """Run tar over a compressed archive. Raise OSError if tar fails or if the archive is cut off or damaged."""
+    problem = ""
     with tempfile.TemporaryFile() as errors, packed.open("rb") as opened:
-        tar = subprocess.Popen([*argv, "-C", str(target)], stdin=subprocess.PIPE, stderr=errors)
+        tar = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
         try:
-            with tar.stdin, zstandard.ZstdDecompressor().stream_reader(opened) as plain:
-                shutil.copyfileobj(plain, tar.stdin, CHUNK_BYTES)
+            with tar.stdin:
+                shutil.copyfileobj(ZstdReader(opened), tar.stdin, CHUNK_BYTES)
         except BrokenPipeError:
             pass  # tar has ended; its stderr says why
-        if tar.wait():
+        except (EOFError, zstandard.ZstdError) as error:
+            problem = str(error)
+        if tar.wait() and not problem:
             errors.seek(0)
-            raise OSError(f"tar failed: {errors.read()[-500:].decode(errors='replace').strip()}")
+            problem = errors.read()[-500:].decode(errors="replace").strip()
+    if problem:
+        raise OSError(f"tar failed: {problem}")
 
 
 def _load_database(source: Path, staged: Path):

@@ -11,9 +11,11 @@ from django.db import close_old_connections
 from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 
-from approvals.hooks import claude_code
+from approvals import agents
 from dashboard.desk_name import session_key
 from dashboard.tokens import find_token
+from workspaces.previews.headers import COOKIE
+from workspaces.services import previews
 
 ANONYMOUS_LIMIT = 32 * 1024  # bytes; enough for a sign-in form
 FORM_OVERHEAD = 1024 * 1024  # bytes of multipart framing and other fields around an uploaded archive
@@ -35,6 +37,9 @@ def limit_for(method: str, path: str, headers: dict[str, str]) -> int:
     """Return how many bytes this request's body may have. Queries the database for the sender."""
     close_old_connections()
     try:
+        if label := previews.label_of(headers.get("host", "")):
+            cookie = parse_cookie(headers.get("cookie", "")).get(COOKIE, "")
+            return settings.HANDRAIL_FILE_BYTES if previews.target_of(label, cookie) else ANONYMOUS_LIMIT
         if not _is_known(headers):
             return ANONYMOUS_LIMIT
     finally:
@@ -71,7 +76,7 @@ def answer(refused: BodyRefused, path: str) -> bytes:
     """Return the whole response as bytes. For a hook it is a denial: an agent would take another status as consent."""
     status = HTTPStatus(refused.status)
     if path.startswith("/hooks/"):
-        body, status = claude_code.deny(f"{refused.detail} It did not run."), HTTPStatus.OK
+        body, status = agents.of_path(path).deny(f"{refused.detail} It did not run."), HTTPStatus.OK
     else:
         body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": refused.detail}
     sent = json.dumps(body).encode()

@@ -14,8 +14,9 @@ from django.db import DatabaseError, connection
 
 from dashboard import clock
 from dashboard.addresses import in_url, to_call
-from dashboard.ops import database
-from dashboard.people import passkeys
+from dashboard.models import BackupPlan
+from dashboard.ops import database, scheduled_backups
+from dashboard.people import passkeys, sso
 from workspaces import stores
 from workspaces.envelope.ring import is_held
 from workspaces.models import Runner
@@ -52,6 +53,8 @@ def examine(*, deep: bool) -> list[Finding]:
         _user_namespaces(),
         *_unclear(),
         *_passkeys(),
+        *_break_glass(),
+        *_backups(),
         *_drivers(),
     ]
 
@@ -101,6 +104,24 @@ def _database(*, deep: bool) -> list[Finding]:
             "database", True, f"{name} is available" + (" and passed its integrity check." if deep else ".")
         )
     return [found, runner]
+
+
+def _backups() -> list[Finding]:
+    """Report scheduled backups, if there is a plan for them."""
+    try:
+        plan = BackupPlan.objects.filter(active=True).first()
+    except DatabaseError:  # its own finding says so
+        return []
+    if plan is None:
+        return []
+    fix = "See the queue's log; `manage.py backup --scheduled` makes one now and says what is wrong."
+    if plan.problem:
+        return [Finding("backups", False, f"The last one failed: {plan.problem}", fix, needed=False)]
+    if since := scheduled_backups.missing_since(plan):
+        words = f"No good one since {clock.in_utc(since)}."
+        return [Finding("backups", False, words, fix, needed=False)]
+    words = f"{plan.words}, made {clock.in_utc(plan.made_at)}." if plan.made_at else "The first one is not due yet."
+    return [Finding("backups", True, words, needed=False)]
 
 
 def _runner() -> Finding:
@@ -227,6 +248,17 @@ def _passkeys() -> list[Finding]:
     except DatabaseError:
         return []
     return [Finding("passkeys", False, words, passkeys.WAY_OUT, needed=False)] if words else []
+
+
+def _break_glass() -> list[Finding]:
+    """Report that passwords are off, and the account of emergencies could not sign in."""
+    try:
+        provider = sso.in_force()
+        words = sso.why_not_break_glass(sso.break_glass_person()) if provider and provider.break_glass else ""
+    except DatabaseError:
+        return []
+    way = "Name another one, or give this one a password: `manage.py sign_in_url NAME` signs in until then."
+    return [Finding("single sign-on", False, words, way, needed=False)] if words else []
 
 
 def _held(abilities: dict | None) -> str:

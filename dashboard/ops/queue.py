@@ -24,6 +24,7 @@ from django_q.signing import BadSignature, SignedPackage
 from django_q.tasks import async_task
 from django_q.worker import worker
 
+from approvals.models import LogTarget
 from approvals.notify.watch import Watch
 from dashboard.ops.forked import Child
 
@@ -52,7 +53,7 @@ class Queue:
             task = self._next()
             if task:
                 self._run_task(*task)
-            elif not self._notify():
+            elif not (self._notify() or self._send_log()):
                 self._pause(STOP_SIGNALS)
 
     def _pause(self, numbers: set):
@@ -97,6 +98,18 @@ class Queue:
             return due
         except (DatabaseError, InterfaceError) as error:
             logger.error("notifications cannot be queued: %s", error)
+            connections.close_all()
+            return False
+
+    def _send_log(self) -> bool:
+        """Queue the task that sends logs to their targets, if one is due."""
+        try:
+            due = LogTarget.objects.due(timezone.now()).exists()
+            if due:
+                async_task("approvals.tasks.send_log", save=False)
+            return due
+        except (DatabaseError, InterfaceError) as error:
+            logger.error("logs cannot be queued: %s", error)
             connections.close_all()
             return False
 

@@ -12,8 +12,13 @@ DAILY = 24 * 60
 # dotted path: minutes between two runs. The only place where an app's periodic tasks are listed.
 SCHEDULED = {
     "dashboard.ops.tasks.copy_database": 60,
+    "dashboard.ops.scheduled_backups.start_if_due": 15,
+    "dashboard.people.sessions.forget_expired": DAILY,
     "approvals.tasks.forget_notifications": DAILY,
-    "approvals.tasks.forget_prompts": DAILY,
+    "approvals.tasks.warn_owners": 60,
+    "workspaces.tasks.check_caps": 5,
+    "workspaces.tasks.check_sweeps": 60,
+    "workspaces.tasks.warn_of_secrets": 60,
     "workspaces.tasks.sweep_retention": DAILY,
     "workspaces.tasks.collect_garbage": DAILY,
     "workspaces.tasks.verify_stores": DAILY,

@@ -44,22 +44,25 @@ def person_in(team: Team, name: str, role: str | None):
         user.save()
     elif not user.is_active:
         raise ValidationError(f"The account of {name} is closed.")
-    Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
+    Membership.objects.update_or_create(team=team, user=user, defaults={"role": role, "confirmed_at": None})
     sole_approver.close(team)
     return user
 
 
 @transaction.atomic
-def token_for(team: Team, *, by: str, agent: Agent | None = None, user=None, workspace=None, expires_at=None) -> str:
-    """Create a token and record its event; the return value is the only copy. `by` names the command or page."""
+def token_for(
+    team: Team, *, by: str | Actor, agent: Agent | None = None, user=None, workspace=None, expires_at=None
+) -> str:
+    """Create a token and record its event; the return value is the only copy. `by` may name a command."""
     plain = make_token(team, agent=agent, user=user, workspace=workspace, expires_at=expires_at)
     token = Token.objects.get(sha256=sha256(plain))
     Event.objects.record(
         team,
-        actor=Actor.system(by),
+        actor=by if isinstance(by, Actor) else Actor.system(by),
         verb="token.created",
         subject=token,
-        data={"prefix": token.prefix, "of": str(agent or user), "type": "agent" if agent else "person"},
+        data={"prefix": token.prefix, "of": str(agent or user), "type": "agent" if agent else "person"}
+        | ({"expires_at": expires_at.isoformat(timespec="seconds")} if expires_at else {}),
     )
     return plain
 

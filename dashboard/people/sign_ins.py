@@ -12,9 +12,14 @@ def record_for_person(user, verb: str, *, actor: Actor | None = None, **data):
         Event.objects.record(membership.team, actor=actor or Actor.person(user), verb=verb, subject=user, data=data)
 
 
-def note_sign_in(request, how: str):
-    """Store in the session when and how ("password" or "link") it began."""
-    request.session["signed_in"] = {"at": clock.now().isoformat(), "how": how}
+def note_sign_in(request, how: str, **more):
+    """Store in the session when and how ("password" or "link") it began, and what an identity provider said of it."""
+    request.session["signed_in"] = {"at": clock.now().isoformat(), "how": how, **more}
+
+
+def provider_saw_second_factor(request) -> bool:
+    """Return True if the identity provider said that it asked for a second factor, and an admin trusts it in that."""
+    return bool((request.session.get("signed_in") or {}).get("second_factor"))
 
 
 def signed_in_at(request) -> tuple[datetime | None, str]:

@@ -3,6 +3,7 @@
 from allauth.account import views as allauth_views
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.decorators import reauthentication_required
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth import get_user_model, login
 from django.shortcuts import redirect, render
 from django.urls import include, path
@@ -15,9 +16,10 @@ from approvals.notify.routing import note_language
 from dashboard import clock
 from dashboard.models import Actor, SignInLink
 from dashboard.pages import READ_OR_WRITE
-from dashboard.people import passkeys
+from dashboard.people import passkeys, sessions, sso
 from dashboard.people.sign_ins import note_sign_in, record_for_person
 from dashboard.site import second_factor
+from dashboard.site.sso import pages as sso_pages
 from dashboard.tokens import sha256, use_sign_in_link
 
 BY_PASSKEY = "mfa_reauthenticate:webauthn"
@@ -40,6 +42,7 @@ urlpatterns = [
     # Else the session of somebody with a passkey and no password would be enough to get a way around the passkey.
     path("password/set/", _confirmed(allauth_views.password_set), name="account_set_password"),
     path("2fa/", include(second_factor.urlpatterns)),
+    path("sso/", include(sso_pages.urlpatterns)),
 ]
 
 # Not no-referrer: browsers then send "Origin: null" with the form, which the CSRF check rightly refuses. This policy
@@ -61,12 +64,37 @@ class ClosedSignup(DefaultAccountAdapter):
         last = not (user.is_authenticated and passkeys.usable_by(user))
         return sorted(methods, key=lambda method: (method["id"] == BY_PASSKEY) == last)
 
-    def post_login(self, request, user, **kwargs):
+    def authenticate(self, request, **credentials):
+        """Refuse passwords that are off. Who is signed in still confirms with theirs."""
+        if not request.user.is_authenticated and sso.local_sign_in_is_closed(credentials.get("username") or ""):
+            self.pre_authenticate(request, **credentials)
+            return self.authentication_failed(request, **credentials)
+        return super().authenticate(request, **credentials)
+
+    def pre_login(self, request, user, *, signal_kwargs=None, **kwargs):
+        """Refuse passkeys that are off; a password that is off got as far only within single sign-on."""
+        by_sso = "sociallogin" in (signal_kwargs or {})
+        if not by_sso and sso.local_sign_in_is_closed(user.get_username()):
+            record_for_person(user, "person.sign_in_failed", actor=Actor.system("sign-in"), how="passkey")
+            return redirect("account_login")
+        return super().pre_login(request, user, signal_kwargs=signal_kwargs, **kwargs)
+
+    def post_login(self, request, user, *, signal_kwargs=None, **kwargs):
+        sociallogin = (signal_kwargs or {}).get("sociallogin")
+        vouched = sociallogin.state.get("vouched", {}) if sociallogin else {}
         how = second_factor.how_signed_in(request, user)
-        note_sign_in(request, how)
+        note_sign_in(request, how, **vouched)
+        if vouched:
+            request.session.set_expiry(vouched["hours"] * 3600)
+        sessions.write(request, user)
         record_for_person(user, "person.signed_in", how=how)
         note_language(user)
-        return super().post_login(request, user, **kwargs)
+        return super().post_login(request, user, signal_kwargs=signal_kwargs, **kwargs)
+
+    def get_logout_redirect_url(self, request):
+        """After single sign-on, lead to the page that says that the session at the provider goes on."""
+        noted = request.session.get("signed_in") or {}
+        return sso_pages.signed_out_at(noted["end"]) if "end" in noted else super().get_logout_redirect_url(request)
 
     def logout(self, request):
         if request.user.is_authenticated:
@@ -104,6 +132,9 @@ def _use(request, secret):
         return _closed(request, _find(secret))
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
     note_sign_in(request, "link")
+    if (provider := sso.in_force()) and SocialAccount.objects.filter(user=user).exists():
+        request.session.set_expiry(provider.session_hours * 3600)
+    sessions.write(request, user)
     record_for_person(user, "person.signed_in", how="link")
     wanted = request.POST.get("next", "")
     safe = url_has_allowed_host_and_scheme(

@@ -5,33 +5,47 @@ from django.utils.crypto import salted_hmac
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext
 
-from dashboard.access import caller_of
 from dashboard.background_requests import takes_parts
 from dashboard.feed import cursor_of
-from dashboard.models import Team
+from dashboard.models import Banner, Team
+from dashboard.people.second_factor_rule import caller_in
+from dashboard.people.sso import in_force as provider_in_force
 
 
 def page(request):
     """Return the variables of every template; those that need the database are lazy."""
-    context = {"csp_nonce": getattr(request, "csp_nonce", "")}
+    context = {"csp_nonce": getattr(request, "csp_nonce", ""), "banner": SimpleLazyObject(Banner.objects.current)}
     if takes_parts(request):
         # A notice is shown once. These requests do not show notices, so keep them for the next page that is opened.
         context["messages"] = []
     user = getattr(request, "user", None)
+    context["sso"] = SimpleLazyObject(lambda: _single_sign_on(user))
     if user is None or not user.is_authenticated:
         return context
-    caller = getattr(request, "caller", None) or SimpleLazyObject(lambda: caller_of(user))
+    caller = getattr(request, "caller", None) or SimpleLazyObject(lambda: caller_in(request))
+    teams = SimpleLazyObject(lambda: _teams(getattr(request, "all_teams", None) or caller))
     return context | {
         "caller": caller,
         "cursor": request.cursor if hasattr(request, "cursor") else SimpleLazyObject(lambda: cursor_of(caller)),
+        "page_address": getattr(request, "page_address", ""),
         "waiting_count": SimpleLazyObject(lambda: _waiting(caller)),
-        "team": SimpleLazyObject(lambda: _only_team(caller)),
-        "stopped_teams": SimpleLazyObject(lambda: _stopped_teams(caller)),
+        "team": SimpleLazyObject(lambda: _only_team(caller, teams)),
+        "all_teams": SimpleLazyObject(lambda: list(teams) if hasattr(request, "all_teams") and len(teams) > 1 else []),
+        "stopped_teams": SimpleLazyObject(lambda: _stopped_teams(caller, teams)),
         "runner_state": SimpleLazyObject(_runner),
         "theme": request.COOKIES.get("handrail-theme", ""),
         "session_mark": _session_mark(request),
         "keys_off": request.COOKIES.get("handrail-keys") == "off",
     }
+
+
+def _single_sign_on(user) -> dict:
+    """Return the identity provider, if there is one, and whether the person's account is linked to one there."""
+    from allauth.socialaccount.models import SocialAccount  # here, after the apps and their models are loaded
+
+    found = provider_in_force()
+    known = found and user is not None and user.is_authenticated
+    return {"provider": found, "linked": bool(known and SocialAccount.objects.filter(user=user).exists())}
 
 
 def _session_mark(request) -> str:
@@ -45,16 +59,21 @@ def _waiting(caller) -> int:
     return Action.objects.visible_to(caller).pending().filter(expires_at__gt=timezone.now()).count()
 
 
-def _only_team(caller) -> Team | dict:
+def _teams(caller) -> list[Team]:
+    """Return the caller's teams by name: one query for the header, the switcher and the bar of stopped teams."""
+    return list(Team.objects.visible_to(caller).select_related("stopped_by").order_by("name"))
+
+
+def _only_team(caller, teams) -> Team | dict:
     """Return the caller's team for the header; {} with several teams, since each object then names its own."""
-    teams = list(Team.objects.visible_to(caller)[:2])
-    return teams[0] if len(teams) == 1 else {}
+    shown = [team for team in teams if team.pk in caller.roles]
+    return shown[0] if len(shown) == 1 else {}
 
 
-def _stopped_teams(caller) -> list[dict]:
+def _stopped_teams(caller, teams) -> list[dict]:
     """Return the stopped teams, for the bar on top of every page."""
-    teams = Team.objects.visible_to(caller).filter(stopped_at__isnull=False).select_related("stopped_by")
-    return [{"team": team, "may_lift": caller.can("lift_stop", team)} for team in teams]
+    stopped = [team for team in teams if team.stopped_at and team.pk in caller.roles]
+    return [{"team": team, "may_lift": caller.can("lift_stop", team)} for team in stopped]
 
 
 def _runner() -> dict:

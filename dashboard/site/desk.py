@@ -7,34 +7,38 @@ from itertools import chain
 from django.conf import settings
 from django.contrib import messages
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Count, Max, Min, Q
+from django.db.models import Count, Exists, Max, OuterRef, Q
 from django.http import Http404, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import translation
-from django.utils.dateparse import parse_date, parse_datetime
-from django.utils.timezone import is_naive, make_aware
+from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from approvals.ask_rate import ask_rate
-from approvals.models import Action, Status, Tier
+from approvals.changed_since import changed_since
+from approvals.models import Action, Decision, Status, Tier
 from approvals.notify.routing import note_language
 from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
+from approvals.pages.changed import Row
 from approvals.pages.lists import quiet_words
-from dashboard import clock
+from dashboard import clock, spans
 from dashboard.event_log.chain import filter_note
 from dashboard.event_log.sentences import details
 from dashboard.event_log.verify import prove
 from dashboard.feed import cursor_of
 from dashboard.models import Agent, Event, Membership, Team
 from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in, without
+from dashboard.people import sessions
 from dashboard.site import second_factor
-from workspaces import history
-from workspaces.checks import checks_of, in_words
-from workspaces.models import Operation, Phase, Run, Snapshot, State, Workspace
-from workspaces.services import retention, store_maintenance
+from workspaces.models import Operation, Phase, Run, State, Workspace
+from workspaces.services import caps, retention, secret_expiry, store_maintenance
+from workspaces.services.retention import What, sweeps
 
+# What a person must be allowed to, to keep a workspace that retention takes.
+KEEPS = {What.ARCHIVE: "use_workspace", What.TRASH: "use_workspace", What.DELETE: "delete_workspace"}
 MAX_CARDS = 5  # cards on the Desk; the others are on Approvals
+MAX_CHANGED = 8  # workspaces on the Desk; the others are on What changed
 VISIT_GAP = timedelta(minutes=30)  # a visit to the Desk is new after a pause this long
 ACTIVE_WITHIN = timedelta(minutes=30)  # agents seen this recently are listed
 QUIET_AFTER = timedelta(minutes=5)  # without a call
@@ -55,13 +59,15 @@ def desk(request):
         {
             "nav": "desk",
             "waiting": waiting,
+            "now": now,
             "wrong": _went_wrong(caller, since, now),
             "never_picked_up": _never_picked_up(caller, since, now),
-            "going": [(w, at, caller.can("use_workspace", w.team_id)) for w, at in retention.going(caller)],
+            "going": [(each, caller.can(KEEPS[each.what], each.workspace.team_id)) for each in retention.going(caller)],
             "visited": visited,
             "counts": _counts(actions, since),
             "asks": ask_rate(actions, now),
-            "changed": _changed(caller, since),
+            "changed": [Row(each) for each in changed_since(caller, since, most=MAX_CHANGED).rows],
+            "span_name": spans.VISIT if visited else spans.YESTERDAY,
             "works_now": [a for a in agents if a.last_seen_at and a.last_seen_at > now - ACTIVE_WITHIN],
             "quiet_before": now - QUIET_AFTER,
             "first_run": not agents and not actions.exists(),
@@ -85,8 +91,12 @@ def _last_visit(request, now):
 
 
 def _went_wrong(caller, since, now) -> dict:
-    """Collect what needs a person: failed or unclear actions and operations, workspaces, hooks, stores and proofs."""
-    wrong = Q(status=Status.UNCERTAIN) | Q(status=Status.FAILED, ended_at__gte=since)
+    """Collect what needs a person: unclear actions and operations, failed workspaces, hooks, stores and proofs.
+
+    Of failed actions those that a person approved; an agent sees to its failing tests (they are on *Auto-approved*).
+    """
+    approved = Exists(Decision.objects.filter(action=OuterRef("pk"), final=True))
+    wrong = Q(status=Status.UNCERTAIN) | Q(approved, status=Status.FAILED, ended_at__gte=since)
     actions = for_rows(Action.objects.visible_to(caller).filter(wrong)).order_by("-created_at")[:10]
     workspaces = Workspace.objects.visible_to(caller).kept()
     found = {
@@ -104,6 +114,9 @@ def _went_wrong(caller, since, now) -> dict:
             .order_by("-settled_at")[:10]
         ),
         "stores": store_maintenance.damaged(caller.team_ids),
+        "caps": caps.pressing(caller.team_ids),
+        "sweeps": sweeps.late(caller.team_ids),
+        "secrets": secret_expiry.ending(caller),
         "proofs": list(
             Run.objects.filter(workspace__in=workspaces, ended_at=None, proof_differ__gt=0).select_related(
                 "workspace__team"
@@ -117,7 +130,8 @@ def _never_picked_up(caller, since, now) -> list:
     """Return approved actions that no agent picked up: still valid, or expired since the last visit."""
     waits = Q(status=Status.APPROVED, mode="gate", consumed_at=None, decided_at__lte=now - PICKUP_TIME)
     lapsed = Q(status=Status.EXPIRED, decided_at__isnull=False, ended_at__gte=since)
-    found = Action.objects.visible_to(caller).filter(waits | lapsed, decisions__final=True)
+    decided = Exists(Decision.objects.filter(action=OuterRef("pk"), final=True))
+    found = Action.objects.visible_to(caller).filter(waits | lapsed, decided)
     return cards_of(for_rows(found).order_by("-decided_at")[:10], caller, now)
 
 
@@ -129,37 +143,6 @@ def _counts(actions, since) -> dict:
         denied=Count("pk", filter=Q(status=Status.DENIED)),
         expired=Count("pk", filter=Q(status=Status.EXPIRED)),
     )
-
-
-def _changed(caller, since) -> list[dict]:
-    """Return workspaces with new snapshots: [{workspace, from, to, at, additions, deletions, checks}].
-
-    `from` is the snapshot before the first new one; `checks` is (message, tone) of the environment's checks.
-    """
-    workspaces = Workspace.objects.visible_to(caller).kept()
-    spans = (
-        Snapshot.objects.filter(workspace__in=workspaces, created_at__gte=since)
-        .values("workspace")
-        .annotate(first=Min("number"), last=Max("number"), latest=Max("created_at"))
-        .order_by("-latest")[:8]
-    )
-    ends = {s["workspace"]: (max(1, s["first"] - 1), s["last"], s["latest"]) for s in spans}
-    found = Workspace.objects.select_related("team", "environment").in_bulk(ends)
-    wanted = Q()
-    for pk, (first, last, _) in ends.items():
-        wanted |= Q(workspace=pk, number__in=[first, last])
-    rows = Snapshot.objects.filter(wanted).only("workspace_id", "number", "tree") if ends else []
-    trees = {(row.workspace_id, row.number): row.tree_hex for row in rows}
-    checks = checks_of(*found.values())
-    return [_since_then(found[pk], *end, trees, in_words(checks.get(pk, []))) for pk, end in ends.items()]
-
-
-def _since_then(workspace, first, last, at, trees, checks) -> dict:
-    old, new = trees.get((workspace.pk, first)), trees.get((workspace.pk, last))
-    lines = history.counts(workspace.team_id, old, new) if old and new else None
-    additions, deletions = lines or (0, 0)
-    span = {"workspace": workspace, "from": first, "to": last, "at": at, "checks": checks}
-    return span | {"additions": additions, "deletions": deletions}
 
 
 @signed_in
@@ -188,6 +171,7 @@ def log(request):
             "filters": asked(request, *FILTERS),
             "verbs": Event.objects.filter(team__in=teams).order_by("verb").values_list("verb", flat=True).distinct(),
             "query": without(request),
+            "may_send_log": any(caller.can("manage_log_targets", team) for team in teams),
         },
     )
 
@@ -223,7 +207,7 @@ def _filtered(request, events):
         events = events.filter(subject_id=_subject_id(request.caller, named["subject"]))
     for name, lookup, end in (("since", "at__gte", 0), ("until", "at__lt", 1)):
         if named[name]:
-            moment = _moment(named[name], end)
+            moment = spans.moment_of(named[name], end)
             events = events.filter(**{lookup: moment}) if moment else events.none()
     return events
 
@@ -235,17 +219,6 @@ def _subject_id(caller, text: str) -> str:
         found = Action.objects.visible_to(caller).filter(number=number[:9]).values_list("pk", flat=True).first()
         return str(found or "")
     return text
-
-
-def _moment(text: str, days: int):
-    """Parse a date as its beginning in the viewer's zone plus `days`, or an exact time; None if invalid."""
-    try:
-        if day := parse_date(text):
-            text = f"{day + timedelta(days=days)}T00:00"
-        moment = parse_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    return make_aware(moment) if moment and is_naive(moment) else moment
 
 
 @signed_in
@@ -286,6 +259,7 @@ def _one_team(request) -> Team:
 def me(request):
     memberships = Membership.objects.filter(user=request.user).select_related("team").order_by("team__name")
     context = {"nav": "me", "memberships": memberships, "second": second_factor.of_person(request.user)}
+    context |= {"sessions": sessions.of(request.user), "this_session": request.session.session_key}
     return render(request, "dashboard/me.html", context)
 
 

@@ -2,7 +2,6 @@
 
 from allauth.account.decorators import reauthentication_required
 from allauth.mfa.models import Authenticator
-from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -13,9 +12,10 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import clock, tokens
-from dashboard.models import Agent, Event, Membership, Role, SignInLink, Team, Token
-from dashboard.pages import carry_out, must, signed_in
-from dashboard.people import members, passkeys
+from dashboard.models import Agent, Event, Membership, Role, SecondFactorFor, SignInLink, Team, Token
+from dashboard.pages import carry_out, must, show_at, signed_in, take_form
+from dashboard.people import members, second_factor_rule, ticket_urls, token_list
+from dashboard.people.forms import NewAgentForm, TicketsForm
 from dashboard.people.provisioning import agent_of, token_for
 from dashboard.problems import conflict
 from dashboard.site import invitations
@@ -30,29 +30,33 @@ def team(request):
     return _team_page(request)
 
 
-def _team_page(request, **more):
+def _team_page(request, tickets: TicketsForm | None = None, **more):
     caller = request.caller
     links = SignInLink.objects.filter(user=OuterRef("user"), used_at=None, expires_at__gt=clock.now())
+    of_person = Authenticator.objects.filter(user=OuterRef("user"))
     memberships = (
         Membership.objects.filter(team__in=caller.team_ids)
         .select_related("user", "team")
         .annotate(link_until=Subquery(links.order_by("-expires_at").values("expires_at")[:1]))
-        .annotate(has_passkey=Exists(Authenticator.objects.filter(user=OuterRef("user"), type="webauthn")))
+        .annotate(has_passkey=Exists(of_person.filter(type="webauthn")), has_app=Exists(of_person.filter(type="totp")))
         .order_by("team__name", "user__username")
     )
     teams: dict = {}
     for membership in memberships:
         teams.setdefault(membership.team, []).append(membership)
-    context = {"nav": "team", "roles": list(Role), "at_once": MAX_INVITED, **more}
+    context = {"nav": "team", "second_factor_for": SecondFactorFor, "roles": list(Role), "at_once": MAX_INVITED, **more}
     context["teams"] = [
         {
             "team": found,
             "people": [one for one in people if one.user.last_login],
             "invited": [one for one in people if not one.user.last_login],
             "may_manage": caller.can("manage_people", found),
+            "may_set_ticket_url": caller.can("set_ticket_url", found),
+            "tickets": tickets if tickets and tickets.team == found else TicketsForm(team=found),
         }
         for found, people in teams.items()
     ]
+    context["manages_tokens"] = any(caller.can("manage_tokens", found) for found in teams)
     return render(request, "dashboard/team.html", context)
 
 
@@ -68,6 +72,7 @@ def invite_people(request):
             raise ValidationError(gettext("A role is one of %(join)s.") % {"join": ", ".join(Role.values)})
         links, known = invitations.invite(found, text, role, by=request.caller.actor)
     except ValidationError as error:
+        show_at(request, reverse("team"))
         refused = {"team": found, "people": text, "role": role, "why": error.messages}
         return _team_page(request, refused=refused)
     return _show_links(request, found, links, known=known, role=Role(role).label)
@@ -150,14 +155,7 @@ def require_passkeys(request):
     wanted = request.POST.get("passkeys") == "required"
 
     def switch():
-        if wanted and (reason := passkeys.why_not_at(settings.HANDRAIL_DESK_URL)):
-            raise conflict(
-                gettext("Nobody could approve critical actions: passkeys don't work at this address. %(reason)s")
-                % {"reason": reason}
-            )
-        with transaction.atomic():
-            if Team.objects.filter(pk=found.pk, requires_passkey=not wanted).update(requires_passkey=wanted):
-                _record(request, found, "team.passkey_required" if wanted else "team.passkey_not_required", found)
+        second_factor_rule.require_passkeys(found, wanted, by=request.caller.actor)
 
     words = (
         gettext("Critical actions now take a passkey.")
@@ -167,12 +165,51 @@ def require_passkeys(request):
     return carry_out(request, switch, then=reverse("team"), say=words)
 
 
+@signed_in
+@require_POST
+def set_ticket_url(request):
+    """Set where the tickets of the team's workspaces are."""
+    found = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
+    must(request.caller, "set_ticket_url", found)
+    return take_form(
+        request,
+        TicketsForm(request.POST, team=found),
+        lambda fields: ticket_urls.change(found, fields["address"], by=request.caller.actor),
+        shown=lambda form: _team_page(request, tickets=form),
+        then=reverse("team"),
+        at="address",
+        say=gettext("Saved."),
+    )
+
+
+@signed_in
+@require_POST
+@reauthentication_required(app="allauth.mfa")
+def require_second_factor(request):
+    """Say whose sign-in takes a second factor in a team."""
+    found = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
+    must(request.caller, "manage_team", found)
+
+    def change():
+        second_factor_rule.change(found, request.POST.get("for", ""), by=request.caller.actor)
+
+    return carry_out(request, change, then=reverse("team"), say=gettext("The rule is saved."))
+
+
 # Agents --------------------------------------------------------------------------------------------------------------
 
 
 @signed_in
 @require_safe
 def agents(request):
+    return _agents_page(request)
+
+
+def _managed_teams(caller) -> list[Team]:
+    return [team for team in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", team)]
+
+
+def _agents_page(request, form: NewAgentForm | None = None):
     caller = request.caller
     live_tokens = Count("tokens", filter=Q(tokens__revoked_at=None), distinct=True)
     found = (
@@ -191,8 +228,10 @@ def agents(request):
         {
             "nav": "agents",
             "agents": [(a, of_agents.get(a.pk, []), caller.can("manage_agents", a.team_id)) for a in found],
-            "teams": [t for t in Team.objects.visible_to(caller).order_by("name") if caller.can("manage_agents", t)],
+            "teams": (managed := _managed_teams(caller)),
+            "form": form or NewAgentForm(teams=managed, auto_id="a-%s"),
             "new_token": new_token,
+            "valid_for": token_list.VALID_FOR,
         },
     )
     if new_token:
@@ -211,26 +250,31 @@ def _agent(request, pk) -> Agent:
 def add_agent(request):
     found = get_object_or_404(Team.objects.visible_to(request.caller), slug=request.POST.get("team", ""))
     must(request.caller, "manage_agents", found)
-    try:
-        agent = agent_of(found, request.POST.get("name", ""))
-    except ValidationError as error:
-        messages.error(request, error.messages[0])
-        return redirect("agents")
+    form = NewAgentForm(request.POST, teams=_managed_teams(request.caller), auto_id="a-%s")
+    if not form.is_valid():
+        show_at(request, reverse("agents"))
+        return _agents_page(request, form)
+    agent = agent_of(found, form.cleaned_data["name"])
     if agent.owner is None:
         Agent.objects.filter(pk=agent.pk, owner=None).update(owner=request.user)
-    return _with_token(request, agent)
+    return _with_token(request, agent, lambda: form.cleaned_data["days"])
 
 
-def _with_token(request, agent):
-    plain = token_for(agent.team, by=f"{request.user.get_username()} on the Agents page", agent=agent)
-    request.session["new_token"] = {"agent": agent.name, "plain": plain}
-    return redirect("agents")
+def _with_token(request, agent, expiry):
+    """Create a token that ends when `expiry` says; it is shown once, on the next page."""
+
+    def make():
+        expires_at = expiry()
+        plain = token_for(agent.team, by=request.caller.actor, agent=agent, expires_at=expires_at)
+        request.session["new_token"] = {"agent": agent.name, "plain": plain}
+
+    return carry_out(request, make, then=reverse("agents"))
 
 
 @signed_in
 @require_POST
 def make_token(request, pk):
-    return _with_token(request, _agent(request, pk))
+    return _with_token(request, _agent(request, pk), lambda: token_list.expiry_in(request.POST.get("days", "")))
 
 
 @signed_in

@@ -188,6 +188,8 @@ def note_added(request, user, authenticator, **kwargs):
     """Store for which address a passkey is, and record what was added."""
     if authenticator.type != Authenticator.Type.WEBAUTHN:
         record_for_person(user, f"person.{NAMES[authenticator.type]}_added")
+        if authenticator.type == Authenticator.Type.TOTP:
+            _note_confirmed(request, user, authenticator)
         return
     authenticator.data["rp_id"] = passkeys.relying_party()
     authenticator.save(update_fields=["data"])
@@ -202,12 +204,13 @@ def about(passkey: Authenticator) -> dict:
     return about | {"credential": websafe_encode(credential), "key_sha256": passkeys.key_hash(public_key_of(passkey))}
 
 
-def _note_confirmed(request, user, passkey: Authenticator):
+def _note_confirmed(request, user, added: Authenticator):
     """Count the addition as a confirmation, so that the page with the recovery codes opens without asking again.
 
-    Whoever had something to confirm with did so just before (allauth asks before the page to add one).
+    Whoever had something to confirm with did so just before (allauth asks before the page to add one). The new one was
+    used to add it: a passkey has signed, and of an app a code was typed.
     """
-    record_authentication(request, user, "mfa", id=passkey.pk, type=passkey.type, reauthenticated=True)
+    record_authentication(request, user, "mfa", id=added.pk, type=added.type, reauthenticated=True)
 
 
 @receiver(signals.authenticator_removed, dispatch_uid="dashboard")
@@ -235,10 +238,11 @@ def note_failed(user, **kwargs):
 
 
 def how_signed_in(request, user) -> str:
-    """Return how this session's sign-in was done: "password", "passkey", or "password and code"."""
+    """Return how this session's sign-in was done: "password", "passkey", "single sign-on", or "password and code"."""
     records = get_authentication_records(request, user)
     second = [record["type"] for record in records if record["method"] == "mfa"]
     if any(record.get("passwordless") for record in records):
         return "passkey"
     words = {Authenticator.Type.WEBAUTHN: "passkey", Authenticator.Type.RECOVERY_CODES: "recovery code"}
-    return f"password and {words.get(second[-1], 'code')}" if second else "password"
+    first = "single sign-on" if any(record["method"] == "socialaccount" for record in records) else "password"
+    return f"{first} and {words.get(second[-1], 'code')}" if second else first

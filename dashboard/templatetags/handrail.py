@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from django import template
@@ -10,7 +11,7 @@ from django.template.defaultfilters import filesizeformat
 from django.templatetags.static import static
 from django.urls import Resolver404, resolve
 from django.utils.formats import number_format
-from django.utils.html import escape, format_html, format_html_join
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import mark_safe
 from django.utils.translation import get_language, gettext, gettext_lazy
 
@@ -56,17 +57,23 @@ FIRST = [
     Page("waiting", "/waiting/", gettext_lazy("Approvals")),
     Page("workspaces", "/workspaces/", gettext_lazy("Workspaces")),
 ]
-PACKAGE_PARTS = {"xterm": "xterm/addon-{0}/lib/addon-{0}.mjs", "codemirror": "codemirror/{0}/dist/index.js"}
+PACKAGE_PARTS = {
+    "xterm": "xterm/addon-{0}/lib/addon-{0}.mjs",
+    "codemirror": "codemirror/{0}/dist/index.js",
+    "uplot": "uplot/dist/{0}",
+}
 REST = [
     Page("agents", "/agents/", gettext_lazy("Agents")),
     Page("history", "/actions/", gettext_lazy("History")),
     Page("log", "/log/", gettext_lazy("Log")),
     Page("policy", "/policy/", gettext_lazy("Policy")),
     Page("measures", "/measures/", gettext_lazy("Measures")),
+    Page("lessons", "/lessons/", gettext_lazy("Lessons")),
     Page("connect", "/connect/", gettext_lazy("Connect")),
     Page("team", "/team/", gettext_lazy("Team")),
     Page("me", "/me/", gettext_lazy("Me")),
     Page("environments", "/environments/", gettext_lazy("Environments")),
+    Page("artifacts", "/artifacts/", gettext_lazy("Artifacts")),
     Page("storage", "/storage/", gettext_lazy("Storage")),
     Page("status", "/status/", gettext_lazy("Status")),
     Page("stop", "/stop/", gettext_lazy("Stop everything")),
@@ -82,7 +89,7 @@ ACTION_STATES = {
     "failed": (gettext_lazy("Failed"), "red"),
     "denied": (gettext_lazy("Denied"), "red"),
     "declined": (gettext_lazy("Declined to answer"), "red"),
-    "sent_back": (gettext_lazy("Sent back"), "red"),  # an agent's plan
+    "sent_back": (gettext_lazy("Sent back"), "red"),  # an agent's plan, or a call with something to do first
     "expired": (gettext_lazy("Expired, did not run"), "quiet"),
     "cancelled": (gettext_lazy("Cancelled"), "quiet"),
     "uncertain": (gettext_lazy("Outcome unknown"), "amber"),
@@ -134,13 +141,32 @@ def visible(raw) -> str:
 @register.filter
 def with_code(words: str) -> str:
     """Render our own sentence with what stands between backticks as code."""
-    return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words)))
+    return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", conditional_escape(words)))
+
+
+@register.filter
+def with_focus(field):
+    """Render a field of a form; the first one with an error has the focus when the page opens."""
+    form = field.form
+    first = next((each.name for each in form.visible_fields() if each.name in form.errors), None)
+    return field.as_widget(attrs={"autofocus": True} if field.name == first else None)
 
 
 @register.filter
 def visible_line(raw) -> str:
     """Render untrusted text on one line: line ends are marks too."""
     return shown.visible(_text(raw), one_line=True)
+
+
+@register.simple_tag
+def marked_line(line: str, words: list[str]) -> str:
+    """Render untrusted text on one line, with the words that were searched for marked, in any case."""
+    parts = re.split("(" + "|".join(map(re.escape, words)) + ")", line, flags=re.IGNORECASE)
+    pieces = (
+        format_html("<mark>{}</mark>", visible_line(part)) if place % 2 else visible_line(part)
+        for place, part in enumerate(parts)
+    )
+    return format_html_join("", "{}", ((piece,) for piece in pieces))
 
 
 @register.filter
@@ -237,7 +263,7 @@ def font(name: str) -> str:
 
 @register.simple_tag
 def package_part(package: str, name: str) -> str:
-    """Return the URL of a part of a package from npm: an add-on of the terminal, a module of the code editor."""
+    """Return the URL of a part of a package from npm, such as an add-on of the terminal."""
     return static(f"vendor/{PACKAGE_PARTS[package].format(name)}")
 
 
@@ -267,22 +293,20 @@ def words(text: str) -> list[str]:
 @register.simple_tag
 def icon(name: str, css: str = "") -> str:
     """Return an icon from static/icons.svg; the text beside it carries the meaning."""
+    return _drawn(f"icon {css}", static("icons.svg"), name)
+
+
+@lru_cache(maxsize=1000)  # a list has hundreds
+def _drawn(css: str, sheet: str, name: str) -> str:
     return format_html(
-        '<svg class="icon {}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>',
-        css,
-        static("icons.svg"),
-        name,
+        '<svg class="{}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>', css, sheet, name
     )
 
 
 @register.simple_tag
 def row_mark(name: str) -> str:
     """Return the icon at the start of a row: snapshot, asked, command, message or event."""
-    return format_html(
-        '<svg class="row-mark" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>',
-        static("icons.svg"),
-        name,
-    )
+    return _drawn("row-mark", static("icons.svg"), name)
 
 
 @register.simple_tag

@@ -29,7 +29,9 @@ function code(codePoint) {
 
 function edit(field) {
   const label = document.querySelector(`label[for="${field.id}"]`);
-  const original = field.dataset.original ?? field.value;
+  // What somebody typed while this file loaded is no part of the original, and its cursor stays where it is.
+  const original = field.dataset.original ?? field.defaultValue;
+  const typing = document.activeElement === field;
   const language = LANGUAGES[field.dataset.language];
   const describes = [field.getAttribute("aria-describedby")].filter(Boolean);
   const attributes = { "aria-multiline": "true", ...(describes.length && { "aria-describedby": describes.join(" ") }) };
@@ -41,6 +43,7 @@ function edit(field) {
   }
   const view = new EditorView({
     doc: field.value,
+    selection: typing ? { anchor: field.selectionStart, head: field.selectionEnd } : undefined,
     extensions: [
       EditorView.cspNonce.of(document.querySelector("script[nonce]")?.nonce ?? ""),
       EditorState.lineSeparator.of("\n"),
@@ -62,6 +65,7 @@ function edit(field) {
   });
   field.before(view.dom);
   field.hidden = true;
+  if (typing) view.focus();
   label?.addEventListener("click", () => view.focus());
 }
 

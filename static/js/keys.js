@@ -4,7 +4,7 @@ const PAGES = { d: "/", w: "/waiting/", s: "/workspaces/" };
 const ITEMS = "a.row-title, .card-title a";
 let goUntil = 0;
 
-function resting(event) {
+export function resting(event) {
   if (document.body.dataset.keys === "off" || event.defaultPrevented || event.isComposing) return true;
   if (event.ctrlKey || event.metaKey || event.altKey) return true;
   return event.target.closest("input, textarea, select, [contenteditable], .xterm, [data-terminal], dialog[open]") !== null;
@@ -51,6 +51,6 @@ document.addEventListener("keydown", (event) => {
   else if (key === "j" || key === "k") move(key === "j" ? 1 : -1);
   else if (key === "/") document.querySelector("input[type=search]")?.focus();
   else if (key === "?") document.getElementById("keys-help")?.showModal();
-  else if (!"adectn".includes(key) || !press(key)) return;
+  else if (!"adecfnqt".includes(key) || !press(key)) return;
   event.preventDefault();
 });

@@ -148,7 +148,8 @@ async function refresh() {
     count(page);
     for (const element of document.querySelectorAll(WATCHED)) {
       const fresh = page.getElementById(element.id);
-      if (!fresh) continue;
+      // What was typed and refused stays as it is, with its error, until it is sent again.
+      if (!fresh || element.querySelector('[aria-invalid="true"]')) continue;
       if (element.matches("[data-live-list]")) merge(element, fresh);
       else replace(element, fresh);
     }
@@ -163,5 +164,7 @@ async function refresh() {
   }
 }
 
+// A page that a refused POST shows again: the form's address answers no GET (dashboard/pages.py, show_at).
+if (document.body.dataset.address) history.replaceState(history.state, "", document.body.dataset.address);
 remember(document);
 document.body.addEventListener("live", refresh);

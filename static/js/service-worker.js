@@ -6,13 +6,16 @@ const IN_GERMAN = navigator.language.startsWith("de");
 const SAYS = IN_GERMAN
   ? ["Handrail ist nicht erreichbar", "Was auf Freigabe wartet, ist hier nicht bekannt, und nichts wurde gesendet. Entscheiden Sie, sobald Sie wieder verbunden sind.", "Erneut versuchen"]
   : ["Handrail can't be reached", "Nothing is known here about what needs approval, and nothing was sent. Decide when you are connected again.", "Try again"];
-const OFFLINE = `<!DOCTYPE html><html lang="${IN_GERMAN ? "de" : "en"}"><head><meta charset="utf-8">
+const UNSURE = IN_GERMAN
+  ? "Ob Ihre Antwort angekommen ist, ist hier nicht bekannt. Sie wird nicht noch einmal gesendet: Sehen Sie nach, sobald Sie wieder verbunden sind."
+  : "Whether your answer arrived is not known here. It is not sent again: look when you are connected again.";
+const words = (says, link) => `<!DOCTYPE html><html lang="${IN_GERMAN ? "de" : "en"}"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>Offline · Handrail</title><style>body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem}
 a{display:inline-block;padding:.7rem 1rem;border:1px solid;border-radius:10px;color:inherit}</style></head>
 <body><main><h1>${SAYS[0]}</h1>
-<p>${SAYS[1]}</p>
-<p><a href="">${SAYS[2]}</a></p></main></body></html>`;
+<p>${says}</p>
+<p><a href="${link}">${SAYS[2]}</a></p></main></body></html>`;
 const OFFLINE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 addEventListener("install", () => skipWaiting());
@@ -24,17 +27,23 @@ async function preload() {
 }
 
 addEventListener("fetch", (event) => {
-  if (event.request.mode !== "navigate" || event.request.method !== "GET") return;
-  event.respondWith(page(event).catch(offline));
+  const { mode, method, url } = event.request;
+  if (mode !== "navigate") return;
+  if (method === "GET") return event.respondWith(page(event).catch(() => offline(url)));
+  const card = new URL(url).pathname.match(/^\/(?:actions\/[0-9a-f-]{36}|waiting)\//);
+  // An answer that fails on its way leads to the request itself, so that loading the page again does not send it again.
+  if (card) event.respondWith(fetch(event.request).catch(() => Response.redirect(`${card[0]}?unsure=1`, 303)));
 });
 
 async function page(event) {
   return (await event.preloadResponse) ?? fetch(event.request);
 }
 
-function offline() {
+function offline(url) {
+  const { pathname, search } = new URL(url);
+  const says = search === "?unsure=1" ? [UNSURE, pathname] : [SAYS[1], ""];
   const headers = { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": OFFLINE_POLICY, "Cache-Control": "no-store" };
-  return new Response(OFFLINE, { status: 503, headers });
+  return new Response(words(...says), { status: 503, headers });
 }
 
 addEventListener("push", (event) => {

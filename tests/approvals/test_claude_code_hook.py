@@ -245,6 +245,26 @@ def test_without_a_snapshot_first_nothing_runs_in_a_workspace(hook, agent_token,
     assert (answer.decision[0], Action.objects.get().status) == ("deny", Status.APPROVED)
 
 
+def test_another_agent_at_work_is_told_of_once_and_refuses_it_where_one_at_a_time_may(hook, agent_token, workspace):
+    other = Agent.objects.create(team=workspace.team, name="codex", owner=workspace.created_by_agent.owner)
+    workspace.bound_agents.add(other)
+    path, token = "/hooks/claude-code?workspace=repo-1", make_token(workspace.team, agent=other)
+    hook(agent_token, before(LIST, cwd="/workspace"), path=path)
+
+    def ask(number):
+        return full(hook(token, before(LIST, cwd="/workspace", call_id=f"toolu_{number}"), path=path))
+
+    said = ask(2).json["hookSpecificOutput"]
+    assert (said["permissionDecision"], "claude is at work in repo-1 too" in said["additionalContext"]) == (
+        "allow",
+        True,
+    )
+    assert "additionalContext" not in ask(3).json["hookSpecificOutput"]
+    Environment.objects.update(agents_together="one_at_a_time")
+    decision, reason = ask(4).decision
+    assert (decision, reason.startswith("claude is at work in repo-1, where one agent")) == ("deny", True)
+
+
 # Never open --------------------------------------------------------------------------------------------------------
 
 
@@ -283,7 +303,7 @@ def test_a_wrong_or_missing_token_is_denied(hook, token):
     answer = full(hook("" if headers else token, before(LIST), headers=headers))
     assert answer.decision == (
         "deny",
-        "This token is invalid, or its agent is paused, so nothing is allowed.",
+        "This token is invalid, so nothing is allowed.",
     )
     assert Action.objects.count() == 0
 
@@ -291,7 +311,10 @@ def test_a_wrong_or_missing_token_is_denied(hook, token):
 def test_a_persons_token_and_a_paused_agent_are_denied(hook, token_of, bob, agent, agent_token):
     assert full(hook(token_of(bob), before(LIST))).decision[0] == "deny"
     Agent.objects.filter(pk=agent.pk).update(paused_at=clock.now())
-    assert full(hook(agent_token, before(LIST))).decision[0] == "deny"
+    decision, why = full(hook(agent_token, before(LIST))).decision
+    assert decision == "deny"
+    assert why.startswith("Paused at ")
+    assert "Your token is valid: wait until a person resumes you" in why
 
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "SessionStart", "Whatever"])

@@ -42,6 +42,7 @@ class ScriptedServer:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.asked: list[dict] = []
+        self.heads: list[str] = []
         self.closed = threading.Event()  # the client has ended a connection that was held
 
     def play(self, *steps):
@@ -54,7 +55,9 @@ class ScriptedServer:
             except OSError:  # closed by the test
                 return
             with client:
-                self.asked.append(_read(client))
+                head, body = _read(client)
+                self.heads.append(head)
+                self.asked.append(body)
                 for part in step if isinstance(step, tuple) else (step,):
                     if part == "hold":
                         self.closed.set() if client.recv(1) == b"" else None
@@ -67,7 +70,7 @@ class ScriptedServer:
         self.listener.close()
 
 
-def _read(client) -> dict:
+def _read(client) -> tuple[str, dict]:
     data = b""
     while b"\r\n\r\n" not in data:
         data += client.recv(65536)
@@ -75,7 +78,7 @@ def _read(client) -> dict:
     length = next(int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
     while len(body) < length:
         body += client.recv(65536)
-    return json.loads(body)
+    return head.decode(), json.loads(body)
 
 
 @pytest.fixture
@@ -89,10 +92,9 @@ def desk():
 def run(desk, tmp_path):
     """`run("gate")`: the hook with this desk's address; the process that has ended."""
 
-    def one(role: str, *, event=EVENT, patience=PATIENCE):
-        return subprocess.run(
-            _line(desk, tmp_path, role, patience), input=json.dumps(event).encode(), capture_output=True, timeout=60
-        )
+    def one(role: str, *more: str, event=EVENT, patience=PATIENCE):
+        line = [*_line(desk, tmp_path, role, patience), *more]
+        return subprocess.run(line, input=json.dumps(event).encode(), capture_output=True, timeout=60)
 
     return one
 
@@ -192,6 +194,53 @@ def test_a_report_passes_the_answer_on(desk, run):
 def test_another_event_in_the_line_of_the_gate_does_not_open(desk, run):
     desk.play(http(b'{"continue": true}'))
     assert run("gate", event=EVENT | {"hook_event_name": "BeforeTool"}).returncode == 2
+
+
+def envelope(text='{"decision": "allow"}', **more) -> bytes:
+    return json.dumps({"handrail": 1, "decides": True, "stdout": text} | more).encode()
+
+
+def test_for_another_agent_it_prints_what_is_in_the_envelope(desk, run):
+    desk.play(http(envelope()))
+    done = run("gate", "copilot", "preToolUse", event={"toolName": "bash"})
+    assert (done.returncode, done.stdout) == (0, b'{"decision": "allow"}')
+    assert desk.asked == [{"toolName": "bash"}]
+    first, *lines = desk.heads[0].split("\r\n")
+    assert first == "POST /hooks/copilot HTTP/1.0"
+    assert {"Prefer: handrail-envelope", "X-Handrail-Event: preToolUse"} <= set(lines)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http(decision("allow")),
+        http(b"{}"),
+        http(b""),
+        http(envelope(handrail=2)),
+        http(envelope(decides=False)),
+        http(envelope(decides=1)),
+        http(envelope("")),
+        http(envelope(" \n")),
+        http(envelope(text=None)),
+        http(envelope(), "500 Internal Server Error"),
+    ],
+)
+def test_for_another_agent_anything_else_is_a_no(desk, run, answer):
+    desk.play(answer)
+    done = run("gate", "codex", patience=3600)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_for_another_agent_a_wait_survives_a_restart_too(desk, run):
+    desk.play((1.2, None), http(b"", "503 Service Unavailable"), None, http(envelope()))
+    done = run("gate", "codex", patience=60)
+    assert (done.returncode, desk.asked) == (0, [EVENT] * 4)
+
+
+def test_a_report_of_another_agent_needs_no_decision(desk, run):
+    desk.play(http(envelope('{"continue": true}', decides=False)))
+    done = run("report", "gemini")
+    assert (done.returncode, done.stdout) == (0, b'{"continue": true}')
 
 
 @pytest.mark.parametrize("killed", ["the shell", "the reader"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import CHECKOUT
+from workspaces.manifests.signature import verify
 
 
 @pytest.fixture
@@ -75,9 +76,26 @@ def test_disconnect_leaves_the_folder_as_it_was(product, folder):
     assert product.manage("disconnect", str(folder)).returncode == 0
     assert sorted(path.name for path in (folder / ".claude").iterdir()) == ["settings.json"]
     assert (folder / ".git/info/exclude").read_bytes() == before
-    assert status(folder) == ""
+    assert (status(folder), (folder / ".handrail").exists()) == ("", False)
     assert ask(folder, "Read", {"file_path": "calc.py"}, line).returncode == 2
     assert product.manage("disconnect", str(folder)).returncode == 1
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "gemini"])  # gated in its folder, in its user's home
+def test_the_folder_has_a_signed_manifest_until_it_is_disconnected(product, folder, tmp_path, monkeypatch, agent):
+    monkeypatch.setitem(product.environment, "HOME", str(tmp_path))
+    below = folder / "below"  # the repository is above what is connected
+    below.mkdir()
+    path, exclude = below / ".handrail/manifest.json", folder / ".git/info/exclude"
+    before = exclude.read_bytes() if exclude.exists() else b""
+    done = product.manage("connect", agent, str(below))
+    assert done.returncode == 0, done.stderr
+    verify(path.read_bytes(), product.get("/api/v1/manifests/key", product.agent_token()).json["key"])
+    assert b"/below/.handrail/manifest.json\n" in exclude.read_bytes()
+    assert subprocess.run(["git", "check-ignore", "-q", str(path)], cwd=folder).returncode == 0
+    done = product.manage("disconnect", str(below))
+    assert done.returncode == 0, done.stderr
+    assert (path.parent.exists(), exclude.read_bytes()) == (False, before)
 
 
 def test_local_settings_with_hooks_of_their_own_stay_intact(product, folder):

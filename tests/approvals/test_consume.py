@@ -185,5 +185,5 @@ def test_an_agent_that_was_paused_collects_nothing(api, agent_token, ask, decide
     response = api(agent_token).post(
         f"/api/v1/actions/{action.pk}/consume", {"digest": action.digest}, content_type="application/json"
     )
-    assert response.status_code == 401
+    assert (response.status_code, response.json()["code"]) == (403, "paused")
     assert Token.objects.get(agent=agent).revoked_at is None

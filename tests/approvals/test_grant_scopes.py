@@ -114,13 +114,13 @@ def test_a_lead_makes_a_rule_of_it_and_a_reviewer_is_not_offered_that(ask, bob, 
     ['low = [\n  "Bash(ls)",\n]\n', 'mode = "everything"\nlow = ["Bash(ls)"]\n', "low = []\n", 'mode = "everything"\n'],
 )
 def test_a_rule_is_added_to_the_list_low_and_nothing_else_changes(text):
-    added = tomllib.loads(policies.with_low_rules(text, ['Bash(echo "a" *)']))
+    added = tomllib.loads(policies.with_rules(text, "low", ['Bash(echo "a" *)']))
     before = tomllib.loads(text)
     assert added == before | {"low": ['Bash(echo "a" *)', *before.get("low", [])]}
 
 
 def test_a_text_that_cannot_be_read_stays_as_it_is():
-    assert policies.with_low_rules("low = [", ["Bash(ls)"]) == "low = ["
+    assert policies.with_rules("low = [", "low", ["Bash(ls)"]) == "low = ["
 
 
 # In a workspace, with a runner: where links lead is looked at each time ----------------------------------------------

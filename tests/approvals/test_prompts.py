@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from approvals import prompts, tasks
+from approvals import prompts
 from approvals.models import Action, SessionPrompt
 from dashboard import clock
 from dashboard.models import Event
+from workspaces.services import retention
 
 from .conftest import PUSH, before, full
 
@@ -65,9 +66,9 @@ def test_a_long_prompt_is_cut_and_a_session_keeps_its_last_ones(hook, agent_toke
 
 def test_old_prompts_are_deleted(hook, agent_token):
     hook(agent_token, prompt("old"))
-    SessionPrompt.objects.update(at=clock.now() - prompts.KEPT_FOR - timedelta(minutes=1))
+    SessionPrompt.objects.update(at=clock.now() - prompts.LOOKS_BACK - timedelta(minutes=1))
     hook(agent_token, prompt("new"))
-    tasks.forget_prompts()
+    retention.sweep()
     assert [each.text for each in SessionPrompt.objects.all()] == ["new"]
 
 

@@ -56,8 +56,9 @@ class Folder(HeldFolder):
         give(self.folder / name, self.calls.as_user.get("user"))
 
     def files(self) -> dict:
-        found = (path for path in self.folder.rglob("*") if path.is_file())
-        return {str(path.relative_to(self.folder)): path.read_bytes() for path in found}
+        """All but the manifest, which is Handrail's and is written after each snapshot."""
+        found = {str(path.relative_to(self.folder)): path for path in self.folder.rglob("*") if path.is_file()}
+        return {name: path.read_bytes() for name, path in found.items() if not name.startswith(".handrail/")}
 
 
 @pytest.fixture(scope="module")

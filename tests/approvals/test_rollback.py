@@ -47,7 +47,7 @@ def test_an_action_is_rolled_back_without_what_came_after_it(desk, lead):
     assert ("one changed again since" in page, "kept changed again since" in page) == (True, False)
     assert re.search(r"would remove them: [0-9a-f]{10} first", page)
     whole = re.search(r'href="([^"]*/restore/)"', lead.get(path)).group(1)
-    assert re.search(r"Removes the commits made since then: [0-9a-f]{10} first Th", read(lead, whole))
+    assert re.search(r"Removes the commits made since then: [0-9a-f]{10} first Layer: the files", read(lead, whole))
     stale = press(lead, path, seen="0" * 64)
     assert stale.startswith("Roll back A-")  # and not on to the restore
     assert desk.file("one") == b"later"

@@ -1,5 +1,6 @@
 """A token of one workspace is that workspace's: it sees and moves nothing of what its agent does elsewhere."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from dashboard import clock
 from dashboard.models import Event, Token
 from dashboard.tokens import make_token
 from workspaces.models import Environment, State, Workspace
+from workspaces.services import run_tokens
 
 from .conftest import PUSH
 
@@ -107,3 +109,13 @@ def test_one_agent_leaves_room_for_the_others(settings, team, agent_token, post)
     other = type(Token.objects.get().agent).objects.create(team=team, name="other")
     assert post(make_token(team, agent=other), "/api/v1/actions", ASK)[0] == 201
     assert Event.objects.filter(verb="action.submitted").count() == 3
+
+
+def test_the_agent_of_a_workspace_that_a_person_made_is_named_for_it_and_is_never_another_ones(team):
+    environment = Environment.objects.create(team=team, name="default")
+    common = {"team": team, "environment": environment, "state": State.READY, "key": "shop"}
+    first = Workspace.objects.create(**common, trashed_at=clock.now())
+    found = run_tokens.agent_of(first)
+    assert (found.name, list(first.bound_agents.all()), run_tokens.agent_of(first)) == ("shop's agent", [found], found)
+    second = run_tokens.agent_of(Workspace.objects.create(**common))
+    assert (second.pk != found.pk, re.fullmatch("shop's agent [0-9a-f]{6}", second.name) is not None) == (True, True)

@@ -161,8 +161,11 @@ def test_in_a_connected_folder_the_agent_gets_redacted_output(folder, let):
 def test_a_large_output_comes_whole_and_a_job_in_the_background_keeps_nobody_waiting(folder, let):
     count = 3_000_000
     (folder.folder / "large.py").write_text(f"print(open('.env').read()); print('x' * {count})")
-    command = "python3 large.py && (sleep 300 & echo $! > pid)"
+    job = folder.folder / "job.sh"
+    job.write_text("exit 0")
+    command = "python3 large.py && (sh job.sh & echo $! > pid)"
     let(command)
+    job.write_text("exec sleep 300")
     started = time.monotonic()
     changed = folder.calls.ask(command)["updatedInput"]["command"]
     folder.calls.run(f"{{ {changed}; }} > out 2>&1")

@@ -132,14 +132,15 @@ def test_retention_in_the_admin_shows_what_would_go_before_it_is_saved(product, 
     product.shell(MAKE_ROOT)
     for _ in range(2):
         assert product.post(f"/api/v1/workspaces/{workspace}/snapshots", token, {}).status == 201
-    page.goto(f"{product.desk}/admin/workspaces/retentionpolicy/")
-    expect(page.locator("#content")).to_contain_text("retention polic")
-    page.goto(f"{product.desk}/admin/workspaces/retentionpolicy/add/")
-    page.get_by_label("Team").select_option(label="Browser")
-    page.get_by_label("Snapshot days").fill("0")
-    page.get_by_label("Keep newest snapshots").fill("0")
+    page.goto(f"{product.desk}/admin/workspaces/teamretention/")
+    page.get_by_role("link", name="Browser", exact=True).click()
+    page.get_by_label("Other snapshots: days").fill("0")
+    for count in ("newest", "monthly"):
+        page.get_by_label(f"Other snapshots: {count}").fill("0")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator("#content")).to_contain_text("Saving this deletes")
+    expect(page.locator("#next")).to_contain_text("These rules would delete")
+    expect(page.locator("#next")).to_contain_text(workspace)
+    expect(page.get_by_role("button", name="Save, and delete what is listed above")).to_be_visible()
 
 
 @pytest.mark.parametrize("size", ["desktop"])

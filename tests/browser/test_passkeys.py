@@ -79,7 +79,7 @@ def test_a_passkey_is_added_named_used_to_sign_in_and_removed(pat, product):
     page.get_by_role("button", name="Save").click()
     expect(section).to_contain_text("My phone")
 
-    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Sign out", exact=True).click()
     expect(page.get_by_role("button", name="Sign in with a passkey")).to_be_visible()
     assert faults_of(page) == []
     page.get_by_role("button", name="Sign in with a passkey").click()
@@ -173,7 +173,7 @@ def test_the_only_approver_of_a_team_approves_alone_with_the_passkey(chromium, p
     page.get_by_role("button", name="Add a passkey").click()
     expect(page.locator("h1")).to_have_text("Recovery codes")
     page.goto(f"{product.desk}/me/")
-    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Sign out", exact=True).click()
     page.get_by_role("button", name="Sign in with a passkey").click()
     expect(page).to_have_url(f"{product.desk}/")
     page.goto(f"{product.desk}/actions/{asked['id']}/")

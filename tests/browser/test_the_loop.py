@@ -55,7 +55,8 @@ def test_an_edit_is_seen_as_a_difference_and_told(product, token, person, ask):
     action = ask("git push origin main")
     page.goto(card(product, action))
     page.get_by_role("link", name="Edit").click()
-    page.get_by_label("Command").fill("git push origin staging")
+    expect(page.locator(".cm-editor")).to_be_visible()  # it takes the place of the plain field
+    page.get_by_role("textbox", name="Command", exact=True).fill("git push origin staging")
     page.get_by_role("button", name="Preview difference").click()
     expect(page.locator("tr.added .line")).to_have_text("git push origin staging")
     page.get_by_role("button", name="Approve edited version").click()

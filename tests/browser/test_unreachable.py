@@ -58,6 +58,29 @@ def test_after_a_pause_offline_the_buttons_come_back_and_what_was_typed_stays(pr
     assert decision(product, token, action)["decision"]["comment"] == "Not today."
 
 
+def test_an_answer_sent_without_a_connection_leads_to_the_request_and_is_not_sent_later(product, token, person, ask):
+    page = person("rita")
+    action = ask(f"git push origin unsure-{time.time()}")
+    page.goto(card(product, action))
+    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    page.wait_for_function("navigator.serviceWorker.controller !== null")
+    page.goto(f"{card(product, action)}approve/")
+    settle(page)
+    page.context.set_offline(True)
+    # A tap before the page knows that it is offline: it would refuse a later one.
+    page.evaluate("document.querySelector('#bar form').submit()")
+    expect(page.get_by_text("Whether your answer arrived is not known here.")).to_be_visible()
+    assert page.url == f"{card(product, action)}?unsure=1"
+    page.context.set_offline(False)
+    page.reload()
+    expect(page.locator("#card h1")).to_have_text(action["title"])
+    assert decision(product, token, action)["status"] == "pending"
+    settle(page)
+    page.get_by_role("button", name="Approve…").click()
+    page.get_by_role("button", name="Confirm: approve").click()
+    expect(page.locator(".notice").first).to_contain_text("Approved: Push to")
+
+
 def test_an_answer_that_was_cut_off_on_its_way_is_not_sent_again_by_itself(product, token, person, ask):
     page = person("rita", service_workers="block")
     action = ask(f"git push origin cut-{time.time()}")

@@ -5,6 +5,7 @@ What a caller may not see is 404, what it may not do is 403, and neither leaves 
 
 import functools
 import json
+import uuid
 
 import pytest
 
@@ -16,6 +17,12 @@ AGENT, OTHER_AGENT = "agent", "other-agent"
 # The verb of access.MATRIX that each operation needs. One that is not named is held to the rules for all of them.
 VERBS = {
     "POST /workspaces": "create_workspace",
+    "POST /workspaces/{key}/artifacts": "keep_artifact",
+    "DELETE /artifacts/{artifact_id}": "delete_artifact",
+    "POST /workspaces/{key}/checkpoints": "keep_checkpoint",
+    "POST /checkpoints/{checkpoint_id}/restore": "restore",
+    "POST /checkpoints/{checkpoint_id}/fork": "create_workspace",
+    "DELETE /checkpoints/{checkpoint_id}": "delete_checkpoint",
     "DELETE /workspaces/{key}": "delete_workspace",
     "POST /workspaces/{key}/untrash": "delete_workspace",
     "POST /workspaces/{key}/reset": "restore",
@@ -23,35 +30,128 @@ VERBS = {
     "POST /workspaces/{key}/fork": "create_workspace",
     "POST /workspaces/{key}/terminals": "type_in_terminal",
     "POST /environments": "manage_environments",
-    "PATCH /workspaces/{key}": "manage_agents",
+    "PATCH /workspaces/{key}": "describe_workspace",
     "POST /workspaces/{key}/network/allow": "allow_host",
     "DELETE /workspaces/{key}/network/allowances/{id}": "allow_host",
     "DELETE /workspaces/{key}/network/ports/{port}": "use_workspace",
+    "POST /workspaces/{key}/previews": "preview",
+    "POST /environments/devcontainer": "manage_environments",
+    "POST /workspaces/{key}/lessons": "propose_lesson",
+    "POST /workspaces/{key}/hand-overs": "hand_over",
+    "POST /lessons/{lesson_id}/accept": "decide_lesson",
+    "POST /lessons/{lesson_id}/decline": "decide_lesson",
+    "DELETE /lessons/{lesson_id}": "decide_lesson",
     "POST /actions": "submit",
     "POST /actions/{action_id}/consume": "consume",
     "POST /actions/{action_id}/decision": "decide",
     "POST /actions/{action_id}/grant": "decide",
     "POST /actions/{action_id}/let-read": "decide",
     "POST /actions/{action_id}/tell": "decide",
+    "POST /actions/{action_id}/comments": "decide",
+    "POST /actions/{action_id}/comments/send": "decide",
+    "POST /workspaces/{key}/comments": "decide",
+    "POST /workspaces/{key}/comments/send": "decide",
+    "PATCH /comments/{comment_id}": "decide",
+    "DELETE /comments/{comment_id}": "decide",
     "POST /actions/{action_id}/interrupt": "decide",
     "POST /actions/{action_id}/go-on": "decide",
     "POST /messages/{message_id}/read": "consume",
     "POST /grants/{grant_id}/revoke": "decide",
+    "POST /unasked/looked": "decide",
     "POST /stop": "stop_everything",
     "POST /stop/lift": "lift_stop",
+    "POST /policies": "write_policy",
+    "POST /policies/effect": "write_policy",
+    "POST /policies/versions/{n}/restore": "write_policy",
+    "DELETE /workspaces/{key}/snapshots/{n}": "delete_snapshot",
+    "POST /workspaces/{key}/snapshots/{n}/untrash": "delete_snapshot",
+    "PUT /retention": "manage_retention",
+    "POST /retention/preview": "manage_retention",
+    "POST /retention/sweeps": "manage_retention",
+    "POST /retention/sweeps/stop": "manage_retention",
+    "POST /retention/sweeps/put-off": "manage_retention",
+    "POST /retention/holds": "hold",
+    "DELETE /retention/holds/{hold_id}": "hold",
+    "GET /measures": "read_measures",
+    "GET /metrics": "scrape_metrics",
     "POST /storage/{work}": "manage_retention",
     "POST /storage/{work}/stop": "manage_retention",
+    "GET /measures/limits": "read_measures",
+    "PUT /measures/limits/{measure}": "set_caps",
+    "POST /measures/limits/{measure}/lift": "lift_cap",
+    "GET /secrets": "manage_secrets",
+    "GET /secrets/{name}": "manage_secrets",
+    "PUT /secrets/{name}": "manage_secrets",
+    "DELETE /secrets/{name}": "manage_secrets",
+    "GET /scrubs": "purge",
+    "POST /scrubs": "purge",
+    "GET /scrubs/{scrub_id}": "purge",
+    "POST /scrubs/{scrub_id}/purge": "purge",
+    "POST /scrubs/{scrub_id}/stop": "purge",
+    "GET /purges": "purge",
+    "GET /purges/{receipt_id}": "purge",
+    "GET /tokens": "manage_tokens",
+    "POST /tokens": "manage_agents",
+    "POST /tokens/revoke-unused": "manage_tokens",
+    "POST /tokens/{token_id}/revoke": "manage_tokens",
+    "DELETE /sessions/{session_id}": "read_log",  # one's own; an admin those of others
+    "DELETE /sessions": "read_log",
+    "POST /teams": "create_team",
+    "PATCH /teams/{slug}": "manage_team",
+    "POST /teams/{slug}/archive": "manage_team",
+    "POST /teams/{slug}/unarchive": "manage_team",
+    "POST /teams/{slug}/members": "manage_people",
+    "PATCH /teams/{slug}/members/{person}": "manage_people",
+    "DELETE /teams/{slug}/members/{person}": "manage_people",
+    "POST /teams/{slug}/members/{person}/purge": "purge_person",
+    "GET /log-targets": "manage_log_targets",
+    "POST /log-targets": "manage_log_targets",
+    "PATCH /log-targets/{target_id}": "manage_log_targets",
+    "DELETE /log-targets/{target_id}": "manage_log_targets",
 }
 PEOPLE_ALONE = {
+    "GET /agents/{agent_id}/day",
+    "GET /log-targets",
+    "GET /measures",
+    "GET /measures/limits",
+    "GET /metrics",
+    "GET /policies",
+    "GET /policies/current",
+    "GET /policies/versions",
+    "GET /policies/versions/{n}",
+    "GET /policies/versions/{n}/difference",
+    "GET /purges",
+    "GET /purges/{receipt_id}",
+    "GET /retention",
+    "GET /retention/holds",
+    "GET /retention/preview",
+    "GET /retention/sweeps",
+    "GET /scrubs",
+    "GET /scrubs/{scrub_id}",
+    "GET /search",
+    "GET /secrets",
+    "GET /secrets/{name}",
+    "GET /sessions",
     "GET /storage",
+    "GET /teams",
+    "GET /teams/{slug}/members",
+    "GET /unasked",
+    "GET /tokens",
     "GET /workspaces/{key}/blame/{path}",
     "GET /workspaces/{key}/file-history/{path}",
 }
-OF_THE_TEAM = ("/storage/",)  # addresses that name a kind of work of the caller's own team, nothing of somebody's
+# Addresses that name a kind of work, or a version of the policy, of the caller's own team, or what its admins see.
+OF_THE_TEAM = ("/storage/", "/policies/", "/tokens/", "/secrets/", "/measures/", "/scrubs/", "/purges/")
+OF_THE_TEAM += ("/teams/", "/sessions/", "/log-targets/")
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
-OF_WHAT_IS_NOT_THERE = {"POST /workspaces/{key}/untrash"}  # nothing is in the trash here
+# Nothing is in the trash here, and nobody else's draft is there for a caller.
+OF_WHAT_IS_NOT_THERE = {
+    "POST /workspaces/{key}/untrash",
+    "PATCH /comments/{comment_id}",
+    "DELETE /comments/{comment_id}",
+}
 
 
 @functools.cache
@@ -98,6 +198,9 @@ def body_of(operation: dict):
 @pytest.fixture(scope="module")
 def things(agent, place, everybody) -> dict[str, str]:
     """One of each thing that an address may name; all belong to the agent."""
+    for verb in ("pause", "resume"):
+        agent.post(f"/workspaces/{place}/{verb}", None, 202)
+        agent.settled(place)
     command = agent.post(f"/workspaces/{place}/commands", {"command": "true"}, 201).json
     agent.finished(command["id"])
     action = agent.post("/actions", {"tool": "Bash", "arguments": {"command": "git push"}}, 201).json
@@ -106,18 +209,96 @@ def things(agent, place, everybody) -> dict[str, str]:
     asked = {"tool": "Bash", "arguments": {"command": "git push origin told"}, "session": "walked"}
     told = agent.post("/actions", asked, 201).json
     message = everybody["contract reviewer"].post(f"/actions/{told['id']}/tell", {"text": "Wait."}, 201).json
+    everybody["contract lead"].call("PUT", "/secrets/WALKED", {"value": "of the walk"})
+    agent.call("PUT", f"/workspaces/{place}/notes", {"text": "walked"})
+    next_one = {"person": "contract-reviewer"}
+    given = everybody["contract lead"].post(f"/workspaces/{place}/hand-overs", next_one, 201).json
+    held = everybody["contract lead"].post("/retention/holds", {"workspace": place, "reason": "walked"}, 201).json
+    wish = {"name": "walked", "paths": ["hello.txt"]}
+    kept = agent.post(f"/workspaces/{place}/artifacts", wish, 201).json
     return {
+        "artifact_id": kept["id"],
+        "checkpoint_id": checkpoint_of(agent, place),
+        "agent_id": agent_id_of(agent, action["id"]),
+        "hold_id": held["id"],
+        "lesson_id": lesson_id_of(agent, place),
+        "hand_over_id": given["id"],
+        "run_id": agent.get(f"/workspaces/{place}/runs").json["runs"][0]["id"],
         "message_id": message["id"],
+        "comment_id": str(uuid.uuid4()),
+        "conversation_id": conversation_of(agent),
+        "seq": "1",
         "grant_id": grant["id"],
         "key": place,
         "path": "hello.txt",
+        "name": "WALKED",
+        "receipt_id": receipt_of(agent, place),
+        "scrub_id": everybody["contract admin"].post("/scrubs", {"value": "walked by the contract"}, 202).json["id"],
         "id": command["id"],
         "n": "1",
         "port": "3000",
         "action_id": action["id"],
         "work": "check",
+        "measure": "awake_hours",
+        "token_id": everybody["contract admin"].get("/tokens?kind=agent").json["tokens"][0]["id"],
+        "slug": next(iter(agent.get("/me").json["teams"])),
+        "person": "nobody",
+        "session_id": "1",
+        "target_id": "00000000-0000-0000-0000-000000000000",
         "operation_id": agent.get(f"/workspaces/{place}/operations").json["operations"][0]["id"],
     }
+
+
+def conversation_of(agent) -> str:
+    """The id of a session of the agent, as its hook tells of one."""
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": "conversation", "prompt": "walk"}
+    assert agent.product.call("POST", "/hooks/claude-code", agent.token, event).status == 200
+    return agent.get("/agent-sessions?session=conversation").json["sessions"][0]["id"]
+
+
+def checkpoint_of(agent, key: str) -> str:
+    """The id of a checkpoint whose files are nowhere: the workspace is no microVM."""
+    return json.loads(
+        agent.product.shell(
+            "import json; from dashboard import clock; from workspaces.models import Checkpoint, Workspace;"
+            f"place = Workspace.objects.get(key='{key}');"
+            "row = {'workspace': place, 'environment': place.environment, 'name': 'walked', 'bytes': 1};"
+            "row |= {'snapshot_number': 1, 'disk_generation': 0, 'created_at': clock.now()};"
+            "print(json.dumps(str(Checkpoint.objects.create(**row).pk)))"
+        )
+    )
+
+
+def receipt_of(agent, key: str) -> str:
+    return json.loads(
+        agent.product.shell(
+            "import json; from dashboard import clock; from workspaces.models import PurgeReceipt, Workspace;"
+            f"row = {{'team': Workspace.objects.get(key='{key}').team, 'body': {{'reason': ''}}, 'sha256': '0' * 64}};"
+            "print(json.dumps(str(PurgeReceipt.objects.create(**row, created_at=clock.now()).pk)))"
+        )
+    )
+
+
+def agent_id_of(agent, action_id: str) -> str:
+    return json.loads(
+        agent.product.shell(
+            "import json; from approvals.models import Action;"
+            f"print(json.dumps(str(Action.objects.get(pk='{action_id}').agent_id)))"
+        )
+    )
+
+
+def lesson_id_of(agent, place: str) -> str:
+    """The id of a lesson from the workspace, as of a repository that it was made from."""
+    return json.loads(
+        agent.product.shell(
+            "import json; from dashboard import clock; from workspaces.models import Lesson, Workspace;"
+            f"found = Workspace.objects.get(key='{place}');"
+            "about = dict(workspace=found, workspace_key=found.key, repository='walked/x', number=1, text='walked');"
+            "made = Lesson.objects.create(team=found.team, sha256='0' * 64, created_at=clock.now(), **about);"
+            "print(json.dumps(str(made.pk)))"
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +390,7 @@ def test_no_list_tells_strangers_anything(knock, things, name):
     for who in ("strangers admin", "strangers agent", "contract other-agent"):
         answer = knock(name, who)
         assert answer.status == (403 if name in PEOPLE_ALONE and who.endswith("agent") else 200)
-        for thing in ("key", "id", "action_id"):
+        for thing in ("key", "id", "action_id", "artifact_id"):
             assert things[thing] not in answer.text
 
 

@@ -103,7 +103,7 @@ def test_one_workspace_waits_until_nothing_is_in_flight(agent):
     assert as_promised(settled, WORKSPACE) == WORKSPACE
 
 
-@pytest.mark.parametrize(("verb", "state"), [("pause", "paused"), ("stop", "stopped")])
+@pytest.mark.parametrize(("verb", "state"), [("pause", "paused"), ("stop", "stopped"), ("archive", "archived")])
 def test_it_goes_to_sleep_and_is_resumed(agent, verb, state):
     key = agent.workspace()
     assert as_promised(agent.post(f"/workspaces/{key}/{verb}", None, 202).json, WORKSPACE) == WORKSPACE
@@ -177,6 +177,24 @@ def test_a_command_is_an_argv_and_is_cancelled(agent, place):
     agent.get("/commands/none", 404)
 
 
+MANIFEST = {
+    "repository": "str|null",
+    "git": "dict|null",
+    "upstream": "dict|null",
+    "dirty": "dict|null",
+    "lock_files": "list",
+    "checks": "dict",
+    "ports": "list",
+    "services": "list",
+    "secrets": "list",
+    "cause": "dict",
+    "tree": "str",
+    "parent_tree": "str|null",
+    "sha256": "str",
+    "signature": "dict",
+}
+
+
 def test_snapshots_have_a_manifest_and_an_archive(agent, place):
     taken = agent.post(f"/workspaces/{place}/snapshots", {"label": "by contract"}, 201).json
     assert as_promised(taken, SNAPSHOT) == SNAPSHOT
@@ -188,6 +206,10 @@ def test_snapshots_have_a_manifest_and_an_archive(agent, place):
     assert listed["snapshots"][0]["number"] == taken["number"]
     manifest = agent.get(f"/workspaces/{place}/snapshots/{taken['number']}/manifest").json
     assert manifest["tree"] == taken["tree"]
+    assert as_promised(manifest, MANIFEST) == MANIFEST
+    assert manifest["cause"]["actor"]["label"] == "agent"
+    compared = agent.get(f"/workspaces/{place}/snapshots/1/manifest/compare?other={place}/{taken['number']}").json
+    assert (compared["a"], compared["b"]) == (f"{place}/1", f"{place}/{taken['number']}")
     packed = agent.get(f"/workspaces/{place}/snapshots/{taken['number']}/archive").body
     plain = io.BytesIO(zstandard.ZstdDecompressor().stream_reader(packed).read())
     with tarfile.open(fileobj=plain) as tar:

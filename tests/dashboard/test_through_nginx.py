@@ -1,17 +1,13 @@
 """What agents and terminals need gets through deploy/nginx.conf, and `doctor --url` finds what does not."""
 
 import re
-import shutil
-import socket
-import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 
-from tests.support import CHECKOUT
-from tests.support.product import Product, free_port
+from tests.support.nginx import nginx
+from tests.support.nginx import program as nginx_program
+from tests.support.product import Product
 
 
 @pytest.fixture(scope="module")
@@ -32,43 +28,10 @@ def bare(text: str) -> str:
     return "server {" + "\n".join(line for line in body.splitlines() if re.search(kept, line))
 
 
-@contextmanager
-def nginx(program: str, folder, port_behind: int, change):
-    """The example's configuration, changed, in front of the product; its address."""
-    folder.mkdir()
-    port = free_port()
-    text = (CHECKOUT / "deploy/nginx.conf").read_text()
-    text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port}").replace("handrail.example.org", "localhost")
-    text = change(text.replace("127.0.0.1:8000", f"127.0.0.1:{port_behind}"))
-    temp = " ".join(f"{n}_temp_path {folder}/{n};" for n in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    (folder / "nginx.conf").write_text(
-        f"daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{}}\nhttp {{ {temp}\n{text}\n}}"
-    )
-    process = subprocess.Popen([program, "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"])
-    try:
-        until_it_listens(port)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def until_it_listens(port: int):
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port), timeout=5).close()
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline, "nginx does not listen"
-            time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def seen(held, require, tmp_path_factory) -> dict:
     """What `doctor --url` says through the example and through one as it comes: side by side, as they mostly wait."""
-    program = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
-    if program is None:
-        require("nginx", "nginx is not installed")
+    program = nginx_program(require)
     folder = tmp_path_factory.mktemp("nginx")
 
     def examine(name, change):

@@ -70,7 +70,7 @@ class Life:
         asked = self.call("POST", "/commands", {"command": command}).json["id"]
         while (done := self.desk.insist("GET", f"/commands/{asked}?wait=10", self.desk.agent).json)["ended_at"] is None:
             pass
-        assert done["exit_status"] == 0, done
+        assert done["exit_status"] == 0, f"{command}: {done['reason'] or done}"
 
     def owners(self) -> list[RunRecord]:
         records = self.desk.product.home.glob("runs/*/record.json")
@@ -124,7 +124,7 @@ def newest_owner(desk) -> RunRecord:
 
 
 def described(life):
-    return describe(life.tree)
+    return describe(life.tree, without=(b".handrail",))  # a driver's, not one of the files
 
 
 def fire(desk, point, call):

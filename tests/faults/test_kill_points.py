@@ -52,6 +52,7 @@ def test_killed_while_it_is_decided(desk, chance, seed, one_round, point):
 def test_killed_while_it_is_carried_out(desk, chance, seed, one_round, point):
     tag = new_tag()
     action = desk.ask(tag, seconds=chance.choice([0, 0.2, 1]))
+    desk.settled()  # the snapshot of its files comes to K6 as well
     answer = desk.survives(point, lambda: desk.decide(action, "approve"))
     assert answer.status == 200, answer.body
     ended = desk.over(action["id"])

@@ -5,13 +5,18 @@ import re
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 
 from approvals import gate
 from approvals.calls import Call
 from dashboard import clock
 from dashboard.access import caller_by_token, caller_of
 from dashboard.tokens import find_token
-from workspaces.models import Command, Environment, Manifest, Operation, Phase, Snapshot, State, Workspace
+from workspaces import operations, paths
+from workspaces.models import Command, Environment, Manifest, Operation, Phase, Runner, Snapshot, State, Workspace
+from workspaces.runner.daemon import Daemon
+from workspaces.runner.ledger import Ledger
+from workspaces.store import LocalTree, Store
 
 PUSH = {"command": "git push origin main"}  # high: cannot be undone
 FORCE = {"command": "git push --force origin main"}  # critical: two people
@@ -98,9 +103,38 @@ def make_command(workspace, shown="make test", phase=Phase.SETTLED, exit_status=
     )
 
 
+def keep_tree(team, folder, files: dict[str, str]) -> bytes:
+    """Store a tree with these files in the team's store; return its id."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    place = paths.store_of(team.pk)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    store = Store.open(place) if place.exists() else Store.create(place)
+    return bytes.fromhex(store.snapshot(LocalTree(folder), thorough=True).tree)
+
+
 @pytest.fixture
 def command(workspace):
     return make_command(workspace)
+
+
+@pytest.fixture
+def runner(db, tmp_path):
+    """A runner whose loops do not run: `runner()` carries out what is due, in this thread and its transaction."""
+    daemon = Daemon()
+    daemon.thread = lambda function, *args, **kwargs: sync_to_async(function)(*args, **kwargs)
+    daemon.row = Runner.objects.create(host="here", heartbeat_at=clock.now())
+    daemon.ledger = Ledger(tmp_path / "ledger")
+
+    def carry_out():
+        for due in list(operations.claimable(daemon.row)):
+            async_to_sync(daemon._work)(operations.claim(due, daemon.row), False)
+
+    carry_out.daemon = daemon
+    yield carry_out
+    daemon.ledger.close()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """One card: what it shows, who answers, who was faster, and how it ended."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -8,7 +9,7 @@ from approvals.models import Action, Decision, Status
 from dashboard import clock
 from dashboard.models import Event
 
-from .conftest import FORCE, LIST, PUSH
+from .conftest import FORCE, LIST, PUSH, make_command
 
 
 def card(action) -> str:
@@ -341,3 +342,22 @@ def test_what_was_decided_needs_no_approval_any_more(ask, decide, bob, browser_o
     decide(action, "deny", by=bob)
     text = read(browser_of(bob), card(action))
     assert ("Needs approval: " in text, "Asked for approval: " in text) == (False, True)
+
+
+def link_to_changes(text) -> tuple[str, str]:
+    found = re.search(r'<a href="[^"]*/changes/\?([^"]*)"> ([^<]+?) </a>', text)
+    return found[1].replace("&amp;", "&"), found[2]
+
+
+def test_a_card_leads_to_what_its_call_changed(ask, bob, browser_of, read, workspace):
+    action = ask({"file_path": "a.txt", "content": "1"}, tool="Write", workspace=workspace)
+    ran = {"status": Status.SUCCEEDED, "consumed_at": clock.now(), "ended_at": clock.now()}
+    client, found = browser_of(bob), Action.objects.filter(pk=action.pk)
+    found.update(snapshot_before=workspace.head, **ran)
+    assert link_to_changes(read(client, card(action))) == ("from=2&to=live", "What it changed")
+    made = make_command(workspace, "make test", started_at=clock.now())
+    assert link_to_changes(read(client, card(action))) == ("from=2&to=live", "Changes since, by it and others")
+    made.delete()
+    found.update(snapshot_before=workspace.baseline)
+    workspace.snapshots.filter(number=2).update(created_at=clock.now())
+    assert link_to_changes(read(client, card(action))) == ("from=1&to=2", "What it changed")

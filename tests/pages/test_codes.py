@@ -38,6 +38,7 @@ def test_what_can_be_reached_again_loses_only_the_words_of_that(up):
 def test_whatever_a_driver_says_of_an_end_has_its_code_and_words():
     assert {EndReason(code): bool(EndCode(code).label) for code in EndReason} == dict.fromkeys(EndReason, True)
     assert {code.value: ENDED_BY[move] for code, move in RUN_ENDED.items()} == {
+        "archived": "Ended when the workspace was archived.",
         "paused": "Ended when the workspace was paused.",
         "stopped": "Ended when the workspace was stopped.",
         "trashed": "Ended when the workspace was moved to the trash.",

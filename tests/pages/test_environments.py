@@ -13,9 +13,9 @@ from dashboard.models import Event
 from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.checks import checks_of
+from workspaces.manifests import body
 from workspaces.models import Command, Environment, Phase, Runner, Workspace
 from workspaces.provisioning import isolation
-from workspaces.runner.snapshots import manifest_of
 from workspaces.services import environments
 
 from .conftest import make_command, make_workspace
@@ -228,29 +228,6 @@ def test_the_list_says_who_uses_what(lead, default, workspace, team, agent):
     assert "not in use" in say(lead.get("/environments/"))
 
 
-def test_a_limit_that_nothing_enforces_says_so(default):
-    Environment.objects.filter(pk=default.pk).update(limits={"memory_bytes": 2 * 1024**3, "pids": 50})
-    default.refresh_from_db()
-    Runner.objects.create(
-        host="h", heartbeat_at=clock.now(), capabilities={"sandbox": {"available": True, "limits": ["pids"]}}
-    )
-    assert environments.limits_shown(default) == [
-        ("Memory", "2,048 MB", False),
-        ("Processors", "unlimited (host limits apply)", True),
-        ("Processes and threads", "50", True),
-        ("Disk", "20,480 MB", True),
-    ]
-    Runner.objects.update(heartbeat_at=clock.now() - timedelta(hours=1))
-    assert environments.limits_shown(default)[2] == ("Processes and threads", "50", False)
-
-
-def test_without_a_number_of_its_own_an_environment_has_the_limit_of_all_but_a_folder(default):
-    assert environments.limits_shown(default)[2][:2] == ("Processes and threads", "2,048")
-    default.driver = "folder"
-    words = "unlimited (host limits apply)"
-    assert environments.limits_shown(default)[2] == ("Processes and threads", words, True)
-
-
 # Checks --------------------------------------------------------------------------------------------------------------
 
 
@@ -324,7 +301,7 @@ def test_a_manifest_names_how_each_check_ended_last(with_checks):
     ):
         make_command(with_checks, check_name=name, exit_status=status, ended_at=ended)
     make_command(with_checks, check_name="types", phase=Phase.STARTED)
-    found = manifest_of(with_checks, with_checks.head, None)["checks"]
+    found = body.of_now(with_checks)["checks"]
     assert {name: check["exit_status"] for name, check in found.items()} == {"tests": 0, "lint": 2}
 
 

@@ -6,26 +6,43 @@ from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
+from allauth.usersessions.models import UserSession
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from approvals.models import Grant
+from approvals.models import AgentSession, Grant, LineComment, LogTarget, Message
 from dashboard import clock
 from dashboard.models import Actor, Event, Membership, SignInLink, Token
 from dashboard.tokens import make_sign_in_link, make_token
 from workspaces import secrets
-from workspaces.models import Operation, State, Terminal
+from workspaces.models import (
+    Artifact,
+    Checkpoint,
+    HandOver,
+    Lesson,
+    Manifest,
+    Operation,
+    PurgeReceipt,
+    Run,
+    Runner,
+    State,
+    Terminal,
+)
+from workspaces.services.retention import holds
 
 from .conftest import FORCE, make_workspace
 
 # Addresses that have their own way of saying who may: tokens, links, Django's admin, allauth's pages; and public ones.
 OTHER_DOORS = ("admin/", "api/v1/", "hooks/", "accounts/", "sign-in/", "healthz", "readyz", "push/")
-OTHER_DOORS += ("manifest.webmanifest", "service-worker.js", "texts.js", "language/")
+OTHER_DOORS += ("metrics", "manifest.webmanifest", "service-worker.js", "texts.js", "language/")
 # What a viewer may change: what is only their own.
 OWN = {"theme", "keys", "connect-phone", "notifications", "notifications-test", "channel-add", "channel-remove"}
-OWN |= {"device-add", "device-drop", "device-remove"}
+OWN |= {"view-save", "view-remove", "device-add", "device-drop", "device-remove"}
+OWN |= {"changed-seen", "session-end", "sessions-end", "team-show"}
+FOR_ADMINS = {"tokens", "log-targets", "scrub", "scrub-found", "purge-receipt", "person-purge"}
 SECRET = "only-for-payments"
+FOUND = {"ok": True, "total": 1, "places": [{"kind": "row", "what": SECRET, "name": SECRET, "paths": []}]}
 
 
 def routes(patterns=None, prefix=""):
@@ -57,12 +74,19 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
         outcome={"ok": False, "reason": SECRET},
     )
     action = agent.actions.get()
+    signed_in = UserSession.objects.create(user=alice, ip="192.0.2.1", user_agent=SECRET, session_key="k" * 32)
     by, soon = Actor.system("tests"), clock.now() + timedelta(hours=1)
     thrown = make_workspace(team, agent, "repo-thrown", State.STOPPED, trashed_at=clock.now(), purge_at=soon)
+    run = Run.objects.create(workspace=workspace, runner=Runner.objects.create(), started_at=clock.now())
+    Manifest.objects.create(run=run, body={"kind": "resume", "snapshot": 1, "repository": SECRET}, sha256="0" * 64)
+    when = {"started_at": soon, "last_at": soon}
+    conversation = AgentSession.objects.create(team=team, agent=agent, native_id="s", title=SECRET, **when)
+    Message.objects.create(session=conversation, seq=1, at=soon, role="user", kind="text", text=SECRET)
     about = {
         "actions/": action.pk,
         "alike/": action.pk,
         "agents/": agent.pk,
+        "conversations/": conversation.pk,
         "tokens/": token.pk,
         "team/": Membership.objects.get(user=vera).pk,
         "environments/": workspace.environment_id,
@@ -73,12 +97,53 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
         "terminals/": Terminal.objects.create(
             workspace=workspace, operation=operation, argv=["bash"], opened_by=asdict(by)
         ).pk,
+        "runs/": run.pk,
         "secrets/": secrets.put(team, "DEPLOY_KEY", "agent", SECRET * 2, by=by).pk,
+        "scrub/": Operation.objects.create(
+            team=team, kind="scrub", phase="settled", due_at=soon, args={"keyed_hash": ""}, outcome=FOUND
+        ).pk,
+        "receipts/": PurgeReceipt.objects.create(
+            team=team, body={"reason": SECRET}, sha256="0" * 64, created_at=clock.now()
+        ).pk,
+        "holds/": holds.hold(team, workspace=workspace, reason=SECRET, by=by).pk,
+        "log/targets/": LogTarget.objects.create(team=team, kind="folder", created_at=clock.now()).pk,
+        "comments/": LineComment.objects.create(
+            team=team,
+            user=bob,
+            workspace=workspace,
+            path="a",
+            side="new",
+            line=1,
+            end_line=1,
+            quote=SECRET,
+            text=SECRET,
+            at=soon,
+            sent_at=soon,
+            agent=agent,
+        ).pk,
+        "artifacts/": Artifact.objects.create(
+            team=team, workspace=workspace, key=workspace.key, snapshot_number=1, name="a", note=SECRET, created_at=soon
+        ).pk,
+        "checkpoints/": Checkpoint.objects.create(
+            workspace=workspace,
+            environment=workspace.environment,
+            name="a",
+            bytes=1,
+            snapshot_number=1,
+            disk_generation=0,
+            created_at=soon,
+        ).pk,
+        "lessons/": Lesson.objects.create(
+            team=team, repository=SECRET, number=1, text=SECRET, sha256="0" * 64, created_at=clock.now()
+        ).pk,
+        "hand-overs/": HandOver.objects.create(
+            workspace=workspace, snapshot_number=2, message=SECRET, created_at=clock.now()
+        ).pk,
         "grants/": Grant.objects.create(team=team, agent=agent, by=bob, expires_at=soon, uses_left=9).pk,
     }
 
     def arguments(route):
-        named = {"team": team.slug, "key": workspace.key, "number": 1, "line": 1}
+        named = {"pk": signed_in.pk, "team": team.slug, "key": workspace.key, "number": 1, "line": 1}
         for converter, name in re.findall(r"<(\w+):(\w+)>", route):
             if converter == "uuid":
                 named[name] = next((pk for part, pk in about.items() if f"{part}<uuid" in route), uuid.uuid4())
@@ -93,7 +158,16 @@ def state():
     tables = ["dashboard_event", "approvals_action", "approvals_decision", "workspaces_operation", "dashboard_token"]
     tables += ["dashboard_membership", "workspaces_workspace", "approvals_policy", "dashboard_agent", "dashboard_team"]
     tables += ["approvals_grant", "workspaces_secret", "workspaces_snapshot", "workspaces_terminal"]
-    tables += ["workspaces_command", "workspaces_environment"]
+    tables += ["approvals_linecomment"]
+    tables += [
+        "workspaces_command",
+        "workspaces_environment",
+        "workspaces_hold",
+        "workspaces_artifact",
+        "workspaces_checkpoint",
+        "workspaces_retentionrule",
+    ]
+    tables += ["workspaces_noteversion", "workspaces_lesson", "workspaces_handover"]
     found = {}
     with connection.cursor() as cursor:
         for table in tables:
@@ -139,14 +213,26 @@ def test_a_stranger_finds_nothing_and_changes_nothing(site, browser_of, mallory)
 @pytest.mark.parametrize("person", ["vera", "bob", "lena", "alice"])
 def test_every_role_gets_an_answer_everywhere(site, browser_of, person, request):
     client = browser_of(request.getfixturevalue(person))
-    # Without a runner and a store; and five that lead on to another page.
-    special = {"workspace-file-raw": 503, "snapshot-archive": 503, "workspace-patch": 404}
-    special |= dict.fromkeys(("log-proof", "action-rollback", "workspace-reset", "alike", "action-allow"), 302)
+    # Without a runner and a store; and six that lead on to another page.
+    special = {"workspace-file-raw": 503, "workspace-files-zip": 503, "snapshot-archive": 503, "workspace-patch": 404}
+    special |= {"artifact-new": 302, "artifact-zip": 409, "changed-file": 404, "changed-image": 404}
+    special |= dict.fromkeys(
+        (
+            "log-proof",
+            "line-comment",
+            "action-rollback",
+            "action-conversation",
+            "workspace-reset",
+            "alike",
+            "action-allow",
+        ),
+        302,
+    )
     refused = (403,) if person in ("vera", "bob") else ()
     for route, name in ROUTES:
         address = reverse(name, kwargs=site(route))
         response = client.get(address)
-        expected = (special.get(name, 200), 405, *refused)
+        expected = (special.get(name, 200), 405, *refused, *((403,) if name in FOR_ADMINS and person == "lena" else ()))
         assert response.status_code in expected, (person, address, response.status_code)
         if response.status_code == 302:
             assert not response.headers["Location"].startswith("/accounts/login/"), address
@@ -212,6 +298,7 @@ def test_pages_bring_no_inline_code(site, browser_of, alice):
 
 def test_what_every_page_needs_costs_few_queries(site, browser_of, alice):
     client = browser_of(alice)
+    client.get("/more/")  # once a minute a request notes that the session is used
     with CaptureQueriesContext(
         connection,
     ) as queries:

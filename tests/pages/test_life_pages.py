@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from dashboard import clock
 from tests.pages.conftest import make_command
+from workspaces.manifests.body import made_with
 from workspaces.models import Environment, Manifest, Operation, Phase, Run, Runner, State, Workspace
-from workspaces.services.drift import made_with
 
 ALARM = {
     "at": "2026-11-21T09:14:00+00:00",
@@ -32,6 +32,23 @@ def test_an_alarm_names_what_differs_and_offers_three_answers(workspace, alice, 
     assert f'action="{address(workspace, "keep/")}"' in text
     assert "0 of 83,915" not in text  # a later proof does not hide it
     assert "keep/" not in read(browser_of(vera), address(workspace))
+
+
+def test_a_microvm_pauses_with_or_without_its_memory_and_the_page_says_what_is_kept(workspace, alice, browser_of, read):
+    person = browser_of(alice)
+    assert "Pause without memory" not in read(person, address(workspace))  # a sandbox has none to keep
+    Environment.objects.update(driver="microvm")
+    assert "Pause without memory" in read(person, address(workspace))
+    person.post(address(workspace, "pause-files/"))
+    [operation] = Operation.objects.all()
+    assert (operation.kind, operation.args) == ("pause", {"memory": False})
+    operation.delete()
+    Workspace.objects.update(state=State.PAUSED)
+    runner = Runner.objects.create(host="h", heartbeat_at=clock.now())
+    run = Run.objects.create(workspace=workspace, runner=runner, started_at=clock.now(), ended_at=clock.now())
+    assert "Files are kept; programs were stopped. Any use resumes it." in read(person, address(workspace))
+    Run.objects.filter(pk=run.pk).update(memory_kept=True)
+    assert "Files and running programs are kept; services restart. Any use" in read(person, address(workspace))
 
 
 def test_keeping_what_was_found_is_asked_of_the_runner_once(workspace, alice, vera, browser_of):
@@ -108,6 +125,27 @@ def test_drift_is_said_and_a_new_set_up_is_offered_to_leads(workspace, lena, bob
     assert browser_of(bob).post(address(workspace, "rebuild/")).status_code == 403
     browser_of(lena).post(address(workspace, "rebuild/"))
     assert [operation.kind for operation in Operation.objects.all()] == ["rebuild"]
+
+
+def test_lock_files_that_changed_since_setup_are_said_by_page_and_api(workspace, lena, browser_of, read, api, token_of):
+    first = workspace.environment
+    Environment.objects.filter(pk=first.pk).update(setup="uv sync")
+    first.refresh_from_db()
+    was = [{"path": "uv.lock", "sha256": "a" * 64}, {"path": "go.sum", "sha256": "b" * 64}]
+    now = [{"path": "uv.lock", "sha256": "c" * 64}, {"path": "yarn.lock", "sha256": "d" * 64}]
+    Manifest.objects.filter(snapshot=workspace.baseline).update(body=made_with(first) | {"lock_files": was})
+    Manifest.objects.filter(snapshot=workspace.head).update(body=made_with(first) | {"lock_files": now})
+    words = "Set-up is out of date: go.sum was removed, uv.lock changed, yarn.lock was added."
+    text = read(browser_of(lena), address(workspace))
+    assert words in text
+    assert "Set up again…" in text
+    drift = api(token_of(lena)).get(f"/api/v1/workspaces/{workspace.key}/drift").json()["drift"]
+    assert (drift["words"], drift["lock_files"][1]) == ([words], {"path": "uv.lock", "change": "changed"})
+    Environment.objects.update(setup="")  # nothing was set up, so nothing is out of date
+    Manifest.objects.filter(snapshot=workspace.baseline).update(
+        body=made_with(Environment.objects.get()) | {"lock_files": was}
+    )
+    assert api(token_of(lena)).get(f"/api/v1/workspaces/{workspace.key}/drift").json() == {"drift": None}
 
 
 def test_a_reset_is_one_tap_and_a_byte_by_byte_proof_one_more(workspace, alice, browser_of, read):

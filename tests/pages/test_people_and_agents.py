@@ -4,7 +4,7 @@ import html
 import json
 import re
 
-from approvals import policies
+from approvals import agents, policies
 from approvals.models import Action, Policy, Status
 from dashboard.models import Agent, Event, Membership, Token
 from dashboard.tokens import find_token, make_token
@@ -115,6 +115,14 @@ def test_connect_has_lines_for_any_agent(alice, browser_of, read):
     assert browser_of(alice).get("/connect/?tab=nothing").status_code == 404
 
 
+def test_connect_says_of_each_agent_how_to_connect_it_and_what_its_gate_cannot_do(alice, browser_of, read):
+    for dialect in agents.ALL[1:]:
+        text = html.unescape(read(browser_of(alice), f"/connect/?tab={dialect.name}"))
+        assert f"python manage.py connect {dialect.name} /path/to/your/folder" in text
+        assert f"~/{dialect.settings_file}" in text
+        assert [str(limit) for limit in dialect.limits if str(limit) not in text] == []
+
+
 def test_a_test_action_is_a_card_that_runs_nothing(agent, alice, browser_of):
     response = browser_of(alice).post("/connect/test/", {"agent": str(agent.pk)})
     action = Action.objects.get()
@@ -209,3 +217,14 @@ def test_the_theme_is_kept_in_a_cookie(vera, browser_of, read):
     assert 'data-theme="dark"' in read(client, "/me/")
     client.post("/me/theme/", {"theme": ""})
     assert "data-theme=" not in read(client, "/me/").split("<head>")[0]
+
+
+def test_a_paused_agent_hears_who_paused_it(agent, agent_token, lena, browser_of, client):
+    address = f"/agents/{agent.pk}"
+    browser_of(lena).post(f"{address}/pause/")
+    headers = {"Authorization": f"Bearer {agent_token}"}
+    told = client.get("/api/v1/me", headers=headers)
+    assert (told.status_code, told.json()["code"]) == (403, "paused")
+    assert told.json()["detail"].startswith("Paused by lena at ")
+    browser_of(lena).post(f"{address}/unpause/")
+    assert client.get("/api/v1/me", headers=headers).status_code == 200

@@ -48,7 +48,10 @@ def test_the_page_says_which_policy_holds_where_and_edits_each(lena, team, brows
     text = read(client, f"/policy/?team={team.slug}&environment=web")
     assert "Environment web: People are asked before everything." in text
     assert "its own policy, version 1" in text
-    assert "<dt>Forbidden by the team</dt><dd><code>Bash(npm publish *)</code>" in tight(text)
+    assert (
+        '<dt>Forbidden by the team</dt><dd><ul class="targets"><li><code class="exact">Bash(npm publish *)</code>'
+        in tight(text)
+    )
     client.post(f"/policy/edit/?team={team.slug}&environment=web", {"end": "1"})
     assert policies.active(team.pk, web).environment is None
 

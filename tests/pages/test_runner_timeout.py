@@ -25,6 +25,6 @@ def test_every_reader_uses_the_same_threshold(lena, workspace, browser_of, read,
         "row": runner.is_alive,
         "page": "Runner OK" in read(browser_of(lena), "/"),
         "drivers": isolation.available() == ["sandbox", "docker"],
-        "limits": environments.limits_shown(workspace.environment)[2][2],
+        "limits": environments.limits_of(workspace.environment)[2].is_enforced,
         "doctor": next(found.ok for found in doctor.needed_to_work() if found.part == "runner"),
     } == dict.fromkeys(("rows", "row", "page", "drivers", "limits", "doctor"), alive)

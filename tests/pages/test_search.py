@@ -1,11 +1,16 @@
 """Search: what is found by which words, in a few queries, and never what belongs to others."""
 
+import re
+from dataclasses import asdict
+from html import unescape
 from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from dashboard.models import Actor
+from dashboard.site import search, search_limits
 from workspaces.models import WorkspaceLabel
 
 from .conftest import FORCE, make_command, make_workspace
@@ -60,7 +65,7 @@ def test_words_are_found_in_any_order_and_each_must_be_there(team, agent, ask, w
         "place": 'href="/w/payments/second/"',
         "command": f"/commands/{command.pk}/",
         "snapshot": "/w/payments/repo-task-1/snapshots/2/",
-        "agent": f"?agent={agent.pk}",
+        "agent": f"/agents/{agent.pk}/",
     }
     for words, found in {
         "release push": {"action"},
@@ -89,7 +94,7 @@ def test_commands_snapshots_and_agents_are_found(workspace, agent, alice, browse
     client = browser_of(alice)
     assert f"/commands/{command.pk}/" in read(client, "/search/?q=INVOICES")
     assert "/w/payments/repo-task-1/snapshots/2/" in read(client, "/search/?q=before+lunch")
-    assert f"?agent={agent.pk}" in read(client, "/search/?q=clau")
+    assert f"/agents/{agent.pk}/" in read(client, "/search/?q=clau")
 
 
 def test_nothing_of_another_team_is_found(ask, workspace, mallory, browser_of, read):
@@ -109,6 +114,7 @@ def test_words_that_mean_something_elsewhere_mean_themselves(workspace, alice, b
 
 def test_it_costs_the_same_for_one_and_for_many(team, agent, ask, alice, browser_of, read):
     client, counts = browser_of(alice), []
+    read(client, "/search/")  # the first page of a session writes the session down
     for wave in (1, 4):
         for number in range(wave):
             place = make_workspace(team, agent, f"repo-{wave}-{number}", description="push")
@@ -118,3 +124,63 @@ def test_it_costs_the_same_for_one_and_for_many(team, agent, ask, alice, browser
             read(client, "/search/?q=push")
         counts.append(len(queries))
     assert counts[0] == counts[1]
+
+
+def test_what_an_agent_did_is_asked_for_by_its_name(team, agent, bob, ask, workspace, client, token_of):
+    """The agent's call is found, and not the command of a person."""
+    mine, theirs = ask({"command": "make zebra"}, workspace=workspace), make_command(workspace, "make zebra")
+    type(theirs).objects.filter(pk=theirs.pk).update(by=asdict(Actor.person(bob)))
+    headers = {"Authorization": f"Bearer {token_of(bob)}"}
+
+    def found(**more):
+        answer = client.get("/api/v1/search", {"q": "zebra", **more}, headers=headers).json()
+        return {hit["url"] for hit in answer["hits"] if hit["kind"] in ("actions", "commands")}
+
+    action, command = f"/actions/{mine.pk}/", f"/w/payments/repo-task-1/commands/{theirs.pk}/"
+    assert found() == {action, command}
+    assert found(agent=agent.name) == found(agent=str(agent.pk)) == {action}
+    assert found(person="bob") == {command}
+    assert found(agent="nobody") == found(person="nobody") == set()
+
+
+def test_the_page_narrows_to_an_agent_or_a_person(agent, bob, ask, browser_of, read):
+    action, client = ask({"command": "make zebra"}), browser_of(bob)
+    shown = f'id="action-{action.pk}"'
+    assert shown in read(client, f"/search/?q=zebra&agent={agent.name}")
+    assert shown not in read(client, "/search/?q=zebra&person=bob")
+
+
+def test_pages_of_one_kind_show_each_result_once(ask, alice, browser_of, read, monkeypatch):
+    """Also where the stretches that are searched at once end between them."""
+    monkeypatch.setattr(search, "MAX_OF_ONE", 2)
+    monkeypatch.setattr(search_limits, "STRETCH", 3)
+    asked_for = [ask({"command": f"git push origin zebra-{n}" if n % 3 else "git push"}) for n in range(1, 9)]
+    client, address, seen = browser_of(alice), "/search/?q=zebra&kind=actions", []
+    while address:
+        text = read(client, address)
+        seen += re.findall(r'id="action-([0-9a-f-]{36})"', text)
+        older = re.search(r'href="([^"]+)" rel="next"', text)
+        address = f"/search/{unescape(older[1])}" if older else ""
+    assert seen == [str(action.pk) for n, action in reversed(list(enumerate(asked_for, 1))) if n % 3]
+
+
+def test_a_search_without_time_says_how_far_back_it_came(ask, alice, browser_of, read, monkeypatch):
+    monkeypatch.setattr(search, "SECONDS_OF_ROWS", -1)
+    monkeypatch.setattr(search_limits, "STRETCH", 2)
+    first = ask({"command": "make zebra"})
+    for number in range(4):
+        ask({"command": f"make {number}"})
+    client = browser_of(alice)
+    text = read(client, "/search/?q=zebra")
+    assert (f'id="action-{first.pk}"' in text, "Searched back to" in text) == (False, True)
+    longer = next(unescape(link) for link in re.findall(r'href="(\?kind=actions[^"]*)"', text) if "Search" not in link)
+    assert f'id="action-{first.pk}"' in read(client, f"/search/{longer}")
+
+
+def test_a_cursor_that_is_none_shows_the_first_page(ask, alice, browser_of, read, client, token_of):
+    action = ask({"command": "make zebra"})
+    text = read(browser_of(alice), "/search/?q=zebra&kind=actions&before=nonsense")
+    assert f'id="action-{action.pk}"' in text
+    headers = {"Authorization": f"Bearer {token_of(alice)}"}
+    for query in ("kind=actions&before=nonsense", "kind=files&before=nonsense", "before=2026-01-01T00:00:00Z~1"):
+        assert client.get(f"/api/v1/search?q=zebra&{query}", headers=headers).status_code == 422, query

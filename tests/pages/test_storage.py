@@ -3,15 +3,13 @@
 import os
 
 import pytest
-from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.sync import async_to_sync
 
 from dashboard import clock
 from dashboard.models import Actor, Event
 from dashboard.problems import Problem
 from workspaces import operations, paths, tasks
-from workspaces.models import Operation, Phase, Runner, Snapshot, StoreTask, Workspace
-from workspaces.runner.daemon import Daemon
-from workspaces.runner.ledger import Ledger
+from workspaces.models import Operation, Phase, Snapshot, StoreTask, Workspace
 from workspaces.services import store_maintenance
 from workspaces.store import LocalTree, Store
 
@@ -47,23 +45,6 @@ def flip(store, tree, path):
         byte = file.read(1)[0]
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte ^ 1]))
-
-
-@pytest.fixture
-def runner(db, tmp_path):
-    """A runner whose loops do not run: `runner()` carries out what is due, in this thread and its transaction."""
-    daemon = Daemon()
-    daemon.thread = lambda function, *args, **kwargs: sync_to_async(function)(*args, **kwargs)
-    daemon.row = Runner.objects.create(host="here", heartbeat_at=clock.now())
-    daemon.ledger = Ledger(tmp_path / "ledger")
-
-    def carry_out():
-        for due in list(operations.claimable(daemon.row)):
-            async_to_sync(daemon._work)(operations.claim(due, daemon.row), False)
-
-    carry_out.daemon = daemon
-    yield carry_out
-    daemon.ledger.close()
 
 
 @pytest.fixture

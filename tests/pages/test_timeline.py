@@ -3,10 +3,12 @@
 from datetime import timedelta
 
 from dashboard import clock
+from dashboard.event_log.sentences import WORDS
 from dashboard.models import Actor
 from tests.pages.conftest import PUSH, tight
 from workspaces import lifecycle
 from workspaces.models import Command, Contact, Operation, Run, Runner, Snapshot
+from workspaces.pages.timeline import EVENT_LABELS
 
 HERE = "/w/payments/repo-task-1/"
 ALICE = Actor("person", "1", "alice")
@@ -129,3 +131,23 @@ def test_a_host_without_an_address_is_not_called_blocked(workspace, alice, brows
     text = read(browser_of(alice), f"{HERE}network/")
     assert "Can't resolve <code>github.com</code>." in text
     assert "Nothing was blocked." in text
+
+
+# Events of a workspace that its timeline leaves out, with the place that shows them.
+NOT_EVENTS = {
+    "snapshot.taken": "a row of its own",
+    "snapshot.trashed": "on the Snapshots tab",
+    "snapshot.untrashed": "on the Snapshots tab",
+    "workspace.connected": "the first row says it",
+    "workspace.ready": "the first row says it",
+    "workspace.rehearsed": "on the card",
+    "workspace.environment_changed": "the new setup is a row",
+    "workspace.described": "in the header",
+    "workspace.purged": "it has no page any more",
+}
+
+
+def test_each_event_of_a_workspace_is_on_the_timeline_or_named_as_left_out():
+    known = {verb for verb in WORDS if verb.startswith(("workspace.", "snapshot."))}
+    shown = {verb for verb in EVENT_LABELS if verb.startswith(("workspace.", "snapshot."))}
+    assert (known - shown, shown - known) == (set(NOT_EVENTS), set())

@@ -146,8 +146,30 @@ def test_a_proof_that_does_not_hold_is_an_alarm(workspace, alice, browser_of, re
     Workspace.objects.update(proof={"at": "2026-11-21T09:14:00+00:00", "snapshot": 2, "entries": 83915, "differ": 3})
     text = read(browser_of(alice), HERE)
     assert "3 of 83,915 files and folders differ from snapshot 2. Nothing was replaced." in text
-    Workspace.objects.update(proof={"at": "2026-11-21T09:14:00+00:00", "snapshot": 2, "entries": 83915, "differ": 0})
-    assert "0 of 83,915 files and folders differ from snapshot 2." in read(browser_of(alice), HERE)
+
+
+def test_a_proof_that_holds_stands_in_the_row_of_its_resume_alone(workspace, alice, browser_of, read):
+    proof = {"at": "2026-11-21T09:14:00+00:00", "snapshot": 2, "entries": 83915, "differ": 0}
+    Workspace.objects.update(proof=proof)
+    Event.objects.record(
+        workspace.team_id,
+        actor=Actor.person(alice),
+        verb="workspace.resumed",
+        subject=workspace,
+        workspace=workspace,
+        data=proof,
+    )
+    client, words = browser_of(alice), "0 of 83,915 files and folders differ from snapshot 2"
+    row = read(client, HERE).split("Resumed")[1].split("</li>")[0]
+    assert words in row
+    assert words not in read(client, f"{HERE}changes/?from=1&to=2")
+
+
+@pytest.mark.parametrize("tab", ["", "snapshots/"])
+def test_a_snapshot_is_taken_from_the_timeline_and_from_the_snapshots(workspace, lena, vera, browser_of, tab):
+    form = f'action="{HERE}snapshots/take/"'
+    assert browser_of(lena).get(f"{HERE}{tab}").content.decode().count(form) == 1
+    assert form not in browser_of(vera).get(f"{HERE}{tab}").content.decode()
 
 
 @pytest.mark.parametrize(("verb", "kind"), [("pause", "pause"), ("stop", "stop"), ("snapshots/take", "snapshot")])
@@ -240,6 +262,7 @@ def test_the_page_of_what_is_big_says_what_deleting_frees(workspace, team, agent
 
 
 def test_a_snapshot_shows_its_manifest_and_what_is_different_now(workspace, alice, browser_of, read):
+    Workspace.objects.update(source={"git": "https://git.example.org/x"})
     text = read(browser_of(alice), f"{HERE}snapshots/1/")
     assert "https://git.example.org/x" in text
     assert "branch: b2" in text

@@ -80,6 +80,7 @@ FIRST_CASE = (
     "workspaces/test_rounds.py",
 )
 SLOW = (
+    "dashboard/test_fortnight.py",
     "approvals/test_command_hook.py",
     "approvals/test_races.py",
     "workspaces/drivers/test_sandbox.py::test_a_program_that_forks_without_end_meets_the_limit_and_the_run_goes_on",

@@ -24,9 +24,9 @@ def desk(product, token):
     return Desk(product, token)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def repository(product):
-    """A small git repository with two branches under the allowed folder; its path and the two commits."""
+    """A small git repository of this test, with two branches under the allowed folder; its path and the two commits."""
     path = Path(tempfile.mkdtemp(prefix="calc-", dir=product.sources))
 
     def git(*args):

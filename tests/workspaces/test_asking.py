@@ -17,7 +17,7 @@ from workspaces import lifecycle, needs_approval, operations
 from workspaces.models import Command, Environment, Operation, State, Terminal, Workspace
 from workspaces.runner import operations as operation_kinds
 
-KINDS = sorted({*operation_kinds.KINDS, "broker", "workspace_action", "put_hook_back"})
+KINDS = sorted({*operation_kinds.KINDS, "broker", "workspace_action", "put_hook_back", "asked_snapshot"})
 WAITS_FOR_A_RUNNER = {"POST /workspaces/{key}/snapshots"}  # only keeps what is there, and waits until that is done
 CHANGES = sorted(
     name

@@ -87,8 +87,9 @@ def told(product, own_folder):
         until(lambda one=one: lead.get(f"/commands/{one.command}/output").body == b"on\n")
         one.owner = owner_of(one)
     owing, store = one_that_will_owe(product)
+    passing = one_that_passes(lead)
     said = product.manage("down", timeout=300)
-    for one in (*seen.values(), owing):
+    for one in (*seen.values(), owing, passing):
         one.down = one.look()
 
     # One is up again, and goes down while nobody is there who could stop it.
@@ -101,7 +102,7 @@ def told(product, own_folder):
     until(lambda: seen["sandbox"].look()["state"] == "stopped")
     for one in (*seen.values(), owing):
         one.up = one.move("resume")
-    return SimpleNamespace(seen=seen, owing=owing, said=said, alone=alone)
+    return SimpleNamespace(seen=seen, owing=owing, passing=passing, said=said, alone=alone)
 
 
 def made(lead, name: str, folder: Path) -> str:
@@ -129,6 +130,14 @@ def one_that_will_owe(product) -> tuple[Seen, Path]:
     store.rename(store.with_name("aside"))
     store.write_text("no store\n")
     return owing, store
+
+
+def one_that_passes(lead) -> Seen:
+    """A workspace of an ephemeral environment, with a change."""
+    lead.post("/environments", {"name": "passing", "driver": "sandbox", "ephemeral": True})
+    passing = Seen(lead.create(environment="passing")["key"], lead)
+    lead.run(passing.key, "echo kept > kept")
+    return passing
 
 
 @pytest.fixture(params=DRIVERS)
@@ -166,6 +175,14 @@ def test_a_snapshot_that_is_owed_is_said_and_taken_later(told):
     assert (owing.up["state"], owing.up["missing_snapshot"], owing.up["proof"]["differ"]) == ("ready", "", 0)
     kept = owing.desk.get(f"/workspaces/{owing.key}/files/kept?snapshot={owing.up['head_snapshot']}")
     assert kept.body == b"kept\n"
+
+
+def test_an_ephemeral_one_is_archived_before_the_command_ends(told):
+    passing = told.passing
+    assert f"{passing.key}: stopped and archived\n" in told.said.stdout
+    assert passing.down["state"] == "archived"
+    [patch] = passing.desk.get(f"/workspaces/{passing.key}/artifacts").json["artifacts"]
+    assert patch["name"] == f"{passing.key}-changes"
 
 
 def test_without_anybody_who_could_stop_it_that_is_said_and_done_at_the_next_start(told):

@@ -9,14 +9,12 @@ AGE_AND_SWEEP = """
 from datetime import timedelta
 from dashboard import clock
 from workspaces.services import retention
-from workspaces.models import Command, RetentionPolicy, Workspace
+from workspaces.models import Command, Workspace
 workspace = Workspace.objects.get(key={key!r})
 long_ago = clock.now() - timedelta(days=100)
 Workspace.objects.filter(pk=workspace.pk).update(last_active_at=long_ago)
 Command.objects.filter(pk={old!r}).update(ended_at=long_ago)
-policy = RetentionPolicy.objects.create(team=workspace.team, snapshot_days=None, home_days=30, output_days=90)
 retention.sweep()
-policy.delete()
 """
 
 

@@ -65,3 +65,47 @@ def test_branches_and_workspaces_that_cannot_be_pushed(desk, repository):
 def _branch(path, name) -> str:
     done = subprocess.run(["git", "rev-parse", "-q", "--verify", name], cwd=path, capture_output=True, text=True)
     return done.stdout.strip()
+
+
+def test_a_fork_pushes_to_where_its_origin_came_from(desk, repository, lead_token):
+    lead, path = type(desk)(desk.product, lead_token), repository[0]
+    origin = lead.create(source={"git": str(path)})["key"]
+    fork = lead.post(f"/workspaces/{origin}/fork", {"key": f"{origin}-fork"}).json["key"]
+    lead.settled(fork)
+    again = lead.post(f"/workspaces/{fork}/fork", {"key": f"{origin}-fork-2"}).json["key"]
+    lead.settled(again)
+    sha = _commit(lead, again, "# of a fork of a fork")
+    told = lead.post(f"/workspaces/{again}/push", {"branch": "agent/fork"}, expect=202).json
+    assert (told["outcome"]["ok"], _branch(path, "agent/fork")) == (True, sha)
+
+
+def test_a_push_without_new_commits_says_that_there_is_nothing(desk, repository, lead_token):
+    lead, path = type(desk)(desk.product, lead_token), repository[0]
+    key = lead.create(source={"git": str(path), "ref": "main"})["key"]
+    told = lead.post(f"/workspaces/{key}/push", {"branch": "agent/empty"}, expect=202).json
+    sha = lead.run(key, "git rev-parse HEAD").decode().strip()
+    assert told["outcome"]["ok"] is False
+    assert told["outcome"]["reason"] == f"Nothing to push: HEAD, {sha[:12]}, is what main there has already."
+    assert _branch(path, "agent/empty") == ""
+
+
+def test_the_card_of_a_push_says_what_it_leaves_out(desk, repository):
+    key = desk.create(source={"git": str(repository[0])})["key"]
+    git = "git -c user.name=A -c user.email=a@example.org"
+    desk.run(
+        key,
+        f"{git} checkout -qb aside && echo '# aside' >> calc.py && {git} commit -qam aside && {git} checkout -q -"
+        " && echo '*.log' > .gitignore && echo '*.bin filter=lfs' > .gitattributes && echo x > big.bin"
+        f" && git add -f .gitignore .gitattributes && git -c filter.lfs.clean=cat add big.bin && {git} commit -qm lfs"
+        " && echo '# open' >> calc.py && echo new > notes.txt && echo ignored > build.log",
+    )
+    asked = desk.post(f"/workspaces/{key}/push", {"branch": "agent/left"}, expect=202).json["action"]
+    evidence = desk.get(f"/actions/{asked['id']}/evidence").json
+    said = [line for finding in evidence["findings"] for line in finding["says"] if line.startswith("Leaves out")]
+    assert said == [
+        "Leaves out 1 file with uncommitted changes (calc.py).",
+        "Leaves out 1 new file that was never committed (notes.txt).",
+        "Leaves out 1 other branch with commits that are only here (aside).",
+        "Leaves out 1 file of git-lfs: only its pointer is pushed (big.bin).",
+        "Leaves out 1 ignored file or folder (build.log).",
+    ]

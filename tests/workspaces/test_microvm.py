@@ -131,9 +131,15 @@ def test_a_pause_keeps_what_runs_and_rest_shows_the_newest_snapshot(desk, microv
     assert desk.finished(counts)["exit_status"] == 7
     numbers = desk.get(f"/commands/{counts}/output").body.split()
     assert numbers == [b"%d" % n for n in range(len(numbers))]
+    # Without its memory a pause ends what runs, and any use boots the guest.
+    ended = desk.post(f"/workspaces/{key}/commands", {"command": "echo begun; sleep 9000"}).json["id"]
+    until(lambda: desk.get(f"/commands/{ended}/output").body == b"begun\n")
+    assert move(desk, key, "pause?memory=false")["state"] == "paused"
+    assert desk.finished(ended)["exit_status"] is None
+    assert desk.run(key, "cat note; cat /proc/sys/kernel/random/boot_id") != b"kept\n" + boot
     # A restore at rest is done by a guest in which nothing runs, and makes the kept memory worthless.
-    waits = desk.post(f"/workspaces/{key}/commands", {"command": "sleep 9000"}).json["id"]
-    until(lambda: desk.get(f"/commands/{waits}").json["started_at"])
+    waits = desk.post(f"/workspaces/{key}/commands", {"command": "echo begun; sleep 9000"}).json["id"]
+    until(lambda: desk.get(f"/commands/{waits}/output").body == b"begun\n")
     move(desk, key, "pause")
     desk.post(f"/workspaces/{key}/snapshots/1/restore", expect=202)
     assert desk.settled(key)["proof"]["differ"] == 0
@@ -272,3 +278,57 @@ def test_an_environment_can_refuse_an_emulated_machine(desk, microvm, lead_token
     Desk(desk.product, lead_token).post("/environments", wish)
     refused = desk.create(environment="real-machines")
     assert (refused["state"], "requires at least isolation microvm" in refused["reason"]) == ("failed", True)
+
+
+def test_an_archived_guest_leaves_no_disk_and_comes_back_as_it_was(desk, microvm, product):
+    others = set(product.home.glob("workspaces/*"))
+    key = microvm()["key"]
+    [folder] = set(product.home.glob("workspaces/*")) - others
+    listing = "find . -printf '%p %m %U %G %s %T@ %l\\n' | sort; cat a/numbers | sha256sum"
+    before = desk.run(key, f"mkdir a; seq 5000 > a/numbers; ln -s numbers a/link; chmod 640 a/numbers; {listing}")
+    move(desk, key, "pause")  # with its memory, which is given up
+    put_away = move(desk, key, "archive")
+    assert (put_away["state"], put_away["reason"]) == ("archived", "")
+    assert [entry.name for entry in folder.iterdir()] == ["programs"]
+    assert desk.get(f"/workspaces/{key}/files/a/link", expect=None).status in (200, 409)
+    back = move(desk, key, "resume")
+    assert (back["state"], back["proof"]["differ"], back["alarm"]) == ("ready", 0, {})
+    assert desk.run(key, listing) == before
+
+
+BEATS = "(while :; do date > /tmp/beat; sleep 0.2; done) > /dev/null 2>&1 & sleep 0.5"
+
+
+def test_a_checkpoint_is_continued_in_its_workspace_and_in_a_fork(desk, microvm, product, lead_token):
+    key = microvm()["key"]
+    desk.run(key, f"echo first > note; echo home > ~/mine; date +%s%N > /tmp/begun; {BEATS}")
+    tell = "cat note ~/mine /tmp/begun /proc/sys/kernel/random/boot_id"
+    then = desk.run(key, tell)
+    move(desk, key, "pause")
+    kept = desk.post(f"/workspaces/{key}/checkpoints", {"name": "first"}).json
+    assert (kept["is_ready"], kept["bytes"] > 0, kept["name"]) == (True, True, "first")
+    desk.run(key, "echo second > note; rm ~/mine")
+
+    restored = desk.post(f"/checkpoints/{kept['id']}/restore", expect=202).json
+    here = desk.settled(key)
+    assert (here["state"], here["reason"], here["proof"]["differ"], here["alarm"]) == ("ready", "", 0, {})
+    outcome = desk.get(f"/workspaces/{key}/operations/{restored['id']}").json["outcome"]
+    assert outcome["memory"] == "its programs went on"
+    saved = outcome["safety_snapshot"]
+    changes = desk.get(f"/workspaces/{key}/diff?from={saved}&to=live").json["changes"]
+    assert [(change["path"], change["kind"]) for change in changes] == [("note", "modified")]
+    assert desk.run(key, tell) == then
+
+    fork = desk.post(f"/checkpoints/{kept['id']}/fork", {"key": f"{key}-on"}).json["key"]
+    made = desk.settled(fork)
+    assert (made["state"], made["reason"]) == ("ready", "")
+    assert desk.run(fork, tell) == then
+    beat = desk.run(fork, "cat /tmp/beat")
+    until(lambda: desk.run(fork, "cat /tmp/beat") != beat)  # what ran goes on
+    desk.run(fork, "echo third > note")
+    assert desk.run(key, "cat note") == b"first\n"
+
+    Desk(product, lead_token).call("DELETE", f"/checkpoints/{kept['id']}", expect=204)
+    until(lambda: list(product.home.glob("checkpoints/*/*")) == [])
+    for name in (key, fork):
+        desk.call("DELETE", f"/workspaces/{name}", expect=202)

@@ -150,6 +150,39 @@ def test_a_workspace_of_other_files_does_not_come_to_the_secrets_later(made, len
     assert made.environment == older
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_nor_does_a_fork_of_other_files(made, lena, send, agent_token, team, sources, before):
+    """Also a fork made `before` forks kept the source that their files came from."""
+    older = Environment.objects.create(team=team, name="web")
+    Workspace.objects.filter(pk=made.pk).update(environment=older, source={"upload": "0" * 32})
+    assert send(agent_token, "/workspaces/made/fork", {"key": "fork"})[0] == 201
+    fork = Workspace.objects.get(key="fork")
+    fork.state = State.READY
+    if before:
+        del fork.source["fork"]["origin"]
+    fork.save()
+    Environment.objects.create(team=team, name="web", version=2, secrets={"agent": ["API_KEY"]}, agents=["claude"])
+    for change in (environments.adopt, environments.rebuild):
+        with pytest.raises(Problem, match="with the environment's own source"):
+            change(fork, by=caller_of(lena).actor)
+    assert Workspace.objects.get(key="fork").environment == older
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_fork_of_the_environments_own_source_does(made, lena, send, agent_token, shop, before):
+    assert send(agent_token, "/workspaces/made/fork", {"key": "fork"})[0] == 201
+    fork = Workspace.objects.get(key="fork")
+    fork.baseline = fork.head = snapshot(fork, 1)
+    fork.save()
+    if before:
+        del fork.source["fork"]["origin"]
+        fork.save()
+    fields = {"repository": shop.repository, "ref": "main", "agents": ["claude"], "secrets": {"agent": ["API_KEY"]}}
+    newest = Environment.objects.create(team=shop.team, name="shop", version=2, **fields)
+    environments.adopt(fork, by=caller_of(lena).actor)
+    assert Workspace.objects.get(key="fork").environment == newest
+
+
 def test_what_a_set_up_installs_again_for_a_fork_is_made_from_the_origins_files(made, agent):
     late = snapshot(made, 2)
     source = {"fork": {"workspace": "made", "snapshot": 2, "id": str(late.pk)}}

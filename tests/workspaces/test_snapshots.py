@@ -1,5 +1,7 @@
 """Snapshots, differences, and the way back and forth."""
 
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -12,6 +14,7 @@ from tests.support.visitor import Visitor
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import IMAGES, why_not
 from tests.workspaces.test_stopping import until_shown
+from workspaces.manifests.signature import verify
 
 
 @pytest.fixture
@@ -51,6 +54,48 @@ def test_the_manifest_names_what_it_was_made_from(desk, repository):
     assert (manifest["source_sha"], manifest["git"]) == (first, {"branch": "main", "sha": first})
     assert len(manifest["setup_sha256"]) == 64
     assert manifest["tree"] == desk.get(f"/workspaces/{key}/snapshots/1").json["tree"]
+
+
+def test_the_manifest_names_what_is_not_committed_and_what_caused_it(desk, repository):
+    path, *_ = repository
+    key = desk.create(source={"git": str(path)})["key"]
+    first = desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
+    assert (first["dirty"], first["upstream"]["name"]) == ({"count": 0, "files": [], "cut_off": ""}, "origin/main")
+    desk.run(key, "echo changed >> calc.py; echo new > new; echo locked > uv.lock")
+    number = desk.post(f"/workspaces/{key}/snapshots").json["number"]
+    told = desk.get(f"/workspaces/{key}/snapshots/{number}/manifest").json
+    states = {file["path"]: file["state"] for file in told["dirty"]["files"]}
+    assert states == {"calc.py": "modified", "new": "untracked", "uv.lock": "untracked"}
+    digest = hashlib.sha256(b"locked\n").hexdigest()
+    assert told["lock_files"] == [{"path": "uv.lock", "sha256": digest}]
+    assert (told["cause"]["actor"]["type"], told["cause"]["operation"]["kind"]) == ("agent", "snapshot")
+    assert (told["parent"], told["parent_tree"]) == (1, first["tree"])
+    verify(json.dumps(told).encode(), desk.get("/manifests/key").json["key"])
+
+
+def test_a_resume_has_a_signed_manifest_of_its_own(desk, repository):
+    path, first, _ = repository
+    key = desk.create(source={"git": str(path)})["key"]
+    for verb in ("pause", "resume"):
+        desk.post(f"/workspaces/{key}/{verb}", expect=202)
+        head = desk.settled(key)["head_snapshot"]
+    run = desk.get(f"/workspaces/{key}/runs").json["runs"][0]["id"]
+    told = desk.get(f"/workspaces/{key}/runs/{run}/manifest").json
+    assert (told["kind"], told["run"], told["snapshot"]) == ("resume", run, head)
+    assert (told["git"]["sha"], told["dirty"]["count"], told["cause"]["operation"]["kind"]) == (first, 0, "resume")
+    verify(json.dumps(told).encode(), desk.get("/manifests/key").json["key"])
+
+
+def test_an_agent_can_commit_at_once_and_under_a_name_that_is_set(desk, repository):
+    path, *_ = repository
+    key = desk.create(source={"git": str(path)})["key"]
+    show = "git log -1 --format='%an <%ae>|%cn'"
+    said = desk.run(key, f"git commit -q --allow-empty -m work && {show}")
+    name = b"workspace-tests (Handrail)"
+    assert said == name + b" <workspace-tests@handrail.invalid>|" + name + b"\n"
+    desk.run(key, "git config user.name Ours && git config user.email ours@example.org")
+    said = desk.run(key, f"git commit -q --allow-empty -m more && {show}")
+    assert said == b"Ours <ours@example.org>|Ours\n"
 
 
 def test_nothing_changed_stores_nothing(desk, key):
@@ -217,7 +262,7 @@ def test_an_archive_holds_the_files(desk, key, tmp_path):
     assert {name.removeprefix("./").rstrip("/") for name in listed} >= {"a", "d", "d/b", "link"}
 
 
-def test_an_archive_is_made_ready_with_progress_and_then_sent_as_it_is_for_an_hour(desk, key, product):
+def test_an_archive_is_made_ready_with_progress_and_then_sent_as_it_is_until_retention_deletes_it(desk, key, product):
     at = f"/workspaces/{key}/snapshots/1/archive"
     asked = desk.post(at, expect=202).json
     assert (asked["kind"], asked["asked_to_stop"]) == ("archive", False)

@@ -7,25 +7,32 @@ from dashboard.api_base import PROBLEMS
 from dashboard.pages import download
 from workspaces import history, operations
 from workspaces.api import schemas
-from workspaces.api.lookup import CONTROLLED, ended_well, find, point_of
-from workspaces.services import export
+from workspaces.api.lookup import CONTROLLED, ended_well, find
+from workspaces.comparisons import Comparison, compare, find_point
+from workspaces.services import export, pull_requests
 
 router = Router(tags=["changes"])
 
 
 @router.get("/workspaces/{key}/diff", response={200: schemas.ChangesOut} | PROBLEMS, tags=["changes"])
-def diff(request, key: str, from_: str = Query(..., alias="from"), to: str = Query("live")):
-    """Return the changes between two points as JSON, or as a unified diff with Accept: text/x-diff."""
-    workspace, points = find(request, key), (point_of(from_), point_of(to))
+def diff(request, key: str, from_: str = Query(..., alias="from"), to: str = Query("live"), ignored: bool = False):
+    """Return the changes between two points as JSON, or as a unified diff with Accept: text/x-diff.
+
+    A point is a snapshot's number or "live", for another workspace of the team with its key before that: "fork:12".
+    `ignored` says of each change whether git ignores it or a tool builds it. A diff has such files with ignored=true.
+    """
+    comparison = _compared(request, key, from_, to)
     if "text/x-diff" in request.headers.get("Accept", ""):
-        return _patch_response(workspace, *points)
-    return Status(200, {"changes": [change.as_json() for change in history.changes(workspace, *points)]})
+        return _patch_response(comparison, ignored)
+    found = history.changes_of_trees(comparison.new.workspace, *comparison.trees)
+    left_out = comparison.left_out
+    return Status(200, {"changes": [change.as_json() | {"ignored": change.path in left_out} for change in found]})
 
 
 @router.get("/workspaces/{key}/patch", response={200: None} | PROBLEMS, tags=["changes"])
-def patch(request, key: str, from_: str = Query(..., alias="from"), to: str = Query("live")):
-    """Return the changes between two points as a patch for `git apply`."""
-    return _patch_response(find(request, key), point_of(from_), point_of(to))
+def patch(request, key: str, from_: str = Query(..., alias="from"), to: str = Query("live"), ignored: bool = False):
+    """Return the changes between two points as a patch for `git apply`; files that git ignores with ignored=true."""
+    return _patch_response(_compared(request, key, from_, to), ignored)
 
 
 @router.get("/workspaces/{key}/bundle", response={200: None} | PROBLEMS, tags=["changes"])
@@ -44,8 +51,36 @@ def push(request, key: str, wish: schemas.NewPush):
     return Status(202, {"operation": str(operation.pk), "state": operation.phase, "outcome": operation.outcome})
 
 
-def _patch_response(workspace, from_, to):
-    name = f"{workspace.key}-{from_}-{to}.patch"
-    body = b"".join(history.patch(workspace, from_, to))
+@router.post(
+    "/workspaces/{key}/pull-requests",
+    response={202: schemas.PushOut | schemas.AskedOut} | PROBLEMS,
+    tags=["changes"],
+)
+def open_pull_request(request, key: str, wish: schemas.NewPullRequest):
+    """Push HEAD to a branch and open a pull request at the code host. For an agent, a person decides first.
+
+    The token is a secret of the team that no program of the workspace gets.
+    """
+    workspace = find(request, key, "use_workspace")
+    operation = operations.wait(pull_requests.open_one(workspace, wish.dict(), by=request.auth.actor), 120)
+    return Status(202, {"operation": str(operation.pk), "state": operation.phase, "outcome": operation.outcome})
+
+
+@router.get("/workspaces/{key}/pull-requests", response={200: schemas.PullRequestsOut} | PROBLEMS, tags=["changes"])
+def list_pull_requests(request, key: str):
+    """List the pull requests that were opened for the workspace."""
+    names = schemas.PullRequestOut.model_fields
+    rows = pull_requests.of(find(request, key))[:200]
+    return {"pull_requests": [{name: getattr(row, name) for name in names} for row in rows]}
+
+
+def _compared(request, key: str, from_: str, to: str) -> Comparison:
+    workspace = find(request, key)
+    return compare(*(find_point(point, workspace, request.auth) for point in (from_, to)))
+
+
+def _patch_response(comparison: Comparison, ignored: bool) -> HttpResponse:
+    name = f"{comparison.new.workspace.key}-{comparison.old.at}-{comparison.new.at}.patch"
+    body = b"".join(comparison.patch(with_ignored=ignored))
     headers = CONTROLLED | {"Content-Disposition": f'attachment; filename="{name}"'}
     return HttpResponse(body, content_type="text/x-diff", headers=headers)

@@ -8,9 +8,11 @@ from dashboard.api_base import PROBLEMS
 from workspaces import history
 from workspaces.api import schemas
 from workspaces.api.lookup import find, shown
+from workspaces.manifests.keep import download_of
 from workspaces.models import Run
 from workspaces.provisioning import capacity
 from workspaces.services import environments, idle, integrity
+from workspaces.services.environments.drift import drift_of
 
 router = Router(tags=["workspaces"])
 RUNS = 50
@@ -71,7 +73,14 @@ def _run_out(run) -> dict:
     manifest = getattr(run, "manifest", None)
     names = ("started_at", "ready_at", "ended_at", "end_reason", "end_code", "proof_entries", "proof_differ")
     told = {name: getattr(run, name) for name in names}
-    return told | {"id": str(run.pk), "manifest": manifest and manifest.body | {"sha256": manifest.sha256}}
+    return told | {"id": str(run.pk), "manifest": manifest and download_of(manifest)}
+
+
+@router.get("/workspaces/{key}/drift", response={200: dict} | PROBLEMS)
+def drift(request, key: str):
+    """Return how it differs from its environment and from its set-up, lock files included; null if it does not."""
+    found = drift_of(find(request, key))
+    return Status(200, {"drift": found.as_json() if found else None})
 
 
 @router.get("/workspaces/{key}/size", response={200: dict} | PROBLEMS)

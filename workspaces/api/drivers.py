@@ -7,8 +7,8 @@ from dashboard.api_base import PROBLEMS
 from dashboard.problems import invalid, not_allowed
 from workspaces.api import schemas
 from workspaces.api.lookup import team_of
-from workspaces.models import Environment, Runner
-from workspaces.provisioning import isolation
+from workspaces.models import AgentsTogether, Environment, Runner
+from workspaces.provisioning import devcontainer, images, isolation
 from workspaces.services import environments as environment_versions
 from workspaces.services import network
 
@@ -22,7 +22,8 @@ def environments(request):
     newest = {}
     for environment in rows:
         newest.setdefault(environment.name, environment)
-    return Status(200, {"environments": [_shown(environment) for environment in newest.values()]})
+    runners = list(Runner.objects.alive().order_by("host"))
+    return Status(200, {"environments": [_shown(environment, runners) for environment in newest.values()]})
 
 
 SHOWN = (
@@ -38,16 +39,38 @@ SHOWN = (
     "egress",
     "limits",
     "agents",
+    "build",
+    "variables",
+    "working_directory",
+    "maintenance_seconds",
+    "agents_together",
+    "snapshot_ignore",
+    "ephemeral",
 )
 
 
-def _shown(environment: Environment) -> dict:
-    return {name: getattr(environment, name) for name in (*SHOWN, "minimum_isolation")}
+def _shown(environment: Environment, runners: list[Runner] | None = None) -> dict:
+    in_force = [limit.as_json() for limit in environment_versions.limits_of(environment, runners)]
+    own = {name: getattr(environment, name) for name in (*SHOWN, "minimum_isolation")}
+    return own | {"limits_in_force": in_force}
 
 
 class Egress(schemas.Strict):
     setup: list[str] = Field([], max_length=200)
     agent: list[str] = Field([], max_length=200)
+
+
+class Build(schemas.Strict):
+    dockerfile: str = Field("", max_length=500)
+    args: dict[str, str] = Field({}, max_length=images.MAX_BUILD_ARGS)
+    target: str = Field("", max_length=200)
+
+
+class Limits(schemas.Strict):
+    memory_bytes: int | None = Field(None, ge=64 * 1024**2)
+    cpus: float | None = Field(None, ge=0.1, le=1024)
+    pids: int | None = Field(None, ge=16, le=4_000_000)
+    disk_bytes: int | None = Field(None, ge=16 * 1024**2)
 
 
 class NewEnvironment(schemas.Strict):
@@ -61,9 +84,21 @@ class NewEnvironment(schemas.Strict):
     maintenance: str | None = Field(None, max_length=100_000)
     checks: dict[str, str] | None = Field(None, max_length=environment_versions.MAX_CHECKS)
     egress: Egress | None = None
+    limits: Limits | None = Field(None, description="all of them; those that are not given have their defaults")
+    build: Build | None = Field(None, description="of an image that is the path of a folder")
+    variables: dict[str, str] | None = Field(None, max_length=environment_versions.MAX_VARIABLES)
+    working_directory: str | None = Field(None, max_length=500, description="a folder in /workspace")
+    maintenance_seconds: int | None = Field(None, ge=0, le=86400, description="0: the server's setting")
+    snapshot_ignore: str | None = Field(
+        None, max_length=20_000, description="gitignore patterns of files that snapshots leave out"
+    )
+    ephemeral: bool | None = Field(
+        None, description="whether the files leave the host when a run has ended; the changes are kept as a patch"
+    )
     agents: list[str] | None = Field(
         None, max_length=200, description="names; while it has secrets, only these create workspaces of it"
     )
+    agents_together: AgentsTogether | None = Field(None, description="what happens when two agents work in a workspace")
 
 
 @router.post("/environments", response={201: dict} | PROBLEMS)
@@ -76,12 +111,26 @@ def save_environment(request, wish: NewEnvironment):
     name = fields.pop("name")
     if "driver" in fields and fields["driver"] not in isolation.available():
         raise invalid(f"There is no driver {fields['driver']!r} here.")
+    if "build" in fields:
+        fields["build"] = {part: value for part, value in fields["build"].items() if value}
     if "egress" in fields:
         fields["egress"] = network.read_egress(fields["egress"])
     if "checks" in fields:
         fields["checks"] = environment_versions.read_checks(environment_versions.write_checks(fields["checks"]))
     latest = Environment.objects.filter(team=team, name=name).order_by("-version").first()
     return Status(201, _shown(environment_versions.save(team, name, fields, base=latest, by=request.auth.actor)))
+
+
+class DevContainer(schemas.Strict):
+    text: str = Field(max_length=devcontainer.MAX_BYTES)
+
+
+@router.post("/environments/devcontainer", response={200: dict} | PROBLEMS)
+def read_devcontainer(request, wish: DevContainer):
+    """Read a devcontainer.json: fields for `POST /environments`, and in words what is refused. Saves nothing."""
+    if not request.auth.can("manage_environments", team_of(request)):
+        raise not_allowed("You don't have permission to do this.")
+    return Status(200, devcontainer.read(wish.text).as_json())
 
 
 @router.get("/drivers", response={200: dict} | PROBLEMS, tags=["environments"])

@@ -1,5 +1,8 @@
 """Files of the live tree and of snapshots."""
 
+import posixpath
+from typing import Annotated
+
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from ninja import Query, Router, Status
@@ -10,33 +13,64 @@ from dashboard.problems import Problem
 from workspaces import activity, history, lifecycle
 from workspaces.api import schemas
 from workspaces.api.lookup import answered, find, path_after
+from workspaces.services import zips
 
 router = Router(tags=["files"])
-ALSO_BYTES = {
-    "responses": {200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}
-}
+BYTES = {"schema": {"type": "string", "format": "binary"}}
+ALSO_BYTES = {"responses": {200: {"content": {"application/octet-stream": BYTES, "application/zip": BYTES}}}}
 
 
-@router.get("/workspaces/{key}/files/", response={200: schemas.FolderOut} | PROBLEMS)
-def read_root(request, key: str, snapshot: int | None = Query(None, ge=1, le=2**31 - 1)):
-    """List the entries at the root of the workspace."""
-    return read_file(request, key, "", snapshot)
+AsZip = Annotated[bool, Query(alias="zip", description="a folder's contents, or the named ones, as a zip")]
+Named = Annotated[
+    list[str],
+    Query(alias="path", max_length=zips.MAX_PATHS, description="with zip: only these, relative to the folder"),
+]
+
+
+@router.get("/workspaces/{key}/files/", response={200: schemas.FolderOut} | PROBLEMS, openapi_extra=ALSO_BYTES)
+def read_root(
+    request,
+    key: str,
+    snapshot: int | None = Query(None, ge=1, le=2**31 - 1),
+    as_zip: AsZip = False,
+    paths: Named = [],  # noqa: B006  ninja copies it
+):
+    """List the entries at the root of the workspace, or return them as a zip."""
+    return read_file(request, key, "", snapshot, as_zip, paths)
 
 
 @router.get(
     "/workspaces/{key}/files/{path:path}", response={200: schemas.FolderOut} | PROBLEMS, openapi_extra=ALSO_BYTES
 )
-def read_file(request, key: str, path: str, snapshot: int | None = Query(None, ge=1, le=2**31 - 1)):
-    """Return a file's raw bytes, or a folder's entries as JSON, from the live tree or a snapshot."""
+def read_file(
+    request,
+    key: str,
+    path: str,
+    snapshot: int | None = Query(None, ge=1, le=2**31 - 1),
+    as_zip: AsZip = False,
+    paths: Named = [],  # noqa: B006  ninja copies it
+):
+    """Return a file's raw bytes, or a folder's entries as JSON or a zip, from the live tree or a snapshot.
+
+    A zip keeps symbolic links that stay in the folder; what it leaves out stands in handrail-left-out.txt in it.
+    """
     workspace, raw = find(request, key), path_after(request, "/files/", path)
     at = snapshot or history.LIVE
     if at == history.LIVE:
         activity.touch(workspace)
+    if as_zip:
+        return _zip(request, workspace, at, raw.strip(b"/"), paths)
     entries = history.listing(workspace, at, raw.rstrip(b"/"))
     if entries is not None:
         told = history.named("path", raw.rstrip(b"/"))
         return Status(200, told | {"entries": [item.as_json() for item in entries]})
     return download(request, history.stream_file(workspace, at, raw))
+
+
+def _zip(request, workspace, at, folder: bytes, paths: list[str]):
+    named = [posixpath.join(folder, path.encode("utf-8", "surrogateescape")) for path in paths]
+    pieces = zips.of_paths(workspace, at, folder, named) if named else zips.of_folder(workspace, at, folder)
+    return download(request, pieces, zips.file_name(workspace, at, folder), "application/zip")
 
 
 @router.put(

@@ -5,22 +5,32 @@ from urllib.parse import unquote_to_bytes
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse, JsonResponse
 
+from dashboard import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, invalid, not_found, unavailable
-from workspaces import activity, extensions, history, lifecycle, operations
+from workspaces import activity, agents_at_work, extensions, history, lifecycle, operations
 from workspaces.api import schemas
 from workspaces.models import Command, Operation, Terminal, Workspace
 from workspaces.needs_approval import AskFirst
 from workspaces.services import agent_bindings
 
 MAX_WAIT_S = 25.0
+SHOWN_WITH = (
+    "team",
+    "environment",
+    "head",
+    "baseline",
+    "owner",
+    "forked_from",
+)  # rows that schemas.workspace_out reads
 CONTROLLED = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
 
 
 def find(request, key: str, verb: str = "read", *, trashed=False) -> Workspace:
     """Return the workspace with this key. Any verb but "read" counts as activity.
 
-    Problem 404 if the caller may not see it, 410 if it was purged, 403 if the caller may not do the verb.
+    Problem 404 if the caller may not see it, 410 if it was purged, 403 if the caller may not do the verb, 409 while
+    another agent is at work where only one at a time may.
     """
     rows = Workspace.objects.visible_to(request.auth)
     rows = rows.in_trash().order_by("-trashed_at") if trashed else rows.kept()
@@ -31,6 +41,7 @@ def find(request, key: str, verb: str = "read", *, trashed=False) -> Workspace:
         raise not_found("workspace")
     lifecycle.require_permission(request.auth, verb, workspace)
     if verb != "read":
+        agents_at_work.enter(workspace, request.auth)
         activity.touch(workspace)
     return workspace
 
@@ -45,9 +56,10 @@ def shown(workspace) -> dict:
     """Return a workspace, reloaded, in the shape of schemas.WorkspaceOut."""
     # Read busy before the row: if the operation ends in between, the row has the state after it.
     busy = busy_of([workspace.pk]).get(workspace.pk)
-    fresh = Workspace.objects.select_related("team", "environment", "head", "baseline").get(pk=workspace.pk)
+    fresh = Workspace.objects.select_related(*SHOWN_WITH).get(pk=workspace.pk)
     run = fresh.runs.order_by("-started_at").first()
-    return schemas.workspace_out(fresh, busy, run, agent_bindings.bound(fresh))
+    working = [agent.name for agent in agents_at_work.at_work(fresh, clock.now())]
+    return schemas.workspace_out(fresh, busy, run, agent_bindings.bound(fresh)) | {"agents_at_work": working}
 
 
 def team_of(request):

@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field, StringConstraints
 
-from workspaces.models import KEY_PATTERN, Operation, Run
+from dashboard.problems import invalid
+from workspaces.models import KEY_PATTERN, Operation, Run, State
 from workspaces.provisioning import isolation
+from workspaces.services import listing
 
 Key = Annotated[str, StringConstraints(pattern=rf"^{KEY_PATTERN}$", max_length=64)]
 Base64 = Annotated[
@@ -39,10 +41,45 @@ class NewWorkspace(Strict):
     setup: str | None = Field(None, max_length=100_000)
     labels: dict[LabelName, LabelValue] | None = Field(None, max_length=50)
     fresh: bool = False
+    artifacts: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
+        None,
+        max_length=20,
+        description="artifacts of the same repository; the newest of each name goes to /workspace/artifacts/NAME",
+    )
+
+
+class WorkspaceFilters(Schema):
+    """Query parameters of the list of workspaces."""
+
+    state: State | Literal[""] = ""
+    label: str = Field("", description="name:value")
+    owner: str = Field("", description="a person's name, or none")
+    agent: str = ""
+    environment: str = ""
+    driver: str = ""
+    quiet_days: int | None = Field(None, ge=1, le=listing.MAX_QUIET_DAYS, description="without activity for so long")
+    changed: bool = Field(False, description="only those whose files differ from those after setup")
+    fork_of: str = ""
+    sort: Literal["", "activity", "quiet", "size", "name"] = ""
+
+    def as_filters(self) -> listing.Filters:
+        if self.label and ":" not in self.label:
+            raise invalid("Write a label filter as name:value.")
+        texts = self.model_dump(exclude={"quiet_days", "changed"})
+        if any("\0" in text for text in texts.values()):
+            raise invalid("A filter can't contain a NUL character.")
+        quiet = str(self.quiet_days) if self.quiet_days else ""
+        return listing.Filters(**texts, quiet=quiet, changed="yes" if self.changed else "")
 
 
 class WorkspaceChange(Strict):
-    agents: list[Annotated[str, StringConstraints(min_length=1, max_length=200)]] = Field(max_length=200)
+    """What is named is set; what is left out stays. `""` clears a text."""
+
+    description: str | None = Field(None, max_length=500)
+    labels: dict[LabelName, LabelValue] | None = Field(None, max_length=50, description="all, not only new ones")
+    owner: str | None = Field(None, max_length=150, description="the name of a person of the team")
+    ticket: str | None = Field(None, max_length=100, description="its id in the team's tracker")
+    agents: list[Annotated[str, StringConstraints(min_length=1, max_length=200)]] | None = Field(None, max_length=200)
 
 
 class NewRevision(Strict):
@@ -72,6 +109,7 @@ class RevisionOut(Schema):
 class Fork(Strict):
     key: Key
     snapshot: int | None = Field(None, ge=1, le=2**31 - 1)
+    environment: str | None = Field(None, max_length=80, description="another one, whose setup runs on the files")
 
 
 class NewCommand(Strict):
@@ -95,6 +133,13 @@ class NewSnapshot(Strict):
 
 class NewPush(Strict):
     branch: str = Field(min_length=1, max_length=200)
+
+
+class NewPullRequest(Strict):
+    branch: str = Field(min_length=1, max_length=200)
+    base: str = Field("", max_length=200, description="where it goes; empty: the repository's default branch")
+    title: str = Field("", max_length=250, description="empty: the subject of the newest commit")
+    body: str = Field("", max_length=60_000, description="empty: written from the history of the workspace")
 
 
 class NewRestore(Strict):
@@ -121,6 +166,10 @@ class WorkspaceOut(Schema):
     reason_code: str = Field(description="what `reason` says: unreachable, not_cleared or empty")
     busy: str | None = Field(description="the kind of the exclusive operation in flight")
     labels: dict[str, str]
+    owner: str | None = Field(description="the name of the person whom others ask about it")
+    ticket: str
+    ticket_url: str = Field(description="where its ticket is; empty when it has none, or the team no tracker")
+    forked_from: str | None = Field(description="the workspace that it is a fork of")
     created_at: datetime
     last_active_at: datetime | None
     head_snapshot: int | None
@@ -134,6 +183,9 @@ class WorkspaceOut(Schema):
     vitals: dict = Field(description="as measured: at, bytes on disk, ports, and why it is frozen, if it is")
     agents: list[str] | None = Field(description="those that may work in it besides its creator; not in lists")
     run: dict | None = Field(description="its newest run and how long that took; not in lists")
+    agents_at_work: list[str] | None = Field(
+        None, description="those that did something in the last ten minutes, or have something running; not in lists"
+    )
     in_trash_until: datetime | None
     url: str
 
@@ -159,6 +211,7 @@ class SnapshotOut(Schema):
     skipped: int
     pinned: bool
     created_at: datetime
+    in_trash_until: datetime | None = None
 
 
 class SnapshotPage(Schema):
@@ -193,6 +246,21 @@ class PushOut(Schema):
     operation: str
     state: str
     outcome: dict | None
+
+
+class PullRequestOut(Schema):
+    number: int
+    url: str
+    branch: str
+    base: str
+    title: str
+    sha: str
+    opened_at: datetime
+    pushed_at: datetime
+
+
+class PullRequestsOut(Schema):
+    pull_requests: list[PullRequestOut]
 
 
 class AskedOut(Schema):
@@ -261,6 +329,10 @@ def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: l
         "reason_code": workspace.reason_code,
         "busy": busy,
         "labels": workspace.labels,
+        "owner": workspace.owner.username if workspace.owner else None,
+        "ticket": workspace.ticket,
+        "ticket_url": workspace.ticket_link,
+        "forked_from": workspace.forked_from.key if workspace.forked_from else None,
         "created_at": workspace.created_at,
         "last_active_at": workspace.last_active_at,
         "head_snapshot": head.number if head else None,
@@ -292,6 +364,7 @@ def snapshot_out(snapshot) -> dict:
         "skipped": len(snapshot.skipped),
         "pinned": snapshot.pinned,
         "created_at": snapshot.created_at,
+        "in_trash_until": snapshot.drop_at,
     }
 
 

@@ -9,11 +9,14 @@ from ninja import Router, Status
 from dashboard.api_base import PROBLEMS, AsyncBearer
 from dashboard.lookup import page_of
 from dashboard.pages import download
+from dashboard.problems import not_found
 from workspaces import history, lifecycle, operations
 from workspaces.api import schemas
 from workspaces.api.lookup import answered, ended_well, find, number_of, operation_out, safety_known
+from workspaces.manifests import keep
 from workspaces.models import Snapshot
 from workspaces.services import archives
+from workspaces.services.retention import snapshot_trash
 
 router = Router(tags=["snapshots"])
 
@@ -53,11 +56,31 @@ def get_snapshot(request, key: str, n: str):
     return Status(200, schemas.snapshot_out(_snapshot(request, key, n)))
 
 
+@router.delete("/workspaces/{key}/snapshots/{n}", response={202: schemas.SnapshotOut} | PROBLEMS, tags=["snapshots"])
+def trash(request, key: str, n: str):
+    """Move a snapshot to the trash, from which it can be restored for some days."""
+    snapshot = _snapshot(request, key, n, "delete_snapshot")
+    snapshot_trash.trash(snapshot, by=request.auth.actor)
+    return Status(202, schemas.snapshot_out(snapshot))
+
+
+@router.post(
+    "/workspaces/{key}/snapshots/{n}/untrash", response={202: schemas.SnapshotOut} | PROBLEMS, tags=["snapshots"]
+)
+def untrash(request, key: str, n: str):
+    """Restore a snapshot from the trash, and pin it."""
+    snapshot = _snapshot(request, key, n, "delete_snapshot")
+    snapshot_trash.untrash(snapshot, by=request.auth.actor)
+    return Status(202, schemas.snapshot_out(snapshot))
+
+
 @router.get("/workspaces/{key}/snapshots/{n}/manifest", response={200: dict} | PROBLEMS, tags=["snapshots"])
 def manifest(request, key: str, n: str):
-    """Return the provenance record, with the SHA-256 of its RFC 8785 canonical JSON."""
-    found = _snapshot(request, key, n)
-    return Status(200, found.manifest.body | {"sha256": found.manifest.sha256})
+    """Return the provenance record, with the SHA-256 of its RFC 8785 canonical JSON and its signature."""
+    found = getattr(_snapshot(request, key, n), "manifest", None)
+    if found is None:
+        raise not_found("manifest")
+    return Status(200, keep.download_of(found))
 
 
 @router.get("/workspaces/{key}/snapshots/{n}/archive", response={200: None} | PROBLEMS, tags=["snapshots"])
@@ -72,7 +95,7 @@ def archive(request, key: str, n: str):
     "/workspaces/{key}/snapshots/{n}/archive", response={202: schemas.OperationOut} | PROBLEMS, tags=["snapshots"]
 )
 def make_archive(request, key: str, n: str):
-    """Prepare the archive and keep it for an hour; GET …/operations/{operation_id} returns the progress."""
+    """Prepare the archive; GET …/operations/{operation_id} returns the progress."""
     snapshot = _snapshot(request, key, n, "use_workspace")
     return Status(202, operation_out(archives.ask(snapshot, by=request.auth.actor)))
 

@@ -1,21 +1,23 @@
 """Create, list, operate and delete workspaces."""
 
 import time
+from functools import partial
 
 from asgiref.sync import sync_to_async
+from django.db import transaction
 from django.http import HttpResponse
-from ninja import Router, Status
+from ninja import Query, Router, Status
 
 from dashboard.api_base import PROBLEMS, AsyncBearer
 from dashboard.feed import feed
 from dashboard.lookup import page_of
-from dashboard.problems import Problem, invalid
+from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.api import schemas
-from workspaces.api.lookup import MAX_WAIT_S, answered, busy_of, find, safety_known, shown, team_of
-from workspaces.models import State, Workspace
+from workspaces.api.lookup import MAX_WAIT_S, SHOWN_WITH, answered, busy_of, find, safety_known, shown, team_of
+from workspaces.models import Workspace
 from workspaces.provisioning import uploads
-from workspaces.services import agent_bindings
+from workspaces.services import agent_bindings, listing, metadata
 
 router = Router(tags=["workspaces"])
 
@@ -35,7 +37,7 @@ def create_workspace(request, wish: schemas.NewWorkspace):
 
 @router.post("/uploads", response={201: schemas.UploadOut} | PROBLEMS)
 def upload(request):
-    """Upload a tar (also .gz or .zst) as the raw body; for an hour it can be the source of a new workspace."""
+    """Upload a tar (also .gz or .zst) as the raw body, as the source of a new workspace; retention deletes it."""
     team = team_of(request)
     if not request.auth.can("create_workspace", team):
         raise Problem(403, "You don't have permission to do this.")
@@ -44,23 +46,13 @@ def upload(request):
 
 
 @router.get("/workspaces", response={200: schemas.WorkspacePage} | PROBLEMS)
-def list_workspaces(
-    request, state: str | None = None, label: str | None = None, trashed: bool = False, cursor: str | None = None
-):
-    """List workspaces, newest first, 50 per page."""
+def list_workspaces(request, wanted: Query[schemas.WorkspaceFilters], trashed: bool = False, cursor: str | None = None):
+    """List workspaces, 50 per page; `sort` is activity, quiet, size or name, without it the newest come first."""
     rows = Workspace.objects.visible_to(request.auth)
     rows = rows.in_trash() if trashed else rows.kept()
-    if state:
-        if state not in State.values:
-            raise invalid(f"There is no state {state!r}.")
-        rows = rows.filter(state=state)
-    if label:
-        name, colon, value = label.partition(":")
-        if not colon:
-            raise invalid("Write a label filter as name:value.")
-        rows = rows.filter(label_rows__name=name, label_rows__value=value)
+    filters = wanted.as_filters()
     busy = busy_of(rows.values("pk"))  # before the rows, as in `shown`
-    page = page_of(rows.select_related("team", "environment", "head", "baseline"), cursor)
+    page = page_of(listing.chosen(rows, filters).select_related(*SHOWN_WITH), cursor, order=filters.order)
     return Status(
         200,
         {
@@ -89,9 +81,12 @@ def _move(request, key, verb, function):
 
 
 @router.post("/workspaces/{key}/pause", response={202: schemas.WorkspaceOut | schemas.AskedOut} | PROBLEMS)
-def pause(request, key: str):
-    """Pause a workspace: files are kept, programs end, any use resumes it."""
-    return _move(request, key, "use_workspace", lifecycle.pause)
+def pause(request, key: str, memory: bool = True):
+    """Pause a workspace: files are kept, and any use resumes it.
+
+    In a microVM programs continue at the resume; with `memory=false`, and with every other driver, they end.
+    """
+    return _move(request, key, "use_workspace", partial(lifecycle.pause, memory=memory))
 
 
 @router.post("/workspaces/{key}/resume", response={202: schemas.WorkspaceOut | schemas.AskedOut} | PROBLEMS)
@@ -104,6 +99,15 @@ def resume(request, key: str):
 def stop(request, key: str):
     """Stop a workspace: like a pause, but only a resume starts it again."""
     return _move(request, key, "use_workspace", lifecycle.stop)
+
+
+@router.post("/workspaces/{key}/archive", response={202: schemas.WorkspaceOut} | PROBLEMS)
+def archive(request, key: str):
+    """Archive a workspace: its files leave the host once its newest snapshot was verified; a resume brings them back.
+
+    Its programs end. The agent's home and the memory of a paused microVM are removed for good.
+    """
+    return _move(request, key, "use_workspace", lifecycle.archive)
 
 
 @router.post("/workspaces/{key}/retry", response={202: schemas.WorkspaceOut | schemas.AskedOut} | PROBLEMS)
@@ -127,11 +131,15 @@ def _reset(request, key):
 
 @router.post("/workspaces/{key}/fork", response={201: schemas.WorkspaceOut} | PROBLEMS)
 def fork(request, key: str, wish: schemas.Fork):
-    """Create a workspace with the files of a snapshot."""
+    """Create a workspace with the files of a snapshot, on request under another environment.
+
+    The setup of the other one runs on the files. Without `snapshot`, one is taken first of a workspace that is up.
+    """
     workspace = find(request, key)
     if not request.auth.can("create_workspace", workspace.team_id):
         raise Problem(403, "You don't have permission to do this.")
-    made = lifecycle.fork(workspace, wish.key, caller=request.auth, number=wish.snapshot)
+    wanted = {"number": wish.snapshot, "environment": wish.environment}
+    made = lifecycle.fork(workspace, wish.key, caller=request.auth, **wanted)
     return Status(201, shown(made))
 
 
@@ -148,9 +156,20 @@ def delete(request, key: str):
 
 @router.patch("/workspaces/{key}", response={200: schemas.WorkspaceOut} | PROBLEMS)
 def change_workspace(request, key: str, wish: schemas.WorkspaceChange):
-    """Set the agents that may work in it besides the one that created it."""
-    workspace = find(request, key, "manage_agents")
-    agent_bindings.bind(workspace, wish.agents, by=request.auth.actor)
+    """Set its description, labels, owner or ticket, or the agents that may work in it besides its creator.
+
+    All of it or nothing. Agents describe their own workspaces; only people set the owner and the agents.
+    """
+    workspace = find(request, key, "describe_workspace")
+    told = wish.model_dump(exclude_unset=True)
+    for name, verb in (("agents", "manage_agents"), ("owner", "assign_owner")):
+        if name in told:
+            lifecycle.require_permission(request.auth, verb, workspace)
+    agents = told.pop("agents", None)
+    with transaction.atomic():
+        if agents is not None:
+            agent_bindings.bind(workspace, agents, by=request.auth.actor)
+        metadata.change(workspace, told, by=request.auth.actor)
     return Status(200, shown(workspace))
 
 

@@ -15,6 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
+from workspaces.default_limits import PIDS
+
 BUILT_IN = {
     "sandbox": "workspaces.drivers.sandbox.SandboxDriver",
     "folder": "workspaces.drivers.folder.FolderDriver",
@@ -23,15 +25,12 @@ BUILT_IN = {
 }
 
 
-PIDS = 2048  # enough for builds and browsers, low enough to contain a fork bomb
-
-
 class DriverError(Exception):
     """A backend refused or failed; the message is a sentence for a person."""
 
 
 class ImageMissing(DriverError):
-    """The image is not on this host; images are never pulled."""
+    """The image is not on this host."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class Capabilities:
     limits: bool  # memory, CPU and process limits, where the host allows setting them
     files_need_run: bool = False  # the files are on a disk of the guest, and are reached only while a Run is up
     images: bool = False  # the root is an image, and what setup installs in it can be kept as a layer
+    shows_manifest: bool = False  # programs can read `RunSpec.manifest`
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Build:
+    """An image to build from a folder of this host: a Dockerfile, relative to it, with arguments and a target stage."""
+
+    context: Path
+    dockerfile: str = "Dockerfile"
+    args: Mapping[str, str] = field(default_factory=dict)
+    target: str = ""
+
+
+@dataclass(frozen=True)
 class RunSpec:
     """What to start: one Run of one workspace. `workspace` and `home` are existing folders of this host."""
 
@@ -91,6 +101,9 @@ class RunSpec:
     # {FOLDER/NAME below /etc: content}, read-only for the workload. Its /etc/FOLDER holds nothing else, whatever the
     # image has there. Ignored by drivers that make no /etc.
     system_files: Mapping[str, bytes] = field(default_factory=dict)
+    # (with `capabilities.shows_manifest`) read-only at /workspace/.handrail/manifest.json, unless the tree has its own
+    # file there; b"": nothing is shown.
+    manifest: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -159,6 +172,14 @@ class Layer:
     name: str  # a hash of everything it was made from
     digest: str = ""
     touched_workspace: bool = True  # the script also changes /workspace, so it must run in each workspace
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What `keep_checkpoint` has kept: its bytes on disk, and the Run that started the programs in its memory."""
+
+    bytes: int
+    began: str
 
 
 InspectFile = Callable[[str, BinaryIO], None]  # (path, content) of a file; raises DriverError to reject it
@@ -253,6 +274,20 @@ class Driver:
         """Delete saved memory (a start also does so); False if there was none."""
         return False
 
+    # Checkpoints (only with `capabilities.memory`): saved memory with the disks that it fits, for many resumes.
+
+    async def checkpoint_bytes(self, spec: RunSpec) -> int:
+        """Return the bytes on disk that `keep_checkpoint` would take."""
+        raise DriverError("Pausing keeps no memory in this kind of workspace.")
+
+    async def keep_checkpoint(self, spec: RunSpec, place: Path) -> Checkpoint:
+        """Copy the saved memory and all files to the new folder `place`; the workspace is unchanged."""
+        raise DriverError("Pausing keeps no memory in this kind of workspace.")
+
+    async def put_checkpoint(self, spec: RunSpec, place: Path) -> None:
+        """Replace all files and the saved memory of a workspace that is down; `resume` can then continue from it."""
+        raise DriverError("Pausing keeps no memory in this kind of workspace.")
+
     async def processes(self, record: RunRecord, *, open_files: bool = False) -> Sequence[Process]:
         """Return the processes of the Run without its init; with `open_files` also the tree's files each holds open."""
         raise NotImplementedError
@@ -311,18 +346,28 @@ class Driver:
             return []
         return tcp_tables_of(record.pid)
 
+    def show_manifest(self, run_id: str, content: bytes) -> None:
+        """Replace what programs of a Run read as `RunSpec.manifest`, if the Run shows one. Blocking."""
+
     # Images (only with `capabilities.images`)
 
     async def find_image(self, reference: str) -> str:
         """Return the digest of a local image for `RunSpec.image`. Never pulls; raise ImageMissing if it is not here."""
         raise DriverError("This kind of workspace has no image.")
 
-    async def build_image(self, context: Path, name: str) -> str:
-        """Build the Dockerfile of a folder without network, keep the image under `name` and return its digest."""
+    async def pull_image(self, reference: str) -> str:
+        """Pull an image by its digest from a registry that the operator allowed; return what `find_image` returns."""
+        raise DriverError("This kind of workspace pulls no image.")
+
+    async def build_image(self, build: Build, name: str) -> str:
+        """Build a folder's image without network, keep it under `name` and return its digest."""
         raise DriverError("Images for this kind of workspace cannot be built from a folder.")
 
-    async def collect(self, in_use: Set[str], *, older_than_s: float) -> list[str]:
-        """Remove old layers and built images of ours with neither name nor digest `in_use`; return their names."""
+    async def collect(self, in_use: Set[str], *, older_than_s: float, ages: Mapping[str, float] = {}) -> list[str]:
+        """Remove old layers and built images of ours with neither name nor digest `in_use`; return their names.
+
+        `ages`: {name or digest: seconds} in place of `older_than_s` for some.
+        """
         return []
 
     async def find_layer(self, name: str) -> Layer | None:

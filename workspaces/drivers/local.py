@@ -26,7 +26,7 @@ from typing import ClassVar
 from dashboard.files.atomic_write import replace_file
 from dashboard.files.locks import is_locked, take_lock
 
-from . import cgroups
+from . import cgroups, manifest
 from .base import (
     Address,
     Driver,
@@ -135,6 +135,9 @@ class LocalDriver(Driver):
 
     async def clear(self, record: RunRecord) -> None:
         await asyncio.to_thread(self._clear, record)
+
+    def show_manifest(self, run_id: str, content: bytes) -> None:
+        manifest.replace(self._folder(run_id) / "etc", content)
 
     # Implementation
 

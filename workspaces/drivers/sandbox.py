@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from . import cgroups
+from . import cgroups, manifest
 from .base import Address, Capabilities, DriverError, Limits, Probe, RunSpec
 from .init.spawn import SPARE_PROCESSES
 from .local import HERE, LocalDriver
@@ -98,7 +98,9 @@ class Bwrap(NamedTuple):
 
 class SandboxDriver(LocalDriver):
     name = "sandbox"
-    capabilities = Capabilities(isolation="namespace", freeze=True, memory=False, network=True, limits=True)
+    capabilities = Capabilities(
+        isolation="namespace", freeze=True, memory=False, network=True, limits=True, shows_manifest=True
+    )
 
     # (what the host was like, when to try again, abilities) of the last sandbox that was tried and worked.
     _worked: tuple[tuple, float, dict] | None = None
@@ -140,6 +142,7 @@ class SandboxDriver(LocalDriver):
         write_etc(etc, hostname)
         write_system_files(etc, spec)
         write_program(etc / "init.pyz", init_archive())
+        shows = manifest.write(etc, spec)
         folders = {"workspace": spec.workspace, "home": spec.home, "etc": etc}
         program, prefix = find_python()
         if prefix is not None:
@@ -155,6 +158,9 @@ class SandboxDriver(LocalDriver):
         # bwrap writes the init's pid here, so that the Run can be found even if the runner dies now.
         status = os.open(folder / "status", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         arguments = [*self._arguments(spec, places, hostname, prefix), "--json-status-fd", str(status)]
+        if shows:
+            end = arguments.index("--remount-ro")
+            arguments[end:end] = ["--ro-bind", f"{places['etc']}/{manifest.NAME}", f"/workspace/{manifest.PATH}"]
         limited = "pids" in self._limits_in_force(spec, frozenset())
         max_processes = ["--max-processes", str(spec.limits.pids)] if limited else []
         return {

@@ -1,15 +1,17 @@
-"""Operations on a workspace: create, resume, pause, stop, snapshot, restore, fork, delete.
+"""Operations on a workspace: create, resume, pause, stop, archive, snapshot, restore, fork, delete.
 
 Each function checks whether the operation is possible now and submits it to the runner; workspaces/runner/operations
 carry it out and change the state. A request for an operation that is already in flight returns that one.
 """
 
+from workspaces.lifecycle.boundaries import snapshot_before
 from workspaces.lifecycle.cancelling import CANCEL_PERMISSIONS, cancel_operation, permission_to_cancel
-from workspaces.lifecycle.creation import check_key, check_source, create, fork
-from workspaces.lifecycle.deletion import purge_date, trash, untrash
+from workspaces.lifecycle.creation import check_key, check_source, create, fork, fork_checkpoint
+from workspaces.lifecycle.deletion import trash, untrash
 from workspaces.lifecycle.snapshots import SAFETY_SNAPSHOT_TIMEOUT, pin, reset, restore, snapshot, take_safety_snapshot
 from workspaces.lifecycle.states import (
     STATE_WORDS,
+    archive,
     must_be,
     pause,
     record,
@@ -26,16 +28,17 @@ __all__ = [
     "CANCEL_PERMISSIONS",
     "SAFETY_SNAPSHOT_TIMEOUT",
     "STATE_WORDS",
+    "archive",
     "cancel_operation",
     "check_key",
     "check_source",
     "create",
     "fork",
+    "fork_checkpoint",
     "must_be",
     "pause",
     "permission_to_cancel",
     "pin",
-    "purge_date",
     "record",
     "require_permission",
     "reset",
@@ -44,6 +47,7 @@ __all__ = [
     "resume_for_use",
     "retry",
     "snapshot",
+    "snapshot_before",
     "stop",
     "submit_exclusive",
     "take_safety_snapshot",

@@ -11,18 +11,20 @@ from dashboard.access import Caller
 from dashboard.problems import conflict, invalid
 from workspaces import operations
 from workspaces.history import find_snapshot
-from workspaces.lifecycle.states import record, resume, retry
+from workspaces.lifecycle import carried
+from workspaces.lifecycle.boundaries import snapshot_before
+from workspaces.lifecycle.states import must_not_be_trashed, record, resume, retry
 from workspaces.models import KEY_PATTERN, Environment, State, Workspace, WorkspaceLabel
-from workspaces.provisioning import capacity, eligibility, images, isolation, uploads
+from workspaces.provisioning import capacity, caps, eligibility, images, isolation, uploads
 from workspaces.provisioning.sources import check_git
 
 
 def create(team, key: str, *, caller: Caller, wish: dict) -> tuple[Workspace, bool]:
     """Create a workspace, or resume the one with this key; return (workspace, True if it is new).
 
-    `wish`: {driver?, environment?, image?, source?, setup?, labels?, description?, fresh?} as in the API. Problem 409
-    names what differs from the existing workspace, or until when a deleted one is in the trash; Problem 410 says when
-    one was deleted for good. `fresh` ignores both deleted ones.
+    `wish`: {driver?, environment?, image?, source?, setup?, labels?, description?, fresh?, artifacts?} as in the API.
+    Problem 409 names what differs from the existing workspace, or until when a deleted one is in the trash; Problem 410
+    says when one was deleted for good. `fresh` ignores both deleted ones.
     """
     operations.refuse_when_stopped(team.pk)
     source = check_source(team, wish.get("source"))
@@ -34,7 +36,7 @@ def create(team, key: str, *, caller: Caller, wish: dict) -> tuple[Workspace, bo
     if not Workspace.objects.visible_to(caller).filter(pk=known.pk).exists():
         raise conflict("This key is already used in your team, by a workspace that isn't yours.")
     _refuse_differences(known, wish, source)
-    if known.state in (State.PAUSED, State.STOPPED):
+    if known.state in (State.PAUSED, State.STOPPED, State.ARCHIVED):
         resume(known, by=caller.actor)
     elif known.state == State.FAILED:
         retry(known, by=caller.actor)
@@ -65,8 +67,11 @@ def check_key(key: str) -> str:
 def _create_new(team, key, caller, wish, source) -> Workspace:
     capacity.refuse_new()
     environment = _environment(team, wish, caller)
+    caps.refuse_when_met(team.pk, environment.driver, adds=True)
     source = source or eligibility.own_source(environment)
     eligibility.check(environment, source, caller)
+    if wish.get("artifacts"):
+        source = source | {"artifacts": carried.chosen(team, wish["artifacts"], source, caller)}
     trashed = Workspace.objects.in_trash().filter(team=team, key=key).order_by("-trashed_at").first()
     if trashed and not wish.get("fresh"):
         raise conflict(
@@ -85,6 +90,7 @@ def _create_new(team, key, caller, wish, source) -> Workspace:
         uid=_next_uid(),
         created_by_agent=caller.agent,
         created_by_user=caller.user,
+        owner=owner_of(caller, team),
         last_active_at=clock.now(),
     )
     WorkspaceLabel.objects.bulk_create(
@@ -95,6 +101,12 @@ def _create_new(team, key, caller, wish, source) -> Workspace:
     record(workspace, caller.actor, "workspace.created", data)
     operations.submit("create", workspace=workspace, by=caller.actor, exclusive=True)
     return workspace
+
+
+def owner_of(caller: Caller, team):
+    """Return who owns what the caller creates: the person, or whose agent it is, if they are in the team."""
+    person = caller.user or (caller.agent and caller.agent.owner)
+    return person if person and person.memberships.filter(team=team).exists() else None
 
 
 def _next_uid() -> int:
@@ -158,6 +170,9 @@ def _refuse_differences(workspace, wish, source):
         differ["image"] = [environment.image, wished]
     if (wished := wish.get("setup")) and wished != environment.setup:
         differ["setup"] = [environment.setup, wished]
+    names = sorted(set(wish.get("artifacts") or ()))
+    if names and names != (has := sorted(each["name"] for each in workspace.source.get("artifacts") or ())):
+        differ["artifacts"] = [has, names]
     if source and source != {name: workspace.source.get(name, "") for name in source}:
         differ["source"] = [workspace.source, source]
     if differ:
@@ -167,32 +182,112 @@ def _refuse_differences(workspace, wish, source):
         )
 
 
-def fork(workspace, key: str, *, caller: Caller, number: int | None = None) -> Workspace:
-    """Create a workspace with the environment and the files of a snapshot, by default the newest."""
+def fork(
+    workspace, key: str, *, caller: Caller, number: int | None = None, environment: str | None = None
+) -> Workspace:
+    """Create a workspace with the files of a snapshot, by default the newest, and the same environment.
+
+    With the name of an `environment` it gets the newest version of that one, whose setup runs on the files. Without a
+    number, a snapshot is taken first if the workspace is up. Call it outside of a transaction then.
+    """
+    under = _under(workspace, environment, caller)
+    if under != workspace.environment and not number:
+        snapshot_before(workspace, f"a fork under {under.name}", by=caller.actor)
+        workspace.refresh_from_db(fields=["head", "missing_snapshot"])
     found = find_snapshot(workspace, number) if number else workspace.head
     if found is None:
         raise conflict(f"{workspace.key} has no snapshot to fork from.")
+    must_not_be_trashed(found)
     if workspace.missing_snapshot and not number:
         raise conflict(f"{workspace.key} has no snapshot of its last state yet, so its newest one is out of date.")
-    eligibility.check(workspace.environment, workspace.source, caller)
+    source = _fork_of(workspace, found, under)
+    base = workspace.base if under == workspace.environment else {}
+    data = {"snapshot": found.number, "environment": str(under)}
+    return _make_fork(workspace, key, {"environment": under, "base": base, "source": {"fork": source}}, data, caller)
+
+
+def fork_checkpoint(checkpoint, key: str, *, caller: Caller) -> Workspace:
+    """Create a workspace that continues from a checkpoint: with its memory and files, under its environment.
+
+    Problem 403, 409 or 422 if the caller may not use that environment, or its driver is not available.
+    """
+    workspace, environment = checkpoint.workspace, checkpoint.environment
+    is_foreign = bool(workspace.source.get("fork", {}).get("foreign"))
+    if environment == workspace.environment:
+        eligibility.check(environment, workspace.source, caller)
+    else:  # it is under another one since
+        eligibility.check_under(environment, workspace, caller)
+        is_foreign = is_foreign or eligibility.is_foreign_to(environment, workspace)
+    if environment.driver not in isolation.available():
+        raise invalid(f"The driver {environment.driver} isn't available. {isolation.why_not(environment.driver)}")
+    # An id in any case, also if retention has deleted the snapshot.
+    source = _came_from(workspace, checkpoint.snapshot_number, checkpoint.snapshot_id or checkpoint.pk)
+    source |= {"checkpoint": str(checkpoint.pk)} | ({"foreign": True} if is_foreign else {})
+    fields = {"environment": environment, "base": checkpoint.base, "source": {"fork": source}}
+    fields |= {"disk_generation": checkpoint.disk_generation}  # its memory fits no other
+    data = {"checkpoint": checkpoint.name, "snapshot": checkpoint.snapshot_number, "environment": str(environment)}
+    return _make_fork(workspace, key, fields, data, caller)
+
+
+def _make_fork(workspace, key: str, fields: dict, data: dict, caller: Caller) -> Workspace:
+    """Create the row of a fork, with its event and the operation that creates it."""
     capacity.refuse_new()
     with transaction.atomic():
         type(workspace.team).objects.select_for_update().get(pk=workspace.team_id)
+        caps.refuse_when_met(workspace.team_id, fields["environment"].driver, adds=True)
         if Workspace.objects.kept().filter(team=workspace.team_id, key=key).exists():
-            raise conflict(f"The key {key} is already used.")
+            raise conflict(f"The key {key} is already used.", field="key")
         made = Workspace.objects.create(
             team=workspace.team,
             key=key,
-            environment=workspace.environment,
-            base=workspace.base,
             runner=workspace.runner,
-            source={"fork": {"workspace": workspace.key, "snapshot": found.number, "id": str(found.pk)}},
             uid=_next_uid(),
             created_by_agent=caller.agent,
             created_by_user=caller.user,
+            owner=owner_of(caller, workspace.team),
+            forked_from=workspace,
             last_active_at=clock.now(),
+            **fields,
         )
         capacity.refuse_when_promised(made)
-        record(made, caller.actor, "workspace.forked", {"key": key, "from": workspace.key, "snapshot": found.number})
+        record(made, caller.actor, "workspace.forked", {"key": key, "from": workspace.key} | data)
         operations.submit("create", workspace=made, by=caller.actor, exclusive=True)
     return made
+
+
+def _under(workspace, name: str | None, caller: Caller) -> Environment:
+    """Return the environment of a fork: the workspace's own version, or the newest of the named one.
+
+    Problem 403, 409 or 422 if the caller may not use it for these files, or its driver is not available.
+    """
+    if not name:
+        eligibility.check(workspace.environment, workspace.source, caller)
+        return workspace.environment
+    found = eligibility.find_environment(workspace.team, name, caller)
+    if found == workspace.environment:
+        return _under(workspace, None, caller)
+    eligibility.check_under(found, workspace, caller)
+    if found.driver not in isolation.available():
+        raise invalid(f"The driver {found.driver} isn't available. {isolation.why_not(found.driver)}")
+    return found
+
+
+def _fork_of(workspace, snapshot, under: Environment) -> dict:
+    """Return what a fork keeps of where it comes from: the snapshot, and the repository that it can push to.
+
+    `origin`: the source that the files first came from; `was`: the environment of the files, if the fork has another
+    one; `foreign`: they came from elsewhere than the source of the fork's environment.
+    """
+    kept = _came_from(workspace, snapshot.number, snapshot.pk)
+    if under == workspace.environment:
+        return kept | ({"foreign": True} if workspace.source.get("fork", {}).get("foreign") else {})
+    kept |= {"foreign": True} if eligibility.is_foreign_to(under, workspace) else {}
+    return kept | {"was": str(workspace.environment)}
+
+
+def _came_from(workspace, number: int, snapshot_id) -> dict:
+    remote = {"git": workspace.remote} if workspace.remote else {}
+    kept = {"workspace": workspace.key, "snapshot": number, "id": str(snapshot_id)} | remote
+    if (origin := eligibility.origin_of(workspace.source)) is not None:
+        kept["origin"] = origin
+    return kept

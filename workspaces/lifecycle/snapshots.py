@@ -9,7 +9,7 @@ from dashboard.problems import conflict, invalid, unavailable
 from workspaces import needs_approval, operations
 from workspaces.activity import touch
 from workspaces.history import find_snapshot
-from workspaces.lifecycle.states import must_be, record
+from workspaces.lifecycle.states import must_be, must_not_be_trashed, record
 from workspaces.models import Operation, Snapshot, State
 from workspaces.paths import inside
 
@@ -46,16 +46,24 @@ def pin(snapshot: Snapshot, pinned: bool, *, by: Actor):
 
 
 def restore(
-    workspace, number: int, *, by: Actor, paths: list[str | bytes] | None = None, follow: dict | None = None
+    workspace,
+    number: int,
+    *,
+    by: Actor,
+    paths: list[str | bytes] | None = None,
+    follow: dict | None = None,
+    then_resume: bool = False,
 ) -> Operation:
     """Restore the tree, or some paths of it, after a safety snapshot of the current files.
 
-    `follow`: columns of the workspace to restore with it, such as the environment version. The operation's progress
+    `follow`: columns of the workspace to restore with it, such as the environment version; `then_resume`: resume it
+    once the files are in place. The operation's progress
     names `safety_snapshot` as soon as it is taken; the outcome holds {"ok", "safety_snapshot", "snapshot", "changed",
     "created", "removed", "entries", "differ"}.
     """
     must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="restored")
     target = find_snapshot(workspace, number)
+    must_not_be_trashed(target)
     names = [path if isinstance(path, bytes) else inside(path) for path in paths or ()]
     for name in names:
         needs_approval.check_file(name, by=by)
@@ -66,6 +74,7 @@ def restore(
     # JSON cannot hold a name that is not UTF-8.
     encoded = [base64.b64encode(name).decode() for name in names] or None
     args = {"number": target.number, "paths_b64": encoded} | ({"follow": follow} if follow else {})
+    args |= {"then_resume": True} if then_resume else {}
     return operations.submit("restore", workspace=workspace, by=by, args=args, exclusive=True)
 
 

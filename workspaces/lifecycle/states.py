@@ -7,19 +7,21 @@ from django.db import transaction
 
 from dashboard import clock
 from dashboard.access import Caller
-from dashboard.models import Actor, Event
+from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, not_allowed, unavailable
 from workspaces import needs_approval, operations
 from workspaces.activity import touch
-from workspaces.models import Operation, State, Workspace
-from workspaces.provisioning import capacity
+from workspaces.models import FOLDER, Operation, State, Workspace
+from workspaces.provisioning import capacity, caps
 
+STARTING = ("create", "resume", "restore_checkpoint")  # exclusive kinds after which the workspace is up
 STATE_WORDS = {
     State.CREATING: "is being created",
     State.SETTING_UP: "is being set up",
     State.READY: "is ready",
     State.PAUSED: "is paused",
     State.STOPPED: "is stopped",
+    State.ARCHIVED: "is archived",
     State.FAILED: "has failed",
 }
 
@@ -40,10 +42,14 @@ def require_permission(caller: Caller, verb: str, workspace):
 
 def submit_exclusive(workspace, kind: str, *, by: Actor, args=None) -> Operation:
     """Submit an exclusive operation, or return the one of the same kind that is still open."""
+    comes_back = kind == "resume" and workspace.state == State.ARCHIVED
     with transaction.atomic():
+        if comes_back:  # one more counts: serialize it with those that are made
+            Team.objects.select_for_update().get(pk=workspace.team_id)
         Workspace.objects.select_for_update().get(pk=workspace.pk)
         under_way = Operation.objects.open().filter(workspace=workspace, kind=kind).first()
-        if under_way is None and kind in ("create", "resume"):
+        if under_way is None and kind in STARTING:
+            caps.refuse_when_met(workspace.team_id, workspace.environment.driver, adds=comes_back)
             capacity.refuse_when_promised(workspace)
         return under_way or operations.submit(kind, workspace=workspace, by=by, args=args, exclusive=True)
 
@@ -64,13 +70,21 @@ def must_be(workspace, *states, what: str):
         )
 
 
+def must_not_be_trashed(snapshot):
+    """Problem 409 for a snapshot in the trash, which a sweep may delete at any time."""
+    if snapshot.trashed_at:
+        raise conflict(f"Snapshot {snapshot.number} is in the trash. Restore it from there first.")
+
+
 def resume(workspace, *, by: Actor) -> Operation | None:
     """Resume it; return None if it is already up."""
-    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="resumed")
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, State.ARCHIVED, what="resumed")
     operations.refuse_when_stopped(workspace.team_id)
     if workspace.state == State.READY and not _ending(workspace):
         return None
     needs_approval.require(workspace, "resume", {}, by=by)
+    if workspace.state == State.ARCHIVED:
+        capacity.refuse_new()  # its files come back onto the disk
     touch(workspace)
     return submit_exclusive(workspace, "resume", by=by)
 
@@ -80,26 +94,53 @@ def _ending(workspace) -> bool:
     return Operation.objects.open().filter(workspace=workspace, kind__in=kinds).exists()
 
 
-def pause(workspace, *, by: Actor, unless_used_since: datetime | None = None) -> Operation | None:
-    """Pause it: files are kept, programs end, and any use resumes it. Return None if it is already paused.
+def pause(workspace, *, by: Actor, memory: bool = True, unless_used_since: datetime | None = None) -> Operation | None:
+    """Pause it: files are kept, and any use resumes it. Return None if it is already paused.
 
-    Activity after `unless_used_since`, checked when the operation starts, leaves the workspace up.
+    Programs continue at the resume if `memory` is wanted and the driver can keep it; otherwise they end. Activity after
+    `unless_used_since`, checked when the operation starts, leaves the workspace up. An ephemeral one is not paused,
+    since its files leave the host when a run ends.
     """
     must_be(workspace, State.READY, State.PAUSED, what="paused")
     if workspace.state == State.PAUSED:
         return None
-    needs_approval.require(workspace, "pause", {}, by=by)
-    args = {"unless_used_since": unless_used_since.isoformat()} if unless_used_since else None
-    return submit_exclusive(workspace, "pause", by=by, args=args)
+    if workspace.environment.ephemeral:
+        raise conflict(
+            f"{workspace.key} is ephemeral: its files leave the host when its run ends, so it can't be paused. "
+            "Stop it; a resume brings the files back."
+        )
+    wish = {} if memory else {"memory": False}
+    needs_approval.require(workspace, "pause", wish, by=by)
+    return submit_exclusive(workspace, "pause", by=by, args=wish | _unless_used(unless_used_since))
 
 
-def stop(workspace, *, by: Actor) -> Operation | None:
-    """Stop it: like a pause, but only an explicit resume starts it again. Return None if it is already stopped."""
+def _unless_used(since: datetime | None) -> dict:
+    return {"unless_used_since": since.isoformat()} if since else {}
+
+
+def stop(workspace, *, by: Actor, unless_used_since: datetime | None = None) -> Operation | None:
+    """Stop it: like a pause, but only an explicit resume starts it again. Return None if it is already stopped.
+
+    `unless_used_since` as for a pause. The files of an ephemeral workspace then leave the host (services/idle.py).
+    """
     must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="stopped")
     if workspace.state == State.STOPPED:
         return None
     needs_approval.require(workspace, "stop", {}, by=by)
-    return submit_exclusive(workspace, "stop", by=by)
+    return submit_exclusive(workspace, "stop", by=by, args=_unless_used(unless_used_since) or None)
+
+
+def archive(workspace, *, by: Actor) -> Operation | None:
+    """Archive it: its files leave the host once its newest snapshot was verified, and come back when it is resumed.
+
+    Return None if it is archived. One whose files could not all be removed can be archived again.
+    """
+    if workspace.environment.driver == FOLDER:
+        raise conflict(f"{workspace.key} is a connected folder: its files stay where they are.")
+    must_be(workspace, State.READY, State.PAUSED, State.STOPPED, State.ARCHIVED, what="archived")
+    if workspace.state == State.ARCHIVED and not workspace.reason:
+        return None
+    return submit_exclusive(workspace, "put_away", by=by)
 
 
 def retry(workspace, *, by: Actor) -> Operation:

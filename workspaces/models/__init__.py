@@ -1,46 +1,76 @@
 """Environments, workspaces, their runs, snapshots, commands and terminals, and the operations on them."""
 
-from workspaces.models.environments import FOLDER, Environment
+from workspaces.models.artifacts import Artifact
+from workspaces.models.at_work import AgentAtWork
+from workspaces.models.checkpoints import Checkpoint
+from workspaces.models.environments import FOLDER, AgentsTogether, Environment
+from workspaces.models.exports import PullRequest
+from workspaces.models.hand_overs import HandOver
+from workspaces.models.measures import Cap, CapMeasure, EgressDay, Prices
 from workspaces.models.network import Allowance, Contact
+from workspaces.models.notes import Lesson, LessonState, NoteVersion
 from workspaces.models.of_team import OfTeamQuerySet
 from workspaces.models.operations import Operation, Phase, ReasonCode
+from workspaces.models.previews import Preview
 from workspaces.models.programs import Command, Terminal
+from workspaces.models.purges import PurgeReceipt
 from workspaces.models.rehearsals import Rehearsal, RehearsalStatus
+from workspaces.models.retention import Hold, RetentionRule, TeamRetention
+from workspaces.models.reviews import SeenFile
 from workspaces.models.runners import RUNNER_TIMEOUT, Runner
 from workspaces.models.runs import EndCode, Run
 from workspaces.models.secrets import HandedSecret, Scope, Secret, SecretFinding
 from workspaces.models.snapshots import Manifest, Snapshot
-from workspaces.models.storage import RetentionPolicy, StoreIdentity, StoreTask
-from workspaces.models.workspaces import KEY_PATTERN, State, StateCode, Workspace, WorkspaceLabel
+from workspaces.models.storage import StoreIdentity, StoreTask
+from workspaces.models.workspaces import KEY_PATTERN, SavedView, State, StateCode, Workspace, WorkspaceLabel
 
 __all__ = [
     "FOLDER",
     "KEY_PATTERN",
     "RUNNER_TIMEOUT",
+    "AgentAtWork",
+    "AgentsTogether",
     "Allowance",
+    "Artifact",
+    "Cap",
+    "CapMeasure",
+    "Checkpoint",
     "Command",
     "Contact",
+    "EgressDay",
     "EndCode",
     "Environment",
+    "HandOver",
     "HandedSecret",
+    "Hold",
+    "Lesson",
+    "LessonState",
     "Manifest",
+    "NoteVersion",
     "OfTeamQuerySet",
     "Operation",
     "Phase",
+    "Preview",
+    "Prices",
+    "PullRequest",
+    "PurgeReceipt",
     "ReasonCode",
     "Rehearsal",
     "RehearsalStatus",
-    "RetentionPolicy",
+    "RetentionRule",
     "Run",
     "Runner",
+    "SavedView",
     "Scope",
     "Secret",
     "SecretFinding",
+    "SeenFile",
     "Snapshot",
     "State",
     "StateCode",
     "StoreIdentity",
     "StoreTask",
+    "TeamRetention",
     "Terminal",
     "Workspace",
     "WorkspaceLabel",

@@ -3,11 +3,20 @@
 import uuid
 
 from django.db import models
+from django.utils.translation import gettext_lazy
 
 from dashboard.models import Team
 from workspaces.models.of_team import OfTeamQuerySet
 
 FOLDER = "folder"  # the driver of connected folders; only workspaces/services/folders.py creates such workspaces
+
+
+class AgentsTogether(models.TextChoices):
+    """What happens when two agents work in one workspace."""
+
+    ALLOW = "allow", gettext_lazy("Allow it")
+    WARN = "warn", gettext_lazy("Warn: show it, and tell both agents")
+    ONE = "one_at_a_time", gettext_lazy("One at a time: refuse the second")
 
 
 class EnvironmentQuerySet(OfTeamQuerySet):
@@ -30,19 +39,29 @@ class Environment(models.Model):
     version = models.PositiveIntegerField(default=1)
     driver = models.CharField(max_length=32, default="sandbox")
     image = models.CharField(max_length=200, blank=True)
+    build = models.JSONField(default=dict, blank=True)  # {"dockerfile", "args", "target"} of an image that is a folder
     repository = models.CharField(max_length=500, blank=True)
     ref = models.CharField(max_length=200, blank=True)
     setup = models.TextField(blank=True)
     maintenance = models.TextField(blank=True)
+    maintenance_seconds = models.PositiveIntegerField(default=0, blank=True)  # 0: the installation's time limit
     checks = models.JSONField(default=dict, blank=True)  # {name: shell command}
     egress = models.JSONField(default=dict, blank=True)  # {"setup": [host…], "agent": [host…]}
     limits = models.JSONField(default=dict, blank=True)  # {"memory_bytes", "cpus", "pids", "disk_bytes"}
+    variables = models.JSONField(default=dict, blank=True)  # {name: value}; plain, for every program; not secret
+    working_directory = models.CharField(max_length=500, blank=True)  # below /workspace; "" is /workspace itself
+    snapshot_ignore = models.TextField(blank=True)  # gitignore patterns of files that snapshots leave out
     minimum_isolation = models.CharField(max_length=20, default="namespace")
     services = models.JSONField(default=dict, blank=True)  # {name: shell command}; started with each run
     secrets = models.JSONField(default=dict, blank=True)  # {"setup": [name…], "agent": [name…]}
     agents = models.JSONField(default=list, blank=True)  # names; with secrets, only these agents create workspaces
+    agents_together = models.CharField(
+        max_length=16, choices=AgentsTogether, default=AgentsTogether.WARN, blank=True
+    )  # what happens when two agents work in one workspace
     idle_seconds = models.PositiveIntegerField(default=0)  # 0: the installation's setting
     stop_seconds = models.PositiveIntegerField(default=0)  # paused time before a stop; 0: the installation's setting
+    # Whether the files of a workspace leave the host when its run has ended; its changes are kept as a patch.
+    ephemeral = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = EnvironmentQuerySet.as_manager()

@@ -100,6 +100,8 @@ class Operation(models.Model):
             models.Index(
                 fields=["workspace"], condition=Q(phase__in=["due", "claimed", "started"]), name="operation_under_way"
             ),
+            models.Index(fields=["workspace"], condition=Q(phase="uncertain"), name="operation_uncertain"),
+            models.Index(fields=["team", "kind"], condition=Q(team__isnull=False), name="operation_of_store"),
         ]
 
     def __str__(self):

@@ -45,6 +45,7 @@ class Command(models.Model):
         ]
         indexes = [
             models.Index(fields=["workspace", "created_at"], name="command_by_time"),
+            models.Index(fields=["created_at"], name="command_of_all_by_time"),
             models.Index(
                 fields=["workspace", "check_name", "created_at"], condition=~Q(check_name=""), name="command_by_check"
             ),

@@ -1,11 +1,13 @@
 """Runs: the periods in which a workspace was up."""
 
 import uuid
+from datetime import datetime
 
 from django.db import models
 from django.db.models import Q
 
 from dashboard import clock
+from workspaces.models.environments import FOLDER
 from workspaces.models.runners import Runner
 from workspaces.models.workspaces import Workspace
 
@@ -15,6 +17,7 @@ class EndCode(models.TextChoices):
 
     PAUSED = "paused", "paused"
     STOPPED = "stopped", "stopped"
+    ARCHIVED = "archived", "archived"
     TRASHED = "trashed", "deleted"
     REBUILT = "rebuilt", "rebuilt"
     NOT_STARTED = "not_started", "Could not be started."
@@ -32,9 +35,25 @@ class EndCode(models.TextChoices):
 
 
 class RunQuerySet(models.QuerySet):
-    def end(self, code: EndCode, words: str = "") -> int:
+    def end(self, code: EndCode, words: str = "", *, memory_kept: bool = False) -> int:
         """Mark these runs as ended now, with the reason `words` or the code's label; return their number."""
-        return self.update(ended_at=clock.now(), end_code=code, end_reason=(words or code.label)[:200])
+        reason = (words or code.label)[:200]
+        return self.update(ended_at=clock.now(), end_code=code, end_reason=reason, memory_kept=memory_kept)
+
+    def forget_memory(self, workspace_id):
+        """Note that no memory of this workspace is kept any more."""
+        self.filter(workspace=workspace_id, memory_kept=True).update(memory_kept=False)
+
+    def spans(self, team_id, since: datetime, until: datetime) -> list[tuple]:
+        """Return (environment id, begin, end) of the times in which workspaces of the team were up, cut to a period.
+
+        A run that has not ended is up until now. Connected folders are left out: they are always up and cost nothing.
+        """
+        until = min(until, clock.now())
+        runs = self.filter(Q(ended_at=None) | Q(ended_at__gt=since), workspace__team=team_id, started_at__lt=until)
+        rows = runs.exclude(workspace__environment__driver=FOLDER)
+        found = rows.values_list("workspace__environment", "started_at", "ended_at")
+        return [(environment, max(begin, since), min(end or until, until)) for environment, begin, end in found]
 
 
 class Run(models.Model):
@@ -50,6 +69,7 @@ class Run(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     end_reason = models.CharField(max_length=200, blank=True)  # as a message
     end_code = models.CharField(max_length=16, choices=EndCode, blank=True)
+    memory_kept = models.BooleanField(default=False)  # its programs continue at the next resume
     cold = models.BooleanField(default=True)
     setup_seconds = models.FloatField(null=True, blank=True)
     first_useful_at = models.DateTimeField(null=True, blank=True)
@@ -67,6 +87,7 @@ class Run(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["workspace"], condition=Q(ended_at=None), name="run_one_open"),
         ]
+        indexes = [models.Index(fields=["workspace", "started_at"], name="run_by_time")]
 
     def __str__(self):
         return f"run of {self.workspace_id} from {self.started_at}"

@@ -12,6 +12,7 @@ from workspaces.models.workspaces import Workspace
 class Scope(models.TextChoices):
     SETUP = "setup", "Setup"
     AGENT = "agent", "Agent"
+    CODE_HOST = "host", "Handrail, for pull requests"
 
 
 class Secret(models.Model):
@@ -27,6 +28,8 @@ class Secret(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     set_at = models.DateTimeField(null=True)
     set_by = models.JSONField(default=dict)  # {type, id, label}
+    last_used_at = models.DateTimeField(null=True, editable=False)  # when it was last given to a program
+    warned_expiry = models.DateTimeField(null=True, editable=False)  # the expiry that people were warned about
 
     objects = OfTeamQuerySet.as_manager()
 

@@ -9,6 +9,14 @@ from workspaces.models.runs import Run
 from workspaces.models.workspaces import Workspace
 
 
+class SnapshotQuerySet(models.QuerySet):
+    def kept(self):
+        return self.filter(trashed_at=None)
+
+    def in_trash(self):
+        return self.filter(trashed_at__isnull=False)
+
+
 class Snapshot(models.Model):
     """The files of a workspace at a point in time, numbered per workspace."""
 
@@ -17,7 +25,7 @@ class Snapshot(models.Model):
     number = models.PositiveIntegerField()
     tree = models.BinaryField(max_length=32)
     parent = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="children")
-    # setup, action, manual, periodic, end, safety, restored, revision, fork, found, kept
+    # setup, action, asked, manual, periodic, end, safety, restored, revision, fork, found, kept
     kind = models.CharField(max_length=24)
     label = models.CharField(max_length=120, blank=True)
     entries = models.PositiveBigIntegerField()
@@ -27,10 +35,19 @@ class Snapshot(models.Model):
     pinned = models.BooleanField(default=False)
     by = models.JSONField(default=dict)  # {type, id, label} of the actor who requested it
     created_at = models.DateTimeField()
+    # In the trash: it can be restored until `drop_at`, and is deleted for good afterwards.
+    trashed_at = models.DateTimeField(null=True, blank=True)
+    drop_at = models.DateTimeField(null=True, blank=True)
+
+    objects = SnapshotQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workspace", "number"], name="snapshot_number_once")]
-        indexes = [models.Index(fields=["tree"], name="snapshot_by_tree")]
+        indexes = [
+            models.Index(fields=["tree"], name="snapshot_by_tree"),
+            models.Index(fields=["created_at"], name="snapshot_by_time"),
+            models.Index(fields=["drop_at"], condition=Q(drop_at__isnull=False), name="snapshot_by_drop"),
+        ]
 
     def __str__(self):
         return f"snapshot {self.number}"
@@ -48,6 +65,7 @@ class Manifest(models.Model):
     run = models.OneToOneField(Run, models.CASCADE, null=True, blank=True, related_name="manifest")
     body = models.JSONField()
     sha256 = models.CharField(max_length=64)
+    signature = models.CharField(max_length=88, blank=True)  # by the log's key, in base64; empty if made unsigned
 
     class Meta:
         constraints = [

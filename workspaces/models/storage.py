@@ -1,31 +1,8 @@
-"""A team's snapshot store: its identity, its maintenance, and how long things are kept."""
+"""A team's snapshot store: its identity and its maintenance."""
 
-import uuid
-
-from django.core.validators import MaxValueValidator
 from django.db import models
 
 from dashboard.models import Team
-
-AT_MOST_DAYS = MaxValueValidator(36_500, "At most 36,500 days (a hundred years); leave it empty to keep for ever.")
-
-
-class RetentionPolicy(models.Model):
-    """How long a team's snapshots, homes, output and unused workspaces are kept. In days; empty means for ever."""
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    team = models.OneToOneField(Team, models.CASCADE, related_name="retention")
-    snapshot_days = models.PositiveIntegerField(null=True, blank=True, default=90, validators=[AT_MOST_DAYS])
-    keep_newest_snapshots = models.PositiveIntegerField(default=20, validators=[MaxValueValidator(1_000_000)])
-    home_days = models.PositiveIntegerField(null=True, blank=True, default=30, validators=[AT_MOST_DAYS])
-    output_days = models.PositiveIntegerField(null=True, blank=True, default=90, validators=[AT_MOST_DAYS])
-    unused_workspace_days = models.PositiveIntegerField(null=True, blank=True, default=None, validators=[AT_MOST_DAYS])
-
-    class Meta:
-        verbose_name_plural = "retention policies"
-
-    def __str__(self):
-        return f"retention of {self.team}"
 
 
 class StoreIdentity(models.Model):
@@ -33,6 +10,9 @@ class StoreIdentity(models.Model):
 
     team = models.OneToOneField(Team, models.CASCADE, primary_key=True, related_name="store_identity")
     store_id = models.CharField(max_length=64)
+
+    class Meta:
+        verbose_name_plural = "store identities"
 
     def __str__(self):
         return f"store of {self.team}"

@@ -1,6 +1,7 @@
-"""Workspaces and their labels."""
+"""Workspaces, their labels, and saved views of their list."""
 
 import uuid
+from urllib.parse import quote
 
 from django.conf import settings
 from django.core.validators import RegexValidator
@@ -22,6 +23,7 @@ class State(models.TextChoices):
     READY = "ready"
     PAUSED = "paused"
     STOPPED = "stopped"
+    ARCHIVED = "archived"  # its files are in its newest snapshot alone, none is on a host
     FAILED = "failed"
 
 
@@ -83,6 +85,10 @@ class Workspace(models.Model):
     created_by_user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
     )
+    # The member of the team whom others ask about it; by default the person who created it, or whose agent did.
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    ticket = models.CharField(max_length=100, blank=True)  # its id in the team's tracker (Team.ticket_url)
+    forked_from = models.ForeignKey("self", models.SET_NULL, null=True, blank=True, related_name="forks")
     bound_agents = models.ManyToManyField(Agent, blank=True, related_name="bound_workspaces")
     created_at = models.DateTimeField(auto_now_add=True)
     last_active_at = models.DateTimeField(null=True, blank=True)
@@ -117,11 +123,23 @@ class Workspace(models.Model):
         ]
         indexes = [
             models.Index(fields=["team", "state"], name="workspace_by_state"),
+            models.Index(fields=["team", "created_at"], name="workspace_by_time"),
             models.Index(fields=["purge_at"], name="workspace_by_purge"),
         ]
 
     def __str__(self):
         return self.key
+
+    @property
+    def remote(self) -> str:
+        """The git address that it came from and can push to, of a fork its origin's; "" if there is none."""
+        return self.source.get("git") or (self.source.get("fork") or {}).get("git") or ""
+
+    @property
+    def ticket_link(self) -> str:
+        """The address of its ticket; "" without a ticket, or if the team has set no address."""
+        pattern = self.team.ticket_url
+        return pattern.replace("{ticket}", quote(self.ticket)) if self.ticket and pattern else ""
 
 
 class WorkspaceLabel(models.Model):
@@ -137,3 +155,19 @@ class WorkspaceLabel(models.Model):
 
     def __str__(self):
         return f"{self.name}:{self.value}"
+
+
+class SavedView(models.Model):
+    """Filters and order of the workspaces list that a person gave a name: the query string of the list's address."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="workspace_views")
+    name = models.CharField(max_length=60)
+    query = models.CharField(max_length=1000)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "name"], name="saved_view_once")]
+
+    def __str__(self):
+        return self.name

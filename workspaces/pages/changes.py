@@ -1,94 +1,209 @@
 """The Changes tab: the differences between two points in time."""
 
 from datetime import timedelta
-from urllib.parse import quote_from_bytes
 
+from django.contrib import messages
 from django.http import Http404
-from django.shortcuts import render
-from django.template.defaultfilters import filesizeformat
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from dashboard import clock
 from dashboard.background_requests import takes_parts
-from dashboard.pages import download, must, signed_in
+from dashboard.pages import asked, download, must, signed_in
 from dashboard.problems import Problem
-from workspaces import history
-from workspaces.diff import FileDiff, compare
-from workspaces.highlight import deadline
+from workspaces import extensions, history
+from workspaces.comparisons import Comparison, compare, digest_of, find_point, without_moves
+from workspaces.diff import SHOWN_LINES
 from workspaces.models import State
+from workspaces.pages import diff_sections
+from workspaces.pages.diff_sections import Section, View, sections_of, shown_path
 from workspaces.pages.header import load_header
 from workspaces.pages.points import SHOWN_ENTRIES, parse_point, path_in, points_of, refused_download
-from workspaces.services import revert
+from workspaces.services import reviews
 
-DIFFS_PER_PAGE = 30
+FILES_PER_PAGE = 50
+LAYOUT = "handrail-diff"  # the cookie of who chose a layout
+LAYOUTS = ("unified", "split")
 
 
 @signed_in
 @require_safe
 def changes(request, team, key):
     head = load_header(request, team, key, "workspace-changes")
+    if "point" in request.GET:
+        return _ticked(request, team, key)
     points = points_of(head.workspace)
     context = {"nav": "workspaces", "head": head}
     if len(points) == 1:
         context["nothing"] = gettext("No snapshots to compare yet.")
         return render(request, "workspaces/changes.html", context)
-    context |= _comparison(request, head.workspace, points)
-    try:
-        context |= _found(request, head.workspace, context)
-    except Problem as problem:
-        if problem.status == 404:
-            raise Http404(problem.detail) from None
-        context["refused"] = problem.detail
-    return render(request, "workspaces/changes.html", context)
+    context |= _chosen(request, head.workspace, points)
+    if "X-Handrail-Refresh" not in request.headers:  # which takes the header only
+        try:
+            lines = SHOWN_LINES if path_in(request) else diff_sections.FIRST_LINES
+            points = context["from_value"], context["to_value"]
+            view = view_of(request, head.workspace, *points, first_lines=lines)
+            context |= _found(request, view)
+        except Problem as problem:
+            if problem.status == 404:
+                raise Http404(problem.detail) from None
+            context["refused"] = problem.detail
+    response = render(request, "workspaces/changes.html", context)
+    if (layout := request.GET.get("view")) in LAYOUTS:
+        response.set_cookie(LAYOUT, layout, max_age=365 * 24 * 3600, secure=request.is_secure(), samesite="Lax")
+    return response
 
 
-def _comparison(request, workspace, points) -> dict:
+def _ticked(request, team, key):
+    """Lead on to the comparison of the snapshots that were ticked in their list: two, or one with now."""
+    numbers = sorted(
+        {found for text in request.GET.getlist("point") if isinstance(found := parse_point(text, None), int)}
+    )
+    if not 1 <= len(numbers) <= 2:
+        messages.error(request, gettext("Tick two snapshots to compare them, or one to compare it with now."))
+        return redirect("workspace-snapshots", team, key)
+    from_, to = (*numbers, history.LIVE)[:2]
+    return redirect(f"{reverse('workspace-changes', args=[team, key])}?from={from_}&to={to}")
+
+
+def _chosen(request, workspace, points) -> dict:
     """Return what the page says about the two points that it compares."""
     oldest, newest = int(points[-1][0]), int(points[1][0])
     base = workspace.baseline.number if workspace.baseline else oldest
-    from_ = parse_point(request.GET.get("from", ""), base)
-    to = parse_point(request.GET.get("to", ""), newest if workspace.trashed_at else "live")
+    from_ = _point_text(request, "from", str(base))
+    to = _point_text(request, "to", str(newest) if workspace.trashed_at else history.LIVE)
     pairs = _pairs(workspace, base, newest, from_, to, _visited(request, workspace))
     labels = dict(points)
+    foreign = [(text, text) for text in (from_, to) if text not in labels]
     return {
-        "points": points,
+        "points": [*points, *dict.fromkeys(foreign)],
         "pairs": pairs,
         "no_pair": not any(chosen for _, _, chosen, _ in pairs),
-        "from_words": labels.get(str(from_), from_),
-        "to_words": labels.get(str(to), to),
+        "from_words": labels.get(from_, from_),
+        "to_words": labels.get(to, to),
         "from_value": from_,
         "to_value": to,
         "may_use": request.caller.can("use_workspace", workspace.team_id),
         "is_up": workspace.state in (State.READY, State.PAUSED) and not workspace.trashed_at,
+        "others": reviews.others(workspace, request.caller),
+        "drafts": extensions.drafts_on(workspace, request.caller) if extensions.drafts_on else None,
     }
 
 
-def _found(request, workspace, comparison) -> dict:
-    """Return the changed files, counted, and the diffs of one page. Raises Problem if the points cannot be read."""
-    from_, to = comparison["from_value"], comparison["to_value"]
+def _point_text(request, name: str, default: str) -> str:
+    """Return a point of the address: "12", "live", "fork:12"; `default` for what is none."""
+    key, colon, at = request.GET.get(name, "").rpartition(":")
+    at = str(parse_point(at, ""))
+    if not at:
+        return default
+    workspace = asked(request, f"{name}_in")[f"{name}_in"] if not colon else key
+    return f"{workspace}:{at}" if workspace else at
+
+
+def view_of(request, workspace, from_: str, to: str, *, first_lines: int = diff_sections.FIRST_LINES) -> View:
+    """Return how the request wants its comparison shown. Raises Problem if a point cannot be read."""
+    old, new = (find_point(text, workspace, request.caller) for text in (from_, to))
+    trees = diff_sections.signed_trees(request.POST.get("trees") or request.GET.get("trees", ""), workspace)
+    line = parse_point(request.GET.get("line", ""), 0)
+    layout = request.GET.get("view") or request.COOKIES.get(LAYOUT)
+    is_wide = request.COOKIES.get("handrail-wide") == "1"
     may_restore = request.caller.can("restore", workspace.team_id) and not workspace.trashed_at
-    back_to = from_ if may_restore and to == "live" and isinstance(from_, int) else None
-    found = history.changes(workspace, from_, to)
-    written, gits_own = [r for r in found if not r.is_gits_own], [r for r in found if r.is_gits_own]
-    older, shown = _page(request, written, gits_own)
-    options = {"raw": _raw_address(workspace, to), "until": deadline(), "back_to": back_to}
+    is_up = workspace.state in (State.READY, State.PAUSED)
+    raw = reverse("workspace-file-raw", args=[new.workspace.team.slug, new.workspace.key])
+    return View(
+        workspace,
+        Comparison(old, new, trees) if trees else compare(old, new),
+        {"from": from_, "to": to},
+        ignore_space=request.GET.get("w") == "1",
+        with_ignored=request.GET.get("ignored") == "1",
+        as_is=request.GET.get("text") == "1",
+        split=layout == "split" if layout in LAYOUTS else is_wide,
+        line=line if isinstance(line, int) else 0,
+        count=diff_sections.MORE_LINES if line else first_lines,
+        raw=f"{raw}?at={new.at}&path=",
+        may_restore=may_restore,
+        may_restore_parts=may_restore and is_up,
+        caller=request.caller,
+    )
+
+
+def _found(request, view: View) -> dict:
+    """Return the changed files, and the sections of one page of them. Raises Problem if the points cannot be read."""
+    comparison = view.comparison
+    written, moves = without_moves(comparison.written(with_ignored=view.with_ignored))
+    seen = reviews.seen_digests(comparison, request.user)
+    rows, start = _page(request, comparison, written)
+    is_counted = comparison.count([*rows, *written][:SHOWN_ENTRIES])
+    one = path_in(request)
+    sections = (
+        [diff_sections.fill(Section(rows[0], view, diff_sections.LATER))] if one else sections_of(view, rows, seen)
+    )
     return {
-        "found": [(shown_path(row), row) for row in written[:SHOWN_ENTRIES]],
+        "view": view,
+        "split": view.split,
+        "trees": diff_sections.signed(comparison),
+        "files": _files(view, written, sections, seen),
         "more": max(0, len(written) - SHOWN_ENTRIES),
+        "moves": moves,
+        "count": len(written) + len(moves),
+        "is_counted": is_counted,
         "additions": sum(row.additions for row in written),
         "deletions": sum(row.deletions for row in written),
-        "count": len(written),
-        "gits_own": [(shown_path(row), row) for row in gits_own[:SHOWN_ENTRIES]],
-        "gits_own_count": len(gits_own),
-        "diffs": [
-            diff_of(*row, parts=comparison["is_up"], **options)
-            for row in history.contents(workspace, shown)
-            if row[1:] != (None, None)
-        ],
-        "older": older,
+        **seen_counts(written, seen),
+        "left_out_count": len(comparison.left_out),
+        "gits_own": [(shown_path(row), row) for row in comparison.gits_own[:SHOWN_ENTRIES]],
+        "gits_own_count": len(comparison.gits_own),
+        "sections": sections,
+        "one_file": bool(one),
+        "older": f"?{view.query(start=start + FILES_PER_PAGE)}" if len(written) > start + FILES_PER_PAGE else "",
+        "newer": f"?{view.query(start=max(0, start - FILES_PER_PAGE))}" if start else "",
+        "with_ignored": view.query(ignored="1"),
+        "without_ignored": view.query(ignored=""),
+        "switches": _switches(view),
     }
+
+
+def seen_counts(written, seen: frozenset[str]) -> dict:
+    return {"seen_count": sum(digest_of(row) in seen for row in written), "file_count": len(written)}
+
+
+def _page(request, comparison: Comparison, written) -> tuple[list, int]:
+    """Return the changes of one page and the number of the first: the requested file, or FILES_PER_PAGE."""
+    if wanted := path_in(request):
+        every = {row.path: row for row in comparison.rows}
+        if wanted not in every:
+            raise Http404("no such change")
+        return [every[wanted]], 0
+    start = parse_point(request.GET.get("start", ""), 0)
+    start = start if isinstance(start, int) else 0
+    return written[start : start + FILES_PER_PAGE], start
+
+
+def _files(view: View, written, sections, seen) -> list[tuple]:
+    """Return (address, path, change, was seen) for the list of files: on this page, or on the one that has it."""
+    here = {section.row.path for section in sections}
+    shown = written[:SHOWN_ENTRIES]
+    pages = [f"?{view.query(start=start)}" for start in range(0, len(shown), FILES_PER_PAGE)]
+    return [
+        (
+            f"{'' if row.path in here else pages[number // FILES_PER_PAGE]}#{diff_sections.anchor_of(row.path)}",
+            shown_path(row),
+            row,
+            digest_of(row) in seen,
+        )
+        for number, row in enumerate(shown)
+    ]
+
+
+def _switches(view: View) -> list[tuple]:
+    """Return (query, label, is chosen, None) of the ways to show the same comparison."""
+    return [
+        (f"?{view.query(view='unified')}", gettext("Unified"), not view.split, None),
+        (f"?{view.query(view='split')}", gettext("Side by side"), view.split, None),
+        (f"?{view.query(w='' if view.ignore_space else '1')}", gettext("Without whitespace"), view.ignore_space, None),
+    ]
 
 
 def _pairs(workspace, base, last, from_, to, visited):
@@ -103,7 +218,7 @@ def _pairs(workspace, base, last, from_, to, visited):
         pairs.append((last - 1, last, gettext("Changes in the last snapshot")))
     seen = {}
     for a, b, words in pairs:
-        seen.setdefault((a, b), words)
+        seen.setdefault((str(a), str(b)), words)
     return [(f"?from={a}&to={b}", words, (a, b) == (from_, to), None) for (a, b), words in seen.items()]
 
 
@@ -122,67 +237,19 @@ def _visited(request, workspace) -> int | None:
     return before
 
 
-def _page(request, found, gits_own):
-    """Return (query of the next page, changes to show): the requested file, or DIFFS_PER_PAGE outside `.git`."""
-    if wanted := path_in(request):
-        return "", [row for row in (*found, *gits_own) if row.path == wanted]
-    start = parse_point(request.GET.get("start", ""), 0)
-    start = start if isinstance(start, int) else 0
-    query = request.GET.copy()
-    query["start"] = str(start + DIFFS_PER_PAGE)
-    more = f"?{query.urlencode()}" if len(found) > start + DIFFS_PER_PAGE else ""
-    return more, found[start : start + DIFFS_PER_PAGE]
-
-
-def shown_path(row) -> str:
-    return row.path.decode("utf-8", "surrogateescape")
-
-
-def _raw_address(workspace, at) -> str:
-    return f"{reverse('workspace-file-raw', args=[workspace.team.slug, workspace.key])}?at={at}&path="
-
-
-def diff_of(
-    change, old, new, *, until: float, raw: str = "", back_to: int | None = None, parts: bool = False
-) -> FileDiff:
-    """Return the diff to show. `raw`: the address of a file's bytes, without its path, if files can be downloaded.
-
-    `back_to`: the snapshot that the file can be reverted to; `parts`: single hunks too.
-    """
-    path = shown_path(change)
-    diff = compare(path, old, new, until=until)
-    if back_to is not None:
-        diff.from_ = back_to
-        if parts and change.kind == "modified" and new is not None and diff.hunks:
-            diff.seen = revert.digest_of(new)
-    diff.kind, diff.binary = change.kind, diff.binary or change.binary
-    diff.is_link = any(side is not None and side.type == "symlink" for side in (change.change.old, change.change.new))
-    if change.old_path:
-        diff.old_path = change.old_path.decode("utf-8", "surrogateescape")
-    if change.too_large:
-        shown = change.change.new or change.change.old
-        diff.note = gettext("Too large to show (%(size)s).") % {"size": filesizeformat(shown.size)}
-        diff.download = raw + quote_from_bytes(change.path) if raw and change.change.new else ""
-    elif change.old_mode != change.new_mode and None not in (change.old_mode, change.new_mode) and not diff.hunks:
-        modes = {"old": f"{change.old_mode:o}", "new": f"{change.new_mode:o}"}
-        diff.note = gettext("Only its mode changed: %(old)s is %(new)s now.") % modes
-    elif not diff.hunks and not diff.binary and not diff.note:
-        diff.note = gettext("No line changed.")
-    return diff
-
-
 @signed_in
 @require_safe
 def patch(request, team, key):
-    """Download all changes between two points as a patch for `git apply`."""
+    """Download the changes between two points as a patch for `git apply`; ignored files are left out by default."""
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "read", head.workspace.team_id)
-    from_, to = parse_point(request.GET.get("from", ""), None), parse_point(request.GET.get("to", ""), "live")
+    from_, to = _point_text(request, "from", ""), _point_text(request, "to", "live")
+    if not from_:
+        raise Http404("no such point")
     try:
-        if from_ is None:
-            raise Http404("no such point")
-        chunks = history.patch(head.workspace, from_, to)
+        old, new = (find_point(text, head.workspace, request.caller) for text in (from_, to))
+        chunks = compare(old, new).patch(with_ignored=request.GET.get("ignored") == "1")
     except Problem as problem:
         return refused_download(problem)
-    name = f"{key}-{from_}-{to}.patch"
+    name = f"{key}-{from_}-{to}.patch".replace(":", "-")
     return download(request, chunks, name, "text/x-diff; charset=utf-8")

@@ -44,7 +44,8 @@ def checks(request, team, key):
 def run(request, team, key):
     workspace = find(request, team, key)
     must(request.caller, "use_workspace", workspace.team_id)
-    wish: dict = {"cwd": request.POST.get("cwd", "").strip() or "/workspace"}
+    cwd = request.POST.get("cwd", "").strip()
+    wish: dict = {"cwd": cwd} if cwd else {}
     if check := request.POST.get("check"):
         wish["check"] = check
     else:

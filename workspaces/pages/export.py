@@ -1,30 +1,35 @@
-"""Pages that revert one file or hunk, fork a workspace, or export it as a git bundle or a push."""
+"""Pages that revert one file or hunk, fork a workspace, or export it: downloads, bundle, push, pull request."""
 
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlencode
 
 from django.contrib import messages
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import READ_OR_WRITE, asked, carry_out, download, must, signed_in
+from dashboard.pages import READ_OR_WRITE, asked, carry_out, download, must, signed_in, take_form
 from dashboard.problems import Problem, invalid
 from workspaces import history, lifecycle, operations
+from workspaces.comparisons import find_point
+from workspaces.models import Operation, State
+from workspaces.pages.forms import BranchForm, ForkForm, PullRequestForm, with_visible
 from workspaces.pages.header import load_header
-from workspaces.services import export, revert
+from workspaces.provisioning import isolation
+from workspaces.services import environments, export, left_out, pull_requests, revert
 
 
 @signed_in
 @require_POST
 def revert_file(request, team, key):
-    """Restore one file of the Changes page, content and path, from the snapshot on the left."""
+    """Restore one file of the Changes page, content and path, from one of the two points."""
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "restore", head.workspace.team_id)
     wish, paths = asked(request, "from"), [unquote_to_bytes(path) for path in request.POST.getlist("path")]
+    caller, workspace = request.caller, head.workspace
     return carry_out(
         request,
-        lambda: revert.file(head.workspace, _number(wish["from"]), paths, by=request.caller.actor),
+        lambda: revert.file(workspace, find_point(wish["from"], workspace, caller), paths, by=caller.actor),
         then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
         otherwise=_changes(team, key, wish["from"]),
     )
@@ -33,7 +38,7 @@ def revert_file(request, team, key):
 @signed_in
 @require_POST
 def revert_hunk(request, team, key):
-    """Revert one hunk of a file to its lines in the snapshot on the left."""
+    """Revert one hunk of a file to its lines at the point on the left."""
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "restore", head.workspace.team_id)
     wish = asked(request, "from", "index", "seen")
@@ -42,7 +47,7 @@ def revert_hunk(request, team, key):
         request,
         lambda: revert.hunk(
             head.workspace,
-            _number(wish["from"]),
+            find_point(wish["from"], head.workspace, request.caller),
             path,
             _number(wish["index"]),
             wish["seen"],
@@ -60,26 +65,44 @@ def _number(text: str) -> int:
 
 
 def _changes(team, key, from_) -> str:
-    query = f"?from={from_}&to=live" if from_.isdecimal() else ""
+    query = f"?{urlencode({'from': from_, 'to': 'live'})}" if from_ else ""
     return reverse("workspace-changes", args=[team, key]) + query
 
 
 @signed_in
 @READ_OR_WRITE
 def fork(request, team, key, number):
-    """Create a workspace with a snapshot's files."""
+    """Create a workspace with a snapshot's files, under the same or another environment."""
     head = load_header(request, team, key, "workspace-snapshots")
     must(request.caller, "create_workspace", head.workspace.team_id)
-    refused = ""
-    name = asked(request, "key")["key"] if request.method == "POST" else f"{key[:50]}-fork"
-    if request.method == "POST":
-        try:
-            made = lifecycle.fork(head.workspace, lifecycle.check_key(name), caller=request.caller, number=number)
-            return redirect("workspace", team, made.key)
-        except Problem as problem:
-            refused = problem.detail
-    context = {"nav": "workspaces", "head": head, "number": number, "name": name, "refused": refused}
-    return render(request, "workspaces/fork.html", context)
+    wish = asked(request, "environment")["environment"]
+    form = ForkForm(request.POST or None, workspace=head.workspace, others=_others(head.workspace))
+
+    def forked(fields):
+        how = {"caller": request.caller, "number": number, "environment": wish}
+        return lifecycle.fork(head.workspace, fields["key"], **how)
+
+    def shown(form):
+        context = {"nav": "workspaces", "head": head, "number": number, "form": form}
+        return render(request, "workspaces/fork.html", context)
+
+    if request.method != "POST":
+        return shown(form)
+    return take_form(
+        request,
+        form,
+        forked,
+        shown=shown,
+        then=lambda made: reverse("workspace", args=[team, made.key]),
+        otherwise=reverse("snapshot-fork", args=[team, key, number]),
+        at="environment" if wish and "environment" in form.fields else "key",
+    )
+
+
+def _others(workspace) -> list:
+    """Return the newest versions of environments that a fork can be under besides the workspace's own version."""
+    rows = environments.newest([workspace.team_id]).to_make_from().exclude(pk=workspace.environment_id)
+    return list(rows.filter(driver__in=isolation.available()).order_by("name"))
 
 
 @signed_in
@@ -90,13 +113,12 @@ def bundle(request, team, key):
     must(request.caller, "use_workspace", head.workspace.team_id)
 
     try:
-        operation = operations.wait(export.bundle(head.workspace, by=request.caller.actor), 120)
-        if not operations.is_over(operation) or not operation.outcome["ok"]:
-            raise invalid((operation.outcome or {}).get("reason") or gettext("The bundle isn't ready yet. Try again."))
+        bundled = export.bundle(head.workspace, by=request.caller.actor)
+        _ended(bundled, gettext("The bundle isn't ready yet. Try again."))
         pieces = history.read_bundle(head.workspace)
     except Problem as problem:
         messages.error(request, problem.detail)
-        return redirect(_changes(team, key, ""))
+        return redirect("workspace-export", team, key)
     return download(request, pieces, f"{key}.bundle")
 
 
@@ -106,12 +128,89 @@ def push(request, team, key):
     """Push HEAD to a branch of the source repository."""
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "use_workspace", head.workspace.team_id)
-    branch = asked(request, "branch")["branch"]
 
-    def pushed():
-        operation = operations.wait(export.push(head.workspace, branch, by=request.caller.actor), 120)
-        if not operations.is_over(operation) or not operation.outcome["ok"]:
-            raise invalid((operation.outcome or {}).get("reason") or gettext("Still pushing; see the timeline."))
-        return operation
+    def pushed(fields):
+        operation = export.push(head.workspace, fields["branch"], by=request.caller.actor)
+        return _ended(operation, gettext("Still pushing; see the timeline."))
 
-    return carry_out(request, pushed, then=_changes(team, key, ""), say=lambda operation: operation.outcome["reason"])
+    return take_form(
+        request,
+        _push_form(head.workspace, request.POST),
+        pushed,
+        shown=lambda form: _page(request, head, push_form=form),
+        then=reverse("workspace-export", args=[team, key]),
+        at="branch",
+        say=lambda operation: operation.outcome["reason"],
+    )
+
+
+def _push_form(workspace, data=None) -> BranchForm:
+    return BranchForm(data, label=with_visible(gettext("Push to a branch of %(git)s"), git=workspace.remote))
+
+
+def _ended(operation: Operation, still: str) -> Operation:
+    """Return the operation once it has ended well. Problem 422 with what went wrong, or `still`."""
+    operation = operations.wait(operation, 120)
+    if not operations.is_over(operation) or not operation.outcome["ok"]:
+        raise invalid((operation.outcome or {}).get("reason") or still)
+    return operation
+
+
+@signed_in
+@require_safe
+def page(request, team, key):
+    """Show the ways out: downloads, a push with what it leaves out, a pull request."""
+    return _page(request, load_header(request, team, key, "workspace-changes"))
+
+
+def _page(request, head, *, push_form: BranchForm | None = None, pull_form: PullRequestForm | None = None):
+    """Render the page, with the form that was refused in the place of an empty one."""
+    workspace = head.workspace
+    may_use = request.caller.can("use_workspace", workspace.team_id)
+    context = {"nav": "workspaces", "head": head, "may_use": may_use, "is_up": workspace.state == State.READY}
+    context["pull_requests"] = pull_requests.of(workspace)[:50]
+    if may_use and context["is_up"] and workspace.remote:
+        told = export.would_push(workspace)
+        context |= {"cannot_tell": told.get("error"), "leaves": left_out.sentences(told.get("left", {}))}
+        context["sends"] = next(iter(told.get("sends") or ()), None)
+        context |= _pull_request(workspace)
+        context["push_form"] = push_form or _push_form(workspace)
+        context["pull_form"] = pull_form or PullRequestForm(auto_id="pull-%s", initial=context.get("description"))
+    elif refused := push_form or pull_form:
+        messages.error(request, next(iter(refused.errors.values()))[0])  # the form isn't shown
+    return render(request, "workspaces/export.html", context)
+
+
+def _pull_request(workspace) -> dict:
+    """Return {repository, description} for the form; {} where there is no code host."""
+    try:
+        repository = pull_requests.repository_of(workspace)
+    except Problem:
+        return {}
+    return {
+        "repository": repository,
+        "has_token": pull_requests.has_token(workspace),
+        "description": pull_requests.describe(workspace),
+    }
+
+
+@signed_in
+@require_POST
+def open_pull_request(request, team, key):
+    """Push HEAD to a branch and open a pull request at the code host."""
+    head = load_header(request, team, key, "workspace-changes")
+    must(request.caller, "use_workspace", head.workspace.team_id)
+
+    def opened(fields):
+        operation = pull_requests.open_one(head.workspace, fields, by=request.caller.actor)
+        return _ended(operation, gettext("Still at it; see the timeline."))
+
+    return take_form(
+        request,
+        PullRequestForm(request.POST, auto_id="pull-%s"),
+        opened,
+        shown=lambda form: _page(request, head, pull_form=form),
+        then=reverse("workspace-export", args=[team, key]),
+        at="branch",
+        say=lambda operation: operation.outcome["reason"],
+    )

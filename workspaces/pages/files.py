@@ -13,6 +13,7 @@ from workspaces import history
 from workspaces.highlight import coloured_lines
 from workspaces.pages.header import load_header
 from workspaces.pages.points import SHOWN_ENTRIES, parse_point, path_in, points_of, refused_download
+from workspaces.services import zips
 from workspaces.store.text import is_binary
 
 SHOWN_BYTES = 512 * 1024  # larger texts are shown in part
@@ -36,6 +37,8 @@ def files(request, team, key):
         "at": at,
         "points": points_of(head.workspace),
         "path_query": quote_from_bytes(path),
+        # Of a snapshot: files of now are kept after the next one.
+        "may_promote": at != "live" and request.caller.can("keep_artifact", head.workspace.team_id),
         "crumbs": _crumbs(path),
     }
     try:
@@ -101,3 +104,19 @@ def raw(request, team, key):
         return refused_download(problem)
     name = path.rpartition(b"/")[2].decode("utf-8", "replace")
     return download(request, pieces, name)
+
+
+@signed_in
+@require_safe
+def as_zip(request, team, key):
+    """Download a folder's contents as a zip, or only the chosen entries."""
+    head = load_header(request, team, key, "workspace-files")
+    at, folder = _asked(request)
+    chosen = [posixpath.join(folder, unquote_to_bytes(name)) for name in request.GET.getlist("choose")]
+    try:
+        pieces = (
+            zips.of_paths(head.workspace, at, folder, chosen) if chosen else zips.of_folder(head.workspace, at, folder)
+        )
+    except Problem as problem:
+        return refused_download(problem)
+    return download(request, pieces, zips.file_name(head.workspace, at, folder), "application/zip")

@@ -8,20 +8,23 @@ from functools import cached_property
 from django.db.models import Count, Exists, F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 from django.http import Http404
-from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext, gettext_lazy
 
+from dashboard import clock
 from dashboard.models import Agent, Event
 from dashboard.pages import Gone
+from workspaces import agents_at_work
 from workspaces.activity import Awake, why_awake
 from workspaces.drivers.base import get_driver_class
 from workspaces.lifecycle import permission_to_cancel
-from workspaces.models import FOLDER, Operation, State, Workspace
+from workspaces.models import FOLDER, AgentsTogether, Operation, State, Workspace
+from workspaces.pages.about import About
 from workspaces.provisioning import capacity, isolation
 from workspaces.secrets import open_findings
 from workspaces.services import retention
 from workspaces.services.agent_bindings import bound
-from workspaces.services.drift import Drift, drift_of
+from workspaces.services.environments.drift import Drift, drift_of
+from workspaces.services.retention import holds
 
 ISOLATION_WORDS = {
     "none": gettext_lazy("Not sandboxed: runs as you, in your folder. Handrail asks for approval and takes snapshots."),
@@ -47,22 +50,31 @@ OPERATION_LABELS = {
     "stop": gettext_lazy("Stopping"),
     "ended": gettext_lazy("Cleaning up"),
     "snapshot": gettext_lazy("Taking a snapshot"),
+    "asked_snapshot": gettext_lazy("Taking a snapshot"),
     "restore": gettext_lazy("Restoring"),
     "prove": gettext_lazy("Comparing every byte"),
+    "keep_checkpoint": gettext_lazy("Keeping a checkpoint"),
+    "restore_checkpoint": gettext_lazy("Restoring a checkpoint"),
+    "drop_checkpoint": gettext_lazy("Removing the files of a checkpoint"),
     "rehearse": gettext_lazy("Trying a command on a copy"),
     "rebuild": gettext_lazy("Rebuilding"),
     "maintain": gettext_lazy("Running the maintenance script"),
     "revise": gettext_lazy("Updating its source"),
     "archive": gettext_lazy("Creating an archive"),
+    "put_away": gettext_lazy("Archiving"),
+    "promote": gettext_lazy("Keeping files as an artifact"),
     "trash": gettext_lazy("Moving to the trash"),
     "forget": gettext_lazy("Deleting data past its retention"),
 }
 STEP_LABELS = {
     "files": gettext_lazy("fetching the files"),
+    "pull": gettext_lazy("pulling the image"),
     "setup": gettext_lazy("running setup"),
     "snapshot": gettext_lazy("taking a snapshot"),
     "restore": gettext_lazy("restoring files"),
+    "checkpoint": gettext_lazy("putting disks and memory in place"),
     "archive": gettext_lazy("packing the files"),
+    "verify": gettext_lazy("reading the snapshot back"),
 }
 TABS = [
     ("workspace", gettext_lazy("Timeline")),
@@ -71,6 +83,8 @@ TABS = [
     ("workspace-terminals", gettext_lazy("Terminals")),
     ("workspace-checks", gettext_lazy("Commands")),
     ("workspace-snapshots", gettext_lazy("Snapshots")),
+    ("workspace-notes", gettext_lazy("Notes")),
+    ("workspace-conversations", gettext_lazy("Conversations")),
     ("workspace-network", gettext_lazy("Network")),
 ]
 
@@ -79,15 +93,23 @@ def with_display_columns(workspaces):
     """Load workspaces with team, environment, owner, and the counts that their displayed state needs."""
     under_way = Operation.objects.open().filter(workspace=OuterRef("pk"))
     # Two subqueries, as two joins would multiply commands with actions. Each finds its few rows by an index.
-    running = _count(under_way.filter(command__service=""), by="workspace")
-    waiting = _count(Workspace.objects.filter(pk=OuterRef("pk"), actions__status="pending"), by="pk")
+    running = count_of(under_way.filter(command__service=""), by="workspace")
+    waiting = count_of(Workspace.objects.filter(pk=OuterRef("pk"), actions__status="pending"), by="pk")
     busy = under_way.filter(exclusive=True)
     return workspaces.select_related(
-        "team", "environment", "created_by_agent__owner", "created_by_user", "head", "baseline", "runner"
+        "team",
+        "environment",
+        "created_by_agent__owner",
+        "created_by_user",
+        "owner",
+        "forked_from__team",
+        "head",
+        "baseline",
+        "runner",
     ).annotate(is_busy=Exists(busy), running=running, waiting=waiting)
 
 
-def _count(rows, *, by: str):
+def count_of(rows, *, by: str):
     return Coalesce(Subquery(rows.order_by().values(by).annotate(n=Count("*")).values("n")), 0)
 
 
@@ -151,6 +173,21 @@ class Head:
     def bound(self) -> list[str]:
         """Agents that may work in it besides the one that created it."""
         return bound(self.workspace)
+
+    @cached_property
+    def at_work(self) -> list[str]:
+        """Agents that did something in it in the last minutes, where its environment wants that shown."""
+        if self.workspace.trashed_at or self.workspace.environment.agents_together == AgentsTogether.ALLOW:
+            return []
+        return [agent.name for agent in agents_at_work.at_work(self.workspace, clock.now())]
+
+    @property
+    def is_one_at_a_time(self) -> bool:
+        return self.workspace.environment.agents_together == AgentsTogether.ONE
+
+    @cached_property
+    def about(self) -> About:
+        return About(self.workspace, self.caller)
 
     @property
     def to_bind(self) -> list[tuple[str, bool]]:
@@ -220,15 +257,6 @@ class Head:
         return self.workspace.vitals.get("ports", [])
 
     @property
-    def proof_at(self):
-        return parse_datetime(self.workspace.proof["at"])
-
-    @property
-    def proof_how(self) -> str:
-        how = self.workspace.proof.get("how", "")
-        return f" by {how}" if how else ""
-
-    @property
     def alarm(self) -> dict:
         """The proof that found differences and was not answered yet, even if later proofs held; else {}."""
         proof = self.workspace.proof
@@ -254,8 +282,23 @@ class Head:
         return STAYS if self.isolation == "namespace" else STAYS_IN_A_LAYER
 
     @property
+    def _keeps_memory(self) -> bool:
+        return get_driver_class(self.workspace.environment.driver).capabilities.memory
+
+    @property
+    def can_have_checkpoints(self) -> bool:
+        return self._keeps_memory
+
+    @property
+    def may_keep_checkpoint(self) -> bool:
+        """Whether it is paused with memory that a person may keep under a name."""
+        paused = self.workspace.state == State.PAUSED and not self.workspace.trashed_at and self._keeps_memory
+        kept = paused and self.run is not None and self.run.memory_kept
+        return kept and self.caller.can("keep_checkpoint", self.workspace.team_id)
+
+    @property
     def _kept_asleep(self) -> str:
-        if get_driver_class(self.workspace.environment.driver).capabilities.memory:
+        if self.run is not None and self.run.memory_kept:
             return gettext("Files and running programs are kept; services restart.")
         return gettext("Files are kept; programs were stopped.")
 
@@ -264,6 +307,8 @@ class Head:
         return {
             State.PAUSED: gettext("%(kept)s Any use resumes it.") % {"kept": self._kept_asleep},
             State.STOPPED: gettext("Files are kept; programs were stopped. Resume starts it."),
+            State.ARCHIVED: gettext("Its files are in snapshot %(number)s. Resume brings them back and starts it.")
+            % {"number": self.workspace.head.number if self.workspace.head else "?"},
         }.get(self.workspace.state, "")
 
     @cached_property
@@ -292,6 +337,19 @@ class Head:
     def goes_at(self):
         """When it goes to the trash if nobody uses it; None if nobody was warned of that."""
         return retention.when_it_goes(self.workspace)
+
+    @cached_property
+    def holds(self):
+        """The holds that keep the workspace or one of its snapshots from being deleted."""
+        return holds.on_workspace(self.workspace)
+
+    @property
+    def may_set_holds(self) -> bool:
+        return self.caller.can("hold", self.workspace.team_id)
+
+    @property
+    def may_delete_snapshot(self) -> bool:
+        return self.caller.can("delete_snapshot", self.workspace.team_id)
 
     @property
     def opens_terminal(self) -> bool:
@@ -329,17 +387,35 @@ class Head:
         if self.workspace.trashed_at or not self.may_use:
             return []
         reset = [("workspace-reset", gettext("Reset"))] if self.may_restore and self.resets_at_once else []
+        files_only = [("workspace-pause-files", gettext("Pause without memory"))] if self._keeps_memory else []
+        is_paused = not self.workspace.environment.ephemeral  # others are stopped instead: lifecycle.pause refuses
+        pause = [("workspace-pause", gettext("Pause")), *files_only] if is_paused else []
         return {
-            State.READY: [("workspace-pause", gettext("Pause")), ("workspace-stop", gettext("Stop")), *reset],
+            State.READY: [*pause, ("workspace-stop", gettext("Stop")), *reset],
             State.PAUSED: [("workspace-resume", gettext("Resume")), ("workspace-stop", gettext("Stop")), *reset],
             State.STOPPED: [("workspace-resume", gettext("Resume")), *reset],
+            State.ARCHIVED: [("workspace-resume", gettext("Resume"))],
             State.FAILED: [("workspace-retry", gettext("Try again"))],
         }.get(self.workspace.state, [])
+
+    @property
+    def may_return(self) -> bool:
+        """Whether a person can choose with which files it resumes."""
+        asleep = self.workspace.state in (State.PAUSED, State.STOPPED)
+        return asleep and self.may_use and not self.workspace.trashed_at
 
     @property
     def can_snapshot(self) -> bool:
         settled = self.workspace.state in (State.READY, State.PAUSED, State.STOPPED)
         return settled and self.may_use and not self.workspace.trashed_at
+
+    @property
+    def may_archive(self) -> bool:
+        """Whether it has files that can leave the host; also one whose files could not all be removed."""
+        workspace = self.workspace
+        has_files = workspace.state in (State.READY, State.PAUSED, State.STOPPED) or bool(workspace.reason)
+        kept = not workspace.trashed_at and workspace.environment.driver != FOLDER and workspace.state != State.FAILED
+        return kept and has_files and workspace.head is not None and self.may_use
 
     @property
     def tabs(self) -> list[tuple[str, str, bool]]:

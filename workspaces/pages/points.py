@@ -25,10 +25,10 @@ def parse_point(text: str, default):
     return int(text) if text.isdecimal() and len(text) < 10 else default
 
 
-def path_in(request) -> bytes:
-    """Return the `path` of the query as bytes; Django would replace percent-encoded bytes that are not UTF-8."""
+def path_in(request, name: str = "path") -> bytes:
+    """Return a path of the query as bytes; Django would replace percent-encoded bytes that are not UTF-8."""
     query = request.META.get("QUERY_STRING", "")
-    raw = next((part.removeprefix("path=") for part in query.split("&") if part.startswith("path=")), "")
+    raw = next((part.removeprefix(f"{name}=") for part in query.split("&") if part.startswith(f"{name}=")), "")
     return unquote_to_bytes(raw.replace("+", " ")).strip(b"/")
 
 

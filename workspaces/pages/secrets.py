@@ -15,7 +15,7 @@ from dashboard.problems import Problem
 from workspaces import secrets
 from workspaces.models import Scope, Secret
 from workspaces.pages.header import find
-from workspaces.services import environments
+from workspaces.services import environments, secret_expiry
 
 PLAIN = {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 
@@ -32,14 +32,18 @@ class SecretForm(forms.Form):
     name = forms.CharField(
         label=gettext_lazy("Name"),
         max_length=80,
-        help_text=gettext_lazy("Programs find it in the environment variable of this name."),
-        widget=forms.TextInput(attrs={**PLAIN, "placeholder": "NPM_TOKEN"}),
+        help_text=gettext_lazy(
+            "Programs find it in the environment variable of this name. A token for pull requests is named after its"
+            " host: CODE_HOST_GITHUB_COM for github.com."
+        ),
+        widget=forms.TextInput(attrs={**PLAIN, "class": "code-field", "placeholder": "NPM_TOKEN"}),
     )
     scope = forms.ChoiceField(
         label=gettext_lazy("Given to"),
         choices=[
             (Scope.SETUP.value, gettext_lazy("The setup script; agents never see it")),
             (Scope.AGENT.value, gettext_lazy("The agent, commands, terminals and services")),
+            (Scope.CODE_HOST.value, gettext_lazy("Handrail, for pull requests; no program of a workspace sees it")),
         ],
     )
     value = forms.CharField(
@@ -83,8 +87,9 @@ def index(request):
     if not teams:
         must(request.caller, "manage_secrets", None)
     rows = Secret.objects.filter(team__in=teams).select_related("team").order_by("name", "scope", "team__name")[:500]
-    found = [(secret, secrets.state(secret)) for secret in rows]
-    return render(request, "workspaces/secrets.html", {"nav": "environments", "secrets": found})
+    found = [(secret, secrets.state(secret), secret_expiry.is_near(secret)) for secret in rows]
+    may_purge = any(request.caller.can("purge", team) for team in teams)
+    return render(request, "workspaces/secrets.html", {"nav": "environments", "secrets": found, "may_purge": may_purge})
 
 
 @sensitive_post_parameters("value")
@@ -180,4 +185,5 @@ def _page(request, form, found=None):
         newest = environments.newest([found.team_id])
         names = [e.name for e in newest if found.name in e.secrets.get(found.scope, [])]
         context |= {"used_by": sorted(names), "state": secrets.state(found)}
+        context["expires_soon"] = secret_expiry.is_near(found)
     return render(request, "workspaces/secret_edit.html", context)

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
 
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.models import Event
 from dashboard.moments import long_date
-from workspaces import history
+from workspaces import changed_lines, extensions
 from workspaces.models import Command
 from workspaces.terminals import name_of
 
@@ -31,6 +31,20 @@ EVENT_LABELS = {
     "workspace.forked": gettext_lazy("Forked"),
     "workspace.paused": gettext_lazy("Paused"),
     "workspace.stopped": gettext_lazy("Stopped"),
+    "workspace.archived": gettext_lazy("Archived: its files left the host"),
+    "workspace.archive_failed": gettext_lazy("Could not be archived"),
+    "workspace.unarchived": gettext_lazy("Its files came back from the archive"),
+    "workspace.handed_over": gettext_lazy("Handed over"),
+    "workspace.agent_refused": gettext_lazy("Refused an agent, as another was at work"),
+    "notes.edited": gettext_lazy("Edited the notes"),
+    "comments.sent": gettext_lazy("Sent comments on lines of a diff"),
+    "artifact.kept": gettext_lazy("Kept files as an artifact"),
+    "checkpoint.deleted": gettext_lazy("Deleted a checkpoint"),
+    "checkpoint.failed": gettext_lazy("Could not keep a checkpoint"),
+    "checkpoint.kept": gettext_lazy("Kept a checkpoint"),
+    "workspace.checkpoint_failed": gettext_lazy("A checkpoint could not be restored"),
+    "workspace.checkpoint_restored": gettext_lazy("Restored a checkpoint"),
+    "snapshot.purged": gettext_lazy("Purged snapshot"),
     "workspace.resumed": gettext_lazy("Resumed"),
     "workspace.restored": gettext_lazy("Restored"),
     "workspace.restore_failed": gettext_lazy("Restore failed"),
@@ -70,8 +84,10 @@ EVENT_LABELS = {
     "secret.kept": gettext_lazy("Secret allowed in snapshots"),
     "secret.in_home": gettext_lazy("Secret value found in its home folder"),
     "workspace.agents_changed": gettext_lazy("Changed which agents may work here"),
+    "workspace.pull_request": gettext_lazy("Opened a pull request"),
     "workspace.pushed": gettext_lazy("Pushed"),
     "file.hunk_reverted": gettext_lazy("Reverted part of a file"),
+    "file.taken": gettext_lazy("Took a file of another workspace"),
     "snapshot.pinned": gettext_lazy("Pinned snapshot"),
     "snapshot.unpinned": gettext_lazy("Unpinned snapshot"),
     "file.appeared": gettext_lazy("A protected path appeared while an agent's program ran in the background"),
@@ -82,19 +98,27 @@ EVENT_LABELS = {
     "network.port_closed": gettext_lazy("Closed a forwarded port"),
     "network.port_forwarded": gettext_lazy("Forwarded a port"),
     "network.allowed": gettext_lazy("Allowed a host"),
+    "workspace.preview_opened": gettext_lazy("Opened a preview of a port"),
     "network.revoked": gettext_lazy("Revoked a host"),
 }
 
 
-CHANGE_FILES = ("workspace.restored", "workspace.revised", "workspace.rebuilt", "file.hunk_reverted")
+CHANGE_FILES = (
+    "workspace.restored",
+    "workspace.checkpoint_restored",
+    "workspace.revised",
+    "workspace.rebuilt",
+    "file.hunk_reverted",
+    "file.taken",
+)
 
 
 @dataclass
 class Entry:
-    """An entry of the timeline. `kind`: snapshot, action, command, terminal, event.
+    """An entry of the timeline. `kind`: snapshot, action, command, terminal, message, event.
 
     `since` and `until` are the numbers of the snapshots around an action or before a snapshot, None if there is none;
-    `lines` is (added, removed) between them, None if that is unknown.
+    `lines` are those changed between them, None if that is unknown.
     """
 
     kind: str
@@ -103,7 +127,7 @@ class Entry:
     words: str = ""
     since: int | None = None
     until: int | None = None
-    lines: tuple[int, int] | None = None
+    lines: changed_lines.Lines | None = None
 
     @property
     def id(self) -> str:
@@ -112,7 +136,7 @@ class Entry:
     @property
     def is_quiet(self) -> bool:
         """True for what nobody was asked for and that changed no line: it is folded with its like."""
-        if self.lines and any(self.lines):
+        if self.lines and any(self.lines[:2]):
             return False
         if self.kind == "snapshot":
             return self.thing.kind in QUIET_SNAPSHOTS and not self.thing.label
@@ -174,7 +198,8 @@ def timeline_of(workspace, *, before: str = "", day: str = "", only_files: bool 
     if only_files:
         snapshots = snapshots.exclude(tree=F("parent__tree"))
     else:  # the row of an action stands for the snapshot before it
-        snapshots = snapshots.exclude(pk__in=workspace.actions.exclude(snapshot_before=None).values("snapshot_before"))
+        actions_after = workspace.actions.filter(snapshot_before=OuterRef("pk"))
+        snapshots = snapshots.filter(~Exists(actions_after.order_by()))
     entries = [Entry("snapshot", s.created_at, s) for s in _newest(snapshots, "created_at", until)]
     if not only_files:
         actions = workspace.actions.select_related("agent__owner", "team", "snapshot_before", "operation__command")
@@ -183,6 +208,8 @@ def timeline_of(workspace, *, before: str = "", day: str = "", only_files: bool 
         entries += [Entry("command", c.created_at, c) for c in _newest(commands, "created_at", until)]
         opened = workspace.terminals.select_related("operation")
         entries += [Entry("terminal", t.created_at, t, name_of(t)) for t in _newest(opened, "created_at", until)]
+        said = _newest(extensions.said_in(workspace), "at", until) if extensions.said_in else ()
+        entries += [Entry("message", m.at, m) for m in said]
     events = Event.objects.filter(
         team=workspace.team_id, workspace_id=workspace.pk, verb__in=CHANGE_FILES if only_files else EVENT_LABELS
     )
@@ -220,7 +247,7 @@ def _count_lines(workspace, entries: list[Entry]):
         entry.since, at = before.number, bisect_right(places, before.number)
         if at < len(later):
             entry.until, tree = later[at]
-            entry.lines = history.counts(workspace.team_id, before.tree_hex, bytes(tree).hex(), until=deadline)
+            entry.lines = changed_lines.between(workspace.team_id, before.tree_hex, bytes(tree).hex(), until=deadline)
 
 
 def _snapshot_before(entry: Entry):
@@ -233,6 +260,8 @@ def _snapshot_before(entry: Entry):
 def _words(event) -> str:
     if event.verb == "workspace.pushed" and not event.data.get("ok"):
         return gettext("Could not be pushed")
+    if event.verb == "workspace.pull_request" and not event.data.get("ok"):
+        return gettext("Could not open a pull request")
     number = event.data.get("number")
     return f"{EVENT_LABELS[event.verb]} {number}" if event.verb.startswith("snapshot.") else EVENT_LABELS[event.verb]
 

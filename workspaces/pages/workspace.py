@@ -1,66 +1,27 @@
-"""Pages of workspaces: the list, the trash, a workspace's timeline and snapshots, and its operations."""
+"""Pages of workspaces: a new one, the trash, a workspace's timeline and snapshots, and its operations."""
+
+from functools import partial
 
 from django.contrib import messages
-from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
 from dashboard.pages import READ_OR_WRITE, Slice, asked, came_from, carry_out, download, must, signed_in
 from dashboard.problems import Problem
 from workspaces import history, lifecycle
-from workspaces.checks import checks_of, failing, in_words
-from workspaces.models import Operation, Snapshot, State, Workspace
-from workspaces.pages.forms import NewWorkspace
+from workspaces.models import Operation, Snapshot, Workspace
+from workspaces.pages.forms import HoldForm, NewWorkspace
 from workspaces.pages.header import OperationView, find, load_header, with_display_columns
+from workspaces.pages.manifests import shown
 from workspaces.pages.timeline import timeline_of
 from workspaces.services import agent_bindings, archives, retention, store_maintenance
+from workspaces.store.file_reader import LEFT_OUT
 
-FILTERS = [
-    ("", gettext_lazy("All"), Q()),
-    ("awake", gettext_lazy("Ready"), Q(state=State.READY)),
-    ("asleep", gettext_lazy("Paused"), Q(state__in=[State.PAUSED, State.STOPPED])),
-    ("broken", gettext_lazy("Failed"), Q(state=State.FAILED)),
-    ("checks", gettext_lazy("Checks failed"), failing()),
-]
-
-
-# The list ------------------------------------------------------------------------------------------------------------
-
-
-@signed_in
-@require_safe
-def workspaces(request):
-    caller = request.caller
-    kept = Workspace.objects.visible_to(caller).kept()
-    state, label = asked(request, "state", "label").values()
-    shown = kept
-    for name, _, condition in FILTERS:
-        if name == state:
-            shown = shown.filter(condition)
-    if label:
-        name, _, value = label.partition(":")
-        shown = shown.filter(label_rows__name=name, **({"label_rows__value": value} if value else {}))
-    page = Slice(request, with_display_columns(shown), size=50)
-    checks = checks_of(*page)
-    for workspace in page:
-        workspace.checks_words, workspace.checks_tone = in_words(checks[workspace.pk])
-    return render(
-        request,
-        "workspaces/list.html",
-        {
-            "nav": "workspaces",
-            "page": page,
-            "filters": [(f"?state={name}" if name else "?", words, name == state, None) for name, words, _ in FILTERS],
-            "filtered": bool(state or label),
-            "label": label,
-            "trashed": Workspace.objects.visible_to(caller).in_trash().count(),
-            "may_create": any(caller.can("create_workspace", team) for team in caller.team_ids),
-        },
-    )
+# New and deleted ones -------------------------------------------------------------------------------------------------
 
 
 @signed_in
@@ -145,11 +106,12 @@ def snapshots(request, team, key):
 @signed_in
 @require_safe
 def snapshot(request, team, key, number):
-    head = load_header(request, team, key, "workspace-snapshots")
+    return snapshot_page(request, load_header(request, team, key, "workspace-snapshots"), number)
+
+
+def snapshot_page(request, head, number: int, refused: HoldForm | None = None):
+    """Render the page of a snapshot, with the hold that was refused in the place of its empty form."""
     found = _snapshot(head.workspace, number)
-    manifest = getattr(found, "manifest", None)
-    newest = Snapshot.objects.filter(workspace=head.workspace).select_related("manifest").order_by("-number").first()
-    now = getattr(newest, "manifest", None)
     return render(
         request,
         "workspaces/snapshot.html",
@@ -157,11 +119,14 @@ def snapshot(request, team, key, number):
             "nav": "workspaces",
             "head": head,
             "snapshot": found,
-            "newest": newest,
-            "manifest": manifest,
             "weight": store_maintenance.freed_by_snapshot(found),
-            "facts": _manifest_facts(manifest.body, now.body if now else {}) if manifest else [],
-        },
+            "ignored": sum(entry["reason"] == LEFT_OUT for entry in found.skipped),
+            "refused_hold": refused,
+            "hold_forms": [
+                refused if refused and refused.what == what else HoldForm(what=what) for what in HoldForm.WHAT
+            ],
+        }
+        | shown(head.workspace, getattr(found, "manifest", None)),
     )
 
 
@@ -201,44 +166,6 @@ def _snapshot(workspace, number) -> Snapshot:
     return get_object_or_404(rows, workspace=workspace, number=number)
 
 
-# (name in the manifest, label), in the order of the page.
-MANIFEST_WORDS = [
-    ("repository", gettext_lazy("Repository")),
-    ("ref", gettext_lazy("Requested branch or SHA")),
-    ("source_sha", gettext_lazy("Source commit")),
-    ("git", gettext_lazy("Branch and commit")),
-    ("environment", gettext_lazy("Environment")),
-    ("image", gettext_lazy("Image")),
-    ("setup_sha256", gettext_lazy("Setup script")),
-    ("checks", gettext_lazy("Last checks")),
-    ("entries", gettext_lazy("Entries")),
-    ("bytes", gettext_lazy("Bytes")),
-    ("skipped", gettext_lazy("Left out")),
-    ("disk_generation", gettext_lazy("Disk generation")),
-    ("tree", gettext_lazy("Tree")),
-]
-
-
-def _manifest_facts(body: dict, now: dict) -> list[tuple[str, str, str]]:
-    """Return (label, value, value in the newest snapshot's manifest if it differs, else "")."""
-    rest = [(name, name.replace("_", " ").capitalize()) for name in body if name not in dict(MANIFEST_WORDS)]
-    left_out = {"format", "workspace", "snapshot", "parent", "kind", "at", "memory"}
-    facts = []
-    for name, words in [*MANIFEST_WORDS, *(item for item in rest if item[0] not in left_out)]:
-        value = body.get(name)
-        if value in (None, "", {}, []):
-            continue
-        other = now.get(name)
-        facts.append((words, _said(value), (_said(other) or "none") if other != value else ""))
-    return facts
-
-
-def _said(value) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {_said(item)}" for name, item in value.items() if item is not None)
-    return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
-
-
 # Operations ----------------------------------------------------------------------------------------------------------
 
 
@@ -254,6 +181,13 @@ def _submit(request, team, key, verb, do, say=""):
 @require_POST
 def pause(request, team, key):
     return _submit(request, team, key, "use_workspace", lifecycle.pause)
+
+
+@signed_in
+@require_POST
+def pause_files(request, team, key):
+    """Pause it without the memory of its programs."""
+    return _submit(request, team, key, "use_workspace", partial(lifecycle.pause, memory=False))
 
 
 @signed_in
@@ -367,6 +301,23 @@ def bind_agents(request, team, key):
 
 @signed_in
 @READ_OR_WRITE
+def put_away(request, team, key):
+    """Say what archiving removes and keeps; a POST submits it."""
+    head = load_header(request, team, key, "workspace")
+    must(request.caller, "use_workspace", head.workspace.team_id)
+    if request.method == "POST":
+        here = reverse("workspace", args=[team, key])
+        return carry_out(
+            request,
+            lambda: lifecycle.archive(head.workspace, by=request.caller.actor),
+            then=lambda made: reverse("workspace-operation", args=[team, key, made.pk]) if made else here,
+            otherwise=here,
+        )
+    return render(request, "workspaces/put_away.html", {"nav": "workspaces", "head": head})
+
+
+@signed_in
+@READ_OR_WRITE
 def delete(request, team, key):
     head = load_header(request, team, key, "workspace")
     must(request.caller, "delete_workspace", head.workspace.team_id)
@@ -377,7 +328,7 @@ def delete(request, team, key):
             then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
             otherwise=reverse("workspace", args=[team, key]),
         )
-    context = {"nav": "workspaces", "head": head, "until": lifecycle.purge_date()}
+    context = {"nav": "workspaces", "head": head, "until": retention.trash_date(head.workspace)}
     return render(request, "workspaces/delete.html", context)
 
 

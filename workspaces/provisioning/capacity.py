@@ -11,6 +11,7 @@ from django.template.defaultfilters import filesizeformat
 
 from dashboard.problems import Problem, unavailable
 from workspaces.models import Run
+from workspaces.provisioning import limits
 
 NEARLY_FULL = 0.8  # fraction of a workspace's disk limit above which people are warned
 
@@ -36,27 +37,28 @@ def refuse_new():
 
 def size_limit(workspace) -> int:
     """Return the workspace's disk limit in bytes; 0 means no limit."""
-    return workspace.environment.limits.get("disk_bytes") or settings.HANDRAIL_WORKSPACE_BYTES
+    return limits.disk_bytes(workspace.environment)
 
 
 def refuse_when_promised(workspace, runner=None, *, beside_itself=False):
     """Raise Problem 503 if the host cannot run one more workspace, or not one with these memory and CPU limits.
 
-    `beside_itself`: a copy of the workspace, while it may be running itself.
+    Only limits that environments name are reserved, not the defaults. `beside_itself`: a copy of the workspace, while
+    it may be running itself.
     """
     runner = runner or workspace.runner_id
     up = Run.objects.filter(ended_at=None)
     up = up if beside_itself else up.exclude(workspace=workspace)
     if runner is not None:
         up = up.filter(runner=runner)
-    limits = [run.workspace.environment.limits for run in up.select_related("workspace__environment")]
-    if settings.HANDRAIL_RUNS and len(limits) >= settings.HANDRAIL_RUNS:
+    promised = [run.workspace.environment.limits for run in up.select_related("workspace__environment")]
+    if settings.HANDRAIL_RUNS and len(promised) >= settings.HANDRAIL_RUNS:
         raise unavailable(
-            f"This host is full: {len(limits)} workspaces are running. Pause one, or wait until one is paused."
+            f"This host is full: {len(promised)} workspaces are running. Pause one, or wait until one is paused."
         )
     wanted = workspace.environment.limits
-    _refuse_beyond(settings.HANDRAIL_PROMISED_MEMORY, "memory_bytes", wanted, limits, "memory", filesizeformat)
-    _refuse_beyond(settings.HANDRAIL_PROMISED_CPUS, "cpus", wanted, limits, "processors", "{:g}".format)
+    _refuse_beyond(settings.HANDRAIL_PROMISED_MEMORY, "memory_bytes", wanted, promised, "memory", filesizeformat)
+    _refuse_beyond(settings.HANDRAIL_PROMISED_CPUS, "cpus", wanted, promised, "processors", "{:g}".format)
 
 
 def _refuse_beyond(most, name: str, wanted: dict, limits: list[dict], what: str, said):

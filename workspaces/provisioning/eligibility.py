@@ -4,10 +4,12 @@ An environment's secrets belong to its own source: an agent gets them only with 
 environment lists the agent (docs/decisions/0021).
 """
 
+from collections.abc import Callable
+
 from dashboard.access import Caller
 from dashboard.models import Agent, Team
 from dashboard.problems import conflict, invalid, not_allowed
-from workspaces.models import FOLDER, Environment
+from workspaces.models import FOLDER, Environment, Workspace
 
 
 def find_environment(team: Team, name: str, caller: Caller) -> Environment:
@@ -33,13 +35,60 @@ def check(environment: Environment, source: dict, caller: Caller):
 
 def why_not(environment: Environment, source: dict, agent: Agent) -> str:
     """Return why the agent may not use the environment's secrets with this source; "" if it may."""
+    return _why_not(environment, agent, lambda: _is_foreign(source, environment))
+
+
+def _why_not(environment: Environment, agent: Agent, is_foreign: Callable[[], bool]) -> str:
     if not environment.secrets:
         return ""
     if agent.name not in environment.agents:
         return f"{environment.name} has secrets, and {agent.name} isn't one of its agents."
-    if "fork" not in source and _origin(source) != own_source(environment):
+    if is_foreign():
         return f"{environment.name} has secrets, so an agent can use it only with the environment's own source."
     return ""
+
+
+def _is_foreign(source: dict, environment: Environment) -> bool:
+    """Return whether the files came from elsewhere; a fork's did if they were under another environment once."""
+    return bool(source.get("fork", {}).get("foreign")) or origin_of(source) != own_source(environment)
+
+
+def origin_of(source: dict) -> dict | None:
+    """Return the source that the files first came from, as it was requested; None if that is not known any more."""
+    fork = source.get("fork")
+    if fork is None:
+        return {name: value for name, value in source.items() if name != "sha"}
+    if "origin" in fork:
+        return fork["origin"]
+    # Forks made before this was kept: look at the workspace that they were taken from.
+    parent = Workspace.objects.filter(snapshots=fork["id"]).first()
+    return origin_of(parent.source) if parent else None
+
+
+def is_foreign_to(environment: Environment, workspace: Workspace) -> bool:
+    """Return whether the files of a workspace came from elsewhere, seen by an environment that they shall be under."""
+    source = workspace.source
+    if "fork" in source and environment.name != workspace.environment.name:
+        return True
+    return _is_foreign(source, environment)
+
+
+def check_under(environment: Environment, workspace: Workspace, caller: Caller):
+    """Raise Problem 409 or 403 unless the caller may put the files of a workspace under this environment.
+
+    Its setup runs on them, so it must not have secrets.
+    """
+    if FOLDER in (environment.driver, workspace.environment.driver):
+        raise conflict("The files of a connected folder stay where they are, under its own environment.")
+    if words := why_no_set_up(environment):
+        raise conflict(words)
+    if not caller.is_person and (words := why_not_under(environment, workspace, caller.agent)):
+        raise not_allowed(words)
+
+
+def why_not_under(environment: Environment, workspace: Workspace, agent: Agent) -> str:
+    """Return why the agent may not have the environment's secrets beside the files of a workspace; "" if it may."""
+    return _why_not(environment, agent, lambda: is_foreign_to(environment, workspace))
 
 
 def why_no_set_up(environment: Environment) -> str:
@@ -55,11 +104,6 @@ def why_no_set_up(environment: Environment) -> str:
 def own_source(environment: Environment) -> dict:
     """Return the default source of a workspace; empty if the environment has no repository."""
     return {"git": environment.repository, "ref": environment.ref} if environment.repository else {}
-
-
-def _origin(source: dict) -> dict:
-    """Return the source as it was requested, without the commit it resolved to."""
-    return {name: value for name, value in source.items() if name != "sha"}
 
 
 def check_agents(team: Team, names: list[str]) -> list[str]:

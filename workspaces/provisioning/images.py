@@ -7,6 +7,9 @@ from dashboard.problems import invalid
 from workspaces.provisioning.sources import allowed_folder
 
 DEFAULT = "handrail/base:bookworm"  # built by `make images`
+DOCKERFILE = "Dockerfile"
+MAX_BUILD_ARGS = 50
+PINNED = "@sha256:"  # in the name of an image that names its digest
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9.-]+(?::\d{1,5})?/)?"
 REFERENCE = re.compile(
@@ -15,20 +18,37 @@ REFERENCE = re.compile(
 )
 
 
-def check(image: str) -> str:
+def check(image: str, dockerfile: str = DOCKERFILE) -> str:
     """Return the image reference unchanged if it is valid; otherwise raise Problem 422."""
     if image.startswith("/"):
-        context_of(image)
+        context_of(image, dockerfile)
     elif image and not REFERENCE.fullmatch(image):
         raise invalid(f"{image!r} is neither the name of an image nor the path of a folder with a Dockerfile.")
     return image
 
 
-def context_of(image: str) -> Path | None:
+def context_of(image: str, dockerfile: str = DOCKERFILE) -> Path | None:
     """Return the build context, or None for an image name; Problem 422 if it is not allowed or has no Dockerfile."""
     if not image.startswith("/"):
         return None
     folder = allowed_folder(image, "Images are built")
-    if not (folder / "Dockerfile").is_file():
-        raise invalid(f"There is no Dockerfile in {image}.")
+    file = (folder / dockerfile).resolve()
+    if not file.is_relative_to(folder) or not file.is_file():
+        raise invalid(f"There is no {dockerfile} in {image}.")
     return folder
+
+
+def check_build(build: dict, image: str):
+    """Problem 422 unless `build` is {dockerfile?, args?, target?} of texts, for an image that is a folder."""
+    if not build:
+        return
+    args, texts = build.get("args", {}), [build.get(name, "") for name in ("dockerfile", "target")]
+    if set(build) - {"dockerfile", "args", "target"} or not isinstance(args, dict):
+        raise invalid("A build has a dockerfile, args and a target, and nothing else.")
+    texts += [*args, *args.values()]
+    if not all(isinstance(text, str) and len(text) <= 4000 and "\0" not in text for text in texts):
+        raise invalid("The parts of a build are texts of at most 4,000 characters.")
+    if len(args) > MAX_BUILD_ARGS:
+        raise invalid(f"A build has at most {MAX_BUILD_ARGS} arguments; these are {len(args)}.")
+    if not image.startswith("/"):
+        raise invalid("A build needs an image that is the path of a folder with a Dockerfile.")

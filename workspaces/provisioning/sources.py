@@ -1,5 +1,6 @@
 """Git sources of a workspace: check an address or an allowed local repository, clone from it, push to it."""
 
+import base64
 import ipaddress
 import os
 import re
@@ -153,10 +154,13 @@ def clone(source: Git, target: Path, *, cancel: threading.Event | None = None) -
         return git("rev-parse", "HEAD")
 
 
-def push_bundle(scratch: Path, source: Git, branch: str, *, approved: str = "") -> str:
+def push_bundle(
+    scratch: Path, source: Git, branch: str, *, approved: str = "", token: str = "", again: bool = False
+) -> str:
     """Push HEAD of the bundle in `scratch` to a branch of the source, never by force; return the commit's SHA.
 
-    With `approved`, raise CloneFailed if HEAD is another commit.
+    Raise CloneFailed if a branch there has this commit already, unless it is this branch and `again` is true, and
+    with `approved` if HEAD is another commit. `token`: the password for an HTTP host.
 
     The bundle comes from a workspace and is untrusted: its objects are checked, and it carries no git configuration.
     """
@@ -168,9 +172,23 @@ def push_bundle(scratch: Path, source: Git, branch: str, *, approved: str = "") 
         sha = git("rev-parse", "refs/heads/pushed")
         if approved and sha != approved:
             raise CloneFailed(f"HEAD is {sha[:12]} now, and {approved[:12]} was approved. Nothing was pushed.")
+        env = _environment(source) | _signed_in(source, token)
+        there = _branches_there(git, source, env)
+        if again and there.get(branch) == sha:
+            return sha
+        if sha in there.values():
+            named = branch if there.get(branch) == sha else next(name for name, tip in there.items() if tip == sha)
+            raise CloneFailed(f"Nothing to push: HEAD, {sha[:12]}, is what {named} there has already.")
         refspec = f"refs/heads/pushed:refs/heads/{branch}"
-        git(*_pin(source), "push", "--quiet", _contacted(source), refspec, env=_environment(source))
+        git(*_pin(source), "push", "--quiet", _contacted(source), refspec, env=env)
     return sha
+
+
+def _branches_there(git: Callable[..., str], source: Git, env: dict[str, str]) -> dict[str, str]:
+    """Return {branch: SHA} of the source as it is now."""
+    told = git(*_pin(source), "ls-remote", "--quiet", "--heads", "--", _contacted(source), env=env)
+    rows = (line.split("\t", 1) for line in told.splitlines() if "\t" in line)
+    return {name.removeprefix("refs/heads/"): sha for sha, name in rows}
 
 
 def _pin(source: Git) -> list[str]:
@@ -231,6 +249,19 @@ def _environment(source: Git) -> dict[str, str]:
         command = ["ssh", *(f"-o{option}" for option in options), "-oConnectTimeout=15", "-oForwardAgent=no"]
         told |= {"GIT_SSH_COMMAND": shlex.join(command), "GIT_SSH_VARIANT": "ssh"}
     return told
+
+
+def _signed_in(source: Git, token: str) -> dict[str, str]:
+    """Return variables that make git send the token to an HTTP host; any name goes with it at the known hosts."""
+    if not token or not source.scheme.startswith("http"):
+        return {}
+    sent = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    at = len(CONFIG)
+    return {
+        "GIT_CONFIG_COUNT": str(at + 1),
+        f"GIT_CONFIG_KEY_{at}": "http.extraHeader",
+        f"GIT_CONFIG_VALUE_{at}": f"Authorization: Basic {sent}",
+    }
 
 
 @contextmanager

@@ -1,8 +1,7 @@
-"""Archives uploaded for new workspaces: valid for an hour, unpacked by the runner and never by the web process."""
+"""Archives uploaded for new workspaces: unpacked by the runner, never by the web process; retention deletes them."""
 
 import hashlib
 import os
-import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -13,18 +12,21 @@ from django.template.defaultfilters import filesizeformat
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 from dashboard.problems import Problem, invalid
-from workspaces import paths
 from workspaces.provisioning import capacity
 from workspaces.store import Limits
 
-KEPT_SECONDS = 3600
 MAX_KEPT_UPLOADS = 4  # quota of each caller, in uploads of the maximum size
 LIMITS = Limits(bytes=settings.HANDRAIL_UNPACKED_BYTES, entries=settings.HANDRAIL_UNPACKED_ENTRIES)
 _CHUNK = 1024 * 1024
 
 
-def _folder(team_id) -> Path:
-    return settings.HANDRAIL_HOME / "uploads" / str(team_id)
+def folder() -> Path:
+    """Return the folder that has one of each team."""
+    return settings.HANDRAIL_HOME / "uploads"
+
+
+def folder_of(team_id) -> Path:
+    return folder() / str(team_id)
 
 
 def receive(team_id, body, *, by) -> tuple[str, int]:
@@ -32,7 +34,7 @@ def receive(team_id, body, *, by) -> tuple[str, int]:
     capacity.refuse_new()
     owner = hashlib.sha256(f"{by.type}:{by.id}".encode()).hexdigest()[:12]
     upload = owner + uuid.uuid4().hex[12:]
-    folder = make_private(_folder(team_id))
+    folder = make_private(folder_of(team_id))
     fresh, size = folder / f".{upload}", 0
     kept = _kept_of(folder, owner)
     try:
@@ -43,7 +45,7 @@ def receive(team_id, body, *, by) -> tuple[str, int]:
                     raise Problem(413, f"An upload can have at most {settings.HANDRAIL_UPLOAD_BYTES:,} bytes.")
                 if kept + size > MAX_KEPT_UPLOADS * settings.HANDRAIL_UPLOAD_BYTES:
                     used = filesizeformat(kept)
-                    raise Problem(429, f"Upload quota exceeded: {used} used. Uploads are deleted after two hours.")
+                    raise Problem(429, f"Upload quota exceeded: {used} used. Retention deletes uploads.")
                 capacity.refuse_new()
                 file.write(chunk)
         if not size:
@@ -66,13 +68,16 @@ def _kept_of(folder: Path, owner: str) -> int:
 
 
 def find(team_id, upload: str) -> Path:
-    """Return the archive's path; Problem 422 if it is unknown, another team's or expired."""
-    path = _folder(team_id) / upload if len(upload) == 32 and upload.isalnum() else None
-    if path is None or not path.is_file() or path.stat().st_mtime < time.time() - KEPT_SECONDS:
-        raise invalid("No such upload; uploads expire after an hour.")
+    """Return the archive's path; Problem 422 if it is unknown, another team's or deleted."""
+    path = folder_of(team_id) / upload if len(upload) == 32 and upload.isalnum() else None
+    if path is None or not path.is_file():
+        raise invalid("No such upload; uploads are deleted after the hours that the team's retention says.")
     return path
 
 
-def sweep():
-    """Delete expired uploads and the remains of interrupted ones."""
-    paths.drop_older(settings.HANDRAIL_HOME / "uploads", 2 * KEPT_SECONDS)
+def is_kept(team_id, upload: str) -> bool:
+    """Return True until the upload is deleted."""
+    try:
+        return bool(find(team_id, upload))
+    except Problem:
+        return False

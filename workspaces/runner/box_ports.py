@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import socket
 
 from django.conf import settings
 from django.db import transaction
@@ -16,13 +15,12 @@ from workspaces.egress.relay import DISCONNECTED, Flow, Peer, tunnel
 from workspaces.models import Run, Workspace
 from workspaces.runner.host_ports import HostPorts
 from workspaces.runner.measure import ports
+from workspaces.runner.preview_sockets import REACHED, connect_into
 
 logger = logging.getLogger("handrail.egress")
 LOOPBACK = "127.0.0.1"
 FIRST_PORT = 1024  # lower ones are not forwarded
 MAX_PORTS = 32  # forwarded at once, of one box
-# Addresses that the box's loopback reaches, the first choice first: {address listened on: address to connect to}.
-REACHED = {"127.0.0.1": "127.0.0.1", "::ffff:127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "::1": "::1"}
 PROGRAM = Actor.system("runner")
 
 
@@ -86,14 +84,8 @@ class BoxPorts:
         return True
 
     async def _relay(self, outside: Peer, address: str, port: int):
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
         try:
-            inside = await self._daemon.thread(
-                self._opener.make_socket, self._owner.pid, self._owner.start_time, family
-            )
-            async with asyncio.timeout(10):
-                await asyncio.get_running_loop().sock_connect(inside, (address, port))
-            program = Peer(*await asyncio.open_connection(sock=inside))
+            program = await connect_into(self._daemon, self._opener, self._owner, address, port)
             with contextlib.suppress(*DISCONNECTED):
                 await tunnel(outside, program, Flow(Attempt(address, port, "", allowed=True)), b"")
             await program.close()

@@ -25,7 +25,6 @@ from dashboard.wakes import listen
 from workspaces import extensions, operations, paths
 from workspaces.drivers.base import DriverError, RunRecord, boot_id, get_driver
 from workspaces.models import Operation, Phase, ReasonCode, Runner
-from workspaces.provisioning import uploads
 from workspaces.runner import rootfs, server
 from workspaces.runner.code_host.door import Doors
 from workspaces.runner.driver_probes import DriverProbes
@@ -36,8 +35,9 @@ from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
 from workspaces.runner.operations import kind_named
 from workspaces.runner.reconcile import liveness, orphans
-from workspaces.runner.refusals import Refused, outcome_of, record_stale_epoch, unclear
-from workspaces.services import archives, idle, periodic_snapshots, rehearsals, run_tokens
+from workspaces.runner.refusals import Again, Refused, outcome_of, record_stale_epoch, unclear
+from workspaces.services import idle, periodic_snapshots, rehearsals, retention, run_tokens
+from workspaces.services.retention.layers import setup_layers
 from workspaces.shim import pool
 
 logger = logging.getLogger("handrail.runner")
@@ -56,13 +56,11 @@ PAUSES = {
     "images": 3600.0,
     "receipts": 24 * 3600.0,
 }
-KEEP_LAYERS_S = 7 * 24 * 3600.0
 KEEP_RECEIPTS_DAYS = 365  # a database restored from an older backup than this may rerun settled operations
 BACKGROUND = ("claim", "measure", "orphans", "host", "images", "receipts")  # started after crash recovery
 
 SWEEPS = [
-    uploads.sweep,
-    archives.sweep,
+    retention.sweep_hours,
     run_tokens.sweep,
     rehearsals.sweep,
 ]  # run with the sweeps for this host in `_sweep`
@@ -82,6 +80,7 @@ class Daemon:
         self.doors = Doors()
         self.ledger: Ledger | None = None
         self.network = Network(self)
+        self.values: dict = {}  # operation id: the value to look for, which is stored nowhere
         self._drivers = {}
         self.probes = DriverProbes(self)
         self._locks = defaultdict(asyncio.Lock)
@@ -157,11 +156,12 @@ class Daemon:
 
     async def _images(self):
         """Remove layers and images that no workspace uses any more; a workspace that needs one makes it again."""
+        longest, ages = await self.thread(setup_layers.ages)
         for driver in await self.drivers_here():
             if driver.capabilities.images:
                 in_use = await self.thread(rootfs.in_use)
                 try:
-                    gone = await driver.collect(in_use, older_than_s=KEEP_LAYERS_S)
+                    gone = await driver.collect(in_use, older_than_s=longest, ages=ages)
                 except DriverError as error:  # most hosts have no container engine; the probe reports that
                     logger.debug("layers were not collected: %s", error)
                     continue
@@ -292,7 +292,7 @@ class Daemon:
                 reason = f"The runner could not record how it ended ({error!r:.200})."
                 await self.thread(operations.declare_uncertain, operation, reason, ReasonCode.RUNNER_ERROR.value)
 
-    async def _carry_out(self, kind, job: Job, recovering: bool) -> dict:
+    async def _carry_out(self, kind, job: Job, recovering: bool) -> dict | None:
         operation = job.operation
         if not recovering and (refused := await self.thread(self._check_new, operation)):
             return refused.outcome()
@@ -300,6 +300,8 @@ class Daemon:
             return await (kind.recover(job) if recovering else kind.perform(job))
         except (operations.StaleEpoch, asyncio.CancelledError):
             raise
+        except Again:
+            return None
         except Exception as error:
             return outcome_of(error, kind, operation)
 
@@ -314,7 +316,10 @@ class Daemon:
             return Refused(operations.TEAM_STOPPED, ReasonCode.TEAM_STOPPED)
         return None
 
-    def _settle(self, kind, job: Job, outcome: dict):
+    def _settle(self, kind, job: Job, outcome: dict | None):
+        if outcome is None:
+            operations.requeue(job.operation)
+            return
         outcome = redaction.clean(outcome)
         with transaction.atomic():
             kind.finish(job, outcome)

@@ -174,7 +174,7 @@ class Job:
 
         It can be cancelled only if `how` has the job's `cancel`, for a snapshot that a person requested by itself.
         """
-        how = {"progress": self.watch()["progress"]} | how
+        how = {"progress": self.watch()["progress"], "operation": self.operation} | how
         async with self.open_tree() as tree:
             return await self.thread(snapshots.take, self.workspace, tree, kind=kind, label=label, by=self.by, **how)
 

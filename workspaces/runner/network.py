@@ -24,6 +24,7 @@ from workspaces.egress.proxy import Proxy
 from workspaces.models import Run, Workspace
 from workspaces.runner.box_ports import BoxPorts
 from workspaces.runner.host_ports import HostPorts
+from workspaces.runner.preview_sockets import PreviewSockets
 from workspaces.services import network, run_tokens
 
 logger = logging.getLogger("handrail.egress")
@@ -147,6 +148,7 @@ class Network:
     def __init__(self, daemon):
         self.daemon = daemon
         self._opener = Opener()
+        self.previews = PreviewSockets(daemon, self._opener)
         self._open: dict[str, _Open] = {}
         self._opening: set[str] = set()
 
@@ -191,6 +193,7 @@ class Network:
 
     async def close(self, run_id):
         """End every connection of the Run and save its counts."""
+        await self.previews.close(run_id)
         if (opened := self._open.pop(str(run_id), None)) is not None:
             for ports in filter(None, (opened.ports, opened.host_ports)):
                 await ports.close()
@@ -259,6 +262,7 @@ class Network:
 
     async def shut(self):
         """Close all listeners when the runner stops. Workspaces stay up; the next runner opens them again."""
+        await self.previews.shut()
         for run_id in list(self._open):
             await self.close(run_id)
         await self.daemon.thread(self._opener.close)

@@ -136,8 +136,8 @@ async def _follow(job, hosts=None) -> dict:
 
 
 def _is_being_ended(job) -> bool:
-    """Return True while a pause, stop or trash ends the Run: that killed a program which left no exit status."""
-    kinds = ("pause", "stop", "trash")
+    """Return True while an operation ends the Run on request: that killed a program which left no exit status."""
+    kinds = ("pause", "stop", "put_away", "trash")
     return Operation.objects.in_flight().filter(workspace=job.workspace, kind__in=kinds).exists()
 
 

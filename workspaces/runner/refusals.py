@@ -24,6 +24,10 @@ class Refused(Exception):
         return {"ok": False, "reason": self.reason, "reason_code": self.code.value, **self.more}
 
 
+class Again(Exception):
+    """An operation that has certainly not begun is due again, as its row says."""
+
+
 def unclear(reason: str, code: ReasonCode = ReasonCode.RUNNER_STOPPED) -> Refused:
     """Return a Refused for an operation that may or may not have happened; it is not retried automatically."""
     return Refused(reason, code, uncertain=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from dashboard.strict_json import canonical
 from workspaces import paths
-from workspaces.drivers.base import DriverError, ImageMissing, Layer
+from workspaces.drivers.base import Build, DriverError, ImageMissing, Layer
 from workspaces.models import Snapshot, Workspace
 from workspaces.provisioning import eligibility, images
 from workspaces.runner import secret_scan, snapshots
@@ -53,13 +53,25 @@ async def choose(job, *, again: bool = False) -> None:
 
 
 async def _find(job, reference: str) -> str:
-    context = await job.thread(images.context_of, reference)
-    if context is None:
-        return await job.driver.find_image(reference)
-    await job.progress(step="image")
     environment = job.workspace.environment
+    named = {"dockerfile": images.DOCKERFILE} | environment.build
+    context = await job.thread(images.context_of, reference, named["dockerfile"])
+    if context is None:
+        return await _find_or_pull(job, reference)
+    await job.progress(step="image")
     name = hashlib.sha256(canonical([str(environment.team_id), environment.name, environment.version])).hexdigest()[:40]
-    return await job.driver.build_image(context, name)
+    return await job.driver.build_image(Build(context, **named), name)
+
+
+async def _find_or_pull(job, reference: str) -> str:
+    """Return the digest of an image; one that is named by its digest is pulled if it is not here and may be."""
+    try:
+        return await job.driver.find_image(reference)
+    except ImageMissing:
+        if images.PINNED not in reference:
+            raise
+    await job.progress(step="pull")
+    return await job.driver.pull_image(reference)
 
 
 async def remember(job, base: dict) -> None:
@@ -143,6 +155,7 @@ def _layer_name(workspace, tree) -> str:
         "environment": [environment.name, environment.version],
         "image": workspace.base["digest"],
         "setup": environment.setup,
+        "variables": environment.variables,
         "locks": {name: digest for name, digest in locks.items() if digest},
     }
     return hashlib.sha256(canonical(made_of)).hexdigest()[:40]
@@ -222,10 +235,11 @@ async def _is_here(job, digest: str) -> bool:
 def _after_set_up(workspace) -> Snapshot | None:
     """Return the snapshot taken after the first setup; a fork's is its origin's, since its own has an agent's changes.
 
-    Raise DriverError if the origin's is gone and setup may not run again (it has secrets).
+    A fork under another environment had that one's setup, so it has one of its own. Raise DriverError if the origin's
+    is gone and setup may not run again (it has secrets).
     """
     origin = workspace
-    while fork := origin.source.get("fork"):
+    while (fork := origin.source.get("fork")) and "was" not in fork:
         found = Snapshot.objects.select_related("workspace__baseline").filter(pk=fork["id"]).first()
         if found is None:
             if words := eligibility.why_no_set_up(workspace.environment):

@@ -1,10 +1,12 @@
 """Build the RunSpec that a driver starts for a workspace."""
 
 import os
+from dataclasses import replace
 
 from workspaces import extensions, paths
-from workspaces.drivers.base import PIDS, DriverError, Limits, RunSpec
+from workspaces.drivers.base import DriverError, Limits, RunSpec
 from workspaces.models import FOLDER
+from workspaces.provisioning import git_identity, limits
 from workspaces.runner.code_host import copies
 from workspaces.services import network
 
@@ -13,8 +15,8 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
     """Return the RunSpec of a workspace. Raise DriverError for a folder workspace without a connected folder."""
     if workspace.environment.driver == FOLDER and not workspace.source.get("path"):
         raise DriverError("This workspace uses the folder driver, but no folder is connected.")
-    limits = {"pids": PIDS} | workspace.environment.limits
-    env = {"HANDRAIL_WORKSPACE": workspace.key}
+    limit = limits.in_force(workspace.environment)
+    env = workspace.environment.variables | {"HANDRAIL_WORKSPACE": workspace.key}
     if network.has_managed_network(workspace):
         env |= network.environment_variables(workspace)
     return RunSpec(
@@ -23,7 +25,7 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
         key=workspace.key,
         workspace=tree or paths.tree_of(workspace),
         home=home or paths.folder_of(workspace.pk) / "home",
-        limits=Limits(limits.get("memory_bytes"), limits.get("cpus"), limits.get("pids"), limits.get("disk_bytes")),
+        limits=Limits(limit["memory_bytes"], limit["cpus"], limit["pids"], limit["disk_bytes"]),
         env=env,
         phase=phase,
         in_box=workspace.held,
@@ -34,6 +36,15 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
         system_files=system_files_of(workspace) if phase == "agent" and network.reaches_handrail(workspace) else {},
         **uid_of(workspace),
     )
+
+
+def agents_spec(workspace, run_id, **how) -> RunSpec:
+    """Return the RunSpec to run an agent's programs with: `spec_of`, and whom they commit as. Asks the database."""
+    spec = spec_of(workspace, run_id, **how)
+    if workspace.environment.driver == FOLDER:
+        return spec  # the user's own identity counts
+    files = git_identity.files(workspace) | spec.system_files
+    return replace(spec, system_files=files, env=git_identity.VARIABLES | dict(spec.env))
 
 
 def system_files_of(workspace) -> dict[str, bytes]:

@@ -26,12 +26,14 @@ from workspaces.runner import (
     held_calls,
     mcp_servers,
     redacted_files,
+    scrub,
     secret_scan,
     snapshots,
     tree_access,
 )
 from workspaces.runner.git import sandbox
 from workspaces.runner.measure import disk_quota, known_files, tree_stats
+from workspaces.runner.run_spec import spec_of
 from workspaces.shim import client
 from workspaces.store import StoreError
 
@@ -45,6 +47,7 @@ def application(daemon) -> web.Application:
     app = web.Application(middlewares=[errors_as_json], client_max_size=settings.HANDRAIL_FILE_BYTES + CHUNK)
     app["daemon"] = daemon
     app.add_routes(routes)
+    app.add_routes(scrub.routes)
     return app
 
 
@@ -127,6 +130,14 @@ async def largest(request):
     found = await request.app["daemon"].thread(disk_quota.largest, await _tree(request, workspace))
     entries = [{"path_b64": base64.b64encode(path).decode(), "bytes": size} for path, size in found]
     return web.json_response({"largest": entries})
+
+
+@routes.get("/workspaces/{id}/checkpoint-size")
+async def checkpoint_size(request):
+    """→ {"bytes"}: what a checkpoint of the paused workspace would take on the disk."""
+    workspace = await _workspace(request)
+    driver = request.app["daemon"].driver(workspace.environment.driver)
+    return web.json_response({"bytes": await driver.checkpoint_bytes(spec_of(workspace, "size"))})
 
 
 @routes.get("/workspaces/{id}/file")
@@ -307,6 +318,18 @@ async def offered_redactions(request):
     workspace = await _workspace(request)
     tree = await _tree(request, workspace)
     return web.json_response({"files": await request.app["daemon"].thread(redacted_files.offered, tree)})
+
+
+@routes.post("/workspaces/{id}/previews/{port}")
+async def open_preview(request):
+    """→ {"socket": path}: where this port of the workspace's Run is reached; Problem 409 if nothing listens there."""
+    workspace, daemon = await _workspace(request), request.app["daemon"]
+    run = await daemon.thread(snapshots.open_run, workspace)
+    owner = await daemon.owner_of(daemon.driver(workspace.environment.driver), run.pk) if run else None
+    if owner is None:
+        raise Problem(409, f"{workspace.key} is not up.", code="not_up")
+    path = await daemon.network.previews.open(owner, int(request.match_info["port"]))
+    return web.json_response({"socket": str(path)})
 
 
 @routes.post("/workspaces/{id}/ports/close")

@@ -1,4 +1,4 @@
-"""A read-only tree backed by a snapshot, for a guest at rest, whose own disk cannot be reached."""
+"""A read-only tree backed by a snapshot: of an archived workspace, or a guest at rest, whose disk cannot be reached."""
 
 import errno
 import os
@@ -64,8 +64,11 @@ class KeptFiles:
         return _found(self._entry(path))
 
     def entries(self, path: bytes) -> Iterator[tuple[bytes, Found]]:
-        if self._entry(path).kind != FOLDER:
+        found = self._entry(path)
+        if found.kind != FOLDER:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not found.kept:
+            return
         for entry in self._store.ls(self._tree, path):
             yield entry.name, _found(entry)
 

@@ -9,17 +9,23 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from dashboard.problems import conflict
+from workspaces.models import Run, State
 from workspaces.runner import snapshots
 from workspaces.runner.snapshot_tree import KeptTree
 
 
 async def readable_tree(daemon, workspace):
-    """Return the tree as it can be read now; a guest at rest gives its newest snapshot, 409 if it has none."""
+    """Return the tree as it can be read now; 409 if there is none.
+
+    An archived workspace and a guest at rest give their newest snapshot.
+    """
+    if workspace.state == State.ARCHIVED:
+        return await daemon.thread(_kept, workspace)
     driver = daemon.driver(workspace.environment.driver)
     if (tree := snapshots.tree_at_rest(driver, workspace)) is not None:
         return tree
     if (owner := await _up(daemon, driver, workspace)) is not None:
-        return driver.tree(owner, cache=snapshots.cache_of(workspace))
+        return snapshots.with_rules(workspace, driver.tree(owner, cache=snapshots.cache_of(workspace)))
     return await daemon.thread(_kept, workspace)
 
 
@@ -55,13 +61,14 @@ async def open_tree(job, spec):
         return
     owner = await _up(job.daemon, driver, workspace)
     if owner is not None:
-        yield driver.tree(owner, cache=snapshots.cache_of(workspace))
+        yield snapshots.with_rules(workspace, driver.tree(owner, cache=snapshots.cache_of(workspace)))
         return
     asked = replace(spec(f"reader-{job.operation.pk}"), image=None)  # no program runs in it: any root will do
     await driver.prepare(asked)
+    await job.thread(Run.objects.forget_memory, workspace.pk)  # any start makes kept memory worthless
     owner = await driver.start(asked)
     try:
-        yield driver.tree(owner, cache=snapshots.cache_of(workspace))
+        yield snapshots.with_rules(workspace, driver.tree(owner, cache=snapshots.cache_of(workspace)))
     finally:
         await driver.stop(owner, grace_s=0.0)
         await driver.clear(owner)

@@ -1,4 +1,4 @@
-"""Archives of snapshots for download: written by the runner with progress, and kept for an hour."""
+"""Archives of snapshots for download: written by the runner with progress, and kept as long as retention says."""
 
 import os
 from collections.abc import Iterator
@@ -9,16 +9,20 @@ from django.conf import settings
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor
-from workspaces import history, operations, paths
+from workspaces import history, operations
 from workspaces.models import Operation, Snapshot
 
-KEPT_SECONDS = 3600
 KIND = "archive"
 _PIECE = 1024 * 1024
 
 
+def folder() -> Path:
+    """Return the folder that has one of each workspace."""
+    return settings.HANDRAIL_HOME / "archives"
+
+
 def folder_of(workspace_id) -> Path:
-    return settings.HANDRAIL_HOME / "archives" / str(workspace_id)
+    return folder() / str(workspace_id)
 
 
 def _path(snapshot: Snapshot) -> Path:
@@ -62,6 +66,6 @@ def _pieces(file) -> Iterator[bytes]:
             yield piece
 
 
-def sweep():
-    """Delete archives older than KEPT_SECONDS, and leftovers of interrupted writes."""
-    paths.drop_older(settings.HANDRAIL_HOME / "archives", KEPT_SECONDS)
+def forget(workspace_id, snapshot_id):
+    """Delete the archive of a snapshot, if one was written."""
+    (folder_of(workspace_id) / f"{snapshot_id}.tar.zst").unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from workspaces.lifecycle import record, resume_for_use
 from workspaces.models import Command, Operation, Phase, State, Terminal, Workspace
 from workspaces.provisioning import isolation
 
+WORKSPACE = "/workspace"  # where programs see the files
 COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
 
 
@@ -42,7 +43,7 @@ def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None
             operation=operation,
             argv=argv,
             shown=shown,
-            cwd=wish.get("cwd") or "/workspace",
+            cwd=wish.get("cwd") or working_directory(workspace.environment),
             env=wish.get("env") or {},
             check_name=wish.get("check") or "",
             timeout_s=wish.get("timeout_s") or 3600,
@@ -93,10 +94,15 @@ def maintain(workspace, *, before: Operation):
         operation=operation,
         argv=["bash", "-eu", "-o", "pipefail", "-c", script],
         shown=script,
-        timeout_s=settings.HANDRAIL_SETUP_SECONDS,
+        timeout_s=workspace.environment.maintenance_seconds or settings.HANDRAIL_SETUP_SECONDS,
         by=operation.by,
     )
     record(workspace, by, "command.asked", {"command": "the maintenance script"}, subject=command)
+
+
+def working_directory(environment) -> str:
+    """Return the folder in which commands, services and terminals of an environment start by default."""
+    return "/".join(filter(None, (WORKSPACE, environment.working_directory)))
 
 
 def cancel_command(command: Command, *, by: Actor) -> Command:
@@ -153,6 +159,7 @@ def start_service(workspace, run, name: str, *, by: Actor) -> Command:
             run=run,
             argv=["bash", "-c", text],
             shown=text,
+            cwd=working_directory(workspace.environment),
             service=name,
             timeout_s=0,
             by=operation.by,

@@ -1,12 +1,14 @@
 """Export the commits of a workspace as a git bundle or by a push to a branch."""
 
+import json
 import re
 
 from dashboard.models import Actor
-from dashboard.problems import conflict, invalid
-from workspaces import lifecycle, needs_approval, operations
+from dashboard.problems import Problem, conflict, invalid
+from workspaces import lifecycle, needs_approval, operations, runner_client
 from workspaces.models import Operation
 
+GIT_SECONDS = 20
 BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}+-]{0,199}")
 
 
@@ -24,9 +26,23 @@ def push(workspace, branch: str, *, by: Actor, sha: str = "") -> Operation:
     return operations.submit("push", workspace=workspace, by=by, args={"branch": branch, "sha": sha})
 
 
-def check_push(workspace, branch: str):
-    """Problem 409 if the workspace has no git source, 422 for an invalid branch name."""
-    if not workspace.source.get("git"):
+def check_push(workspace, branch: str, *, field: str = "branch"):
+    """Problem 409 if the workspace has no git source, 422 for an invalid branch name, which `field` holds."""
+    if not workspace.remote:
         raise conflict(f"{workspace.key} was not created from a git address, so there is nowhere to push.")
     if not BRANCH.fullmatch(branch) or ".." in branch or "@{" in branch or branch.endswith((".lock", "/", ".")):
-        raise invalid("Not a valid branch name.")
+        raise invalid("Not a valid branch name.", field=field)
+
+
+def question_of(branch: str) -> dict:
+    """Return the question for git about a push of HEAD to a branch, and about what it leaves out."""
+    return {"folder": "", "remote": "origin", "refspecs": [f"HEAD:{branch}"], "left": True}
+
+
+def would_push(workspace, branch: str = "HEAD") -> dict:
+    """Return git's answer about a push (runner/git/probe.py push); {"error": sentence} where git can't be asked."""
+    question = json.dumps(question_of(branch)).encode()
+    try:
+        return runner_client.ask("POST", f"/workspaces/{workspace.pk}/git-push", body=question, timeout=GIT_SECONDS)
+    except Problem as problem:
+        return {"error": problem.detail}

@@ -62,6 +62,7 @@ def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
             source={"path": str(path)},
             remotes=git_remotes.configured(path),
             created_by_agent=agent,
+            owner=agent.owner if agent else None,
             last_active_at=clock.now(),
         )
         lifecycle.record(workspace, by, "workspace.connected", {"key": key, "path": str(path)})

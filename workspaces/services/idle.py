@@ -1,19 +1,20 @@
-"""Pause idle workspaces, stop long-paused ones, and keep a workspace awake on request."""
+"""Pause idle workspaces, stop long-paused ones, archive ephemeral ones, and keep a workspace awake on request."""
 
 from contextlib import suppress
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import OuterRef, Subquery
+from django.db.models import F, OuterRef, Q, Subquery
 
 from dashboard import clock
 from dashboard.models import Actor
 from dashboard.problems import Problem, invalid
 from workspaces import lifecycle, needs_approval
 from workspaces.activity import idle_after, stops_after, why_awake
-from workspaces.models import Run, State, Workspace
+from workspaces.models import Operation, Run, State, Workspace
 
 IDLE = Actor.system("idle")
+EPHEMERAL = Actor.system("ephemeral")
 MAX_KEEP_AWAKE = timedelta(days=7)  # the longest that one request keeps a workspace awake
 
 
@@ -33,11 +34,16 @@ def keep_awake(workspace, until: datetime | None, *, by: Actor):
 
 
 def sweep(runner):
-    """Pause the idle workspaces of this runner, and stop those paused for long."""
+    """Pause the idle workspaces of this runner, and stop those paused for long.
+
+    Those of an ephemeral environment are stopped at once, also if they were paused before it was ephemeral, and
+    archived.
+    """
     here = Workspace.objects.kept().filter(runner=runner).select_related("environment", "team")
     _pause(here.filter(state=State.READY))
     ended = Run.objects.filter(workspace=OuterRef("pk")).order_by("-started_at").values("ended_at")[:1]
     _stop(here.filter(state=State.PAUSED).annotate(asleep_since=Subquery(ended)))
+    _archive(here.filter(state=State.STOPPED, environment__ephemeral=True).annotate(ended=Subquery(ended)))
 
 
 def _pause(ready):
@@ -47,13 +53,25 @@ def _pause(ready):
         if kept or (workspace.last_active_at and now - workspace.last_active_at <= idle_after(workspace)):
             continue  # most workspaces end here; `why_awake` costs queries
         if why_awake(workspace).is_over:
+            end = lifecycle.stop if workspace.environment.ephemeral else lifecycle.pause
             with suppress(Problem):  # its state has just changed
-                lifecycle.pause(workspace, by=IDLE, unless_used_since=now)
+                end(workspace, by=IDLE, unless_used_since=now)
 
 
 def _stop(paused):
     for workspace in paused:
         since = workspace.asleep_since or workspace.last_active_at
-        if since and clock.now() - since > stops_after(workspace):
+        if workspace.environment.ephemeral or (since and clock.now() - since > stops_after(workspace)):
             with suppress(Problem):
                 lifecycle.stop(workspace, by=IDLE)
+
+
+def _archive(stopped):
+    """Archive ephemeral workspaces, once for each run that ended: a person tries again what could not be archived."""
+    tried = Operation.objects.filter(kind="put_away", workspace=OuterRef("pk")).order_by("-created_at")
+    rows = stopped.exclude(head=None).annotate(tried=Subquery(tried.values("created_at")[:1]))
+    for workspace in rows.filter(Q(tried=None) | Q(tried__lt=F("ended")), ended__isnull=False, missing_snapshot=""):
+        with suppress(Problem), transaction.atomic():  # its state has just changed
+            Workspace.objects.select_for_update().get(pk=workspace.pk)
+            if not Operation.objects.open().filter(workspace=workspace, exclusive=True).exists():
+                lifecycle.archive(workspace, by=EPHEMERAL)

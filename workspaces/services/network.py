@@ -1,6 +1,6 @@
 """Network access of a workspace: its environment's allow lists, hosts that people allowed, and counted attempts."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 from django.conf import settings
 from django.db import transaction
@@ -12,7 +12,7 @@ from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, needs_approval, operations
 from workspaces.egress.attempts import Attempt, Block, BlockCode
 from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule, read_rules
-from workspaces.models import Allowance, Contact, Environment, Operation, Run, Workspace
+from workspaces.models import Allowance, Contact, EgressDay, Environment, Operation, Run, Workspace
 from workspaces.provisioning import isolation
 from workspaces.services import environments
 
@@ -137,14 +137,20 @@ def check_request(workspace, request: dict) -> dict:
     return {"host": str(rule), "scope": scope, "phase": phase}
 
 
-@transaction.atomic
 def allow(workspace: Workspace, request: dict, *, by: Actor, pk=None) -> Allowance:
     """Allow a host from now on, without a restart. An existing allowance with this `pk` is returned.
 
     `request` as returned by `check_request`. The scope "environment" allows it for this workspace and adds it to the
-    next version of its environment.
+    next version of its environment. A snapshot is taken first.
     """
     needs_approval.require(workspace, "allow", request, by=by, always=True)
+    if not (pk and Allowance.objects.filter(pk=pk).exists()):
+        lifecycle.snapshot_before(workspace, f"{request['host']} was allowed", by=by)
+    return _allow(workspace, request, by=by, pk=pk)
+
+
+@transaction.atomic
+def _allow(workspace: Workspace, request: dict, *, by: Actor, pk) -> Allowance:
     Workspace.objects.select_for_update().get(pk=workspace.pk)
     if pk and (known := Allowance.objects.filter(pk=pk).first()):
         return known
@@ -211,6 +217,7 @@ def count(workspace_id, phase: str, attempt: Attempt, times: int, at):
         **_block_fields(attempt.block),
     }
     with transaction.atomic():
+        _add_to_day(workspace_id, attempt, at)
         if _add(key, attempt, times, at):
             return
         if Contact.objects.filter(workspace=workspace_id).count() >= MAX_CONTACT_ROWS:
@@ -233,6 +240,13 @@ def _add(key: dict, attempt: Attempt, times: int, at) -> int:
     more = {"count": F("count") + times, "sent": F("sent") + attempt.sent, "received": F("received") + attempt.received}
     named = {name: value for name, value in key.items() if name != "code"}  # rows of before codes have none
     return Contact.objects.filter(**named).update(**more, code=key["code"], last_at=at)
+
+
+def _add_to_day(workspace_id, attempt: Attempt, at):
+    if attempt.sent or attempt.received:
+        row = EgressDay.objects.get_or_create(workspace_id=workspace_id, day=at.astimezone(UTC).date())[0]
+        more = {"sent": F("sent") + attempt.sent, "received": F("received") + attempt.received}
+        EgressDay.objects.filter(pk=row.pk).update(**more)
 
 
 def _record_block(made: Contact):

@@ -8,13 +8,24 @@ from workspaces.history import find_snapshot
 from workspaces.models import Operation, State
 
 
-def ask(workspace, source: dict, *, by: Actor, base: int | None = None, replace: bool = False) -> Operation:
+def ask(
+    workspace,
+    source: dict,
+    *,
+    by: Actor,
+    base: int | None = None,
+    replace: bool = False,
+    keep_notes: bool = False,
+    then_resume: bool = False,
+) -> Operation:
     """Merge a revision into the files, or `replace` them; the operation's outcome lists the conflicts.
 
     `base` is the newest snapshot that the caller has seen: by default that of the last revision.
+    `keep_notes`: leave the notes of the workspace in the replaced files, which may be none ({}) then.
+    `then_resume`: resume the workspace once the files are in place.
     """
     source = lifecycle.check_source(workspace.team, source)
-    if not source:
+    if not source and not keep_notes:
         raise conflict("Give {git, ref?} or {upload}.")
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="updated")
     if workspace.source.get("path"):
@@ -24,5 +35,7 @@ def ask(workspace, source: dict, *, by: Actor, base: int | None = None, replace:
     if not (base or known):
         raise conflict(f"{workspace.key} has no snapshot of its source; give a snapshot as base.")
     args = {"source": source, "replace": replace, "base": find_snapshot(workspace, base or known).number}
+    args |= {"keep_notes": True} if keep_notes else {}
+    args |= {"then_resume": True} if then_resume else {}
     touch(workspace)
     return operations.submit("revise", workspace=workspace, by=by, args=args, exclusive=True)

@@ -9,7 +9,7 @@ from dashboard import clock
 from dashboard.models import Actor, Agent, Token
 from dashboard.tokens import derived, make_token, sha256
 from workspaces import lifecycle, secrets
-from workspaces.models import Run, Workspace
+from workspaces.models import Checkpoint, Run, Workspace
 from workspaces.services import network
 
 TOKEN = "HANDRAIL_TOKEN"  # the environment variable that holds it
@@ -23,15 +23,33 @@ def agent_of(workspace: Workspace) -> Agent:
     """
     found = workspace.created_by_agent or workspace.bound_agents.order_by("created_at").first()
     if found is None:
-        tag = hashlib.sha256(str(workspace.pk).encode()).hexdigest()[:6]  # a key can be reused; this name cannot
-        found = Agent.objects.get_or_create(team=workspace.team, name=f"in {workspace.key} {tag}")[0]
+        found = _agent_named_for(workspace)
         workspace.bound_agents.add(found)
     return found
 
 
+def _agent_named_for(workspace: Workspace) -> Agent:
+    """Return `shop's agent`, or `shop's agent 566fef` where that name is taken: keys can be reused, agents are not."""
+    agents, name = Agent.objects.filter(team=workspace.team), f"{workspace.key}'s agent"
+    if agents.filter(name=name).exists():
+        name = f"{name} {hashlib.sha256(str(workspace.pk).encode()).hexdigest()[:6]}"
+    return agents.get_or_create(team=workspace.team, name=name)[0]
+
+
 def _plain_of(run: Run) -> str:
-    """Return the token of the Run; programs resumed from kept memory have that of the Run in which they started."""
-    return derived(f"run:{run.owner.get('began') or run.pk}")
+    """Return the token of the Run; programs resumed from kept memory have that of the Run in which they started.
+
+    Unless that was a Run of another workspace, whose checkpoint this one continues from: its token is not valid here.
+    """
+    began = run.owner.get("began") or str(run.pk)
+    is_own = began == str(run.pk) or Run.objects.filter(pk=began, workspace=run.workspace_id).exists()
+    return derived(f"run:{began if is_own else run.pk}")
+
+
+def search_for_former(workspace: Workspace, origin: str, began: str):
+    """Search what a fork's programs write for the token of the workspace `origin`, whose memory they come from."""
+    if began:
+        secrets.search_for(workspace, f"{TOKEN} of {origin}"[:80], "agent", derived(f"run:{began}"))
 
 
 def make(workspace: Workspace, run: Run):
@@ -85,9 +103,16 @@ def extend(workspace_id):
 
 
 def revoke(workspace_id):
-    """Revoke the workspace's tokens. Files may contain them from now on, so they are no longer searched for."""
+    """Revoke the workspace's tokens. Files may contain them from now on, so they are no longer searched for.
+
+    Those that programs in its checkpoints have only expire, so that these can go on with them after a restore.
+    """
     with transaction.atomic():
-        _of_runs(workspace_id, Token.objects.filter(revoked_at=None)).update(revoked_at=clock.now())
+        began = Checkpoint.objects.filter(workspace=workspace_id).exclude(began="").values_list("began", flat=True)
+        kept = [sha256(derived(f"run:{pk}")) for pk in set(began)]
+        rows = _of_runs(workspace_id, Token.objects.filter(revoked_at=None))
+        rows.filter(sha256__in=kept, expires_at__gt=clock.now()).update(expires_at=clock.now())
+        rows.exclude(sha256__in=kept).update(revoked_at=clock.now())
         secrets.stop_searching_for(workspace_id, TOKEN)
 
 

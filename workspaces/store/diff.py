@@ -52,12 +52,16 @@ def pairs(read: ReadFolder, a: bytes, b: bytes) -> Iterator[tuple[bytes, Entry |
         new = {entry.name: entry for entry in read(right)}
         for name in sorted(old.keys() | new.keys()):
             before, after = old.get(name), new.get(name)
-            if before == after:
+            if before == after or _ignored_or_missing(before, after):
                 continue
             path = prefix + name
             yield path, before, after
             if before and after and _open(before) and _open(after) and before.content != after.content:
                 stack.append((path + b"/", before.content, after.content))
+
+
+def _ignored_or_missing(*entries: Entry | None) -> bool:
+    return all(entry is None or entry.is_ignored for entry in entries)
 
 
 def below(read: ReadFolder, path: bytes, entry: Entry) -> Iterator[tuple[bytes, Entry]]:
@@ -88,17 +92,21 @@ def changes(read: ReadFolder, a: bytes, b: bytes) -> Iterator[Change]:
             found.extend(Change(at, REMOVED, gone, None) for at, gone in _inside(read, path, old))
             added.extend(Change(at, ADDED, None, come) for at, come in _inside(read, path, new))
         elif old:
-            for at, gone in below(read, path, old):
+            for at, gone in _reviewed(read, path, old):
                 removed.setdefault(_identity(gone), []).append(Change(at, REMOVED, gone, None))
         else:
-            added.extend(Change(at, ADDED, None, come) for at, come in below(read, path, new))
+            added.extend(Change(at, ADDED, None, come) for at, come in _reviewed(read, path, new))
     found.extend(_match_renames(removed, added))
     found.sort(key=lambda change: change.path)
     return iter(found)
 
 
+def _reviewed(read: ReadFolder, path: bytes, entry: Entry) -> Iterator[tuple[bytes, Entry]]:
+    return (pair for pair in below(read, path, entry) if not pair[1].is_ignored)
+
+
 def _inside(read: ReadFolder, path: bytes, entry: Entry) -> Iterator[tuple[bytes, Entry]]:
-    return (pair for pair in below(read, path, entry) if pair[0] != path)
+    return (pair for pair in _reviewed(read, path, entry) if pair[0] != path)
 
 
 def _same_kind(path: bytes, old: Entry, new: Entry) -> Change | None:

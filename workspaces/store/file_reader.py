@@ -11,10 +11,12 @@ from blake3 import blake3
 
 from . import blocks
 from .file_system import extents
+from .files import Found
 from .objects import (
     EMPTY,
     FIFO,
     FILE,
+    IGNORED,
     KIND_NAMES,
     KIND_OF_MODE,
     LISTED,
@@ -38,6 +40,8 @@ _WINDOW = 8 << 20
 _OVERLAP = 1 << 16  # bytes of the previous piece that `inspect` gets again, so that a cut cannot hide a match
 TRIES = 6
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+LEFT_OUT = "ignored by the environment"  # the reason why an entry is skipped
 
 Inspect = Callable[[bytes, bytes], None]
 
@@ -70,6 +74,20 @@ def make_row(name: bytes, found: os.stat_result, content: bytes, *, flags: int =
         ),
         extras,
     )
+
+
+class LeavesOut(Protocol):
+    """Say which entries of a tree are not stored; `digest` differs when the answers for the same tree may."""
+
+    digest: str
+
+    def __call__(self, path: bytes, is_folder: bool) -> bool: ...
+
+
+def ignored_row(name: bytes, found: os.stat_result) -> Row:
+    """Return a row that stays the same while the entry's content changes."""
+    constant = Found(found.st_mode, 0, 0, st_uid=found.st_uid, st_gid=found.st_gid)
+    return make_row(name, constant, NOTHING, flags=UNKEPT | IGNORED)
 
 
 class Reader:

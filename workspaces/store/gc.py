@@ -5,6 +5,8 @@ index even where their bytes stay in a pack. The replacement of the head commits
 changed, after it the old files are unreferenced.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import time
@@ -106,13 +108,13 @@ class Marks:
 # -- sweeping ------------------------------------------------------------------------------------------------------
 
 
-def collect(catalog: Catalog, keep: set[bytes], since: float, watch: Watch) -> Collected:
-    """Run a garbage collection; the caller holds the writer lock."""
+def collect(catalog: Catalog, keep: set[bytes], since: float, watch: Watch, share: float = MOSTLY_DEAD) -> Collected:
+    """Run a garbage collection; the caller holds the writer lock. Packs with less than `share` in use are rewritten."""
     while True:
         writer = Writer(catalog)
         try:
             marks, trees = _mark(catalog, keep, since, watch)
-            result = _sweep(catalog, writer, marks, trees, watch)
+            result = _sweep(catalog, writer, marks, trees, watch, share)
         except BaseException:
             writer.abort()
             raise
@@ -135,11 +137,13 @@ def _mark(catalog: Catalog, keep: set[bytes], since: float, watch: Watch) -> tup
     return marks, trees
 
 
-def _sweep(catalog: Catalog, writer: Writer, marks: Marks, trees: set[bytes], watch: Watch) -> Collected | None:
+def _sweep(
+    catalog: Catalog, writer: Writer, marks: Marks, trees: set[bytes], watch: Watch, share: float
+) -> Collected | None:
     """Write the new state. Return None if another tree was held meanwhile, so that marking must start again."""
     before = merged(catalog.view.segments.values())
     live = {content: place for content, place in before.items() if content in marks.data or content in marks.meta}
-    doomed = _mostly_dead(catalog, before, live)
+    doomed = _mostly_dead(catalog, before, live, share)
     writer.closed |= doomed
     moved = _rewrite(catalog, writer, marks, live, doomed, watch)
     writer.flush()
@@ -168,23 +172,30 @@ def _sweep(catalog: Catalog, writer: Writer, marks: Marks, trees: set[bytes], wa
     return Collected(len(trees), len(live), len(before) - len(live), freed, sum(packs.values()))
 
 
-def _mostly_dead(catalog: Catalog, before: dict[bytes, Place], live: dict[bytes, Place]) -> set[int]:
-    """Return the packs to repack: those less than half in use."""
+def _mostly_dead(
+    catalog: Catalog, before: dict[bytes, Place], live: dict[bytes, Place], share: float = MOSTLY_DEAD
+) -> set[int]:
+    """Return the packs to repack: those with less than `share` in use."""
     total, needed = defaultdict(int), defaultdict(int)
     for content, place in before.items():
         total[place.pack] += place.length
         if content in live:
             needed[place.pack] += place.length
     # `before` lacks the objects that earlier collections removed, so compare with the size of the pack too.
-    sizes = catalog.view.head.packs
-    stored = defaultdict(int)
-    for pack, _, length in {(place.pack, place.block, place.block_length) for place in live.values()}:
-        stored[pack] += length
+    sizes, stored = catalog.view.head.packs, _stored(live)
     return {
         pack
         for pack, size in sizes.items()
-        if not needed[pack] or needed[pack] < MOSTLY_DEAD * total[pack] or stored[pack] < MOSTLY_DEAD * size
+        if not needed[pack] or needed[pack] < share * total[pack] or stored[pack] < share * size
     }
+
+
+def _stored(live: dict[bytes, Place]) -> dict[int, int]:
+    """Return {pack: bytes of its blocks that hold a live object}."""
+    stored: dict[int, int] = defaultdict(int)
+    for pack, _, length in {(place.pack, place.block, place.block_length) for place in live.values()}:
+        stored[pack] += length
+    return stored
 
 
 def _rewrite(
@@ -252,6 +263,45 @@ def freed(catalog: Catalog, going: Iterable[bytes], kept: Iterable[bytes]) -> in
         goes.add(tree)
     share = _shares(places)
     return round(sum(share(content) for content in (goes.meta | goes.data) - stays.meta - stays.data))
+
+
+class Forecast(NamedTuple):
+    """What the next collection frees on disk, and the unneeded bytes that stay in packs that are mostly in use."""
+
+    freed: int
+    waiting: int
+
+    def __sub__(self, other: Forecast) -> Forecast:
+        return Forecast(max(0, self.freed - other.freed), max(0, self.waiting - other.waiting))
+
+
+def forecast(catalog: Catalog, going: Iterable[bytes], kept: Iterable[bytes]) -> Forecast:
+    """Estimate what collections free because the trees of `going` are removed while those of `kept` stay.
+
+    What is unneeded even with the trees of `going` does not count.
+    """
+    catalog.refresh()
+    places = merged(catalog.view.segments.values())
+    marks = Marks(catalog)
+    for tree in kept:
+        marks.add(tree)
+    without = _forecast(catalog, places, marks)
+    for tree in going:
+        marks.add(tree)
+    return without - _forecast(catalog, places, marks)
+
+
+def _forecast(catalog: Catalog, places: dict[bytes, Place], marks: Marks) -> Forecast:
+    live = {content: place for content, place in places.items() if content in marks.data or content in marks.meta}
+    doomed, share = _mostly_dead(catalog, places, live), _shares(places)
+    needed: dict[int, float] = defaultdict(float)
+    for content, place in live.items():
+        needed[place.pack] += share(content)
+    dead = {pack: max(0, size - round(needed[pack])) for pack, size in catalog.view.head.packs.items()}
+    return Forecast(
+        freed=sum(size for pack, size in dead.items() if pack in doomed),
+        waiting=sum(size for pack, size in dead.items() if pack not in doomed),
+    )
 
 
 def _shares(places: dict[bytes, Place]) -> Callable[[bytes], float]:

@@ -29,6 +29,7 @@ KIND_OF_MODE = {
 LISTED = 1  # the content is a list of pieces, not a blob
 TORN = 2  # the file changed during each read; the content is from the last one
 UNKEPT = 4  # the entry existed, but its content could not be stored
+IGNORED = 8  # with UNKEPT: a rule of the caller leaves it out; its time and size are not recorded
 
 TARGET, XATTRS, LINK = 1, 2, 3  # tags of the extras of an entry
 
@@ -79,6 +80,10 @@ class Entry(NamedTuple):
     @property
     def kept(self) -> bool:
         return not self.flags & UNKEPT
+
+    @property
+    def is_ignored(self) -> bool:
+        return bool(self.flags & IGNORED)
 
     def record(self) -> bytes:
         return RECORD.pack(self.kind, self.flags, self.mode, self.uid, self.gid, self.mtime_ns, self.size, self.content)

@@ -148,7 +148,7 @@ class Plan:
                 self.changed += not touched
                 self.steps.append(Step(path, live, want, adjust=True))
             return False
-        if live.kind == FOLDER and self._keeps_inside(path):
+        if live.kind == FOLDER and (self._keeps_inside(path) or self._holds_unkept(path, live)):
             return False
         if live.kind == want.kind and live.content == want.content and live.link == want.link:
             if self.same_attributes(live, want):

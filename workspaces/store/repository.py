@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from .diff import Change
-    from .file_reader import Inspect, Sink
-    from .gc import Collected, Usage
+    from .file_reader import Inspect, LeavesOut, Sink
+    from .gc import Collected, Forecast, Usage
     from .restore import Owner, Proof, Restored
     from .scan import Scan, Skipped
     from .stat_cache import StatCache
@@ -149,17 +149,40 @@ class Store:
                 scan.remember()
         return Snapshot(tree_id, scan.entries, scan.bytes, writer.added_bytes, scan.skipped, time.monotonic() - begun)
 
+    def select(self, tree_id: str, paths: Iterable[bytes], *, hold: float = 3600.0, wait: float = WAIT_SECONDS):
+        """Store a tree that has only these files and folders of another one, by their own names.
+
+        Return its id, entries and bytes. Garbage collection keeps it for `hold` seconds. Raise StoreError if a path is
+        not there, or if two have the same name.
+        """
+        from .select import selected
+        from .writer import Writer
+
+        with self._failing("nothing was selected"), writing(self.path, wait=wait):
+            writer = Writer(self.catalog)
+            try:
+                made = selected(writer, self.root(tree_id), [self.entry(tree_id, path) for path in paths])
+                self.hold(made.tree, hold)
+                writer.commit(made.tree)
+            except BaseException:
+                writer.abort()
+                raise
+        return made
+
     def _scan(self, tree: LocalTree, live: LocalLive, sink: Sink, *, thorough: bool) -> Scan:
         self.catalog.refresh()  # objects removed by a garbage collection must not count as stored
         started_ns = live.begin()
         thorough = thorough or not live.is_ctime_trusted()
-        return live.scan(sink, self._cache(tree, live), thorough=thorough, started_ns=started_ns)
+        rules = tree.rules() if tree.rules else None
+        scan = live.scan(sink, self._cache(tree, live, rules), thorough=thorough, started_ns=started_ns)
+        scan.leaves_out, scan.shown = rules, tree.shown
+        return scan
 
-    def _cache(self, tree: LocalTree, live: LocalLive) -> StatCache:
+    def _cache(self, tree: LocalTree, live: LocalLive, rules: LeavesOut | None) -> StatCache:
         from .stat_cache import StatCache
 
         path = tree.cache or self.path / "caches" / blake3(live.place).hexdigest(16)
-        cache = StatCache(path, (self.id, *live.identity))
+        cache = StatCache(path, (self.id, *live.identity, *([rules.digest] if rules else ())))
         root = cache.folders.get("")
         if root and not self.catalog.holds(root.tree):
             # A garbage collection removed it. An object that the index names is stored with everything below it.
@@ -207,6 +230,20 @@ class Store:
         watch = Watch(progress, cancel, below.entries_below, below.bytes_below)
         return write_archive(self.catalog, below.root(), out, watch)
 
+    def read_back(
+        self, tree_id: str, *, progress: Report | None = None, cancel: threading.Event | None = None
+    ) -> list[bytes]:
+        """Read every byte of a snapshot. Raise StoreError if one is missing or damaged.
+
+        Return the paths of files and folders whose content the snapshot does not hold; sockets and devices have none.
+        """
+        from .verify import read_back
+
+        with self._failing("the snapshot cannot be read"):
+            below = self.catalog.folder(_tree_bytes(tree_id))
+            watch = Watch(progress, cancel, below.entries_below, below.bytes_below)
+            return read_back(self.catalog, below.root(), watch)
+
     # -- comparing -------------------------------------------------------------------------------------------------
 
     def diff(self, a: str, b: str) -> Iterator[Change]:
@@ -232,8 +269,7 @@ class Store:
         With `lend`, a file that is not in the stat cache counts as equal if its size and mtime match the snapshot, as
         after a restore, which gives each file a new inode. Without it, such a file is read.
         """
-        from .restore import prove
-        from .scan import Sketch
+        from .restore import Sketch, prove
 
         with target.opened() as live, self._failing(f"{target.path} cannot be compared"):
             scan = self._scan(target, live, Sketch(self.catalog), thorough=full)
@@ -261,12 +297,11 @@ class Store:
         `cancel` has effect until the first entry of the tree is changed. With `owner` (uid, gid), entries owned by the
         owner of the snapshot's root get that owner, as a fork for another user needs.
         """
-        from .restore import restore_tree
-        from .scan import Sketch
+        from .restore import Sketch, restore_tree
 
         with target.opened() as live, self._failing(f"{target.path} was not restored"):
             scan = self._scan(target, live, Sketch(self.catalog), thorough=False)
-            scan.cancel = cancel
+            scan.cancel, scan.for_restore = cancel, True
             return restore_tree(self.catalog, scan, _tree_bytes(tree_id), live, journal, paths, keep, owner, progress)
 
     # -- garbage collection and checks -----------------------------------------------------------------------------
@@ -286,6 +321,7 @@ class Store:
         keep: Iterable[str],
         *,
         since: float | None = None,
+        rewrite: bool = False,
         wait: float = WAIT_SECONDS,
         progress: Report | None = None,
         cancel: threading.Event | None = None,
@@ -293,14 +329,16 @@ class Store:
         """Remove the objects that no tree of `keep` needs. Held trees stay, and trees committed since `since`.
 
         `since` is a Unix timestamp (default: now); pass the time at which `keep` was read. A cancelled collection has
-        removed nothing.
+        removed nothing. With `rewrite` every pack is written anew, so that no unneeded byte stays on disk; otherwise
+        only packs that are mostly unneeded.
         """
-        from .gc import collect
+        from .gc import MOSTLY_DEAD, collect
 
         since = time.time() if since is None else since
         with self._failing("nothing was collected"), writing(self.path, wait=wait, cancel=cancel):
             keep = {_tree_bytes(tree_id) for tree_id in keep}
-            return collect(self.catalog, keep, since, Watch(progress, cancel))
+            share = float("inf") if rewrite else MOSTLY_DEAD
+            return collect(self.catalog, keep, since, Watch(progress, cancel), share)
 
     def verify(
         self, full: bool = False, *, progress: Report | None = None, cancel: threading.Event | None = None
@@ -329,6 +367,12 @@ class Store:
 
         pairs = ((owner, _tree_bytes(tree_id)) for owner, tree_id in trees)
         return alone(self.catalog, pairs, Watch(progress, cancel))
+
+    def forecast(self, going: Iterable[str], kept: Iterable[str]) -> Forecast:
+        """Estimate what the next collection frees once the trees of `going` are removed, and what waits for later."""
+        from .gc import forecast
+
+        return forecast(self.catalog, map(_tree_bytes, going), map(_tree_bytes, kept))
 
     def freed(self, going: Iterable[str], kept: Iterable[str]) -> int:
         """Estimate the stored bytes that removing the trees of `going` would free while those of `kept` stay."""

@@ -3,11 +3,15 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from blake3 import blake3
+
+from . import blocks, mount_point
 from .attributes import Rules
 from .diff import pairs
 from .errors import StoreError
+from .file_reader import LEFT_OUT
 from .index.catalog import Catalog
-from .objects import FILE, FOLDER, Entry
+from .objects import FILE, FOLDER, Entry, Folder, decode_folder
 from .plan import Plan, chooser
 from .progress import Report, Watch
 from .safe_open import split_path
@@ -35,6 +39,27 @@ class Proof(NamedTuple):
     differ: list[bytes]
 
 
+class Sketch:
+    """A sink that keeps only the folder objects of a scan in memory, to compare a live tree with stored ones."""
+
+    def __init__(self, catalog: Catalog):
+        self._catalog = catalog
+        self._fresh: dict[bytes, bytes] = {}
+
+    def add(self, data: bytes, *, kind: int = blocks.DATA, content: bytes | None = None) -> bytes:
+        content = content or blake3(data).digest()
+        if kind == blocks.META:
+            self._fresh[content] = data
+        return content
+
+    def folder(self, content: bytes) -> Folder:
+        return decode_folder(self.blob(content))
+
+    def blob(self, content: bytes) -> bytes:
+        fresh = self._fresh.get(content)
+        return fresh if fresh is not None else self._catalog.blob(content)
+
+
 def restore_tree(
     catalog: Catalog, scan: Scan, tree_id: bytes, live: "Live", journal: object,
     paths: Iterable[bytes] | None, keep: Iterable[bytes], owner: Owner | None, progress: Report | None,
@@ -49,6 +74,8 @@ def restore_tree(
     rules = _rules(live, want_root.root(), owner)
     live_root = scan.sink.folder(scan.run(live.root)).root()
     keep = tuple(b"/".join(split_path(path)) for path in keep)
+    if scan.has_mount_point and not _has_own_file(catalog, want_root.root()):
+        keep += (mount_point.PATH,)
     chosen = None if paths is None else chooser(b"/".join(split_path(path)) for path in paths)
     plan = Plan(scan.sink.folder, catalog.folder, chosen, rules.same, keep)
     plan.build(live_root, want_root.root())
@@ -60,6 +87,14 @@ def restore_tree(
         tick = Watch(progress, scan.cancel, plan.created + plan.changed).tick
         live.carry_out(catalog, plan, rules, links, journal, tick)
     return done
+
+
+def _has_own_file(catalog: Catalog, root: Entry) -> bool:
+    """Return whether the snapshot has a file where a driver has its mount point in the live tree."""
+    at: Entry | None = root
+    for name in mount_point.PATH.split(b"/"):
+        at = catalog.folder(at.content).find(name) if at is not None and at.kind == FOLDER and at.kept else None
+    return at is not None
 
 
 def _rules(live: "Live", want: Entry, owner: Owner | None) -> Rules:
@@ -74,9 +109,10 @@ def prove(catalog: Catalog, scan: Scan, tree_id: bytes, live: "Live", owner: Own
     rules = _rules(live, want_root.root(), owner)
     found = scan.sink.folder(scan.run(live.root)).root()
     want = want_root.root()
+    left_out = {path for path, reason in scan.skipped if reason == LEFT_OUT}
     differ = [] if rules.same(found, want) else [b""]
     for path, there, wished in pairs(scan.sink.folder, found.content, want.content):
-        if not _proven(there, wished, rules):
+        if path not in left_out and not _proven(there, wished, rules):
             differ.append(path)
     return Proof(want_root.entries_below, sorted(differ))
 

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from . import blocks
+from . import blocks, mount_point
 from .depth import MAX_DEPTH, RAISE_LIMITS_AT, raise_limits
 from .errors import Cancelled
-from .file_reader import Inspect, Moved, Reader, Sink, fd_xattrs, make_row
-from .index.catalog import Catalog
+from .file_reader import LEFT_OUT, Inspect, LeavesOut, Moved, Reader, Sink, fd_xattrs, ignored_row, make_row
 from .objects import (
     FILE,
     FOLDER,
@@ -28,7 +27,6 @@ from .objects import (
     Entry,
     Folder,
     Row,
-    decode_folder,
     encode_folder,
 )
 from .progress import Progress, Report
@@ -45,27 +43,6 @@ class Skipped(NamedTuple):
 
     path: bytes
     reason: str
-
-
-class Sketch:
-    """A sink that keeps only the folder objects of a scan in memory, to compare a live tree with stored ones."""
-
-    def __init__(self, catalog: Catalog):
-        self._catalog = catalog
-        self._fresh: dict[bytes, bytes] = {}
-
-    def add(self, data: bytes, *, kind: int = blocks.DATA, content: bytes | None = None) -> bytes:
-        content = content or blake3(data).digest()
-        if kind == blocks.META:
-            self._fresh[content] = data
-        return content
-
-    def folder(self, content: bytes) -> Folder:
-        return decode_folder(self.blob(content))
-
-    def blob(self, content: bytes) -> bytes:
-        fresh = self._fresh.get(content)
-        return fresh if fresh is not None else self._catalog.blob(content)
 
 
 class _Node:
@@ -98,8 +75,12 @@ class Scan:
         self.sink, self.cache, self.thorough, self.started_ns = sink, cache, thorough, started_ns
         self.twin: bytes | None = None
         self.inspect: Inspect | None = None
+        self.leaves_out: LeavesOut | None = None
+        self.shown: mount_point.Shown | None = None
         self.cancel: threading.Event | None = None
         self.report: Report | None = None
+        self.for_restore = False  # then a folder that holds only the mount point is listed, empty
+        self.has_mount_point = False  # after a scan for a restore: a driver's mount point is there and was left out
         self.entries = self.bytes = 0
 
     def run(self, root: int) -> bytes:
@@ -147,6 +128,10 @@ class Scan:
             stats = [entry.stat(follow_symlinks=False) for entry in entries]
         return entries, "\0".join([entry.name for entry in entries]), pack_keys(stats)
 
+    def _hidden(self, fd: int, path: str) -> str:
+        """Return the name of the entry that is a driver's and not part of the tree, or ""; see `mount_point`."""
+        return mount_point.hidden(fd, path, self.shown)
+
     def _enter(self, fd: int, name: str) -> int:
         return os.open(name, _FOLDER_FLAGS, dir_fd=fd)
 
@@ -178,6 +163,8 @@ class Scan:
             raise_limits()
         node = _Node(path, self._cached.get(path))
         entries, node.names, node.keys = self._list(fd)
+        if path in ("", mount_point.FOLDER):
+            entries = self._leave_out(fd, node, entries)
         self._seen_entries += len(entries)
         if self.report:
             self.report(Progress(self._seen_entries, self._seen_bytes, *self._total))
@@ -186,6 +173,17 @@ class Scan:
             return node
         self._look(fd, node, entries, twin, depth)
         return node
+
+    def _leave_out(self, fd: int, node: _Node, entries: list[os.DirEntry]) -> list[os.DirEntry]:
+        """Leave out a driver's mount point. For a restore its folder is listed, so that the folder stays in place."""
+        name = self._hidden(fd, node.path)
+        if not name or (self.for_restore and name == mount_point.FOLDER):
+            return entries
+        self.has_mount_point = True
+        entries = [entry for entry in entries if entry.name != name]
+        node.names = "\0".join([entry.name for entry in entries])
+        node.keys = pack_keys([entry.stat(follow_symlinks=False) for entry in entries])
+        return entries
 
     def _recall(self, fd: int, node: _Node, twin: Folder | None, depth: int) -> bool:
         """Reuse the cached state of this folder and visit the folders below. Return False if one of them is gone."""
@@ -218,6 +216,11 @@ class Scan:
         for entry in entries:
             found = entry.stat(follow_symlinks=False)
             name = entry.name.encode(_ENCODING, _ENCODE_ERRORS)
+            if self.leaves_out and self._is_left_out(node, entry.name, found):
+                rows.append(ignored_row(name, found))
+                keys[entry.name] = _UNKNOWN_KEY
+                self._skip(node, entry.name, LEFT_OUT)
+                continue
             known = None
             if old_keys and old_keys.get(entry.name) == KEY.pack(*stat_key(found)):
                 known = old_rows.get(name)
@@ -232,6 +235,10 @@ class Scan:
                 self._note_link(node, entry.name, found.st_ino, row.extras.get(LINK, b""))
         node.names, node.keys = "\0".join(keys), b"".join(keys.values())
         node.rows = sorted(rows, key=lambda row: row.name)
+
+    def _is_left_out(self, node: _Node, name: str, found: os.stat_result) -> bool:
+        path = os.fsencode(node.path + "/" + name if node.path else name)
+        return self.leaves_out(path, stat.S_ISDIR(found.st_mode))
 
     def _show(self, node: _Node, name: str, row: Row) -> None:
         """Pass path and extended attributes to `inspect` for an entry that has some, or has no content to inspect."""

@@ -50,18 +50,31 @@ class TextDiff(NamedTuple):
     too_large: bool = False
 
 
-def text_diff(old: bytes, new: bytes, *, context: int = 3, max_bytes: int = MAX_BYTES) -> TextDiff:
-    """Compare two contents line by line."""
+def text_diff(
+    old: bytes,
+    new: bytes,
+    *,
+    context: int = 3,
+    max_bytes: int = MAX_BYTES,
+    ignore_space: bool = False,
+    hunks: bool = True,
+) -> TextDiff:
+    """Compare two contents line by line; with `ignore_space`, lines that differ only in whitespace are equal.
+
+    `hunks=False` only counts the lines.
+    """
     if is_binary(old) or is_binary(new):
         return TextDiff([], 0, 0, binary=True)
     if max(len(old), len(new)) > max_bytes or _is_region_too_large(old, new):
         return TextDiff([], 0, 0, too_large=True)
     import pygit2  # slow to load, and not needed to take snapshots
 
-    patch = pygit2.Patch.create_from(old, new, context_lines=context, flag=pygit2.enums.DiffOption.FORCE_TEXT)
-    hunks = [_hunk(hunk) for hunk in patch.hunks]
+    flags = pygit2.enums.DiffOption.FORCE_TEXT
+    flags |= pygit2.enums.DiffOption.IGNORE_WHITESPACE if ignore_space else 0
+    patch = pygit2.Patch.create_from(old, new, context_lines=context, flag=flags)
+    found = [_hunk(hunk) for hunk in patch.hunks] if hunks else []
     _, additions, deletions = patch.line_stats
-    return TextDiff(hunks, additions, deletions)
+    return TextDiff(found, additions, deletions)
 
 
 def _is_region_too_large(old: bytes, new: bytes) -> bool:
@@ -76,15 +89,17 @@ def _is_region_too_large(old: bytes, new: bytes) -> bool:
     return gone + come > MAX_REGION and min(gone, come) > 0
 
 
-def diff_of_change(store: Store, change: Change, *, context: int = 3, max_bytes: int = MAX_BYTES) -> TextDiff:
-    """Compare both sides of a change; a file larger than `max_bytes` is not read in full."""
+def diff_of_change(
+    store: Store, change: Change, *, context: int = 3, max_bytes: int = MAX_BYTES, hunks: bool = True
+) -> TextDiff:
+    """Compare both sides of a change, as `text_diff`; a file larger than `max_bytes` is not read in full."""
     sides = [side for side in (change.old, change.new) if side is not None and _has_text(side)]
     if any(side.size > max_bytes for side in sides):
         large = [read_entry(store.catalog, side, 0, _BINARY_PROBE) for side in sides]
         binary = any(is_binary(start) for start in large)
         return TextDiff([], 0, 0, binary=binary, too_large=not binary)
     old, new = (_bytes_of(store, side) for side in (change.old, change.new))
-    return text_diff(old, new, context=context, max_bytes=max_bytes)
+    return text_diff(old, new, context=context, max_bytes=max_bytes, hunks=hunks)
 
 
 def is_binary(data: bytes) -> bool:
@@ -115,13 +130,15 @@ def _hunk(hunk) -> Hunk:
 # -- patches -------------------------------------------------------------------------------------------------------
 
 
-def patch(store: Store, a: str, b: str) -> Iterator[bytes]:
+def patch(store: Store, a: str, b: str, *, without: frozenset[bytes] = frozenset()) -> Iterator[bytes]:
     """Yield a patch from tree a to tree b, file by file. Raise StoreError for a file beyond PATCH_FILE_BYTES.
 
     It holds what git tracks: files and symlinks with their contents and the executable bit. Folders, FIFOs, owners,
-    times and everything inside a `.git` are left out.
+    times and everything inside a `.git` are left out, and so are the changes of the paths in `without`.
     """
     for change in store.diff(a, b):
+        if change.path in without:
+            continue
         if inside_git(change.path) or (change.old_path and inside_git(change.old_path)):
             yield from _halfinside_git(store, change)
         else:

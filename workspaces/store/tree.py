@@ -17,10 +17,12 @@ from .safe_open import open_root
 from .scan import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from .attributes import Rules
+    from .file_reader import LeavesOut
     from .files import LocalFiles
+    from .mount_point import Shown
     from .plan import Plan
     from .staging import Tick
 
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 class LocalTree:
     """A folder on this host. `cache` is the file of its stat cache; None: a file in the store's `caches` folder.
 
-    `home` is a second folder whose entries `files("home")` can access.
+    `home` is a second folder whose entries `files("home")` can access. `rules`, if set, is asked at each scan which
+    entries are left out of snapshots, and untouched by a restore. `shown`, if set, returns the digests of what was put
+    at the mount point (`mount_point.put`).
     """
 
     def __init__(
@@ -40,6 +44,8 @@ class LocalTree:
         self.path = Path(os.fsdecode(path))
         self.cache = Path(cache) if cache is not None else None
         self.home = home
+        self.rules: Callable[[], LeavesOut | None] | None = None
+        self.shown: Shown | None = None
 
     @contextmanager
     def opened(self) -> Iterator[LocalLive]:
@@ -61,10 +67,11 @@ class LocalTree:
     def files(self, folder: str = "tree") -> Iterator[LocalFiles]:
         """Open the tree, or `home` if `folder` is not "tree", to access single entries. Raise OSError if missing."""
         from .files import LocalFiles
+        from .mount_point import FilesOfTree
 
         fd = open_root(self.path if folder == "tree" else self.home)
         try:
-            yield LocalFiles(fd)
+            yield FilesOfTree(fd, self.shown) if folder == "tree" else LocalFiles(fd)
         finally:
             os.close(fd)
 

@@ -19,6 +19,7 @@ from .errors import StoreError
 from .journal import empty
 from .progress import Report, Watch
 from .safe_open import BadPath, open_beneath, open_root, parent_beneath, split_path
+from .zstd_stream import ZstdReader
 
 _CHUNK = 1 << 20
 _HEADER_BYTES = 1 << 20  # no legitimate PAX or long-name header is larger
@@ -288,7 +289,7 @@ def _decompressed(fileobj: BinaryIO) -> BinaryIO:
     if start[:2] == b"\x1f\x8b":
         return gzip.GzipFile(fileobj=stream)
     if start == b"\x28\xb5\x2f\xfd":
-        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(stream, read_across_frames=True)
+        return ZstdReader(stream)
     return stream
 
 

@@ -7,12 +7,13 @@ from typing import NamedTuple
 from blake3 import blake3
 
 from . import blocks
-from .content import pieces_of
+from .content import pieces_of, stream_entry
 from .depth import raise_limits_at
+from .diff import below
 from .errors import Damaged, StoreError
 from .index.catalog import Catalog, pack_path
 from .index.segment import Place
-from .objects import EMPTY, FILE, FOLDER, Entry, decode_folder
+from .objects import EMPTY, FILE, FOLDER, SYMLINK, Entry, decode_folder
 from .progress import Watch
 
 _HEAD_BYTES = 1 << 16
@@ -224,3 +225,16 @@ def _without(where: str, message: str) -> str:
 def check(catalog: Catalog, full: bool, watch: Watch) -> Findings:
     """Check the structure, or every byte if `full`. Damage is returned as problems, not raised."""
     return _Check(catalog, full, watch).run()
+
+
+def read_back(catalog: Catalog, root: Entry, watch: Watch) -> list[bytes]:
+    """Read all content of a tree, which is verified against its ids; return the paths whose content it lacks."""
+    lacking = []
+    for path, entry in below(catalog.folder, b"", root):
+        if entry.kept and entry.kind == FILE:
+            for _ in stream_entry(catalog, entry):
+                watch.check()
+        elif not entry.kept and entry.kind in (FILE, FOLDER, SYMLINK):
+            lacking.append(path[1:])
+        watch.tick(1, entry.size if entry.kind == FILE else 0)
+    return lacking

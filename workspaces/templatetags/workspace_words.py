@@ -6,6 +6,7 @@ from django import template
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
+from dashboard.visible_text import visible
 from workspaces.models import Phase, State
 
 register = template.Library()
@@ -23,8 +24,10 @@ def workspace_state(workspace) -> str:
 SNAPSHOT_KINDS = {
     "setup": gettext_lazy("after setup"),
     "action": gettext_lazy("before an action"),
+    "asked": gettext_lazy("when an agent asked"),
     "end": gettext_lazy("automatic, on pause or stop"),
     "safety": gettext_lazy("automatic"),
+    "boundary": gettext_lazy("before more access"),
     "manual": gettext_lazy("manual"),
     "found": gettext_lazy("found on resume"),
     "revision": gettext_lazy("source update"),
@@ -92,3 +95,9 @@ def command_tone(command) -> str:
 def percent(text: str) -> str:
     """Percent-encode a path for a URL; names that are not UTF-8 keep their bytes."""
     return quote_from_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+@register.filter
+def folder_name(path: bytes) -> str:
+    """Return a folder's path as HTML with a slash at its end; "/" alone is the workspace's own folder."""
+    return visible(path.decode("utf-8", "surrogateescape") + "/", one_line=True)

@@ -1,10 +1,11 @@
-"""`manage.py connect claude-code PATH`: gate Claude Code in an existing folder."""
+"""`manage.py connect AGENT PATH`: gate a coding agent in an existing folder."""
 
 import sys
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.connect import claude_folder, claude_system
+from approvals import agents
+from approvals.connect import claude_system, folder_hooks
 from approvals.management.commands import past
 from approvals.past.words import printable
 from dashboard.models import Team
@@ -12,11 +13,11 @@ from dashboard.problems import Problem
 
 
 class Command(BaseCommand):
-    help = "Make an existing folder a workspace whose Claude Code asks before what cannot be undone."
+    help = "Make an existing folder a workspace whose agent asks before what cannot be undone."
     requires_system_checks = []
 
     def add_arguments(self, parser):
-        parser.add_argument("agent", choices=["claude-code"])
+        parser.add_argument("agent", choices=sorted(agents.DIALECTS))
         parser.add_argument("path", nargs="?", default="")
         parser.add_argument(
             "--system", action="store_true", help="gate every Claude Code on this machine, for all users; needs root"
@@ -35,13 +36,15 @@ class Command(BaseCommand):
     def handle(self, agent, path, system, team, key, accept_repository_rules, yes, **options):
         if not path and not system:
             raise CommandError("Name a folder, or --system for the whole machine.")
+        if system and agent != "claude-code":
+            raise CommandError("--system is for claude-code.")
         row = Team.objects.filter(slug=team).first()
         if row is None:
             raise CommandError(f"There is no team {team!r}. `make up` makes the team main at its first start.")
         if path:
             if sys.stdin.isatty() and not yes and not self._wants(path, row):
                 raise CommandError("Nothing is connected.")
-            self._connect_folder(path, row, key, accept_repository_rules)
+            self._connect_folder(agents.find(agent), path, row, key, accept_repository_rules)
         if system:
             self._connect_system(row)
 
@@ -57,10 +60,10 @@ class Command(BaseCommand):
             "Without a running Handrail none of them runs a tool. Undo it with `disconnect --system`."
         )
 
-    def _connect_folder(self, path, team, key, accept_repository_rules):
+    def _connect_folder(self, dialect, path, team, key, accept_repository_rules):
         choose = list if accept_repository_rules else self._ask if sys.stdin.isatty() else self._decline
         try:
-            connected = claude_folder.connect(path, team=team, key=key, choose=choose)
+            connected = folder_hooks.connect(dialect, path, team=team, key=key, choose=choose)
         except Problem as problem:
             raise CommandError(problem.detail) from None
         except KeyboardInterrupt:

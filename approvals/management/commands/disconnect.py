@@ -2,7 +2,7 @@
 
 from django.core.management.base import BaseCommand, CommandError
 
-from approvals.connect import claude_folder, claude_system
+from approvals.connect import claude_system, folder_hooks
 from dashboard.problems import Problem
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"{claude_system.MANAGED} has no hook of Handrail any more; its token is revoked.")
             if not path:
                 return
-            workspace = claude_folder.disconnect(path)
+            workspace = folder_hooks.disconnect(path)
         except Problem as problem:
             raise CommandError(problem.detail) from None
         self.stdout.write(f"{workspace.source['path']} is not connected any more; its snapshots are in the trash.")

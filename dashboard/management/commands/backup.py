@@ -2,7 +2,7 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 
-from dashboard.ops import backup
+from dashboard.ops import backup, scheduled_backups
 
 
 class Command(BaseCommand):
@@ -10,10 +10,16 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser):
-        parser.add_argument("folder", type=Path)
+        where = parser.add_mutually_exclusive_group(required=True)
+        where.add_argument("folder", type=Path, nargs="?")
+        scheduled = "as the plan in the Django admin says: below HANDRAIL_EXPORTS, checked, old ones deleted"
+        where.add_argument("--scheduled", action="store_true", help=scheduled)
 
-    def handle(self, *, folder, **options):
+    def handle(self, *, folder, scheduled, **options):
         try:
+            if scheduled:
+                self.stdout.write(f"Backed up to {scheduled_backups.make()}, and checked.")
+                return
             manifest = backup.make(folder.absolute())
         except backup.BackupError as error:
             raise CommandError(str(error)) from None

@@ -6,6 +6,8 @@ from django.db import DatabaseError, transaction
 
 from dashboard.models import Role
 from dashboard.people.provisioning import agent_of, person_in, team_by_slug, token_for
+from dashboard.people.token_list import expiry_in
+from dashboard.problems import Problem
 
 
 class Command(BaseCommand):
@@ -19,16 +21,22 @@ class Command(BaseCommand):
         whose.add_argument("--user", metavar="NAME")
         parser.add_argument("--role", choices=Role.values, help="of the person; needed when new to the team")
 
-    def handle(self, *, team, agent, user, role, **options):
+        parser.add_argument("--days", type=int, metavar="N", help="days that it is valid; without: until it is revoked")
+
+    def handle(self, *, team, agent, user, role, days, **options):
         if agent is not None and role:
             raise CommandError("--role is for people; agents have no role.")
         try:
             with transaction.atomic():
+                expires_at = expiry_in(days or 0)
                 in_team = team_by_slug(team)
                 if agent is not None:
-                    token = token_for(in_team, agent=agent_of(in_team, agent), by="create_token")
+                    whose = {"agent": agent_of(in_team, agent)}
                 else:
-                    token = token_for(in_team, user=person_in(in_team, user, role), by="create_token")
+                    whose = {"user": person_in(in_team, user, role)}
+                token = token_for(in_team, by="create_token", expires_at=expires_at, **whose)
+        except Problem as refused:
+            raise CommandError(refused.detail) from None
         except ValidationError as refused:
             raise CommandError(" ".join(refused.messages)) from None
         except DatabaseError as error:

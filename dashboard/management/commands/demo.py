@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
 from dashboard import clock
+from dashboard.management.fortnight import telling
 from dashboard.models import Actor, Agent, Membership, Role, Team, Token
 from dashboard.people.provisioning import revoke, token_for
 from dashboard.tokens import sha256
@@ -25,8 +26,34 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser):
         parser.add_argument("--unattended", action="store_true", help="a reviewer made for this answers the cards")
+        parser.add_argument(
+            "--fortnight",
+            action="store_true",
+            help="make a team `demo` with a fortnight of data instead: six workspaces, four agents, four people",
+        )
+        parser.add_argument(
+            "--beside-real-data", action="store_true", help="with --fortnight: also on a desk that is in use"
+        )
 
-    def handle(self, unattended, **options):
+    def handle(self, unattended, fortnight, beside_real_data, **options):
+        if fortnight:
+            return self._fortnight(beside_real_data)
+        return self._demonstrate(unattended)
+
+    def _fortnight(self, beside_real_data: bool):
+        """Make the fortnight in a team of its own, once."""
+        if telling.is_told():
+            raise CommandError("The fortnight is there already: its team is `demo`.")
+        if telling.has_other_data() and not beside_real_data:
+            raise CommandError(
+                "This desk has workspaces or actions of its own. The fortnight would stand beside them in a team "
+                "`demo`; pass --beside-real-data if you want that. Nothing was changed."
+            )
+        made = telling.Telling(clock.now())
+        made.tell(self.stdout.write)
+        self.stdout.write("Done. Open the Desk: everybody who was in a team is in the team `demo` too.")
+
+    def _demonstrate(self, unattended: bool):
         team = Team.objects.order_by("created_at").first()
         if team is None:
             raise CommandError("No team exists yet. Start Handrail with `make up`, then run this beside it.")

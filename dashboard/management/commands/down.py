@@ -8,6 +8,7 @@ from dashboard.models import Actor
 from dashboard.problems import Problem
 from workspaces import lifecycle, operations
 from workspaces.models import Operation, Runner, State, Workspace
+from workspaces.services import idle
 
 TIMEOUT = 300.0  # seconds for all workspaces together
 ALIVE_CHECK_INTERVAL = 5.0  # seconds between two checks that the runner is alive
@@ -15,23 +16,32 @@ STARTS = ("create", "resume")
 
 
 class Command(BaseCommand):
-    help = "Stop all running workspaces, each with a snapshot. `make up` must be running, and keeps running."
+    help = (
+        "Stop all running workspaces, each with a snapshot, and archive ephemeral ones. `make up` must be running, and "
+        "keeps running."
+    )
     requires_system_checks = []
 
     def handle(self, **options):
         self.deadline = time.monotonic() + TIMEOUT
         troubles = [self._wait_for_start(start) for start in Operation.objects.open().filter(kind__in=STARTS)]
         asked = []
-        for workspace in Workspace.objects.kept().filter(state=State.READY).order_by("key"):
+        for workspace in (
+            Workspace.objects.kept().filter(state=State.READY).select_related("environment").order_by("key")
+        ):
             try:
                 asked.append((workspace, lifecycle.stop(workspace, by=Actor.system("down"))))
             except Problem as problem:
                 troubles.append(f"{workspace.key}: {problem.detail}")
         for workspace, operation in asked:
-            if trouble := operation and self._stopped(operation):
+            trouble = operation and self._stopped(operation)
+            if not trouble and workspace.environment.ephemeral:
+                trouble = self._archive(workspace)
+            if trouble:
                 troubles.append(f"{workspace.key}: {trouble}")
             else:
-                self.stdout.write(f"{workspace.key}: stopped")
+                done = "stopped and archived" if workspace.environment.ephemeral else "stopped"
+                self.stdout.write(f"{workspace.key}: {done}")
         if any(troubles):
             raise CommandError("\n".join(filter(None, troubles)))
 
@@ -49,6 +59,20 @@ class Command(BaseCommand):
         if not over.outcome["ok"]:
             return over.outcome["reason"]
         return f"stopped. {over.outcome['missing_snapshot']}" if over.outcome.get("missing_snapshot") else ""
+
+    def _archive(self, workspace: Workspace) -> str:
+        """Archive a stopped ephemeral workspace now; the runner may have begun it already. Return a message if not."""
+        try:
+            operation = lifecycle.archive(workspace, by=idle.EPHEMERAL)
+        except Problem as problem:
+            return f"stopped, but not archived: {problem.detail}"
+        over = operation and self._wait(operation)
+        if over is None or (operations.is_over(over) and over.outcome["ok"]):
+            return ""
+        why = (
+            over.outcome["reason"] if operations.is_over(over) else "the runner did not respond. It is archived later."
+        )
+        return f"stopped, but not archived: {why}"
 
     def _wait(self, operation: Operation) -> Operation:
         """Return the operation once it is over, its runner is gone, or the time is up."""

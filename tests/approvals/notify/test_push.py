@@ -12,7 +12,9 @@ from approvals.notify import vapid
 from approvals.notify.reach import is_acceptable_endpoint
 from dashboard import clock
 from dashboard.models import Event, Membership, Role
+from dashboard.visible_text import hidden_characters
 from tests.approvals.conftest import FORCE, LIST, PUSH
+from tests.dashboard.frontend.test_visible import PAYLOADS
 from tests.support.push_service import verify_vapid
 
 
@@ -241,6 +243,17 @@ def test_hidden_characters_are_named(device, ask, notify, bob, agent):
     [message] = notify()
     assert "\u202e" not in message.payload["body"]
     assert "U+202E" in message.payload["body"]
+
+
+@pytest.mark.parametrize("text", [text for text in PAYLOADS if isinstance(text, str)])
+def test_a_hostile_title_is_one_line_without_hidden_characters(device, ask, notify, bob, text):
+    device(bob)
+    action = ask({"charge": "ch_1"}, tool="mcp__shop__say")
+    Action.objects.filter(pk=action.pk).update(title=text[:200].replace("\0", ""))
+    [message] = notify()
+    said = message.payload["title"], message.payload["body"].replace("\n", "", 1)
+    assert [hidden_characters(words) for words in said] == [[], []]
+    assert not any("\n" in words for words in said)
 
 
 def test_delivery_is_recorded_and_shown(device, ask, notify, report, bob, browser_of, alice):

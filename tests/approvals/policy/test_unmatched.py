@@ -4,7 +4,7 @@ import pytest
 
 from approvals.policy import default_policy, parse_rule, read_policy
 from approvals.policy.policy import Policy
-from approvals.policy.unmatched import never_matching
+from approvals.policy.unmatched import never_matching, shadowed_by_earlier
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,31 @@ def test_a_rule_behind_a_stricter_one_that_takes_all_of_it_is_named():
 @pytest.mark.parametrize("mode", ["irreversible", "commands", "everything"])
 def test_the_policies_to_start_with_hold_none(mode):
     assert never_matching(read_policy(default_policy(mode))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('high = ["Bash(git push *)", "Bash(git push origin *)"]', {"Bash(git push origin *)": "Bash(git push *)"}),
+        ('forbidden = ["Bash(npm *)"]\nhigh = ["Bash(npm publish)"]', {"Bash(npm publish)": "Bash(npm *)"}),
+        ('medium = ["Bash(npm run *)"]\nlow = ["Bash(npm run lint *)"]', {"Bash(npm run lint *)": "Bash(npm run *)"}),
+        ('low = ["Edit(src/**)", "Edit(src/app/**)"]', {"Edit(src/app/**)": "Edit(src/**)"}),
+        ('low = ["mcp__github__get_*", "mcp__github__get_issue"]', {"mcp__github__get_issue": "mcp__github__get_*"}),
+        ('low = ["Bash(ls)", "Bash(ls)"]', {"Bash(ls)": "Bash(ls)"}),
+        # A dangerous form that the second rule spells out, and a file that only an exact rule covers.
+        ('low = ["Bash(git push *)", "Bash(git push --force *)"]', {}),
+        ('low = ["Bash(cat *)", "Bash(cat .env)"]', {}),
+        ('low = ["Bash(git log *)", "Bash(git diff *)"]', {}),
+        ('low = ["Edit(src/**)", "Edit(srcs/**)"]', {}),
+        ('high = ["Bash(git push origin *)", "Bash(git push *)"]', {}),
+    ],
+)
+def test_a_rule_that_an_earlier_one_takes_all_of_is_named(text, found):
+    assert {each["rule"]: each["by"] for each in shadowed_by_earlier(read_policy(text))} == found
+
+
+def test_what_the_team_forbids_comes_before_all_lists():
+    own, team = read_policy('high = ["Bash(git fetch *)"]'), read_policy('forbidden = ["Bash(git *)"]')
+    assert shadowed_by_earlier(own, team) == [
+        {"rule": "Bash(git fetch *)", "tier": "high", "by": "Bash(git *)", "by_tier": "forbidden", "by_team": True}
+    ]

@@ -253,7 +253,7 @@ def test_a_notification_sent_while_it_was_less_than_critical_does_not_approve_it
     made = tokens.make(delivery, action, "session")
     Action.objects.filter(pk=action.pk).update(tier=Tier.CRITICAL)
     with pytest.raises(Problem) as refusal:
-        tokens.use(made["approve"], user=bob, session_key="session")
+        tokens.use(made["approve"], caller=caller_of(bob), session_key="session")
     action.refresh_from_db()
     assert (refusal.value.status, action.status, Decision.objects.count()) == (403, Status.PENDING, 0)
 

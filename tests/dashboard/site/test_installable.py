@@ -31,7 +31,7 @@ def test_the_manifest_names_icons_that_exist(client):
             assert f"{size}x{size}" == icon["sizes"]
 
 
-def test_every_page_names_the_manifest(client):
+def test_every_page_names_the_manifest(client, db):
     assert '<link rel="manifest" href="/manifest.webmanifest">' in client.get("/accounts/login/").content.decode()
 
 

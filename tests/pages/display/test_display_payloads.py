@@ -186,9 +186,10 @@ def test_lines_of_a_difference_and_of_a_file(product, phone, token, workspace):
     for name, body in (("all.txt", whole), ("nul.txt", b"\xff\xfe\x00\x01<script>alert(1)</script>")):
         answer = product.call("PUT", f"/api/v1/workspaces/display/files/{name}", token, body)
         assert answer.status in (200, 201, 204), answer.text
-    phone.goto(f"{product.desk}/w/main/display/changes/?from=1&to=live")
+    phone.goto(f"{product.desk}/w/main/display/changes/?from=1&to=live&path=all.txt")
     lines = decoded(phone, ".diff:has(.diff-path) .diff-unified tr.added td.line")
     assert b"\n".join(lines) == whole
+    phone.goto(f"{product.desk}/w/main/display/changes/?from=1&to=live&path=nul.txt")
     expect(phone.locator(".diff", has_text="nul.txt")).to_contain_text("Binary file.")
     phone.goto(f"{product.desk}/w/main/display/files/?path=all.txt")
     lines = decoded(phone, "ol.numbered li code.exact, pre code.exact")

@@ -18,12 +18,17 @@ pytestmark = pytest.mark.django_db
 VOID = {"input", "br", "img", "meta", "link", "use", "hr"}
 UNREAD = {"script", "style", "code", "pre", "textarea", "svg", "time", "kbd"}
 SPOKEN = ("aria-label", "placeholder", "title", "alt")
-EXAMPLE = re.compile(r"[\w.*-]+\.example\.(org|com)|tests = make test|web = npm run dev|NPM_TOKEN|ntfys://\S+|Ctrl\+.*")
+EXAMPLE = re.compile(
+    r"[\w.*-]+\.example\.(org|com)|https://tracker\.example/\S+|tests = make test|web = npm run dev|NPM_TOKEN|"
+    r"NODE_ENV=development|VERSION=3|packages/api|node_modules/|\.handrail/lessons\.md|ntfys://\S+|Ctrl\+.*"
+)
 # Of the rows that the tests make, of the languages and products, and what is recorded in English.
 OURS = re.compile(
-    r"claude|repo-(task-1|thrown)|alice|bob|lena|vera|Payments|Handrail|Claude Code|Python|Deutsch|English|"
-    r"default( v1)?|only-for-payments.*|before lunch|tests|DEPLOY_KEY|(Overwrite|Push to) main on origin|Run pwd|"
-    r"namespace|none|container|microvm(-emulated)?|U\+27E\d.*|/workspace|\.tar(\.\w+)*"
+    r"claude|repo-(task-1|thrown)|payments|Browser|alice|bob|lena|vera|Payments|Handrail|"
+    r"Claude Code|Codex|Copilot CLI|Gemini CLI|OpenCode|Qwen Code|Python|Deutsch|"
+    r"English|default( v1)?|[Oo]nly-for-payments.*|before lunch|tests|DEPLOY_KEY|make up|"
+    r"(Overwrite|Push to) main on origin|(Run )?pwd|[\d.,]+ EUR|"
+    r"namespace|none|sandbox|container|microvm(-emulated)?|U\+27E\d.*|/workspace|\.tar(\.\w+)*"
 )
 # Pages of operators, whose findings are those of `manage.py doctor`, and the log, whose data stays as it was recorded.
 AS_RECORDED = ("/status/", "/log/")

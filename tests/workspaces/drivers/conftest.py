@@ -12,7 +12,7 @@ import pytest
 from tests.workspaces.drivers.runs import begin, ground, limited  # noqa: F401 - fixtures
 from workspaces.drivers.base import BUILT_IN, get_driver_class
 
-CONTRACT = "test_contract.py"
+CONTRACT = "workspaces/drivers/test_contract.py"
 # What is about the suite, or about another user, and not about one driver.
 NOT_OF_ONE_DRIVER = {"test_all_of_this_holds_for_an_ordinary_user"}
 ran = defaultdict(set)  # driver: names of tests that passed
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(config, items):
     found = defaultdict(set)
     marks = {}
     for item in items:
-        if item.path.name == CONTRACT and item.originalname not in NOT_OF_ONE_DRIVER:
+        if item.path.as_posix().endswith(CONTRACT) and item.originalname not in NOT_OF_ONE_DRIVER:
             found[item.originalname].add(item.callspec.params.get("driver_name") if hasattr(item, "callspec") else None)
             marks[item.originalname] = [*item.iter_markers()]
     undeclared = [name for name, drivers in found.items() if drivers != set(drivers_for(marks[name]))]

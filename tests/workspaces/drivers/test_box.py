@@ -63,7 +63,11 @@ class Box:
 
 
 @pytest.fixture(scope="module")
-def box():
+def box(request, require):
+    if AS_USER:
+        request.getfixturevalue("ordinary_user")
+        if shutil.which("bwrap") is None:
+            require("bubblewrap", "root holds another user's folder with the system's own bwrap, which is missing")
     parent = "/home" if os.getuid() == 0 else Path.home()  # not /tmp, of which a box has its own
     ground = Path(tempfile.mkdtemp(prefix="handrail-box-", dir=parent))
     ground.chmod(0o755)

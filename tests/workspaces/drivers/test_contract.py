@@ -130,6 +130,37 @@ def test_programs_can_only_read_the_files_of_the_system(driver_name, begin):
         assert again.sh(look) == ("managed-settings.json\nours\n", 0)
 
 
+@pytest.mark.needs("shows_manifest")
+def test_programs_can_only_read_the_manifest(driver_name, begin):
+    run = begin(driver_name, manifest=b"first, longer\n")
+    look = "cat .handrail/manifest.json; stat -c %u .handrail/manifest.json"
+    assert run.sh(look) == (f"first, longer\n{run.sh('id -u')[0]}", 0)
+    for attempt in (
+        "echo x >> manifest.json",
+        "rm -f manifest.json",
+        "mv manifest.json other",
+        "chmod 666 manifest.json",
+    ):
+        assert run.sh(f"cd .handrail; ({attempt}) 2> /dev/null")[1] != 0, attempt
+    run.driver.show_manifest(run.spec.run_id, b"second\n")
+    assert run.sh("cat .handrail/manifest.json") == ("second\n", 0)
+    assert run.sh("mkdir d; echo notes > .handrail/notes; cat .handrail/notes") == ("notes\n", 0)
+    run.do.stop(run.owner, grace_s=0.0)
+    assert (run.tree / ".handrail/manifest.json").read_bytes() == b""
+    with run.again_up() as again:
+        assert again.sh("cat .handrail/manifest.json") == ("first, longer\n", 0)
+
+
+@pytest.mark.needs("shows_manifest")
+def test_no_manifest_is_shown_over_a_file_of_the_trees_own(driver_name, begin):
+    run = begin(driver_name)
+    assert run.sh("mkdir .handrail; echo mine > .handrail/manifest.json")[1] == 0
+    run.do.stop(run.owner, grace_s=0.0)
+    run.spec = replace(run.spec, manifest=b"ours\n")
+    with run.again_up() as again:
+        assert again.sh("cat .handrail/manifest.json") == ("mine\n", 0)
+
+
 # What happens twice
 
 

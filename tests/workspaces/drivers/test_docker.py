@@ -14,7 +14,7 @@ from docker.errors import NotFound
 from tests.support.engine import BUSYBOX, Client, Engine, lacks, make_busybox
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import OPTIONS, Blocking, Running, lend_bundle, why_not
-from workspaces.drivers.base import DriverError, ImageMissing, Layer, Limits, get_driver
+from workspaces.drivers.base import Build, DriverError, ImageMissing, Layer, Limits, get_driver
 from workspaces.drivers.docker import dockerfile
 
 MIB = 1 << 20
@@ -144,7 +144,7 @@ def test_settings_of_the_system_that_the_image_brings_give_way_to_ours(begin, bu
 def test_an_image_that_leads_settings_of_the_system_into_the_agents_home_is_refused(begin, busybox, tmp_path):
     (tmp_path / "Dockerfile").write_text(f"FROM {busybox}\nRUN ln -s /home/agent/a/b /etc/claude-code\n")
     run = begin("docker", image=busybox)
-    image = run.do.build_image(tmp_path, "linked")
+    image = run.do.build_image(Build(tmp_path), "linked")
     with pytest.raises(DriverError, match="/etc/claude-code must not be a link"):
         begin("docker", image=image, system_files=SYSTEM_FILES)
 
@@ -246,17 +246,31 @@ def test_a_layer_that_somebody_else_made_under_this_name_is_not_taken(run, engin
 def test_an_image_is_built_from_a_folder_without_network(run, busybox, tmp_path):
     (tmp_path / "tool").write_text("built\n")
     (tmp_path / "Dockerfile").write_text(f"FROM {busybox}\nCOPY tool /opt/tool\nRUN ls /sys/class/net > /opt/net\n")
-    image = run.do.build_image(tmp_path, "test")
+    image = run.do.build_image(Build(tmp_path), "test")
     built = replace(run.spec, run_id="built", image=image)
     owner = run.do.start(built)
     run.do.stop(owner, grace_s=0.0)
     run.do.clear(owner)
     (tmp_path / "Dockerfile").write_text("FROM handrail/nowhere:1\n")
     with pytest.raises(ImageMissing):
-        run.do.build_image(tmp_path, "test")
+        run.do.build_image(Build(tmp_path), "test")
     (tmp_path / "Dockerfile").write_text(f"FROM {busybox}\nRUN exit 3\n")
     with pytest.raises(DriverError, match="could not be built"):
-        run.do.build_image(tmp_path, "test")
+        run.do.build_image(Build(tmp_path), "test")
+
+
+def test_a_build_takes_another_dockerfile_with_arguments_and_a_target(run, busybox, engine, tmp_path):
+    (tmp_path / "docker").mkdir()
+    (tmp_path / "docker" / "dev").write_text(
+        "ARG BASE=handrail/nowhere:1\nFROM $BASE AS dev\nARG WHO\nLABEL who=$WHO\nFROM handrail/nowhere:1 AS prod\n"
+    )
+    build = Build(tmp_path, "docker/dev", {"BASE": busybox, "WHO": "tester"}, "dev")
+    image = run.do.build_image(build, "args")
+    assert engine.inspect_image(image)["Config"]["Labels"]["who"] == "tester"
+    with pytest.raises(DriverError, match="has no stage named test"):
+        run.do.build_image(replace(build, target="test"), "args")
+    with pytest.raises(DriverError, match="There is no file"):
+        run.do.build_image(replace(build, dockerfile="../dev"), "args")
 
 
 @pytest.mark.parametrize(
@@ -265,17 +279,20 @@ def test_an_image_is_built_from_a_folder_without_network(run, busybox, tmp_path)
         ("FROM a:1\nRUN x", ["a:1"]),
         ("# FROM b\nfrom \\\n  a:1 as one\nFROM one\nCOPY --from=c:2 /x /y\nCOPY --from=one /x /y", ["a:1", "c:2"]),
         ("FROM --platform=linux/amd64 a\nFROM scratch\nCOPY --from=0 /x /y", ["a"]),
-        ("ARG B=a\nFROM $B", "write out the image"),
+        ("ARG B=a\nFROM $B", ["a"]),
+        ("ARG B\nFROM ${B:-a}:1", ["a:1"]),
+        ("ARG B\nFROM $B", "write out the image"),
+        ("FROM a\nARG B=b\nFROM $B", "write out the image"),
         ("FROM a\nADD https://example.org/x /y", "needs a network"),
     ],
 )
 def test_what_a_build_needs_is_read_before_it_is_begun(tmp_path, text, bases):
     (tmp_path / "Dockerfile").write_text(text)
     if isinstance(bases, list):
-        assert dockerfile.bases(tmp_path) == bases
+        assert dockerfile.bases(Build(tmp_path)) == bases
     else:
         with pytest.raises(DriverError, match=bases):
-            dockerfile.bases(tmp_path)
+            dockerfile.bases(Build(tmp_path))
 
 
 # An engine that goes away

@@ -142,6 +142,25 @@ def test_bombs_are_stopped_by_their_limits(fresh):
     assert os.listdir(fresh) == []
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gz", "zst"])
+def test_a_compressed_archive_that_is_cut_off_is_refused(fresh, pack):
+    # Without the two empty blocks at its end, so that what is left could be taken for a shorter archive.
+    plain = tar_of(member("a", os.urandom(5120)))[: 512 + 5120]
+    whole = pack(plain)
+    import_archive(io.BytesIO(whole), fresh)
+    (fresh / "a").unlink()
+    for missing in (1, 2, 3, 8):
+        with pytest.raises(Refused, match="not a whole tar archive"):
+            import_archive(io.BytesIO(whole[:-missing]), fresh)
+        assert os.listdir(fresh) == []
+
+
+def test_frames_of_zstd_are_read_one_after_another(fresh):
+    data = tar_of(member("a", os.urandom(9000)))
+    import_archive(io.BytesIO(zstandard.compress(data[:700]) + zstandard.compress(data[700:])), fresh)
+    assert (fresh / "a").stat().st_size == 9000
+
+
 def test_a_gigantic_header_is_not_read(fresh):
     info = tarfile.TarInfo("x")
     info.type, info.size = tarfile.XHDTYPE, (1 << 33) - 1

@@ -102,3 +102,39 @@ def test_another_process_takes_nothing_for_known_that_was_collected(store, tree,
     again = other.snapshot(tree)
     assert (again.tree, other.compare(taken, tree).differ) == (taken, [])
     assert store.verify(full=True).ok
+
+
+def test_a_forecast_says_what_the_next_collection_frees_and_what_waits(store, tree, work):
+    fill(work, "kept", 600_000)
+    kept = store.snapshot(tree, hold=0).tree
+    fill(work, "small", 100_000)
+    small = store.snapshot(tree, hold=0).tree
+    (work / "small").unlink()
+    fill(work, "large", 300_000)
+    large = store.snapshot(tree, hold=0).tree
+    (work / "large").unlink()
+    told = store.forecast([small, large], [kept])
+    before = store.usage().bytes
+    done = store.gc([kept])
+    assert abs(done.freed_bytes - told.freed) < 3_000
+    assert told.freed + told.waiting > 395_000
+    assert abs((before - store.usage().bytes) - told.freed) < 10_000
+    assert store.forecast([], [kept]) == (0, 0)
+
+
+def test_a_rewriting_collection_leaves_no_byte_of_what_is_gone(store, tree, work):
+    fill(work, "kept", 600_000)
+    kept = store.snapshot(tree, hold=0).tree
+    secret = os.urandom(5_000)
+    (work / "secret").write_bytes(secret)
+    gone = store.snapshot(tree, hold=0).tree
+    (work / "secret").unlink()
+    assert store.gc([kept, gone], rewrite=True).removed_objects == 0
+    packs = [path.read_bytes() for path in (store.path / "packs").iterdir()]
+    assert any(secret[:200] in pack for pack in packs)
+    store.gc([kept])
+    done = store.gc([kept], rewrite=True)
+    packs = [path.read_bytes() for path in (store.path / "packs").iterdir()]
+    assert not any(secret[:200] in pack for pack in packs)
+    assert done.objects == store.verify(full=True).objects
+    assert store.read(kept, b"kept") == (work / "kept").read_bytes()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from .. import manifest
 from ..base import RunSpec
 from ..sandbox import AGENT_ENV, ETC, hostname_of, system_folders, write_etc, write_system_files
 from . import bundle
@@ -60,12 +61,19 @@ def host_settings(spec: RunSpec, place: Path, shown: Path, info: dict) -> dict:
         "restart_policy": {"Name": "no"},
         # No user namespace remapping: files on the host belong to the workspace's uid, which must be the same inside.
         "userns_mode": "host" if has(info, "userns") else None,
-        "mem_limit": limits.memory,
+        "mem_limit": limits.memory if info.get(SUPPORTED["memory"]) else None,
         # No swap: a program that fills its memory would continue in swap and slow the whole host down.
         "memswap_limit": limits.memory if info.get("SwapLimit") else None,
-        "nano_cpus": int(limits.cpus * 1e9) if limits.cpus else None,
-        "pids_limit": limits.pids,
+        "nano_cpus": _nano_cpus(limits.cpus, info),
+        "pids_limit": limits.pids if info.get(SUPPORTED["pids"]) else None,
     }
+
+
+def _nano_cpus(cpus: float | None, info: dict) -> int | None:
+    """Return the limit of processors in billionths; the engine refuses more than it has, and any it can't enforce."""
+    if not cpus or not info.get(SUPPORTED["cpus"]):
+        return None
+    return int(min(cpus, info.get("NCPU") or cpus) * 1e9)
 
 
 def environment(spec: RunSpec, image: dict) -> dict[str, str]:
@@ -78,7 +86,7 @@ def environment(spec: RunSpec, image: dict) -> dict[str, str]:
 
 
 def write_files(folder: Path, spec: RunSpec) -> None:
-    """Write the files that are mounted into the container's /etc."""
+    """Write the files that are mounted into the container's /etc, and the manifest of its tree."""
     agent = f"agent:x:{spec.uid}:{spec.uid}:agent:/home/agent:/bin/sh"
     passwd = "".join(
         f"{agent}\n" if line.startswith("agent:") else line for line in ETC["passwd"].splitlines(keepends=True)
@@ -87,6 +95,7 @@ def write_files(folder: Path, spec: RunSpec) -> None:
     shown = {"passwd": passwd, "group": group, "resolv.conf": ETC["resolv.conf"], PRELOAD: ""}
     write_etc(folder, hostname_of(spec.key), shown)
     write_system_files(folder, spec)
+    manifest.write(folder, spec)
 
 
 def has(info: dict, option: str) -> bool:
@@ -102,6 +111,8 @@ def limits_in_force(info: dict, spec: RunSpec) -> frozenset[str]:
 
 def _mounts(spec: RunSpec, place: Path, shown: Path) -> Iterator[dict]:
     yield _bind(spec.workspace, "/workspace")
+    if (shown / manifest.NAME).exists():
+        yield _bind(shown / manifest.NAME, f"/workspace/{manifest.PATH}", read_only=True)
     yield _bind(spec.home, "/home/agent")
     yield _bind(place, AT, read_only=True)
     yield _bind(shown, f"{AT}/run", read_only=True)

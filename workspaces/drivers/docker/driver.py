@@ -1,7 +1,8 @@
 """Workspaces in containers of a Docker engine on this host: one container for each Run, under our own init.
 
 The engine creates, starts, kills, removes and commits containers. Commands and terminals go directly to the init over
-its socket, so that they neither wait for the engine nor end with it. Images are never pulled.
+its socket, so that they neither wait for the engine nor end with it. Images are pulled by digest alone, from registries
+that the operator named.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from ...envelope import landlock
 from .. import cgroups
 from ..base import (
     Address,
+    Build,
     Capabilities,
     DriverError,
     EndReason,
@@ -49,14 +51,20 @@ OWN_KERNEL = {"runsc": "runsc (gVisor)", "kata": "Kata Containers"}  # {part of 
 class DockerDriver(LocalDriver):
     name = "docker"
     capabilities = Capabilities(
-        isolation="container", freeze=True, memory=False, network=True, limits=True, images=True
+        isolation="container",
+        freeze=True,
+        memory=False,
+        network=True,
+        limits=True,
+        images=True,
+        shows_manifest=True,
     )
 
     def __init__(self, home, runtime, options=None):
         super().__init__(home, runtime, options)
         address = self.options.get("address") or "unix:///var/run/docker.sock"
         self.engine = Engine(address, self.home / "docker")
-        self.images = Images(self.engine)
+        self.images = Images(self.engine, tuple(self.options.get("pull_from") or ()))
         self.oci_runtime = self.options.get("runtime") or None
 
     # Verbs
@@ -70,14 +78,17 @@ class DockerDriver(LocalDriver):
     async def find_image(self, reference: str) -> str:
         return (await asyncio.to_thread(self.images.find, reference))["Id"]
 
-    async def build_image(self, context: Path, name: str) -> str:
-        return await asyncio.to_thread(self.images.build, context, name)
+    async def pull_image(self, reference: str) -> str:
+        return await asyncio.to_thread(self.images.pull, reference)
+
+    async def build_image(self, build: Build, name: str) -> str:
+        return await asyncio.to_thread(self.images.build, build, name)
 
     async def find_layer(self, name: str) -> Layer | None:
         return await asyncio.to_thread(self.images.find_layer, name)
 
-    async def collect(self, in_use: Set[str], *, older_than_s: float) -> list[str]:
-        return await asyncio.to_thread(self.images.collect, in_use, older_than_s)
+    async def collect(self, in_use: Set[str], *, older_than_s: float, ages: Mapping[str, float] = {}) -> list[str]:
+        return await asyncio.to_thread(self.images.collect, in_use, older_than_s, ages)
 
     async def keep_layer(self, record: RunRecord, layer: Layer, *, inspect: InspectFile | None = None) -> Layer:
         return await asyncio.to_thread(self._keep_layer, record, layer, inspect)

@@ -1,16 +1,16 @@
-"""Images on a Docker engine: those named by environments, those we build, and the layers that setup leaves."""
+"""Images on a Docker engine: those named by environments or pulled, those we build, and the layers of setups."""
 
 import contextlib
 import tarfile
 import time
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
-from pathlib import Path
 
 from docker import APIClient
-from docker.errors import APIError, NotFound
+from docker.auth import resolve_repository_name
+from docker.errors import APIError, InvalidRepository, NotFound
 
-from ..base import DriverError, ImageMissing, InspectFile, Layer
+from ..base import Build, DriverError, ImageMissing, InspectFile, Layer
 from . import dockerfile
 from .engine import INSTALLATION, RUN, WORKSPACE, Engine
 
@@ -21,13 +21,19 @@ NOT_THERE = (
     "There is no image {0!r} on this Docker engine, and Handrail pulls none automatically. `docker pull` or `docker "
     "load` it there; `make images` makes handrail/base:bookworm."
 )
+BY_DIGEST = "@sha256:"
+NOT_FROM_THERE = (
+    "There is no image {0!r} on this Docker engine, and it was not pulled: HANDRAIL_PULL_FROM names {1}, not its "
+    "registry {2}."
+)
 
 
 class Images:
-    """Find, build, commit and remove images of an engine."""
+    """Find, pull, build, commit and remove images of an engine. `pull_from`: the registries that may be asked."""
 
-    def __init__(self, engine: Engine):
+    def __init__(self, engine: Engine, pull_from: tuple[str, ...] = ()):
         self.engine = engine
+        self.pull_from = pull_from
 
     def find(self, reference: str | None) -> dict:
         """Return the engine's description of the image; raise ImageMissing if it is not there."""
@@ -36,9 +42,28 @@ class Images:
         with self.engine.talk() as client:
             return _inspect(client, reference)
 
-    def build(self, context: Path, name: str) -> str:
-        """Build the Dockerfile in `context` without network or pulls; return the image's id."""
-        bases = dockerfile.bases(context)
+    def pull(self, reference: str) -> str:
+        """Pull an image by its digest, which the engine compares with what it got; return its id.
+
+        Raise ImageMissing for an image without a digest, or of a registry that may not be asked.
+        """
+        if BY_DIGEST not in reference:
+            raise ImageMissing(NOT_THERE.format(reference))
+        registry = _registry_of(reference)
+        if registry not in self.pull_from:
+            raise ImageMissing(NOT_FROM_THERE.format(reference, ", ".join(self.pull_from) or "none", registry))
+        with self.engine.talk(BUILD_S) as client:
+            try:
+                steps = list(client.pull(reference, stream=True, decode=True))  # to the end, to free the connection
+            except APIError as error:
+                steps = [{"error": error.explanation or str(error)}]
+            if wrong := next((step["error"] for step in steps if step.get("error")), ""):
+                raise DriverError(f"The image {reference!r} could not be pulled from {registry}: {wrong}")
+            return _inspect(client, reference)["Id"]
+
+    def build(self, build: Build, name: str) -> str:
+        """Build an image without network or pulls; return its id."""
+        bases = dockerfile.bases(build)
         tag = f"{BUILDS}:{self.engine.tag_of(name)}"
         with self.engine.talk(BUILD_S) as client:
             for base in bases:
@@ -46,7 +71,10 @@ class Images:
             said, wrong = [], None
             # No network: a build may use only its context.
             steps = client.build(
-                path=str(context),
+                path=str(build.context),
+                dockerfile=build.dockerfile,
+                buildargs=dict(build.args),
+                target=build.target or None,
                 tag=tag,
                 rm=True,
                 forcerm=True,
@@ -98,20 +126,29 @@ class Images:
             made = client.commit(found["Id"], LAYERS, self.engine.tag_of(layer.name), conf=conf | {"Labels": labels})
         return replace(layer, digest=made["Id"])
 
-    def collect(self, in_use: Set[str], older_than_s: float) -> list[str]:
+    def collect(self, in_use: Set[str], older_than_s: float, ages: Mapping[str, float]) -> list[str]:
         """Remove old layers and built images that are not `in_use`; return their tags. The engine refuses used ones."""
         removed = []
         with self.engine.talk() as client:
             for found in client.images(filters={"label": f"{INSTALLATION}={self.engine.installation}"}):
                 tags = [tag for tag in found["RepoTags"] or () if tag != "<none>:<none>"]
                 ours = all(tag.startswith((f"{LAYERS}:", f"{BUILDS}:")) for tag in tags)
-                named = {found["Id"], (found["Labels"] or {}).get(LAYER)} & in_use
-                if named or not ours or found["Created"] > time.time() - older_than_s:
+                names = {found["Id"], (found["Labels"] or {}).get(LAYER)}
+                oldest = max((ages[name] for name in names & ages.keys()), default=older_than_s)
+                if names & in_use or not ours or found["Created"] > time.time() - oldest:
                     continue
                 with contextlib.suppress(APIError):  # a container or another image uses it
                     client.remove_image(found["Id"])
                     removed += tags or [found["Id"]]
         return removed
+
+
+def _registry_of(reference: str) -> str:
+    """Return the host of the registry that a reference names, with its port if it names one."""
+    try:
+        return resolve_repository_name(reference.partition("@")[0])[0].lower()
+    except InvalidRepository as error:
+        raise DriverError(str(error)) from error
 
 
 def _inspect(client: APIClient, reference: str) -> dict:

@@ -32,15 +32,19 @@ def memory_of(folder: Path) -> Path:
     return keeps(folder) / "memory"
 
 
+def identity_file(folder: Path) -> Path:
+    return keeps(folder) / "disk.json"
+
+
 def identity(folder: Path) -> dict:
     """Return {id, generation}: the disk's id, and a counter of the starts that may have written to it."""
-    return json.loads((keeps(folder) / "disk.json").read_text())
+    return json.loads(identity_file(folder).read_text())
 
 
 def next_generation(folder: Path) -> None:
     """Advance the disk's generation, which invalidates every memory image saved with it."""
     known = identity(folder)
-    replace_file(keeps(folder) / "disk.json", json.dumps(known | {"generation": known["generation"] + 1}).encode())
+    replace_file(identity_file(folder), json.dumps(known | {"generation": known["generation"] + 1}).encode())
 
 
 def prepare(folder: Path, size: int, *, inside: int, outside: int) -> None:

@@ -25,6 +25,7 @@ from typing import ClassVar
 
 from dashboard.files.atomic_write import replace_file
 
+from ...default_limits import GUEST_DISK
 from ...store.errors import StoreError
 from ..base import Address, Capabilities, DriverError, Probe, RunRecord, RunSpec
 from ..init_client import InitClient, InitGone, InitRefused
@@ -38,7 +39,6 @@ from .layers import make_upper
 from .rootfs import Roots
 from .suspend import FILLING, Source, Unfilled, at_work
 
-DISK = 8 * disks.GIB
 HOME_DISK = 4 * disks.GIB
 GIVE_BACK_S = 300.0
 PORTS = {"3128": "proxy", "80": "internal"}
@@ -103,7 +103,7 @@ class MicroVMDriver(Roots):
 
     def _prepare(self, spec: RunSpec) -> None:
         self._check(spec)
-        for folder, size in ((spec.workspace, spec.limits.disk or DISK), (spec.home, HOME_DISK)):
+        for folder, size in ((spec.workspace, spec.limits.disk or GUEST_DISK), (spec.home, HOME_DISK)):
             disks.prepare(folder, size, inside=inside(), outside=spec.uid)
 
     def _check(self, spec: RunSpec) -> None:

@@ -12,7 +12,7 @@ import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,13 +71,14 @@ class Layers:
             shutil.rmtree(fresh, ignore_errors=True)
         return made
 
-    def collect(self, in_use: Set[str], older_than_s: float) -> list[str]:
-        """Delete layers older than `older_than_s` with neither name nor digest `in_use`; return their names."""
+    def collect(self, in_use: Set[str], older_than_s: float, ages: Mapping[str, float]) -> list[str]:
+        """Delete old layers with neither name nor digest `in_use`, as `Driver.collect` says; return their names."""
         removed = []
         for place in self._places():
             known = self._read(place)
-            named = {place.name, known and known["digest"]} & in_use
-            if not named and place.stat().st_mtime <= time.time() - older_than_s:
+            names = {place.name, known and known["digest"]}
+            oldest = max((ages[name] for name in names & ages.keys()), default=older_than_s)
+            if not names & in_use and place.stat().st_mtime <= time.time() - oldest:
                 shutil.rmtree(place)
                 removed.append(place.name)
         return removed

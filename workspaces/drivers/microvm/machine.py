@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dashboard.files.atomic_write import replace_file
 
+from ...default_limits import GUEST_CPUS
 from ..base import DriverError, boot_id
 from .image import Image
 
@@ -80,7 +81,7 @@ def shape(qemu: Qemu, image: Image, accel: str, memory: int, cpus: float | None)
         machine=MACHINE,
         accel=accel,
         memory_mib=max(192, memory // MIB),
-        cpus=max(1, -int(-(cpus or 1) // 1)),
+        cpus=max(1, -int(-(cpus or GUEST_CPUS) // 1)),
         kernel=image.kernel_digest,
         root=image.root_digest,
         initrd=image.initrd_digest,

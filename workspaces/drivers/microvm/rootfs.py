@@ -3,7 +3,7 @@
 import asyncio
 import os
 import stat
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from ...store.errors import StoreError
@@ -29,8 +29,8 @@ class Roots(Templates):
     async def keep_layer(self, record: RunRecord, layer: Layer, *, inspect: InspectFile | None = None) -> Layer:
         return await asyncio.to_thread(self._keep_layer, record, layer, inspect)
 
-    async def collect(self, in_use: Set[str], *, older_than_s: float) -> list[str]:
-        return await asyncio.to_thread(self.layers.collect, in_use, older_than_s)
+    async def collect(self, in_use: Set[str], *, older_than_s: float, ages: Mapping[str, float] = {}) -> list[str]:
+        return await asyncio.to_thread(self.layers.collect, in_use, older_than_s, ages)
 
     @property
     def layers(self) -> Layers:

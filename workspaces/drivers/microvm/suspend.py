@@ -5,13 +5,13 @@ import contextlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..base import DriverError, Limits, RunRecord, RunSpec
+from ...default_limits import GUEST_MEMORY
+from ..base import Checkpoint, DriverError, Limits, RunRecord, RunSpec
 from ..init_client import InitClient, InitGone, InitRefused
 from ..local import LocalDriver, _wait_free
-from . import disks, machine, memory
+from . import checkpoints, disks, machine, memory
 from .image import Image, find_image
 
-MEMORY = 512 << 20
 PAUSING, FILLING = "pausing", "filling"  # marker files in a Run's folder
 
 at_work: set[str] = set()  # ids of the Runs that this process is pausing or starting
@@ -44,6 +44,17 @@ class Pausing(LocalDriver):
     async def discard_memory(self, spec: RunSpec) -> bool:
         return await asyncio.to_thread(memory.discard, disks.memory_of(spec.workspace))
 
+    async def checkpoint_bytes(self, spec: RunSpec) -> int:
+        return await asyncio.to_thread(checkpoints.size_of, _folders(spec))
+
+    async def keep_checkpoint(self, spec: RunSpec, place: Path) -> Checkpoint:
+        if why := await self.why_no_memory(spec):
+            raise DriverError(why)
+        return await asyncio.to_thread(checkpoints.keep, _folders(spec), place)
+
+    async def put_checkpoint(self, spec: RunSpec, place: Path) -> None:
+        await asyncio.to_thread(checkpoints.put, place, _folders(spec))
+
     # What a memory image fits
 
     @property
@@ -58,12 +69,14 @@ class Pausing(LocalDriver):
         return self.runtime / f"{run_id}.{name}"
 
     def _host_limits(self, spec: RunSpec) -> Limits:
-        # The guest enforces its own memory and process limits; QEMU needs memory besides the guest's.
-        return Limits(memory=(spec.limits.memory or MEMORY) + machine.OVERHEAD, cpus=spec.limits.cpus, pids=None)
+        # The guest enforces its own memory and process limits; QEMU needs memory besides the guest's. A whole number of
+        # CPUs is what the guest has, and QEMU's own work comes on top; only a fraction needs a quota.
+        cpus = spec.limits.cpus if (spec.limits.cpus or 0) % 1 else None
+        return Limits(memory=(spec.limits.memory or GUEST_MEMORY) + machine.OVERHEAD, cpus=cpus, pids=None)
 
     def _shape(self, spec: RunSpec, qemu: machine.Qemu, image: Image) -> machine.Shape:
         accel, _why = machine.find_accel(qemu, image, self.images)
-        return machine.shape(qemu, image, accel, spec.limits.memory or MEMORY, spec.limits.cpus)
+        return machine.shape(qemu, image, accel, spec.limits.memory or GUEST_MEMORY, spec.limits.cpus)
 
     def _belongs(self, spec: RunSpec, record: RunRecord | None = None) -> dict:
         """Return what a memory image must fit: the memory of a running Run, or else a start with `spec`."""
@@ -216,6 +229,11 @@ class Pausing(LocalDriver):
                 await client.execute("cont")
 
         asyncio.run(go_on())
+
+
+def _folders(spec: RunSpec) -> dict[str, Path]:
+    """Return the folders that have a disk each, by the name of the disk."""
+    return {"workspace": spec.workspace, "home": spec.home}
 
 
 def qmp():

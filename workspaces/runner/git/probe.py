@@ -1,6 +1,7 @@
 """Query git about a repository from inside a sandbox. Run by `python3 -c` with the query as a JSON argument.
 
-{"what": "push", "folder", "remote", "refspecs", "steps", "patch", "seconds", "root"} → {"remote", "sends": […], …}
+{"what": "push", "folder", "remote", "refspecs", "steps", "patch", "left", "seconds", "root"} → {"remote", "sends", …};
+    with `left` also {"left"}: what a push of HEAD leaves out
 {"what": "clean", "folder", "flags", "paths", …} → {"paths": […]}
 {"what": "since", "folder", "base", …} → {"commits": […]} of HEAD that are not reachable from the commit `base`
 {"what": "uncommitted", "folder", …} → {"sha256"} of all that a commit could include: changes and new files.
@@ -18,10 +19,11 @@ import sys
 import tempfile
 import time
 
-COMMITS, FILES, REFS, PATHS = 20, 50, 5, 10_000
+COMMITS, FILES, REFS, PATHS, LEFT = 20, 50, 5, 10_000, 10
 TAKEN, TAKEN_BYTES = 2_000, 64 << 20  # files, and bytes of them, that a rehearsed commit may include
 PATCH_BYTES = 400_000
 OUTPUT = 2 << 20
+MOUNT_POINT = ".handrail/manifest.json"  # an empty file there is not part of the tree (`store/mount_point.py`)
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 # Run no program that the repository configures, and do not trust its commit-graph in place of the commits.
 SETTINGS = {
@@ -113,7 +115,8 @@ def push(git, question):
     known = remote in git.line("remote").splitlines()
     addresses = git.line("remote", "get-url", "--push", "--all", remote).splitlines() if known else []
     refspecs = question.get("refspecs") or default_refspecs(git, remote, branch)
-    return {
+    left = {"left": left_out(git)} if question.get("left") else {}
+    return left | {
         "remote": remote,
         "known": known,
         "addresses": addresses[:REFS],
@@ -123,6 +126,53 @@ def push(git, question):
         "sends": [send(git, remote if known else None, spec, question.get("patch")) for spec in refspecs[:REFS]],
         "more": max(0, len(refspecs) - REFS),
     }
+
+
+def left_out(git):
+    """Return what a push of HEAD leaves out: {kind: {"count", "first"}} of the kinds of which there are any.
+
+    changed, new, ignored: files; branches: others with commits that no remote is known to have; stashes; submodules:
+    their own commits; lfs: files whose content git-lfs keeps elsewhere.
+    """
+    base = git.line("rev-parse", "--verify", "--quiet", "HEAD") or EMPTY_TREE
+    changed = git("diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv", base).split("\0")
+    others = ["ls-files", "-z", "--others", "--exclude-standard"]
+    listed = [row.split("\t", 1) for row in git("ls-files", "-z", "--stage").split("\0") if "\t" in row]
+    names = "".join(f"{row[1]}\0" for row in listed).encode("utf-8", "surrogateescape")
+    attributes = git("check-attr", "-z", "--stdin", "filter", feed=names).split("\0") if names else []
+    found = {
+        "changed": changed,
+        "new": without_mount_point(git, git(*others).split("\0")),
+        "ignored": without_mount_point(git, git(*others, "--ignored", "--directory").split("\0")),
+        "branches": [name for name in branches(git) if name != git.branch and ahead(git, name)],
+        "stashes": git.line("stash", "list", "--format=%gs").splitlines(),
+        "submodules": [row[1] for row in listed if row[0].startswith("160000 ")],
+        "lfs": [attributes[at] for at in range(0, len(attributes) - 2, 3) if attributes[at + 2] == "lfs"],
+    }
+    kept = {kind: [name for name in names if name] for kind, names in found.items()}
+    return {kind: {"count": len(names), "first": names[:LEFT]} for kind, names in kept.items() if names}
+
+
+def without_mount_point(git, names, folder=None):
+    """Drop the file that a driver mounts the manifest over, and its folder if that holds nothing else."""
+    path = os.path.join(folder or git.folder, MOUNT_POINT)
+    try:
+        if os.path.islink(path) or os.path.getsize(path):
+            return names
+        alone = len(os.listdir(os.path.dirname(path))) == 1
+    except OSError:
+        return names
+    dropped = (MOUNT_POINT, ".handrail/") if alone else (MOUNT_POINT,)
+    return [name for name in names if name not in dropped]
+
+
+def branches(git):
+    return git.line("for-each-ref", f"--count={COMMITS}", "--format=%(refname:short)", "refs/heads").splitlines()
+
+
+def ahead(git, branch):
+    """Return how many commits of a branch neither HEAD nor a remote is known to have."""
+    return int(git("rev-list", "--count", f"refs/heads/{branch}", "--not", "HEAD", "--remotes"))
 
 
 def rehearse(git, steps):
@@ -179,7 +229,7 @@ def stage(git, paths, new):
     minimal = ["-c", "core.checkStat=minimal", "-c", "core.trustctime=false"]
     listed = git(*minimal, "diff-files", "-z", "--name-only", *spec)
     listed += git("ls-files", "-z", "--full-name", "--others", "--exclude-standard", *spec) if new else ""
-    names = sorted(set(filter(None, listed.split("\0"))))
+    names = sorted(set(filter(None, without_mount_point(git, listed.split("\0"), top))))
     files = {name: os.path.join(top, name) for name in names}
     sizes = sum(os.lstat(path).st_size for path in files.values() if os.path.lexists(path))
     if len(files) > TAKEN or sizes > TAKEN_BYTES:
@@ -299,6 +349,7 @@ def clean(git, question):
     args += [] if "x" in flags else ["--exclude-standard"]
     args += ["--ignored"] if "X" in flags else []
     found = [path for path in git(*args, "--", *question["paths"]).split("\0") if path]
+    found = without_mount_point(git, found)
     kept = [path for path in found if "d" in flags or not path.endswith("/")]
     prefix = os.path.relpath(git.folder, question["root"])
     return {"paths": [os.path.normpath(os.path.join(prefix, path)) for path in kept[:PATHS]], "count": len(kept)}

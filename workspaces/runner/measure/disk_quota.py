@@ -231,6 +231,8 @@ def _disk_usage(name: bytes, above: int | None, depth: int, seen: set) -> int:
 def largest(tree, most: int = 20) -> list[tuple[bytes, int]]:
     """Return (path, bytes on disk) of the `most` largest entries down to the second level, largest first.
 
+    A repository's `.git` is one entry: nobody removes single files of it.
+
     Stops after LARGEST_TIMEOUT_S seconds; entries it did not reach are not counted.
     """
     until, totals = time.monotonic() + LARGEST_TIMEOUT_S, {}
@@ -245,7 +247,7 @@ def largest(tree, most: int = 20) -> list[tuple[bytes, int]]:
             for name, info in entries:
                 path = at + b"/" + name if at else name
                 parts = path.split(b"/")
-                for shown in {b"/".join(parts[:1]), b"/".join(parts[:2])}:
+                for shown in {parts[0], parts[0] if parts[0] == b".git" else b"/".join(parts[:2])}:
                     totals[shown] = totals.get(shown, 0) + info.st_blocks * 512
                 if stat.S_ISDIR(info.st_mode) and depth < MAX_DEPTH:
                     todo.append((path, depth + 1))

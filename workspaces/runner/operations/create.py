@@ -16,11 +16,13 @@ from workspaces import lifecycle, paths, secrets
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
 from workspaces.provisioning import capacity, isolation, sources, uploads
-from workspaces.runner import programs, rootfs, snapshots
+from workspaces.runner import carried, notes, programs, rootfs, snapshots
 from workspaces.runner.job import Job, Kind
+from workspaces.runner.operations import from_checkpoint
 from workspaces.runner.reconcile import suspended
 from workspaces.runner.refusals import Refused
-from workspaces.runner.run_spec import spec_of, uid_of
+from workspaces.runner.run_spec import agents_spec, spec_of, uid_of
+from workspaces.runner.shown_manifest import with_manifest
 from workspaces.services import run_tokens
 from workspaces.store import Cancelled, StoreError, import_archive
 
@@ -44,7 +46,8 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
         await job.record("workspace.root_changed", {"words": changed})
     run = await job.thread(_open_run, job.workspace, job.operation, run_id)
     failpoint("up.row")
-    spec = spec_of(job.workspace, run.pk)
+    spec = await job.thread(agents_spec, job.workspace, run.pk)
+    spec = await job.thread(with_manifest, spec, job.driver, job.workspace)
     try:
         await job.driver.prepare(spec)
         owner = await _start(job, spec, run)
@@ -147,14 +150,16 @@ class Create(Kind):
             await job.thread(_make_tree, workspace, job.watch(step="files"))
             failpoint("create.tree")
             await rootfs.choose(job)
+            await from_checkpoint.put_for_fork(job)
             if await job.thread(_is_cancelled, job.operation):  # building the image may have taken long as well
                 raise Cancelled("cancelled before it was set up")
-            if "fork" not in workspace.source:  # from here on it cannot be cancelled
+            if _runs_set_up(workspace):  # from here on it cannot be cancelled
                 await job.progress(step="setup" if workspace.environment.setup else "snapshot")
             if not workspace.source.get("path") and not job.driver.capabilities.files_need_run:
                 # Before the first snapshot, which records the final file owners. A guest sets them inside.
                 await job.driver.prepare(spec_of(workspace, f"setup-{job.operation.pk}"))
-            if workspace.environment.setup and "fork" not in workspace.source:
+            if workspace.environment.setup and _runs_set_up(workspace):
+                await _give_files_to_set_up(job)
                 await job.thread(_move, workspace, State.CREATING, State.SETTING_UP, job.by)
                 await set_up(job)
             note = await _bring_up_or_explain(job, partial(_first_snapshot, job))
@@ -243,12 +248,30 @@ def _strict(shell: str, script: str) -> list[str]:
     return [shell, "-eu", *(["-o", "pipefail"] if shell.endswith("/bash") else []), "-c", script]
 
 
+def _runs_set_up(workspace) -> bool:
+    """Return whether the environment's setup runs, if it has one: a fork has what it did, unless under another one."""
+    return "was" in workspace.source.get("fork", {"was": ""})
+
+
+async def _give_files_to_set_up(job):
+    """Put the files of a fork under another environment in place, and keep them as they are before its setup."""
+    if "fork" not in job.workspace.source:
+        return
+    async with job.lock(), job.open_tree():
+        await _restore_origin(job)
+        await job.snapshot("fork", f"before the setup of {job.workspace.environment.name}")
+    failpoint("create.given")
+
+
 async def _first_snapshot(job):
     workspace = job.workspace
-    if "fork" in workspace.source:
+    is_set_up = bool(workspace.environment.setup) and _runs_set_up(workspace)
+    if "fork" in workspace.source and not is_set_up and not from_checkpoint.of(workspace):
         await _restore_origin(job)
+    async with job.open_tree() as tree:
+        await job.thread(notes.give_lessons, job, tree)
     await job.progress(step="snapshot")
-    await job.snapshot("fork" if "fork" in workspace.source else "setup")
+    await job.snapshot("fork" if "fork" in workspace.source and not is_set_up else "setup")
     failpoint("create.snapshot")
     if workspace.baseline is None:
         await job.thread(_set_baseline, workspace)
@@ -266,13 +289,14 @@ async def _restore_origin(job):
 
 
 async def _bring_up_or_explain(job, first) -> str:
-    """Start the workspace. Return "", or for a connected folder why it could not be started.
+    """Start the workspace. Return "" or a note for people.
 
+    It says why a connected folder could not be started, or why the programs of a checkpoint did not go on in a fork.
     A user's own folder is useful without a Run: it is gated and snapshotted, and only commands need a Run.
     """
     try:
-        await bring_up(job, first=first)
-        return ""
+        run = await bring_up(job, first=first)
+        return from_checkpoint.why_booted(job.workspace, run)
     except DriverError as error:
         if job.driver.capabilities.isolation != "none":
             raise
@@ -303,6 +327,7 @@ def _make_tree(workspace, watch: dict):
         sha = sources.clone(source, tree, cancel=watch["cancel"])
         workspace.source = workspace.source | {"sha": sha}
         Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
+    carried.put(workspace, tree, watch)
 
 
 def _empty_folder(folder):

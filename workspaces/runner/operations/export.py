@@ -29,7 +29,7 @@ async def make_bundle(job: Job) -> None:
 
 
 class MakeArchive(Kind):
-    """Write a snapshot's files to one archive, which can be downloaded for an hour."""
+    """Write a snapshot's files to one archive, to be downloaded."""
 
     when_store_fails = "The archive could not be written: "
 
@@ -60,7 +60,7 @@ class Push(Kind):
     async def perform(self, job):
         workspace = await job.require(State.READY)
         await make_bundle(job)
-        sha = await job.thread(_push, workspace, await job.readable_tree(), job.args)
+        sha = await job.thread(push, workspace, await job.readable_tree(), job.args)
         return {"ok": True, "reason": f"Pushed {sha[:12]} to {job.args['branch']}.", "sha": sha}
 
     async def recover(self, job):
@@ -72,9 +72,10 @@ class Push(Kind):
         lifecycle.record(job.workspace, job.by, "workspace.pushed", data)
 
 
-def _push(workspace, tree, args: dict) -> str:
+def push(workspace, tree, args: dict, *, token: str = "", again: bool = False) -> str:
+    """Push the bundle that lies in the workspace's home; return the SHA. `again`: also if it is there already."""
     branch = args["branch"]
-    source = sources.check_git(workspace.source["git"], branch)
+    source = sources.check_git(workspace.remote, branch)
     scratch = Path(tempfile.mkdtemp(prefix="push-", dir=paths.folder_of(workspace.pk)))
     try:
         with files.opened(tree, BUNDLE, "home") as file, open(scratch / "bundle", "wb") as copy:
@@ -82,6 +83,6 @@ def _push(workspace, tree, args: dict) -> str:
                 raise sources.CloneFailed("The bundle is too large to push.")
             while piece := file.pread(files.PIECE, copy.tell()):
                 copy.write(piece)
-        return sources.push_bundle(scratch, source, branch, approved=args.get("sha", ""))
+        return sources.push_bundle(scratch, source, branch, approved=args.get("sha", ""), token=token, again=again)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

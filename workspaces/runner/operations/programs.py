@@ -1,5 +1,6 @@
 """Run commands, services and terminals, each under its own shim."""
 
+import stat
 from functools import partial
 
 from django.utils.dateparse import parse_datetime
@@ -9,18 +10,23 @@ from workspaces import activity, lifecycle
 from workspaces.models import Command, ReasonCode, Run, State, Terminal, Workspace
 from workspaces.runner import programs
 from workspaces.runner.job import Kind
+from workspaces.runner.reconcile import unseen
 from workspaces.runner.refusals import Refused
+from workspaces.services import commands
 
 
 class RunCommand(Kind):
     """Run one program to completion, at most once."""
 
     is_useful = True  # its first success sets the Run's first_useful_at
+    is_asked = True  # by somebody, not by the workspace's own start
 
     async def perform(self, job):
         command = await job.thread(Command.objects.get, operation=job.operation.pk)
         if command.cancelled_at:
             raise Refused("Cancelled before it started.", ReasonCode.CANCELLED)
+        if self.is_asked:
+            await unseen.resume_first(job)
         await job.require(State.READY)
         how = {"cwd": command.cwd, "env": command.env, "timeout_s": command.timeout_s or None}
         how["envelope"] = command.envelope
@@ -66,7 +72,7 @@ def _moment(text):
 class Maintain(RunCommand):
     """Run the environment's maintenance script after a resume. Operations submitted meanwhile wait until it ends."""
 
-    is_useful = False
+    is_useful = is_asked = False
 
     def finish(self, job, outcome):
         super().finish(job, outcome)
@@ -81,21 +87,41 @@ class Maintain(RunCommand):
 class RunService(RunCommand):
     """Run a service of the environment while the workspace is up; submitted by reconcile/services.py."""
 
+    is_asked = False
+
     def _counts(self, job):
         pass  # a service does not keep its workspace from an idle pause
+
+
+async def _starts_in(job) -> str:
+    """Return the working directory of the environment; /workspace if the workspace has no such folder (any more)."""
+    wanted = commands.working_directory(job.workspace.environment)
+    if wanted == commands.WORKSPACE:
+        return wanted
+    is_folder = await job.thread(_is_folder, await job.readable_tree(), job.workspace.environment.working_directory)
+    return wanted if is_folder else commands.WORKSPACE
+
+
+def _is_folder(tree, path: str) -> bool:
+    try:
+        with tree.files() as files:
+            return stat.S_ISDIR(files.stat(path.encode()).st_mode)
+    except OSError:
+        return False
 
 
 class RunTerminal(Kind):
     """Run a program on a pty until it exits, with or without viewers."""
 
     async def perform(self, job):
+        await unseen.resume_first(job)
         await job.require(State.READY)
         terminal = await job.thread(Terminal.objects.get, operation=job.operation.pk)
         run = await job.open_run()
         return await programs.run(
             job,
             terminal.argv,
-            cwd="/workspace",
+            cwd=await _starts_in(job),
             env={"TERM": "xterm-256color"},
             timeout_s=None,
             pty=True,

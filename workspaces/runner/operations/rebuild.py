@@ -1,4 +1,4 @@
-"""Rebuild a workspace on the newest version of its environment: run setup again on the current files, reversibly."""
+"""Rebuild a workspace on the newest version of its environment, or of another one: run setup again, reversibly."""
 
 from django.db import transaction
 
@@ -6,7 +6,8 @@ from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.history import find_snapshot
-from workspaces.models import EndCode, ReasonCode, State, Workspace
+from workspaces.lifecycle.boundaries import KIND as BOUNDARY
+from workspaces.models import EndCode, Environment, ReasonCode, State, Workspace
 from workspaces.provisioning import eligibility
 from workspaces.runner import rootfs, snapshots
 from workspaces.runner.job import Kind
@@ -20,41 +21,55 @@ from workspaces.store import StoreError
 class Rebuild(Kind):
     """Stop the workspace, snapshot it, run the new setup, and start it again if it was up.
 
+    args: {environment: the version to use, then_resume}, both for another environment than the workspace's own.
     If setup fails, restore the files and the base. The outcome holds `safety_snapshot` (the number to restore for an
     undo), `version` and `environment` (the new ones), and `up`.
     """
 
     async def perform(self, job):
         workspace = await job.refresh()
-        newest = await job.thread(newest_of, workspace.environment)
+        newest = await job.thread(_target, job)
         if newest.driver != workspace.environment.driver:
             raise Refused(f"Version {newest.version} uses another driver; create a new workspace from it.")
         if words := eligibility.why_no_set_up(newest):
             raise Refused(words)
         await job.mark_started()
         was_up = workspace.state == State.READY or job.operation.progress.get("was_up", False)
-        was = {"environment_id": str(workspace.environment_id), "base": workspace.base}
-        await job.progress(was_up=was_up, was=was)
-        if missing_snapshot := await bring_down(job, EndCode.REBUILT):
-            raise Refused(f"Nothing was rebuilt: {missing_snapshot}", ReasonCode.SNAPSHOT_MISSING, down=True)
-        safety = workspace.head.number
-        await job.progress(safety_snapshot=safety)
+        moves = newest.name != workspace.environment.name
+        await job.progress(was_up=was_up, was=_columns(workspace, moves))
+        safety = await self._save(job, newest if moves else None)
         workspace.environment, workspace.base = newest, {}
         try:
             await rootfs.choose(job)
             if newest.setup:
                 await set_up(job)
             async with job.lock():
-                await job.snapshot("setup", f"rebuilt with version {newest.version}")
+                of = f"{newest.name}, version" if moves else "version"
+                made = await job.snapshot("setup", f"rebuilt with {of} {newest.version}")
         except (Failed, DriverError, StoreError) as error:
             await self._put_back(job, safety)
             raise Refused(f"{error}\nThe files are back as they were.", ReasonCode.SETUP, down=True) from error
         told = {"ok": True, "safety_snapshot": safety, "version": newest.version, "environment": str(newest.pk)}
+        told |= {"baseline": str(made.pk)} if moves else {}
         try:
-            run = await bring_up(job) if was_up else None
+            run = await bring_up(job) if was_up or job.args.get("then_resume") else None
         except (DriverError, Problem) as error:
             return told | {"note": f"Setup finished, but it could not be started: {error}", "up": False}
         return told | {"up": run is not None}
+
+    async def _save(self, job, other: Environment | None) -> int:
+        """End its programs and keep the files in a snapshot, of its own before another environment; return its number.
+
+        Raise Refused without one.
+        """
+        if missing_snapshot := await bring_down(job, EndCode.REBUILT):
+            raise Refused(f"Nothing was rebuilt: {missing_snapshot}", ReasonCode.SNAPSHOT_MISSING, down=True)
+        if other is not None:
+            async with job.lock():
+                await job.snapshot(BOUNDARY, f"before {other.name}")
+        safety = job.workspace.head.number
+        await job.progress(safety_snapshot=safety)
+        return safety
 
     async def recover(self, job):
         """Restore the safety snapshot, since it is unknown how far setup got; start over if there is none yet."""
@@ -88,7 +103,32 @@ class Rebuild(Kind):
             state = State.READY if outcome["up"] else State.STOPPED
             rows.update(environment=outcome["environment"], state=state, reason=outcome.get("note", ""))
             data = {"version": outcome["version"], "safety_snapshot": outcome["safety_snapshot"]}
+            if "baseline" in outcome:
+                data |= _move(job, outcome)
             lifecycle.record(job.workspace, job.by, "workspace.rebuilt", data)
+
+
+def _columns(workspace, moves: bool) -> dict:
+    """Return the columns that an undo restores."""
+    was = {"environment_id": str(workspace.environment_id), "base": workspace.base}
+    return was | ({"baseline_id": workspace.baseline_id and str(workspace.baseline_id)} if moves else {})
+
+
+def _target(job) -> Environment:
+    """Return the version to rebuild with."""
+    wanted = job.args.get("environment")
+    return Environment.objects.get(pk=wanted) if wanted else newest_of(job.workspace.environment)
+
+
+def _move(job, outcome: dict) -> dict:
+    """Save what is different under another environment; return {environment, was} for the event."""
+    workspace = Workspace.objects.get(pk=job.workspace.pk)
+    was = Environment.objects.get(pk=job.operation.progress["was"]["environment_id"])
+    source = workspace.source
+    if "fork" in source:  # secrets of an environment are for its own source: provisioning/eligibility.py
+        source = source | {"fork": source["fork"] | {"foreign": True}}
+    Workspace.objects.filter(pk=workspace.pk).update(source=source, baseline=outcome["baseline"])
+    return {"environment": workspace.environment.name, "was": str(was)}
 
 
 def _restore(workspace, tree, number: int, base: dict):

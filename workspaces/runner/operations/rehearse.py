@@ -26,10 +26,11 @@ from workspaces.runner.refusals import Refused
 from workspaces.runner.refused_to_program import as_blocked
 from workspaces.runner.rehearsal_masks import Masks
 from workspaces.runner.rehearsal_rules import RehearsalRules
-from workspaces.runner.run_spec import spec_of, uid_of
+from workspaces.runner.run_spec import agents_spec, uid_of
 from workspaces.services import rehearsals
 from workspaces.shim import client
 from workspaces.store import LocalTree
+from workspaces.store.file_reader import LEFT_OUT
 
 MAX_SECONDS = 600
 SHOWN_OUTPUT = 64 * 1024  # bytes of the end of the output that are kept
@@ -131,7 +132,8 @@ async def _run(job, scratch: Path, masks: Masks | None) -> tuple[dict, object]:
     Return how it ended, as `Job.run_program` does, and what it left if that can be read only while the Run is up.
     """
     workspace, driver = job.workspace, job.driver
-    spec = spec_of(workspace, _run_id(job), phase=PHASE, home=scratch / "home", tree=scratch / "tree")
+    how = {"phase": PHASE, "home": scratch / "home", "tree": scratch / "tree"}
+    spec = await job.thread(agents_spec, workspace, _run_id(job), **how)
     await driver.prepare(spec)
     if masks:
         await job.thread(masks.remember)
@@ -219,7 +221,7 @@ async def _end_run(job, owner):
 
 def _scan(job, tree):
     # File times are the program's to choose, so all content is read.
-    return snapshots.scan(job.workspace, tree, thorough=True, cancel=job.cancel)
+    return snapshots.scan(job.workspace, snapshots.with_rules(job.workspace, tree), thorough=True, cancel=job.cancel)
 
 
 def _findings(job, base, after, ended: dict, masks: Masks | None, obstacle: str) -> dict:
@@ -247,6 +249,8 @@ def _obstacle(base, after, changes, ended: dict) -> str:
     """Return why what it left cannot be applied; "" if it can."""
     if ended["reason"] != "exited":
         return "It did not end by itself, so its result is not complete."
+    if any(skipped.reason == LEFT_OUT for skipped in after.skipped):
+        return "It made files that this environment leaves out of snapshots. They can't be applied."
     if {skipped.path for skipped in after.skipped} - {skipped.path for skipped in base.skipped}:
         return "It made something that cannot be stored, such as a socket or an unreadable file."
     if any(is_hook_file(path) for change in changes for path in (change.path, change.old_path) if path):

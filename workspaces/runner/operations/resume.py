@@ -1,36 +1,39 @@
 """Resume a workspace after comparing its files with the newest snapshot; also that comparison (the proof) alone."""
 
-import hashlib
-
 from dashboard import clock
 from dashboard.failpoints import failpoint
-from dashboard.strict_json import canonical
 from workspaces import lifecycle
-from workspaces.models import EndCode, Manifest, Run, State, Workspace
-from workspaces.runner import snapshots
+from workspaces.manifests import body
+from workspaces.manifests.cause import cause_of
+from workspaces.manifests.keep import keep
+from workspaces.models import EndCode, Run, State, Workspace
+from workspaces.runner import notes, shown_manifest
 from workspaces.runner.job import Job, Kind
+from workspaces.runner.operations.archiving import bring_back
+from workspaces.runner.operations.comparing import prove
 from workspaces.runner.operations.create import bring_up
 from workspaces.runner.operations.shutdown import bring_down, end_run
 from workspaces.services import commands
-from workspaces.services.drift import drift_of, made_with
+from workspaces.services.environments.drift import drift_of
 from workspaces.store import StoreError
-
-BY_STAT = "size and times, and content where these differ"
-BY_CONTENT = "every byte"
-MAX_NAMED = 100  # differing paths listed in a proof
 
 
 class Resume(Kind):
-    """Recover an interrupted restore, compare the files with the newest snapshot, and start the workspace."""
+    """Recover an interrupted restore, compare the files with the newest snapshot, and start the workspace.
+
+    The files of an archived workspace are restored first.
+    """
 
     async def perform(self, job):
         workspace = await job.refresh()
         is_up = await _is_up(job)
         if workspace.state == State.READY and is_up:
             return {"ok": True, "already": True}
-        if workspace.state not in (State.PAUSED, State.STOPPED, State.READY):
+        if workspace.state not in (State.PAUSED, State.STOPPED, State.ARCHIVED, State.READY):
             raise job.wrong_state()
         await job.mark_started()
+        if workspace.state == State.ARCHIVED:
+            await bring_back(job)
         if workspace.state == State.READY:
             await _close_dead_run(job)
         elif not is_up:
@@ -45,9 +48,18 @@ class Resume(Kind):
             failpoint("resume.proved")
 
         run = await bring_up(job, first=compare)
+        found["notes"] = await notes.give(job)
         drift = await job.thread(drift_of, workspace)
-        made = {"image": run.owner.get("image"), "memory": _memory_message(job, run)}
+        made = {"image": run.owner.get("image"), "memory": memory_message(job, run)}
         return {"ok": True, "run": str(run.pk), **found, **made, "drift": drift and drift.as_json()}
+
+    async def recover(self, job):
+        """Start over. Notes that were being given before the crash are kept first, so that the comparison holds."""
+        if job.operation.progress.get("gives"):
+            await job.refresh()
+            async with job.lock():
+                await job.snapshot("end", "after notes were given")
+        return await self.perform(job)
 
     def finish(self, job, outcome):
         workspace = job.workspace
@@ -62,24 +74,13 @@ class Resume(Kind):
         Workspace.objects.filter(pk=workspace.pk).update(state=State.READY, reason="", last_active_at=now)
         note_proof(workspace, proof, outcome["alarm"])
         commands.maintain(workspace, before=job.operation)
-        body = {
-            "format": 1,
-            "workspace": workspace.key,
-            "resumed_at": now.isoformat(),
-            "proof": proof,
-            "memory": outcome["memory"],
-            **made_with(workspace.environment),
-            "image_digest": workspace.base.get("digest"),
-            "machine_image": outcome["image"],
-            "setup_layer": workspace.base.get("layer_digest"),
-            "drift": outcome["drift"],
-        }
-        Manifest.objects.create(run_id=outcome["run"], body=body, sha256=hashlib.sha256(canonical(body)).hexdigest())
+        record = body.of_resume(workspace, outcome["run"], outcome, at=now, cause=cause_of(job.by, job.operation))
+        shown_manifest.show_after_commit(job.driver, outcome["run"], keep(record, run_id=outcome["run"]), workspace)
         verb = "workspace.resumed" if not proof["differ"] else "workspace.proof_failed"
         lifecycle.record(workspace, job.by, verb, proof | {"drift": outcome["drift"], "memory": outcome["memory"]})
 
 
-def _memory_message(job, run) -> str | None:
+def memory_message(job, run) -> str | None:
     """Say whether the programs resumed or the machine booted; None if the driver does not keep memory."""
     if not job.driver.capabilities.memory:
         return None
@@ -148,21 +149,3 @@ def note_proof(workspace, proof: dict, alarm: dict):
     """Save a proof and its alarm, if any. An alarm stays until a person answers it, whatever later proofs find."""
     rows = Workspace.objects.filter(pk=workspace.pk)
     rows.update(proof=proof, **({"alarm": alarm} if alarm else {}))
-
-
-def prove(workspace, tree, *, full: bool = False, lend: bool = True) -> dict:
-    """Compare the live tree with the newest snapshot; `lend` as for `Store.compare`.
-
-    Return {at, snapshot, entries, differ, names, how}: `differ` counts the differing paths, `names` lists the first.
-    """
-    if workspace.head is None:
-        return {"at": clock.now().isoformat(), "snapshot": None, "entries": 0, "differ": 0, "names": [], "how": "none"}
-    found = snapshots.store_of(workspace).compare(workspace.head.tree_hex, tree, full=full, lend=lend)
-    return {
-        "at": clock.now().isoformat(),
-        "snapshot": workspace.head.number,
-        "entries": found.entries,
-        "differ": len(found.differ),
-        "names": [path.decode("utf-8", "backslashreplace") or "." for path in found.differ[:MAX_NAMED]],
-        "how": BY_CONTENT if full else BY_STAT,
-    }

@@ -12,22 +12,25 @@ from workspaces import paths as workspace_paths
 from workspaces.models import ReasonCode, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.provisioning import sources, uploads
-from workspaces.runner import snapshots
-from workspaces.runner.operations.snapshot import RestoreSnapshot
+from workspaces.runner import files, notes, snapshots
+from workspaces.runner.operations.snapshot import RestoreSnapshot, resume_if_asked
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
+from workspaces.runner.snapshot_tree import KeptFiles
+from workspaces.services.notes import versions
 from workspaces.store import LocalTree, import_archive
 from workspaces.store.diff import MODE, REMOVED
 from workspaces.store.objects import FOLDER
 from workspaces.store.text import inside_git
 
 CONFLICTS_NAMED = 1000
+MAX_NOTES = 1 << 20  # bytes of the notes that a clean start keeps
 
 
 class Revise(RestoreSnapshot):
     """Merge or replace the files with a new revision; freezes and takes a safety snapshot first, like a restore.
 
-    args: {source, replace: bool, base: snapshot number}.
+    args: {source, replace: bool, base: snapshot number[, keep_notes: True]}.
     """
 
     when_cancelled = "Nothing was changed."
@@ -35,7 +38,8 @@ class Revise(RestoreSnapshot):
 
     async def perform(self, job):
         await job.refresh()
-        job.fetched = await job.thread(_fetch, job.workspace, job.args["source"], job.watch(step="files"))
+        noted = await job.thread(_noted, job.workspace) if job.args.get("keep_notes") else None
+        job.fetched = await job.thread(_fetch, job.workspace, job.args["source"], job.watch(step="files"), noted)
         return await super().perform(job)
 
     async def _put_back(self, job):
@@ -79,6 +83,7 @@ class Revise(RestoreSnapshot):
             names = ("revision", "snapshot", "safety_snapshot", "created", "changed", "removed")
             data = {name: outcome[name] for name in names}
             lifecycle.record(job.workspace, job.by, "workspace.revised", data)
+            resume_if_asked(job)
 
 
 def _refused(base, safety, conflicts: list[bytes]) -> Refused:
@@ -95,8 +100,14 @@ def _owner(job) -> tuple[int, int] | None:
     return job.driver.file_owner(uid_of(job.workspace).get("uid"))
 
 
-def _fetch(workspace, source: dict, watch: dict) -> tuple[dict, str]:
-    """Fetch a revision into the store.
+def _noted(workspace) -> bytes | None:
+    """Return the file of notes in the newest snapshot, None if it has none."""
+    opened = KeptFiles(snapshots.store_of(workspace), workspace.head.tree_hex)
+    return notes.read(opened, versions.PATH, MAX_NOTES)
+
+
+def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> tuple[dict, str]:
+    """Fetch a revision into the store; `noted` is put into it as the file of notes.
 
     Return (the source, with the commit it resolved to; the store tree id of its files, kept for an hour).
     """
@@ -107,10 +118,13 @@ def _fetch(workspace, source: dict, watch: dict) -> tuple[dict, str]:
         if upload := source.get("upload"):
             with open(uploads.find(workspace.team_id, upload), "rb") as archive:
                 import_archive(archive, folder, uploads.LIMITS, **watch)
-        else:
+        elif source:
             checked = sources.check_git(source["git"], source.get("ref", ""))
             source = source | {"sha": sources.clone(checked, folder, cancel=watch["cancel"])}
-        return source, snapshots.store_of(workspace).snapshot(LocalTree(folder), cancel=watch["cancel"]).tree
+        tree = LocalTree(folder)
+        if noted is not None:
+            files.write(tree, versions.PATH, noted)
+        return source, snapshots.store_of(workspace).snapshot(tree, cancel=watch["cancel"]).tree
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,7 +1,6 @@
 """End a Run: pause, stop, crash and trash. Each takes an end snapshot or records that one is missing."""
 
 import logging
-import shutil
 from datetime import datetime
 
 from django.db import transaction
@@ -9,15 +8,17 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
-from workspaces import lifecycle, paths
+from workspaces import extensions, lifecycle, paths
 from workspaces.drivers.base import DriverError
-from workspaces.models import EndCode, Phase, Run, State, StateCode, Workspace
-from workspaces.runner import programs, secret_scan
+from workspaces.models import FOLDER, EndCode, Phase, Run, State, StateCode, Workspace
+from workspaces.runner import folder_manifest, programs, removing, secret_scan
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.measure import ports
 from workspaces.runner.reconcile import suspended
+from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import spec_of
 from workspaces.services import archives, run_tokens
+from workspaces.services.retention import holds, trash_date
 from workspaces.store import StoreError
 
 logger = logging.getLogger("handrail.runner")
@@ -36,7 +37,7 @@ async def bring_down(job: Job, code: EndCode, words: str = "", *, thorough: bool
         # A guest's files can be reached only while it is up.
         listened = await ports.of(job.driver, owner)
         await job.driver.end_programs(owner)
-        await _search_home(job, await job.open_run())
+        await _look_at_home(job, await job.open_run())
         missing_snapshot = await end_snapshot(job, thorough=thorough, ports=listened)
         await end_run(job, code, words)
         return missing_snapshot
@@ -45,8 +46,8 @@ async def bring_down(job: Job, code: EndCode, words: str = "", *, thorough: bool
 
 
 async def suspend_run(job: Job) -> str:
-    """End the Run and keep its programs' memory if the driver can; otherwise the same as `bring_down`."""
-    if not job.driver.capabilities.memory:
+    """End the Run and keep its programs' memory if that is wanted and the driver can; otherwise as `bring_down`."""
+    if not job.driver.capabilities.memory or not job.args.get("memory", True):
         return await bring_down(job, EndCode.PAUSED)
     owner, known = await job.owner(), job.operation.progress
     if owner is None or not await job.driver.alive(owner):
@@ -59,7 +60,7 @@ async def suspend_run(job: Job) -> str:
     # Frozen from before the snapshot until the next start has compared it with the files.
     await job.driver.freeze(owner)
     try:
-        await _search_home(job, await job.open_run())
+        await _look_at_home(job, await job.open_run())
         missing_snapshot = await end_snapshot(job, ports=await ports.of(job.driver, owner))
         await job.progress(missing_snapshot=missing_snapshot)
         failpoint("sleep.snapshot")
@@ -78,6 +79,7 @@ async def discard_memory(job: Job, why: str):
     """Discard the kept memory of a paused workspace, end its programs, and revoke its run tokens."""
     await job.driver.discard_memory(spec_of(job.workspace, job.operation.pk))
     await suspended.discard(job, why)
+    await job.thread(Run.objects.forget_memory, job.workspace.pk)
     await job.thread(run_tokens.revoke, job.workspace.pk)
 
 
@@ -98,21 +100,23 @@ async def end_run(job: Job, code: EndCode, words: str = "", *, suspended_run: bo
         await job.thread(_close, run, code, words, suspended_run)
         failpoint("down.closed")
         if not job.driver.capabilities.files_need_run:  # a guest's home was searched while the guest was up
-            await _search_home(job, run)
+            await _look_at_home(job, run)
     return listened
 
 
-async def _search_home(job: Job, run: Run):
-    """Search the home for secrets. Only a report: an error here does not keep the Run from ending."""
+async def _look_at_home(job: Job, run: Run):
+    """Search the home for secrets, and let others read it. An error here does not keep the Run from ending."""
     try:
         async with job.open_tree() as tree:
             await job.thread(secret_scan.look_at_home, job.workspace, tree, run.started_at, by=job.by)
+            for reader in extensions.home_readers:
+                await job.thread(reader, job.workspace, tree)
     except (OSError, DriverError, StoreError, Unreadable):
         logger.exception("the home of %s could not be searched for secrets", job.workspace.pk)
 
 
 def _close(run, code, words, suspended_run):
-    Run.objects.filter(pk=run.pk, ended_at=None).end(code, words)
+    Run.objects.filter(pk=run.pk, ended_at=None).end(code, words, memory_kept=suspended_run)
     (run_tokens.suspend if suspended_run else run_tokens.revoke)(run.workspace_id)
 
 
@@ -241,6 +245,8 @@ class Trash(Kind):
         if workspace.trashed_at:
             return {"ok": True, "already": True}
         await job.mark_started()
+        if workspace.environment.driver == FOLDER:
+            await job.thread(folder_manifest.take_away, workspace)
         if workspace.state == State.READY:
             return {"ok": True, "missing_snapshot": await bring_down(job, EndCode.TRASHED)}
         await discard_memory(job, "the workspace went to the trash meanwhile.")
@@ -251,10 +257,11 @@ class Trash(Kind):
             return
         with transaction.atomic():
             rows = Workspace.objects.filter(pk=job.workspace.pk, trashed_at=None)
-            state = State.FAILED if job.workspace.state == State.FAILED else State.STOPPED
+            stays = job.workspace.state in (State.FAILED, State.ARCHIVED)
+            state = job.workspace.state if stays else State.STOPPED
             gone = {
                 "trashed_at": clock.now(),
-                "purge_at": lifecycle.purge_date(),
+                "purge_at": trash_date(job.workspace),
                 "missing_snapshot": outcome["missing_snapshot"],
             }
             rows.update(state=state, vitals=at_rest(job.workspace), **gone)
@@ -270,10 +277,13 @@ class Purge(Kind):
         workspace = await job.refresh()
         if workspace.trashed_at is None or workspace.purge_at > await job.thread(clock.now):
             return {"ok": True, "already": True}
+        if held := await job.thread(holds.on_whole_workspace, workspace):
+            raise Refused(f"It is on hold: {held.reason}")
         await job.mark_started()
         async with job.lock():
-            await job.thread(_remove, paths.folder_of(workspace.pk))
-            await job.thread(_remove, archives.folder_of(workspace.pk))
+            await job.thread(removing.remove, paths.folder_of(workspace.pk))
+            await job.thread(removing.remove, archives.folder_of(workspace.pk))
+            await job.thread(removing.remove, paths.checkpoints_of(workspace.pk))
         return {"ok": True}
 
     def finish(self, job, outcome):
@@ -281,14 +291,12 @@ class Purge(Kind):
             return
         workspace = job.workspace
         Workspace.objects.filter(pk=workspace.pk).update(purged_at=clock.now(), head=None, baseline=None)
+        workspace.checkpoints.all().delete()
         workspace.snapshots.all().delete()
         workspace.rehearsals.all().delete()
+        workspace.hand_overs.all().delete()
+        workspace.notes.all().delete()
         workspace.handed_secrets.all().delete()
         workspace.contacts.all().delete()
         workspace.allowances.all().delete()
         lifecycle.record(workspace, job.by, "workspace.purged", {"key": workspace.key})
-
-
-def _remove(folder):
-    if folder.exists():
-        shutil.rmtree(folder)

@@ -1,18 +1,20 @@
 """Take a snapshot on request, and restore one."""
 
 import base64
+from contextlib import suppress
 
 from django.db import transaction
 
 from dashboard.failpoints import failpoint
-from workspaces import history, lifecycle
+from dashboard.problems import Problem
+from workspaces import history, lifecycle, operations
 from workspaces.drivers.base import Process
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.runner import snapshots
 from workspaces.runner.freezing import frozen_programs, unless_ended
 from workspaces.runner.job import Kind
-from workspaces.runner.operations.resume import prove
+from workspaces.runner.operations.comparing import prove
 from workspaces.services import periodic_snapshots
 from workspaces.store import StoreError
 
@@ -27,17 +29,16 @@ class TakeSnapshot(Kind):
     async def perform(self, job):
         await job.refresh()
         await job.mark_started()
-        async with job.lock(), job.open_tree(read=not job.workspace.missing_snapshot):
-            await job.recover_tree()
-            # A periodic snapshot does not trust file times, so it finds changes that others may have missed.
-            thorough = job.args["kind"] == periodic_snapshots.KIND
-            taken = await job.snapshot(job.args["kind"], job.args.get("label", ""), thorough=thorough, **job.watch())
+        # A periodic snapshot does not trust file times, so it finds changes that others may have missed.
+        thorough = job.args["kind"] == periodic_snapshots.KIND
+        how = {"thorough": thorough, "unless_same": job.args.get("unless_same", False)}
+        taken = await take_now(job, job.args["kind"], job.args.get("label", ""), **how)
         return {"ok": True, "snapshot": taken.number}
 
     async def recover(self, job):
         """Return the snapshot committed before the crash, or take one now."""
         await job.refresh()
-        made = await job.thread(self._made_since, job)
+        made = await job.thread(snapshot_made_since, job, job.args["kind"], job.args.get("label", ""))
         return {"ok": True, "snapshot": made.number} if made else await self.perform(job)
 
     def finish(self, job, outcome):
@@ -46,10 +47,19 @@ class TakeSnapshot(Kind):
             Workspace.objects.filter(pk=job.workspace.pk).update(alarm={}, proof=proof)
             lifecycle.record(job.workspace, job.by, "workspace.found_kept", {"snapshot": outcome["snapshot"]})
 
-    def _made_since(self, job):
-        since = job.operation.started_at or job.operation.created_at
-        rows = Snapshot.objects.filter(workspace=job.workspace, kind=job.args["kind"], created_at__gte=since)
-        return rows.filter(label=job.args.get("label", "")).order_by("number").first()
+
+async def take_now(job, kind: str, label: str, **how) -> Snapshot:
+    """Snapshot the live tree of a started operation that can be cancelled; `how` as for `snapshots.take`."""
+    async with job.lock(), job.open_tree(read=not job.workspace.missing_snapshot):
+        await job.recover_tree()
+        return await job.snapshot(kind, label, **how, **job.watch())
+
+
+def snapshot_made_since(job, kind: str, label: str) -> Snapshot | None:
+    """Return the snapshot that the operation took before the runner died; None if it took none."""
+    since = job.operation.started_at or job.operation.created_at
+    rows = Snapshot.objects.filter(workspace=job.workspace, kind=kind, label=label, created_at__gte=since)
+    return rows.order_by("number").first()
 
 
 class RestoreSnapshot(Kind):
@@ -157,6 +167,15 @@ class RestoreSnapshot(Kind):
             names = ("snapshot", "safety_snapshot", "created", "changed", "removed", "missing_snapshot")
             data = {name: outcome[name] for name in names} | {"differ": proof.get("differ")}
             lifecycle.record(job.workspace, job.by, "workspace.restored", data)
+            resume_if_asked(job)
+
+
+def resume_if_asked(job):
+    """Submit the resume that was asked for with new files; without room for it the workspace stays as it is."""
+    if not job.args.get("then_resume") or operations.is_stopped(job.workspace.team_id):
+        return
+    with suppress(Problem):
+        lifecycle.submit_exclusive(job.workspace, "resume", by=job.by)
 
 
 def _keeps_hooks(job) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..attributes import Rules
 from ..errors import StoreError
+from ..file_reader import LeavesOut
 from ..journal import RolledBack
 from ..plan import Plan
 from ..scan import Scan
@@ -59,6 +60,8 @@ class RemoteTree:
     ):
         self._connect, self.path, self._timeout_s = connect, Path(name), timeout_s
         self.cache = Path(cache) if cache is not None else None
+        self.rules: Callable[[], LeavesOut | None] | None = None
+        self.shown = None  # nothing is put at the mount point of a guest
 
     @contextmanager
     def opened(self) -> Iterator["RemoteLive"]:

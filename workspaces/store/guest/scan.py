@@ -162,6 +162,9 @@ class RemoteScan(Scan):
     def _xattrs(self, at: bytes) -> dict[int, bytes]:
         return _extras(self._listings[at].xattrs)
 
+    def _hidden(self, at: bytes, path: str) -> str:
+        return ""  # no driver mounts anything inside a guest's tree
+
     def _list(self, at: bytes) -> tuple[list[_Entry], str, bytes]:
         listing = self._listings[at]
         # Decode one by one: invalid UTF-8 bytes of several names might form valid UTF-8 when joined.

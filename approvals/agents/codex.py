@@ -1,0 +1,40 @@
+"""Codex: command hooks in Claude Code's words.
+
+Codex runs the tool when a response holds a field that it does not know there, or `ask`, so a response has nothing
+beside the decision. A hook that its user has not trusted is left out in silence (`connect/codex_trust.py`).
+"""
+
+from django.utils.translation import gettext_lazy
+
+from approvals.agents.claude_words import ClaudeWords
+from approvals.agents.dialect import DENY, WHOLE, Reply
+from approvals.agents.faults import BLOCKED, FAULTS, RUNS
+from approvals.agents.heard import Before, Heard
+
+
+class Codex(ClaudeWords):
+    name, title, program = "codex", "Codex", "codex"
+    oldest = (0, 169, 0)
+    edits = WHOLE
+    takes_context = has_call_id = names_are_ours = True
+    gives_more = False
+    # `|| exit 2` stands behind the hook's program.
+    faults = dict.fromkeys(FAULTS, RUNS) | {"missing": BLOCKED, "exit 1": BLOCKED}
+    settings_file = ".codex/hooks.json"
+    tools = {"view_image": ("Read", {"path": "file_path"})}
+    limits = (
+        gettext_lazy(
+            "Input to a running program (write_stdin) needs no approval: approving a shell or an interpreter approves "
+            "all of its input."
+        ),
+        gettext_lazy("A killed shell around the hook, or a hook that Codex does not trust, lets the tool run."),
+        gettext_lazy("Its own questions are answered at its terminal."),
+    )
+
+    def hears(self, heard: Heard, reply: Reply) -> bool:
+        return isinstance(heard, Before) and bool(reply.decision)
+
+    def answer(self, heard: Heard, reply: Reply) -> dict:
+        if isinstance(heard, Before) and reply.ends_turn:  # it cannot be made to end its turn
+            reply = Reply(DENY, f"{reply.reason} {reply.ends_turn}", context=reply.context)
+        return super().answer(heard, reply)

@@ -1,0 +1,75 @@
+"""The hook of a connected folder, whichever agent works there: put in, checked, and taken out."""
+
+import json
+from pathlib import Path
+
+from approvals import agents
+from approvals.agents import Dialect
+from approvals.connect import agent_home, claude_folder, claude_rules, claude_settings
+from approvals.connect.claude_folder import Connected
+from dashboard.problems import conflict, invalid
+from workspaces.services import folders
+
+GONE = "The connection file is missing. Run `disconnect`, then `connect` again."
+
+
+def connect(dialect: Dialect, path: str, *, team, key: str = "", choose=claude_rules.none_of) -> Connected:
+    """Gate the agent in this folder. On any error undo it all. Problem 409, 422, 503."""
+    if dialect.settings_file:
+        return agent_home.connect(dialect, path, team=team, key=key)
+    return claude_folder.connect(path, team=team, key=key, choose=choose)
+
+
+def disconnect(path: str):
+    """Undo `connect`; return the workspace, which is in the trash. Problem 422."""
+    real = Path(path).expanduser().resolve()
+    workspace = folders.find(real)
+    if workspace is None:
+        raise invalid(f"{real} is not connected.")
+    dialect = _dialect_of(_told(workspace))
+    if dialect.settings_file:
+        agent_home.disconnect(dialect, workspace)
+    else:
+        claude_folder.disconnect(workspace, real)
+    return workspace
+
+
+def put_in(workspace):
+    """Put the hook where its agent reads it. Problem 409, 422."""
+    told = _told(workspace)
+    if told is None:
+        raise conflict(GONE)
+    dialect = _dialect_of(told)
+    if dialect.settings_file:
+        agent_home.put_hook_in(dialect, agent_home.connection_of(dialect))
+    else:
+        claude_folder.put_hook_in(Path(workspace.source["path"]), claude_folder.connection_of(workspace))
+
+
+def problem(workspace) -> str | None:
+    """Return why the agent in this folder is not gated: "" when it is, None while `connect` still runs."""
+    told = _told(workspace)
+    if told is None:
+        return GONE
+    if not told.get("connected"):
+        return None
+    folder, dialect = Path(workspace.source["path"]), _dialect_of(told)
+    if not folder.is_dir():
+        return f"The folder {folder} does not exist."
+    if dialect.settings_file:
+        return agent_home.problem(dialect, agent_home.connection_of(dialect))
+    if claude_settings.is_system_gated():
+        return ""
+    return claude_settings.problem(folder, claude_settings.entries(claude_folder.connection_of(workspace)))
+
+
+def _told(workspace) -> dict | None:
+    """Return what `connect` wrote for the folder, None if it cannot be read."""
+    try:
+        return json.loads(claude_folder.connection_of(workspace).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _dialect_of(told: dict | None) -> Dialect:
+    return agents.find((told or {}).get("agent", "")) or agents.DEFAULT

@@ -1,0 +1,125 @@
+"""Rows of conversations from what hooks tell, at once: prompts, calls, results and last answers.
+
+The events are Claude Code's and Codex's, which have the same names. Nothing here decides anything, so no failure of it
+may hold up a call.
+"""
+
+import logging
+
+from approvals.agents.own_words import is_of_the_program
+from approvals.conversations import places, rows, sessions
+from approvals.conversations.lines import Line
+from approvals.models import AgentSession, MessageKind, MessageSource, Role
+from workspaces.models import Workspace
+
+logger = logging.getLogger("handrail.conversations")
+MAX_ID = 200
+
+
+def hear(dialect: str, event: dict, caller, workspace: Workspace | None):
+    """Store an event of a hook in its conversation. It never raises."""
+    try:
+        _keep(dialect, event, caller, workspace)
+    except Exception:
+        # Broad on purpose: the caller answers a hook, and an agent runs its tool when a hook fails.
+        logger.exception("could not store the event of a hook in its conversation")
+
+
+def _keep(dialect: str, event: dict, caller, workspace: Workspace | None):
+    name, native_id = _text(event, "hook_event_name"), _text(event, "session_id")
+    if not native_id or name not in TOLD or len(native_id) > MAX_ID:
+        return
+    if event.get("agent_id") and event.get("agent_type") == "":
+        return  # the program's own work, such as a summary of the conversation
+    lines = TOLD[name](event)
+    session = _session(dialect, event, caller, workspace)
+    if name == "PostToolUse" and (started := _started(event)):
+        sessions.started_by(session, started, _text(event, "tool_use_id"))
+    if lines:
+        rows.add(session, lines, MessageSource.HOOK)
+    if name == "SessionEnd":
+        sessions.end(session, _text(event, "reason"))
+    if name == "SubagentStop" and session.parent_id:
+        sessions.end(session, "")
+
+
+def _session(dialect: str, event: dict, caller, workspace: Workspace | None) -> AgentSession:
+    """Return the event's session: a sub-agent's is below the one that started it."""
+    noted = {"cwd": _text(event, "cwd"), "model": _text(event, "model")[:100], "gated_by": "hook"}
+    main = sessions.session_of(caller.agent, dialect, _text(event, "session_id"), workspace=workspace, **noted)
+    places.follow(main, _text(event, "transcript_path"), caller)
+    agent_id = _text(event, "agent_id")
+    if not agent_id or len(agent_id) > MAX_ID:
+        return main
+    child = sessions.session_of(caller.agent, dialect, agent_id, workspace=workspace, parent=main, **noted)
+    told = [_text(event, "agent_transcript_path"), _text(event, "transcript_path")]
+    places.follow_first(child, [*told, places.beside(main.transcript, agent_id)], caller)
+    return child
+
+
+def _started(event: dict) -> str:
+    """Return the id of the sub-agent that a call has started, "" if it has started none."""
+    response = event.get("tool_response")
+    return _text(response, "agentId") if isinstance(response, dict) else ""
+
+
+def _text(event: dict, name: str) -> str:
+    value = event.get(name)
+    return value.replace("\0", "␀").encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else ""
+
+
+def _nothing(event: dict) -> list[Line]:
+    return []
+
+
+def _prompted(event: dict) -> list[Line]:
+    text = _text(event, "prompt").strip()
+    if is_of_the_program(text):
+        return [Line(Role.SYSTEM, MessageKind.NOTE, text)]
+    return [Line(Role.USER, MessageKind.TEXT, text)] if text else []
+
+
+def _said(event: dict) -> list[Line]:
+    text = _text(event, "last_assistant_message").strip()
+    return [Line(Role.ASSISTANT, MessageKind.TEXT, text)] if text else []
+
+
+def _called(event: dict) -> list[Line]:
+    call_id, tool = _text(event, "tool_use_id"), _text(event, "tool_name")
+    if not call_id or not tool:
+        return []
+    return [Line(Role.ASSISTANT, MessageKind.CALL, event.get("tool_input") or {}, tool=tool, call_id=call_id)]
+
+
+def _returned(event: dict) -> list[Line]:
+    called = _called(event)
+    if not called:
+        return []
+    failed = event["hook_event_name"] == "PostToolUseFailure"
+    content = event.get("error") if failed else event.get("tool_response")
+    result = Line(Role.TOOL, MessageKind.RESULT, _printed(content), tool=called[0].tool, call_id=called[0].call_id)
+    return [*called, Line(**vars(result) | {"ok": not failed})]
+
+
+def _printed(response):
+    """Return a response as the model reads it, as far as its shape is known; else as it is."""
+    if isinstance(response, dict) and isinstance(response.get("stdout"), str):
+        parts = (response["stdout"], response.get("stderr"))
+        return "\n".join(part.rstrip("\n") for part in parts if isinstance(part, str) and part)
+    blocks = response.get("content") if isinstance(response, dict) else response
+    if isinstance(blocks, list) and blocks and all(isinstance(each, dict) and "text" in each for each in blocks):
+        return "\n".join(str(each["text"]) for each in blocks)
+    return "" if response is None else response
+
+
+TOLD = {
+    "SessionStart": _nothing,
+    "SessionEnd": _nothing,
+    "SubagentStart": _nothing,
+    "UserPromptSubmit": _prompted,
+    "PreToolUse": _called,
+    "PostToolUse": _returned,
+    "PostToolUseFailure": _returned,
+    "Stop": _said,
+    "SubagentStop": _said,
+}

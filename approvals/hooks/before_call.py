@@ -1,0 +1,99 @@
+"""Events on which the agent waits: a tool call, and a question of an MCP server."""
+
+from dataclasses import replace
+from functools import partial
+
+from asgiref.sync import sync_to_async
+
+from approvals import gate, own_questions
+from approvals.agents.dialect import ALL_DAY, ALLOW, DENY, NONE, WHOLE, Dialect, Reply
+from approvals.agents.heard import Asked, Before, OfCall
+from approvals.calls import GATE, Call
+from approvals.hooks import held_calls, repeated
+from approvals.hooks.connection import connection_of
+from approvals.hooks.hold import LONGEST_HOLD, Verdict, hold
+from approvals.hooks.workspace_of import sign_of_life, workspace_of
+from approvals.models import Status
+from approvals.own_questions import ELICITATION
+from approvals.wrapping import can_wrap
+from dashboard import clock
+
+APPLIED = "This was tried on a copy, and a person approved and applied the result, so it must not run again."
+
+
+def call_of(request, heard: OfCall | Asked, dialect: Dialect, caller) -> Call:
+    """Return the tool call that an event is about. Problem 404, 409, 410, 422."""
+    asks = isinstance(heard, Asked)
+    return Call(
+        tool=ELICITATION if asks else heard.tool,
+        arguments=heard.question if asks else heard.arguments,
+        cwd=heard.cwd,
+        workspace=workspace_of(request, heard, caller),
+        mode=GATE,
+        # An agent that cannot wait asks again: its action outlives the hook.
+        hold_s=LONGEST_HOLD if dialect.patience_s >= ALL_DAY else None,
+        session=heard.session,
+        call_id=heard.call_id,
+        asked_at=clock.now(),
+        transcript=heard.transcript,
+    )
+
+
+async def call_asked(request, heard: Before, dialect: Dialect, caller) -> Reply:
+    """Hold the call until it is decided, and return what the agent may do."""
+    tool, arguments = heard.tool, heard.arguments
+    if tool in own_questions.TOOLS and not (dialect.asks_here and own_questions.can_show(tool, arguments)):
+        await sync_to_async(_leave_to_its_person)(request, heard, caller)
+        return Reply() if dialect.asks_here else Reply(ALLOW, "The agent asks its own person.", arguments)
+    call = await sync_to_async(call_of)(request, heard, dialect, caller)
+    if dialect.edits != WHOLE and (asked := await sync_to_async(repeated.taken)(call, caller)):
+        return Reply(ALLOW, f"{asked} was approved as this call.", arguments)
+    if dialect.runs_in_box:
+        call = replace(call, wraps=await sync_to_async(can_wrap)(call.tool, call.arguments, call.cwd, call.workspace))
+    verdict = await hold(call, request=request, caller=caller, patience_s=dialect.patience_s)
+    if verdict.is_left:
+        return Reply(user_message=verdict.user_message)
+    if not verdict.allowed:
+        return Reply(DENY, verdict.reason, user_message=verdict.user_message)
+    if verdict.replays is not None and dialect.edits == NONE:
+        return Reply(DENY, f"{APPLIED} It printed: {held_calls.output_of(verdict.replays)}")
+    if not dialect.carries(heard, verdict.arguments):
+        words = await sync_to_async(repeated.ask_for)(verdict, call, dialect.native(heard, verdict.arguments), caller)
+        return Reply(DENY, words, user_message=verdict.user_message)
+    arguments, context = await _what_runs(call, verdict, caller)
+    return Reply(ALLOW, verdict.reason, arguments, context, verdict.user_message)
+
+
+async def _what_runs(call: Call, verdict: Verdict, caller) -> tuple[dict, str]:
+    """Return (arguments, words for the model) of an allowed call: in a held folder it becomes a call into the box."""
+    arguments, context = verdict.arguments, verdict.context
+    if verdict.replays is not None:
+        arguments = arguments | {"command": await sync_to_async(held_calls.replayed)(verdict.replays)}
+    elif verdict.held is not None:
+        arguments = await sync_to_async(held_calls.wrapped)(call, arguments, verdict.held, caller)
+        if await sync_to_async(held_calls.is_first)(call, caller):
+            context = " ".join(filter(None, (held_calls.CONTEXT, context)))
+    return arguments, context
+
+
+async def question_asked(request, heard: Asked, dialect: Dialect, caller) -> Reply:
+    """Put a question of an MCP server to a person. Without a decision the agent asks at its own terminal."""
+    if not own_questions.can_show(ELICITATION, heard.question):
+        await sync_to_async(_leave_to_its_person)(request, heard, caller)
+        return Reply()
+    call = await sync_to_async(call_of)(request, heard, dialect, caller)
+    verdict = await hold(call, request=request, caller=caller, patience_s=dialect.patience_s)
+    if verdict.is_left:
+        return Reply()
+    if not verdict.answered:
+        return Reply(DENY, verdict.reason, user_message=verdict.user_message)
+    # No event reports its end, and nothing but the server's own request runs.
+    report = partial(gate.report, verdict.answered, Status.SUCCEEDED.value, caller=caller, details={})
+    connection_of(request).when_sent(report)
+    answers = own_questions.answers_in(ELICITATION, verdict.arguments)
+    return Reply(ALLOW, verdict.reason, user_message=verdict.user_message, content=answers)
+
+
+def _leave_to_its_person(request, heard: Before | Asked, caller):
+    gate.refuse_when_stopped(caller.agent.team)
+    sign_of_life(request, heard, caller)

@@ -1,0 +1,48 @@
+"""An approved edit for an agent that cannot take one: it is told which call to make, and that call runs once."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+from approvals import agent_messages, gate
+from approvals.calls import Call
+from approvals.hooks.hold import Verdict
+from approvals.models import Action, Status
+from approvals.talk import interrupts
+from dashboard import clock
+
+VALID_FOR = timedelta(hours=1)
+WORDS = (
+    "{reason} A person edited the call, and this agent cannot take over an edit by itself, so nothing has run "
+    "yet.{notes} Make exactly this call instead; it runs at once: {call}"
+)
+
+
+def ask_for(verdict: Verdict, call: Call, native: dict, caller) -> str:
+    """Remember the edited call as the one that may run, and return the words that ask the agent for it."""
+    edited = replace(call, arguments=verdict.arguments)
+    Action.objects.filter(pk=verdict.action.pk).update(repeat_hash=edited.hash_for(caller.agent))
+    notes = agent_messages.comments(verdict.action)
+    return WORDS.format(
+        reason=verdict.reason, notes=f" {notes}" if notes else "", call=json.dumps(native, ensure_ascii=False)
+    )
+
+
+def taken(call: Call, caller) -> Action | None:
+    """Return the action whose edit this call is, once; None if it is an ordinary call."""
+    gate.refuse_when_stopped(caller.agent.team)
+    if interrupts.holding(caller.agent, call.session):
+        return None  # its submission is refused
+    found = Action.objects.filter(
+        agent=caller.agent,
+        session=call.session,
+        repeat_hash=call.hash_for(caller.agent),
+        status=Status.RUNNING,
+        consumed_at__gt=clock.now() - VALID_FOR,
+    ).first()
+    # Of two equal calls at once, only one finds it.
+    if found and Action.objects.filter(pk=found.pk).exclude(repeat_hash="").update(
+        repeat_hash="", call_id=call.call_id or found.call_id
+    ):
+        return found
+    return None

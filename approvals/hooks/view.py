@@ -1,0 +1,105 @@
+"""The view of every agent's hook: read the event in its dialect, hold a call until its answer, respond in its shape.
+
+An agent runs the tool when a hook fails, so any failure is a denial in the agent's own shape.
+"""
+
+from contextlib import suppress
+
+from asgiref.sync import sync_to_async
+
+from approvals import agents, prompts
+from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
+from approvals.agents.heard import After, Asked, Before, Began, Ended, Heard, Prompted, TurnEnded, Turning
+from approvals.conversations import hearing
+from approvals.hooks import before_call, people
+from approvals.hooks.endings import call_ended, turn_or_session_ended
+from approvals.hooks.hold import check_size, read_body, read_caller
+from approvals.hooks.responses import fails_closed
+from approvals.hooks.workspace_of import sign_of_life, workspace_of
+from approvals.talk import interrupts
+from dashboard.models import Event
+from dashboard.problems import Problem, not_found
+from dashboard.threads import query_in_thread
+from workspaces import agents_at_work
+
+VERBS = {Began: "session.started", TurnEnded: "session.stopped", Ended: "session.ended"}
+
+
+@fails_closed
+async def hook(request, agent: str) -> tuple[dict, bool]:
+    """Return the response, and whether it answers an event that waited for it."""
+    if request.method != "POST":
+        raise Problem(405, "Send hooks as POST. Nothing is allowed.")
+    if (dialect := agents.find(agent)) is None:
+        raise not_found("agent")
+    caller = await query_in_thread(read_caller, request)
+    event = await sync_to_async(read_body)(request)
+    heard = dialect.read(event, request.headers.get("X-Handrail-Event", ""))
+    reply = await _reply(request, heard, dialect, caller)
+    await query_in_thread(_keep_what_it_says, event, request, heard, dialect, caller)
+    reply = await query_in_thread(_with_people, reply, request, heard, dialect, caller)
+    return dialect.answer(heard, reply), isinstance(heard, Before | Asked)
+
+
+def _with_people(reply: Reply, request, heard: Heard, dialect: Dialect, caller) -> Reply:
+    """Return the reply with what people say to the session, and with other agents that are at work beside it."""
+    reply = people.add(reply, request, heard, dialect, caller)
+    if not isinstance(heard, Before) or reply.decision != ALLOW or not dialect.hears(heard, reply):
+        return reply
+    with suppress(Problem):
+        if warning := agents_at_work.warning_for(workspace_of(request, heard, caller), caller):
+            return reply.with_context(f"Handrail: {warning}")
+    return reply
+
+
+async def _reply(request, heard: Heard, dialect: Dialect, caller) -> Reply:
+    match heard:
+        case Before() | Asked():
+            check_size(request)
+            return await _decided(request, heard, dialect, caller)
+        case After():
+            return await sync_to_async(call_ended)(request, heard, dialect, caller)
+        case Prompted():
+            await sync_to_async(_note_prompt)(request, heard, caller)
+        case Turning():
+            await sync_to_async(_record)(heard, caller)
+            await sync_to_async(sign_of_life)(request, heard, caller)
+            return await sync_to_async(turn_or_session_ended)(request, heard, caller)
+    return Reply()
+
+
+async def _decided(request, heard: Before | Asked, dialect: Dialect, caller) -> Reply:
+    if isinstance(heard, Asked):
+        return await before_call.question_asked(request, heard, dialect, caller)
+    try:
+        return await before_call.call_asked(request, heard, dialect, caller)
+    except Problem as problem:
+        if problem.extra.get("code") != interrupts.CODE:
+            raise
+        return Reply(DENY, problem.detail)
+
+
+def _note_prompt(request, heard: Prompted, caller):
+    """Store the person's prompt. It gates nothing, so a failure must not hold up the prompt."""
+    workspace = None
+    with suppress(Problem):
+        workspace = workspace_of(request, heard, caller)
+    if heard.text is not None:
+        prompts.keep(caller.agent, heard.session, heard.text, workspace)
+
+
+def _keep_what_it_says(event: dict, request, heard: Heard, dialect: Dialect, caller):
+    """Keep the event's part of the conversation, of agents whose events have Claude Code's names."""
+    if not dialect.names_are_ours:
+        return
+    workspace = None
+    with suppress(Problem):
+        workspace = workspace_of(request, heard, caller)
+    hearing.hear(dialect.name, event, caller, workspace)
+
+
+def _record(heard: Turning, caller):
+    data = {"session": heard.session} | heard.noted
+    Event.objects.record(
+        caller.agent.team_id, actor=caller.actor, verb=VERBS[type(heard)], subject=caller.agent, data=data
+    )

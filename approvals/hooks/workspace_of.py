@@ -1,0 +1,22 @@
+"""Find the workspace of a hook's event, and count the event as activity there."""
+
+from contextlib import suppress
+
+from approvals import calls
+from approvals.agents.heard import Heard
+from dashboard.problems import Problem
+from workspaces import activity
+from workspaces.models import Workspace
+
+
+def workspace_of(request, heard: Heard, caller) -> Workspace | None:
+    """Return the workspace that the hook is for, None if there is none. Problem 404, 409, 410."""
+    key = request.headers.get("X-Handrail-Workspace") or request.GET.get("workspace")
+    return calls.find_workspace(key, caller) or calls.folder_around(heard.cwd, caller)
+
+
+def sign_of_life(request, heard: Heard, caller):
+    """Count the start or end of a session as activity of its workspace, as each of its calls does."""
+    with suppress(Problem):
+        if workspace := workspace_of(request, heard, caller):
+            activity.touch(workspace)

@@ -1,0 +1,107 @@
+"""The page *What changed*: over all workspaces in a span of time, by repository, agent or risk."""
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.shortcuts import render
+from django.utils.translation import gettext, gettext_lazy
+from django.views.decorators.http import require_safe
+
+from approvals.changed_since import TIERS, Changed, changed_since
+from dashboard import clock, spans
+from dashboard.pages import asked, signed_in, without
+from dashboard.templatetags.handrail import TIERS as TIER_LABELS
+from workspaces.changed_lines import Lines
+from workspaces.checks import in_words
+
+REPOSITORY, AGENT, RISK = "repository", "agent", "risk"
+GROUPINGS = {
+    REPOSITORY: gettext_lazy("By repository"),
+    AGENT: gettext_lazy("By agent"),
+    RISK: gettext_lazy("By risk"),
+}
+
+
+@dataclass
+class Row:
+    """A workspace that changed, as the page shows it."""
+
+    changed: Changed
+
+    @property
+    def checks(self) -> tuple[str, str]:
+        return in_words(self.changed.checks)
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How many actions of each tier ran, the riskiest first: (label, number)."""
+        tiers = sorted(self.changed.actions, key=TIERS.index, reverse=True)
+        return [(str(TIER_LABELS[tier][0]), self.changed.actions[tier]) for tier in tiers]
+
+
+@dataclass
+class Group:
+    """Rows with one repository, agent or tier; `agent` is the row of it, if it is one."""
+
+    label: str
+    rows: list[Row]
+    agent: object = None
+
+    @property
+    def lines(self) -> Lines:
+        """The sum of what was counted."""
+        counted = [row.changed.lines for row in self.rows if row.changed.lines]
+        return Lines(*(sum(column) for column in zip(*counted, strict=True))) if counted else Lines(0, 0, 0)
+
+
+@signed_in
+@require_safe
+def changed(request):
+    caller, now = request.caller, clock.now()
+    span = spans.span_of(request, now, default=spans.VISIT)
+    by = asked(request, "by")["by"]
+    by = by if by in GROUPINGS else REPOSITORY
+    found = changed_since(caller, span.since, span.until)
+    rest = without(request, "by")
+    return render(
+        request,
+        "approvals/changed.html",
+        {
+            "nav": "desk",
+            "span": span,
+            "span_words": spans.words(span),
+            "spans": spans.links(request, span, now),
+            "groupings": [(_grouped(name, rest), label, name == by, None) for name, label in GROUPINGS.items()],
+            "by": by,
+            "groups": _groups([Row(each) for each in found.rows], by),
+            "found": found,
+            "shown": len(found.rows),
+        },
+    )
+
+
+def _grouped(name: str, rest: str) -> str:
+    return f"?{urlencode({'by': name})}" + (f"&{rest}" if rest else "")
+
+
+def _groups(rows: list[Row], by: str) -> list[Group]:
+    groups: dict = {}
+    for row in rows:
+        for key, label, agent in _places(row.changed, by):
+            groups.setdefault(key, Group(label, [], agent)).rows.append(row)
+    if by == RISK:
+        return [groups[tier] for tier in sorted(groups, key=_risk, reverse=True)]
+    return list(groups.values())
+
+
+def _risk(tier: str) -> int:
+    return TIERS.index(tier) if tier else -1
+
+
+def _places(row: Changed, by: str) -> list[tuple]:
+    """Return the groups of a row: (key, label, agent). By agent it is listed with each of its agents."""
+    if by == REPOSITORY:
+        return [(row.repository, row.repository or gettext("No repository"), None)]
+    if by == RISK:
+        return [(row.tier, TIER_LABELS[row.tier][0] if row.tier else gettext("No action of an agent"), None)]
+    return [(agent.pk, "", agent) for agent in row.agents] or [(None, gettext("No action of an agent"), None)]

@@ -1,0 +1,108 @@
+"""The Policy page: the policies of a team and its environments, their rules and how often each decided."""
+
+from dataclasses import dataclass
+
+from django.shortcuts import render
+from django.utils.translation import gettext, gettext_lazy
+from django.views.decorators.http import require_safe
+
+from approvals import judges, policies
+from approvals.models import Grant
+from approvals.pages.policy.past import question_of
+from approvals.pages.policy.scope import scope_of
+from approvals.policy import MODES, TIERS, PolicyError
+from approvals.policy_changes import hits
+from approvals.policy_changes.scopes import scopes_of
+from dashboard import clock
+from dashboard.models import Team
+from dashboard.pages import signed_in
+
+# {mode of a policy: what people are asked before}.
+SENTENCES = {
+    "irreversible": gettext_lazy(
+        "People are asked before anything that can't be undone; everything else runs and is logged."
+    ),
+    "commands": gettext_lazy("People are asked before anything that can't be undone, and before commands."),
+    "everything": gettext_lazy("People are asked before everything."),
+}
+MAX_TRIED = 20_000  # characters of a command to try
+SHOWN_VERSIONS = 5
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule on the page: how many calls it decided, and the earlier rule that takes all of its calls, if one does."""
+
+    text: str
+    hits: int
+    shadowed: dict | None = None
+
+
+@signed_in
+@require_safe
+def policy(request):
+    scope = scope_of(request)
+    team, active = scope.team, scope.policy
+    floor = policies.floor(active)
+    tried = request.GET.get("try", "")[:MAX_TRIED]
+    return render(
+        request,
+        "approvals/policy.html",
+        {
+            "nav": "policy",
+            "teams": Team.objects.visible_to(request.caller).order_by("name"),
+            "team": team,
+            "scope": scope,
+            "scopes": scopes_of(team),
+            "policy": active,
+            "versions": scope.versions.defer("text").select_related("by")[:SHOWN_VERSIONS],
+            "tried": tried,
+            "verdict": _try(tried, active, floor) if tried.strip() else None,
+            "grants": Grant.objects.active(clock.now())
+            .filter(team=team)
+            .select_related("agent__owner", "workspace", "by")
+            .order_by("expires_at")[:100],
+            "may_decide": request.caller.can("decide", team),
+            "may_write": (may_write := request.caller.can("write_policy", team)),
+            "past": question_of(scope) if may_write else None,
+            **_rules(active, floor, hits.counted(scope, clock.now())),
+            "days": hits.DAYS,
+        },
+    )
+
+
+def _rules(policy, floor, counts: dict) -> dict:
+    """Return {sentence, mode, tiers: [(tier, [Rule])], tests, floor}, or {broken, sentence} if it does not load."""
+    try:
+        rules = policies.checked(policy)
+        shadowed = {(each["tier"], each["rule"]): each for each in policies.shadowed(policy)}
+        below = policies.checked(floor)["rules"].get("forbidden", []) if floor else []
+    except (PolicyError, judges.Late) as error:
+        return {"broken": str(error), "sentence": gettext("The policy can't be read, so everything needs approval.")}
+    return {
+        "sentence": SENTENCES[rules["mode"]],
+        "mode": MODES[rules["mode"]],
+        "tiers": [
+            (
+                tier,
+                [Rule(text, counts.get(text, 0), shadowed.get((tier, text))) for text in rules["rules"].get(tier, [])],
+            )
+            for tier in reversed(TIERS)
+        ],
+        "shadowed": len(shadowed),
+        "never": rules["never"],
+        "tests": rules["tests"],
+        "trust": rules["trust"],
+        "rehearse": " and ".join(rules["rehearse"]),
+        "floor": [Rule(text, counts.get(text, 0)) for text in below],
+    }
+
+
+def _try(command: str, policy, floor):
+    """Return the policy's verdict on a command in a workspace; None if it cannot be evaluated."""
+    world = {"cwd": "/workspace", "workspace_root": "/workspace"}
+    try:
+        policies.checked(policy)
+        return judges.classify("Bash", {"command": command}, policy=policy, floor=floor, **world)
+    except (PolicyError, judges.Late):
+        return None

@@ -1,0 +1,108 @@
+"""The fail-closed matrix: each agent on this machine, its own program, a scripted model, a desk that fails.
+
+    python -m bench.agents                 the agents whose programs are on the PATH
+    python -m bench.agents codex gemini    some of them
+
+Each row is one run in a throw-away home and folder. A tool that ran although nothing allowed it ends this with 1.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from approvals import agents
+from approvals.agents import Dialect
+from approvals.connect import claude_settings, codex_trust, home_settings
+from approvals.connect.claude_settings import LOCAL, hook_command
+from approvals.proof import programs
+from approvals.proof.model import DONE, Model, run
+from bench.agents.desk import MODES, REASON, Desk
+
+PATIENCE = 6  # seconds for which the hook tries: what fails here, fails for good
+TIMEOUT = 120
+EXPECTED = {"allowed": ["asked"], "held": ["asked"], "edited": ["edited"]}
+
+
+def main(wanted: list[str]) -> int:
+    opened = 0
+    for dialect in agents.ALL:
+        program = shutil.which(dialect.program)
+        if (wanted and dialect.name not in wanted) or program is None:
+            if not wanted:
+                print(f"{dialect.title}: not on the PATH")
+            continue
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+        version = re.search(r"\d+\.\d+\.\d+", said)
+        print(f"{dialect.title} {version[0] if version else 'of an unknown version'}", flush=True)
+        for mode in MODES:
+            ran, told, heard = trial(dialect, program, mode)
+            expected = EXPECTED.get(mode, [])
+            if mode == "edited" and not ran:  # told to make the edited call, which the script does not
+                expected = []
+            wrong = ran != expected
+            opened += wrong
+            words = f"ran {' '.join(ran) or 'nothing'}, {'heard' if heard else 'not heard'}"
+            reason = (
+                "" if mode != "denied" else f", the reason {'reached' if REASON in told else 'DID NOT REACH'} the model"
+            )
+            print(f"  {mode:<24}{'WRONG: ' if wrong else ''}{words}{reason}", flush=True)
+    return 1 if opened else 0
+
+
+def trial(dialect: Dialect, program: str, mode: str) -> tuple[list[str], str, bool]:
+    """Return (what ran, all that the model was told, whether the desk heard of the call)."""
+    model, desk = Model(), Desk(mode)
+    model.scripts["HANDRAIL"] = [[run("echo asked >> ran")], DONE]
+    try:
+        with tempfile.TemporaryDirectory(prefix="handrail-agents-", ignore_cleanup_errors=True) as root:
+            home, folder = Path(root, "home"), Path(root, "folder")
+            home.mkdir()
+            folder.mkdir()
+            _settle(dialect, home, folder, desk.url)
+            own = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
+            subprocess.run(
+                programs.command(dialect.name, program, "HANDRAIL tries its gate", model.url),
+                env=own | {"HOME": str(home), "PWD": str(folder)} | programs.environment(dialect.name, model.url),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=TIMEOUT,
+                check=False,
+            )
+            ran = (folder / "ran").read_text().split() if (folder / "ran").exists() else []
+            return ran, model.transcript("HANDRAIL"), desk.heard > 0
+    finally:
+        desk.stop()
+        model.stop()
+
+
+def _settle(dialect: Dialect, home: Path, folder: Path, url: str):
+    """Put the gate where the agent reads it, as `connect` does.
+
+    Without the reports where they can be left out: with a desk that is down, each would be tried for 20 seconds.
+    """
+    for name, content in programs.PROGRAMS[dialect.name].settings.items():
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text(json.dumps(content))
+    connection = home / "connection.json"
+    connection.write_text(json.dumps({"address": url, "token": "none", "patience_s": PATIENCE}))
+    if not dialect.settings_file:
+        gate = {"PreToolUse": claude_settings.entries(connection)["PreToolUse"]}
+        text = claude_settings.with_hooks(None, gate, ours=str(connection))
+        claude_settings.write(folder / LOCAL, text, folder.stat())
+        return
+    hooks = dialect.hooks(lambda role, event="": hook_command(connection, role, dialect.name, event))
+    if isinstance(hooks, dict):
+        hooks = dict([next(iter(hooks.items()))])  # the gate comes first
+    home_settings.put_in(dialect, home, hooks, ours=str(connection))
+    if dialect.name == "codex":
+        codex_trust.make_true(home, folder, ours=str(connection))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

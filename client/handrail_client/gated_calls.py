@@ -1,0 +1,60 @@
+"""The common part of the framework adapters: a tool call is one action, whose approval is used when the tool runs."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from handrail_client.actions import MAX_TEXT, Action
+from handrail_client.desk import Handrail
+from handrail_client.errors import NotAllowed
+
+EDITED = "Note: a person edited this call before it ran; that was intended. What ran instead: {}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool call of a model. The same call of the same session is the same action, in whichever process."""
+
+    tool: str
+    arguments: dict[str, Any]
+    session: str
+    call_id: str
+
+    @property
+    def key(self) -> str:
+        named = [self.session, self.call_id, self.tool, self.arguments]
+        return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Puts calls to a desk. `names` are Handrail's names of tools that the framework calls otherwise."""
+
+    desk: Handrail
+    names: Mapping[str, str] = field(default_factory=dict)
+    ungated: frozenset[str] = frozenset()
+
+    def call(self, tool: str, arguments: dict, session: str, call_id: str) -> Call:
+        return Call(self.names.get(tool, tool), arguments, session, call_id)
+
+    def ask(self, call: Call) -> Action:
+        """Submit the call, or find the action that it has."""
+        where = {"session": call.session[:MAX_TEXT], "call_id": call.call_id[:MAX_TEXT]}
+        return self.desk.ask(call.tool, call.arguments, key=call.key, **where)
+
+    def used(self, call: Call) -> Action | str:
+        """Use the call's approval; return it, or the words for the model why the call does not run."""
+        try:
+            return self.desk.use(self.ask(call))
+        except NotAllowed as no:
+            return str(no)
+
+
+def edit_notice(action: Action) -> str:
+    """Return the sentence that tells the model of an edit, or ""."""
+    if not action.is_edited:
+        return ""
+    said = f" {action.comment}" if action.comment else ""
+    return EDITED.format(json.dumps(action.arguments, ensure_ascii=False)) + said

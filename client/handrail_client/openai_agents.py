@@ -1,0 +1,109 @@
+"""OpenAI Agents SDK: tools that ask, a run that stops with its state in a file, and goes on in any process.
+
+agent = gated(Agent(…), desk, session="ticket-41")
+result = await Runner.run(agent, "Mend the build")
+if result.interruptions:
+    save(result, "state.json")              # the program may end here
+result = await resume(desk, agent, "state.json")
+"""
+
+import asyncio
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from agents import Agent, FunctionTool, Runner, RunState
+
+from handrail_client.actions import Action
+from handrail_client.desk import Handrail
+from handrail_client.errors import HandrailError
+from handrail_client.gated_calls import Call, Gate, edit_notice
+
+
+def gated(
+    agent: Agent, desk: Handrail, *, session: str, names: Mapping[str, str] | None = None, ungated: Iterable[str] = ()
+) -> Agent:
+    """Return the agent with tools that ask the desk. `session` names the run: the same one finds its questions again.
+
+    Tools that run elsewhere, at OpenAI or on a computer, cannot be held here: HandrailError for an agent that has some,
+    and for one that hands over to other agents or has MCP servers, whose tools this does not reach.
+    """
+    if agent.handoffs or agent.mcp_servers:
+        raise HandrailError(f"{agent.name} has handoffs or MCP servers, whose tools would not ask.")
+    gate = Gate(desk, names or {}, frozenset(ungated))
+    return agent.clone(tools=[_gated(tool, gate, session) for tool in agent.tools])
+
+
+def save(result, path: str | Path):
+    """Write the state of a run that has stopped to a file that only its owner can read."""
+    file = Path(path)
+    half = file.with_name(f"{file.name}.half")
+    half.unlink(missing_ok=True)
+    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as written:
+        written.write(result.to_state().to_string())
+        written.flush()
+        os.fsync(written.fileno())
+    half.replace(file)
+
+
+async def resume(desk: Handrail, agent: Agent, path: str | Path, *, timeout: float | None = None, **run):
+    """Wait for the decisions on the calls at which the saved run stopped, run it to its end and return its result.
+
+    `agent` is the gated agent, with the session that it had. The file is kept up to date at each further stop, and is
+    gone at the end. None after `timeout` seconds without an answer: the file is as it was.
+    """
+    while True:
+        state = await RunState.from_string(agent, Path(path).read_text())
+        for item in state.get_interruptions():
+            if not await _answered(desk, agent, item, timeout):
+                return None
+            state.approve(item)  # lets the tool ask for the answer, which alone decides
+        result = await Runner.run(agent, state, **run)
+        if not result.interruptions:
+            Path(path).unlink(missing_ok=True)
+            return result
+        save(result, path)
+
+
+async def _answered(desk: Handrail, agent: Agent, item, timeout: float | None) -> bool:
+    tool = next((tool for tool in agent.tools if tool.name == item.name), None)
+    call_of = getattr(tool and tool.on_invoke_tool, "handrail_call", None)
+    if call_of is None:
+        raise HandrailError(f"{item.name} is no gated tool of {agent.name}.")
+    raw = item.raw_item
+    call = call_of(json.loads(raw.arguments), raw.call_id)
+    action = await asyncio.to_thread(Gate(desk).ask, call)
+    return (await asyncio.to_thread(desk.wait, action, timeout=timeout)).status != "pending"
+
+
+def _gated(tool, gate: Gate, session: str):
+    if not isinstance(tool, FunctionTool):
+        raise HandrailError(f"{tool.name} does not run in this program, and can't be held here.")
+    if tool.name in gate.ungated:
+        return tool
+
+    def call_of(arguments: dict, call_id: str) -> Call:
+        return gate.call(tool.name, arguments, session, call_id)
+
+    async def needs_approval(context, arguments: dict, call_id: str) -> bool:
+        return (await asyncio.to_thread(gate.ask, call_of(arguments, call_id))).status == "pending"
+
+    async def invoke(context, arguments: str):
+        used = await asyncio.to_thread(gate.used, call_of(json.loads(arguments), context.tool_call_id))
+        return used if isinstance(used, str) else await _run(tool, gate.desk, context, used)
+
+    invoke.handrail_call = call_of
+    return dataclasses.replace(tool, on_invoke_tool=invoke, needs_approval=needs_approval)
+
+
+async def _run(tool: FunctionTool, desk: Handrail, context, used: Action):
+    try:
+        result = await tool.on_invoke_tool(context, json.dumps(used.arguments))
+    except BaseException as error:
+        await asyncio.to_thread(desk.report_quietly, used, False, repr(error))
+        raise
+    await asyncio.to_thread(desk.report_quietly, used, True)
+    notice = edit_notice(used)
+    return f"{notice}\n{result}" if notice else result

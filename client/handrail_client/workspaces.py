@@ -1,0 +1,195 @@
+"""Workspaces: make and use them, run commands, read and write files, push folders, take and restore snapshots."""
+
+import os
+import subprocess
+import tarfile
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from handrail_client.actions import POLL, Action, Actions
+from handrail_client.errors import Denied, HandrailError, Refused
+from handrail_client.http import Http
+
+OVER = ("settled", "uncertain")
+
+
+class Workspaces:
+    """The workspaces that a token may see."""
+
+    def __init__(self, http: Http, actions: Actions):
+        self.http, self._actions = http, actions
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def all(self, **filters) -> Iterator[dict]:
+        """Yield all workspaces; filters are those of the API, such as state, label, owner and sort."""
+        return self._pages("/workspaces", "workspaces", **filters)
+
+    def get(self, key: str) -> dict:
+        return self.http.get(f"/workspaces/{key}")
+
+    def create(self, key: str, **wish) -> dict:
+        """Make the workspace, or resume the one that has this key; return it once nothing moves it any more."""
+        self.http.post("/workspaces", {"key": key} | wish)
+        return self.settled(key)
+
+    def settled(self, key: str, *, timeout: float | None = None) -> dict:
+        """Return the workspace once no operation moves it, or as it is after `timeout` seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            found = self.http.get(f"/workspaces/{key}", wait=POLL)
+            if found["busy"] is None or (end is not None and time.monotonic() > end):
+                return found
+
+    def move(self, key: str, verb: str) -> dict:
+        """Pause, resume, stop or archive the workspace; return it once that is done."""
+        if verb not in ("pause", "resume", "stop", "archive"):
+            raise HandrailError(f"A workspace can't {verb}.")
+        self._answered("POST", f"/workspaces/{key}/{verb}", {})
+        return self.settled(key)
+
+    def delete(self, key: str) -> dict:
+        return self._answered("DELETE", f"/workspaces/{key}")
+
+    # Commands ---------------------------------------------------------------------------------------------------------
+
+    def run(self, key: str, command: str | list[str], *, idempotency_key: str | None = None, **wish) -> dict:
+        """Start a command, a shell line or a list of words; return it. The same idempotency key starts it once."""
+        named = {"command": command} if isinstance(command, str) else {"argv": list(command)}
+        return self._answered("POST", f"/workspaces/{key}/commands", named | wish, key=idempotency_key)
+
+    def finished(self, command_id: str) -> dict:
+        """Return the command once it is over."""
+        while True:
+            found = self.http.get(f"/commands/{command_id}", wait=POLL)
+            if found["state"] in OVER:
+                return found
+
+    def output(self, command_id: str, *, offset: int = 0, follow: bool = True) -> Iterator[bytes]:
+        """Yield the output from an offset; with `follow` until the command ends."""
+        return self.http.pieces(f"/commands/{command_id}/output", offset=offset, follow=str(follow).lower())
+
+    # Files ------------------------------------------------------------------------------------------------------------
+
+    def files(self, key: str, path: str = "", *, snapshot: int | None = None) -> list[dict]:
+        """Return the entries of a folder, of the files as they are or of a snapshot."""
+        where = "" if not path.strip("/") else path.strip("/") + "/"
+        told = self.http.get(f"/workspaces/{key}/files/{where}", snapshot=snapshot)
+        if not isinstance(told.get("entries"), list):
+            raise HandrailError(f"{path} is a file.")
+        return told["entries"]
+
+    def read(self, key: str, path: str, *, snapshot: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes of a file."""
+        query = {} if snapshot is None else {"snapshot": snapshot}
+        return self.http.pieces(f"/workspaces/{key}/files/{path.strip('/')}", **query)
+
+    def write(self, key: str, path: str, data) -> dict:
+        """Write bytes, or a file that is open for reading, to a path; missing folders are made."""
+        return self._answered("PUT", f"/workspaces/{key}/files/{path.strip('/')}", data)
+
+    def remove(self, key: str, path: str) -> dict:
+        return self._answered("DELETE", f"/workspaces/{key}/files/{path.strip('/')}")
+
+    def push(self, folder: str | Path, key: str, *, replace: bool = False, base: int | None = None) -> dict:
+        """Send a folder as a new workspace, or as the next revision of one.
+
+        What git ignores stays here. Refused (409) lists `conflicts`: changed on both sides since snapshot `base`.
+        """
+        with tempfile.TemporaryFile() as archive:
+            pack(Path(folder), archive)
+            upload = self.http.json("POST", "/uploads", archive)["id"]
+        try:
+            return self.create(key, source={"upload": upload})
+        except Refused as refused:
+            if list(refused.told.get("differs") or {}) != ["source"]:
+                raise
+        wish = {"upload": upload, "mode": "replace" if replace else "merge"} | ({} if base is None else {"base": base})
+        self.http.post(f"/workspaces/{key}/revisions", wish)
+        return self.settled(key)
+
+    # Snapshots and notes ----------------------------------------------------------------------------------------------
+
+    def snapshots(self, key: str) -> Iterator[dict]:
+        """Yield the snapshots, the newest first."""
+        return self._pages(f"/workspaces/{key}/snapshots", "snapshots")
+
+    def snapshot(self, key: str, label: str = "") -> dict:
+        """Take a snapshot now; return it."""
+        return self.http.post(f"/workspaces/{key}/snapshots", {"label": label} if label else {})
+
+    def restore(self, key: str, number: int, paths: list[str] | None = None) -> dict:
+        """Put the files of a snapshot back, all or the named ones; a safety snapshot is taken before."""
+        body = {"paths": list(paths)} if paths else {}
+        return self._answered("POST", f"/workspaces/{key}/snapshots/{number}/restore", body)
+
+    def notes(self, key: str) -> dict:
+        """Return the workspace's notes: {"text", "sha256", "current"}."""
+        return self.http.get(f"/workspaces/{key}/notes")
+
+    def write_notes(self, key: str, text: str, *, seen: str | None = None) -> dict:
+        """Replace the notes; with `seen` (a sha256) only if they are still those that were read."""
+        return self._answered("PUT", f"/workspaces/{key}/notes", {"text": text} | ({"seen": seen} if seen else {}))
+
+    # Common -----------------------------------------------------------------------------------------------------------
+
+    def _pages(self, path: str, name: str, **query) -> Iterator[dict]:
+        cursor: str | None = ""
+        while cursor is not None:
+            page = self.http.get(path, cursor=cursor, **query)
+            yield from page[name]
+            cursor = page["cursor"]
+
+    def _answered(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> dict:
+        """Send the request. Where a person has to allow it first, wait for that, and return what came of it."""
+        key = key or str(uuid.uuid4())
+        while True:
+            try:
+                told = self.http.json(method, path, body, key=key)
+            except Refused as refused:
+                if refused.code in ("denied", "expired", "cancelled"):
+                    raise Denied(str(refused)) from None
+                raise
+            asked = told.get("action")
+            if not isinstance(asked, dict) or told.get("status") not in ("pending", "approved", "running"):
+                return told
+            if "id" in told:
+                return told  # the command that an approved action has started
+            self._actions.wait_until_over(self._find(asked["id"]))
+
+    def _find(self, action_id: str) -> Action:
+        return self._actions.get(action_id)
+
+
+def pack(folder: Path, archive):
+    """Write the folder's files as a tar: of a git repository those that git doesn't ignore, else all but `.git`."""
+    if not folder.is_dir():
+        raise HandrailError(f"There is no folder {folder}.")
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name in sorted(_names(folder)):
+            path = folder / name
+            if path.is_symlink() or path.is_file():
+                tar.add(path, arcname=name, recursive=False, filter=_without_owner)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    git = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    if (folder / ".git").exists():
+        listed = subprocess.run(git, capture_output=True, check=False)
+        if listed.returncode != 0:
+            raise HandrailError(f"git can't list {folder}: {os.fsdecode(listed.stderr).strip()}")
+        yield from {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name}
+        return
+    for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        links = [name for name in folders if Path(root, name).is_symlink()]
+        yield from (str(Path(root, name).relative_to(folder)) for name in [*files, *links])
+
+
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uname = member.gname = ""
+    return member

@@ -1,0 +1,281 @@
+"""Tell the story into the database and the store, with the product's own functions, at times in the past.
+
+The team is one of its own, so that its log is chained in the order of its times and nothing of another team is touched.
+Each call of an agent is one transaction: no sweep sees an action that has expired long ago and is not answered yet.
+"""
+
+import os
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from random import Random
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.utils import timezone
+
+from approvals import gate, prompts, questions
+from approvals.asked_snapshots import taking
+from approvals.calls import Call
+from approvals.models import Action, Status, Tier
+from approvals.talk import messages
+from approvals.transitions import actor_of
+from dashboard import clock
+from dashboard.access import Caller, caller_of
+from dashboard.management.fortnight import programs, story
+from dashboard.models import Actor, Agent, Membership, Role, Team
+from dashboard.people.provisioning import agent_of, person_in, team_by_slug
+from dashboard.problems import Problem
+from workspaces import lifecycle, operations, paths
+from workspaces.egress.attempts import Attempt
+from workspaces.models import Environment, Operation, Phase, Runner, State, Workspace, WorkspaceLabel
+from workspaces.runner import snapshots
+from workspaces.services import network
+
+TEAM, DAYS, SEED = "demo", 14, 1864
+CHECKS = {"tests": "python -m pytest -q", "lint": "ruff check ."}
+FIRST_HOUR, BUSY_HOURS = 8, 9  # of the working day, in the desk's zone
+
+
+class Telling:
+    """One telling of the story, from `days` days before `now` up to now."""
+
+    def __init__(self, now, days: int = DAYS):
+        self.now, self.days, self.random = now, days, Random(SEED)
+        self.at = now - timedelta(days=days)
+        self.files: dict[str, dict[str, str]] = {}  # of each place, by key
+        self.turns: dict[str, int] = {}
+
+    def tell(self, say) -> None:
+        """Make everything; `say` is told of each day."""
+        self._people()
+        self._places()
+        for day in range(self.days, -1, -1):
+            begin = self._morning(day)
+            say(f"{begin:%A, %-d %B}")
+            for place in self._at_work(begin):
+                self._session(place)
+        self._waiting()
+
+    # People and places -----------------------------------------------------------------------------------------------
+
+    @transaction.atomic
+    def _people(self):
+        with clock.told_as(self.at):
+            self.team = team_by_slug(TEAM)
+            self.people = {name: person_in(self.team, name, role) for name, role in story.PEOPLE.items()}
+            for name, owner in story.AGENTS.items():
+                agent = agent_of(self.team, name)
+                Agent.objects.filter(pk=agent.pk).update(owner=self.people.get(owner), created_at=self.at)
+            others = Membership.objects.exclude(team=self.team).exclude(user__in=self.people.values())
+            for user in get_user_model().objects.filter(memberships__in=others, is_active=True).distinct():
+                person_in(self.team, user.username, Role.ADMIN)
+            self.agents = {agent.name: agent for agent in Agent.objects.filter(team=self.team).select_related("team")}
+            self.environment = Environment.objects.create(team=self.team, name="default", checks=CHECKS)
+
+    def _places(self):
+        runner = Runner.objects.order_by("host").first()
+        self.workspaces = {}
+        for place in story.PLACES:
+            with self._moment(40), transaction.atomic():
+                self.workspaces[place.key] = self._workspace(place, runner)
+
+    def _workspace(self, place, runner) -> Workspace:
+        agent = self.agents[place.agent]
+        highest = Workspace.objects.exclude(uid=None).order_by("-uid").values_list("uid", flat=True).first()
+        made = Workspace.objects.create(
+            team=self.team, key=place.key, description=place.description, environment=self.environment, runner=runner,
+            state=State.STOPPED, labels=place.labels, source={"git": place.repository, "ref": "main"},
+            uid=(highest or 1_000_000) + 1, created_by_agent=agent, last_active_at=clock.now(),
+        )  # fmt: skip
+        Workspace.objects.filter(pk=made.pk).update(created_at=clock.now())
+        WorkspaceLabel.objects.bulk_create(
+            WorkspaceLabel(workspace=made, name=name, value=value) for name, value in place.labels.items()
+        )
+        data = {"key": made.key, "driver": "sandbox", "environment": "default", "source": made.source}
+        lifecycle.record(made, Actor.agent(agent), "workspace.created", data)
+        paths.make_folders(made)
+        self.files[place.key], self.turns[place.key] = {}, 0
+        self._write(made, story.first_files(place))
+        self._snapshot(made, kind="setup", by=Actor.agent(agent))
+        return made
+
+    # Time ------------------------------------------------------------------------------------------------------------
+
+    def _morning(self, days_ago: int):
+        local = timezone.localtime(self.now) - timedelta(days=days_ago)
+        return local.replace(hour=FIRST_HOUR, minute=0, second=0, microsecond=0)
+
+    def _at_work(self, morning):
+        """Yield the places at which agents work on that day, and move the time to each session's beginning."""
+        share = 0.15 if morning.weekday() >= 5 else 0.75
+        busy = [place for place in story.PLACES if self.random.random() < share]
+        is_today = morning.date() == timezone.localtime(self.now).date()
+        end = self.now if is_today else morning + timedelta(hours=BUSY_HOURS)
+        begin = max(self.at, min(morning, end - timedelta(hours=2)))
+        for number, place in enumerate(busy):
+            self.at = max(self.at, begin + (end - begin) * number / len(busy))
+            if self.at + timedelta(minutes=15) < end:
+                yield place
+
+    @contextmanager
+    def _moment(self, seconds: float):
+        """Let some time pass, and make everything in the block happen then."""
+        self.at = min(self.now, self.at + timedelta(seconds=seconds, milliseconds=self.random.randrange(1000)))
+        with clock.told_as(self.at):
+            yield
+
+    def _later(self, least: int, most: int):
+        return self._moment(self.random.randint(least, most))
+
+    # An agent at work ------------------------------------------------------------------------------------------------
+
+    def _session(self, place):
+        workspace, agent = self.workspaces[place.key], self.agents[place.agent]
+        turn = self.turns[place.key]
+        self.turns[place.key] += 1
+        task = story.task(place, turn, self.random, self.files[place.key])
+        session = f"{place.key}-{turn + 1}"
+        with self._later(20, 60):
+            prompts.keep(agent, session, task.prompt, workspace)
+        for step in task.steps:
+            self._step(workspace, agent, session, step)
+        self._closing(place, workspace, agent, task)
+
+    def _step(self, workspace, agent, session: str, step):
+        caller = Caller(roles={self.team.pk: "agent"}, agent=agent)
+        with transaction.atomic():
+            with self._later(4, 25):
+                call = Call(
+                    step.tool, step.arguments, workspace=workspace, session=session, reasoning=step.says,
+                    call_id=f"{session}-{self.random.getrandbits(32):08x}",
+                )  # fmt: skip
+                action = self._submit(call, caller)
+                Agent.objects.filter(pk=agent.pk).update(last_seen_at=clock.now())
+            if action.status == Status.PENDING:
+                self._answer(action, step, caller)
+            if action.status == Status.APPROVED:
+                self._run(workspace, action, step, caller)
+
+    def _submit(self, call, caller) -> Action:
+        """Submit a call; take the snapshot of its moment as the runner does, before that can claim the operation."""
+        action = gate.submit(call, caller=caller)[0]
+        if operation := action.asked_operation:
+            by, label = operations.actor_of(operation), taking.label_of(action)
+            taken = self._snapshot(call.workspace, kind=taking.SNAPSHOT_KIND, label=label, by=by, unless_same=True)
+            outcome, now = {"ok": True, "snapshot": taken.number}, clock.now()
+            Operation.objects.filter(pk=operation.pk).update(
+                phase=Phase.SETTLED, outcome=outcome, started_at=now, settled_at=now
+            )
+            taking.note(operation, outcome, by=by)
+        return action
+
+    def _answer(self, action, step, caller):
+        """Have people answer: two of them if the action takes two; critical ones are denied."""
+        how, comment = step.answer
+        people = ["mia", "ben", "ruth"]
+        self.random.shuffle(people)
+        person = caller_of(self.people[people[0]])
+        if how == "ask":
+            asked, answered = self.random.choice(story.QUESTIONS)
+            with self._later(10, 60):
+                questions.ask(action, caller=person, text=asked)
+            with self._later(2, 9):
+                questions.answer(action, caller=caller, text=answered)
+        verdict = "deny" if how == "deny" or action.tier == Tier.CRITICAL else "approve"
+        with self._later(5, 150):
+            gate.decide(action, verdict, caller=person, digest=action.digest, comment=comment)
+            action.refresh_from_db()
+
+    def _run(self, workspace, action, step, caller):
+        """Use the approval as gate.consume does, with a snapshot before, and report how it ended."""
+        by, before = actor_of(action), None
+        with self._later(0, 1):
+            if action.tier in gate.SNAPSHOT_TIERS:
+                before = self._snapshot(workspace, kind="action", label=gate.snapshot_label(action), by=by)
+            gate.mark_running(action, action.digest, by=by, snapshot=before)
+        with self._later(1, 12):
+            self._write(workspace, step.files)
+            status = Status.SUCCEEDED if step.exit_status == 0 else Status.FAILED
+            details = {"exit_status": step.exit_status, "output_bytes": len(step.prints), "tail": step.prints}
+            gate.report(action, status, caller=caller, details=details, blocked=step.blocked)
+
+    def _closing(self, place, workspace, agent, task):
+        """End a session: the checks run, hosts were reached, a person writes a message, the workspace is stopped."""
+        feature = task.prompt.split()[1]
+        with self._later(5, 20), transaction.atomic():
+            by = Actor.person(self.people["mia"]) if self.random.random() < 0.5 else Actor.agent(agent)
+            programs.ran_check(workspace, "tests", CHECKS["tests"], passes=task.passes, by=by)
+            programs.ran_check(workspace, "lint", CHECKS["lint"], passes=True, by=by)
+        with self._later(1, 5):
+            self._reached(workspace)
+        if self.random.random() < 0.25:
+            with self._later(5, 20), transaction.atomic():
+                programs.ran_terminal(workspace, feature, by=Actor.person(self.people["ruth"]))
+        for name, person, text in story.MESSAGES:
+            if name == place.agent and self.random.random() < 0.3:
+                with self._later(5, 20), suppress(Problem):
+                    messages.send(agent, session="", caller=caller_of(self.people[person]), text=text)
+        with self._later(5, 20), transaction.atomic():
+            self._snapshot(workspace, kind="end", by=Actor.system("Handrail"))
+            lifecycle.record(workspace, Actor.agent(agent), "workspace.stopped", {"reason": "stopped"})
+            Workspace.objects.filter(pk=workspace.pk).update(last_active_at=clock.now())
+
+    def _reached(self, workspace):
+        host = self.random.choice(["pypi.example.org", "git.example.org", "rates.example.com"])
+        attempt = Attempt(host, 443, "CONNECT", allowed=True, sent=self.random.randint(800, 4000))
+        attempt.received = self.random.randint(4_000, 900_000)
+        found = [attempt]
+        if self.random.random() < 0.3:
+            found.append(Attempt("tracker.example.net", 443, "CONNECT", block=network.NOT_LISTED))
+        for each in found:
+            network.count(workspace.pk, "agent", each, 1, clock.now())
+
+    def _waiting(self):
+        """Leave some calls of today that still need approval."""
+        agents = {place.key: self.agents[place.agent] for place in story.PLACES}
+        for key, command, says in story.WAITING:
+            caller = Caller(roles={self.team.pk: "agent"}, agent=agents[key])
+            place, session = self.workspaces[key], f"{key}-now"
+            call = Call("Bash", {"command": command}, workspace=place, session=session, reasoning=says)
+            with transaction.atomic():
+                self._submit(call, caller)
+
+    # Files -----------------------------------------------------------------------------------------------------------
+
+    def _write(self, workspace, files: dict[str, str | None]):
+        """Write files into the workspace's folder, as old as the moment that is told."""
+        known, root, when = self.files[workspace.key], paths.tree_of(workspace), clock.now().timestamp()
+        for name, content in files.items():
+            path = root / name
+            if content is None:
+                path.unlink(missing_ok=True)
+                known.pop(name, None)
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+            os.utime(path, (when, when))
+            known[name] = content
+        self._hand_over(workspace)
+
+    def _hand_over(self, workspace):
+        """Make the workspace's user the owner of its files, as the runner does where it is root."""
+        if os.geteuid() != 0:
+            return
+        tree = paths.tree_of(workspace)
+        for path in (tree, *tree.rglob("*")):
+            os.chown(path, workspace.uid, workspace.uid)
+
+    def _snapshot(self, workspace, *, kind: str, by: Actor, label: str = "", unless_same: bool = False):
+        tree = snapshots.host_tree(workspace)
+        how = {"thorough": True, "unless_same": unless_same}
+        return snapshots.take(workspace, tree, kind=kind, label=label, by=by, **how)
+
+
+def is_told() -> bool:
+    return Workspace.objects.filter(team__slug=TEAM).exists()
+
+
+def has_other_data() -> bool:
+    """Return whether the desk has workspaces or actions besides those of the story."""
+    others = Team.objects.exclude(slug=TEAM)
+    return others.filter(workspaces__isnull=False).exists() or others.filter(actions__isnull=False).exists()

@@ -1,0 +1,82 @@
+"""Whether people are asked too often, and how soon they answer."""
+
+from collections import Counter, defaultdict
+from datetime import date, datetime
+
+from django.contrib.auth import get_user_model
+from django.db.models import CharField, Count, F, Q
+from django.db.models.functions import Cast, Substr
+
+from approvals.models import Decision, Revision, Status, Tier
+from dashboard.site.measures.period import Period
+from dashboard.site.measures.quantiles import summary
+
+MAX_RULES = 50
+DAY = len("2026-01-31")  # the beginning of a time in text, which is in UTC in both databases
+# Each call is in one of these: the policy or a grant let it run, a person was asked, or the policy denied it.
+LET_RUN = Q(tier__in=[Tier.LOW, Tier.MEDIUM]) | Q(grant__isnull=False)
+FORBIDDEN = Q(tier=Tier.FORBIDDEN)
+ASKED = ~LET_RUN & ~FORBIDDEN
+
+
+def _counts(prefix: str) -> dict:
+    named = {"let_run": LET_RUN & ~FORBIDDEN, "asked": ASKED, "forbidden": FORBIDDEN}
+    named["denied"] = ASKED & Q(status=Status.DENIED)
+    return {name: Count("action", filter=_under(prefix, condition)) for name, condition in named.items()}
+
+
+def _under(prefix: str, condition: Q) -> Q:
+    """Return the condition on actions as one on rows that lead to them by `prefix`."""
+    moved = Q(_connector=condition.connector, _negated=condition.negated)
+    for part in condition.children:
+        moved.children.append(_under(prefix, part) if isinstance(part, Q) else (prefix + part[0], part[1]))
+    return moved
+
+
+def calls(team_id, period: Period) -> dict:
+    """Return how many calls were let run, asked, denied by a person and forbidden; by rule and by day."""
+    names = ("let_run", "asked", "forbidden", "denied")
+    revisions = Revision.objects.filter(
+        action__team=team_id,
+        action__created_at__gte=period.since,
+        action__created_at__lt=period.until,
+        number=F("action__revision"),
+    )
+    day = Substr(Cast("action__created_at", CharField()), 1, DAY)
+    counted = revisions.annotate(day=day).values("day", "rule").annotate(**_counts("action__"), n=Count("action"))
+    by_rule, days = defaultdict(Counter), defaultdict(Counter)
+    for row in counted.order_by("day"):
+        counts = Counter({name: row[name] for name in (*names, "n")})
+        by_rule[row["rule"]].update(counts)
+        days[date.fromisoformat(row["day"])].update(counts)
+    rules = sorted(by_rule.items(), key=lambda item: (-item[1]["n"], item[0]))
+    return {
+        **{name: sum(counts[name] for counts in days.values()) for name in names},
+        "by_rule": [{"rule": rule} | {name: counts[name] for name in names} for rule, counts in rules[:MAX_RULES]],
+        "by_day": {day: {name: counts[name] for name in names} for day, counts in days.items()},
+    }
+
+
+def latency(team_id, period: Period, *, of_person=None) -> dict:
+    """Return the time from the ask to the final answer, of answers in the period: by tier and by person.
+
+    `of_person`: the only person whose own figures are included; None includes everybody's.
+    """
+    answers = Decision.objects.filter(final=True, action__team=team_id, at__gte=period.since, at__lt=period.until)
+    # Times as text, which Python reads much faster than Django converts them: there may be tens of thousands.
+    moments = (Cast(column, CharField()) for column in ("at", "action__created_at"))
+    groups = defaultdict(list)
+    for tier, user, at, asked_at in answers.values_list("action__tier", "user", *moments):
+        groups[tier, user].append((datetime.fromisoformat(at) - datetime.fromisoformat(asked_at)).total_seconds())
+    tiers, people, everything = defaultdict(list), defaultdict(list), []
+    names = dict(get_user_model().objects.filter(pk__in={user for _, user in groups}).values_list("pk", "username"))
+    for (tier, user), seconds in groups.items():
+        everything += seconds
+        tiers[tier] += seconds
+        if of_person is None or user == of_person.pk:
+            people[names[user]] += seconds
+    return {
+        "all": summary(everything),
+        "by_tier": {tier: summary(tiers[tier]) for tier in Tier.values if tier in tiers},
+        "by_person": {name: summary(people[name]) for name in sorted(people)},
+    }

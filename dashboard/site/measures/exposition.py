@@ -1,0 +1,87 @@
+"""A team's metrics as Prometheus text: what is so now, and the sums of this calendar month (UTC)."""
+
+from django.db.models import Count
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from approvals.models import Action, Tier
+from dashboard.site.measures import approvals, period, resources
+from dashboard.site.measures.persistence import persistence
+from workspaces.models import Cap, Run, State, Workspace
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+
+
+def text(team) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(_Collector(team))
+    return generate_latest(registry)
+
+
+class _Collector:
+    """Asks the database when it is collected; nothing is kept between two scrapes."""
+
+    def __init__(self, team):
+        self.team, self.month = team, period.this_month()
+
+    def describe(self):
+        return []  # else registering would collect once, only to learn the names
+
+    def collect(self):
+        yield from self._now()
+        yield from self._approvals()
+        yield from self._persistence()
+        yield from self._resources()
+
+    def _gauge(self, name: str, help_text: str, rows, labels=()) -> GaugeMetricFamily:
+        """Build a gauge of `rows`: (values of the labels, value); a value of None is left out."""
+        family = GaugeMetricFamily(f"handrail_{name}", help_text, labels=["team", *labels])
+        for values, value in rows:
+            if value is not None:
+                family.add_metric([self.team.slug, *values], value)
+        return family
+
+    def _now(self):
+        kept = Workspace.objects.kept().filter(team=self.team)
+        states = dict(kept.order_by().values_list("state").annotate(n=Count("pk")))
+        yield self._gauge(
+            "workspaces", "Workspaces by state.", [((s,), states.get(s, 0)) for s in State.values], ["state"]
+        )
+        pending = Action.objects.pending().filter(team=self.team)
+        tiers = dict(pending.order_by().values_list("tier").annotate(n=Count("pk")))
+        asked = [((t,), tiers.get(t, 0)) for t in Tier.values]
+        yield self._gauge("actions_pending", "Actions that need approval now.", asked, ["tier"])
+        up = Run.objects.filter(workspace__team=self.team, ended_at=None).count()
+        yield self._gauge("workspaces_up", "Workspaces that are up.", [((), up)])
+        limits = [((cap.measure,), cap.limit) for cap in Cap.objects.filter(team=self.team)]
+        yield self._gauge("cap_limit", "Limits for this month.", limits, ["measure"])
+
+    def _approvals(self):
+        calls = approvals.calls(self.team.pk, self.month)
+        named = [((name,), calls[name]) for name in ("let_run", "asked", "forbidden", "denied")]
+        yield self._gauge("calls_month", "Calls of agents this month.", named, ["outcome"])
+        tiers = approvals.latency(self.team.pk, self.month)["by_tier"]
+        rows = [((tier, q), found[f"p{p}_s"]) for tier, found in tiers.items() for q, p in (("0.5", 50), ("0.95", 95))]
+        words = "Seconds from the ask to the final answer, of this month's answers."
+        yield self._gauge("approval_latency_seconds", words, rows, ["tier", "quantile"])
+
+    def _persistence(self):
+        found = persistence(self.team.pk, self.month)
+        ready, failed = found["resumes_ready"], found["resumes"] - found["resumes_ready"]
+        rows = [(("ready",), ready), (("failed",), failed)]
+        yield self._gauge("resumes_month", "Starts after a workspace's first, this month.", rows, ["outcome"])
+        yield self._gauge("cold_rebuilds_month", "Those that ran setup again.", [((), found["cold_rebuilds"])])
+        saved = found["setup_minutes_avoided"]
+        yield self._gauge("setup_minutes_avoided_month", "Setup that resumes saved.", [((), saved)])
+
+    def _resources(self):
+        awake = resources.awake(self.team.pk, self.month)
+        yield self._gauge("awake_hours_month", "Hours in which workspaces were up, this month.", [((), awake["hours"])])
+        disk = resources.disk(self.team.pk, self.month)
+        yield self._gauge("workspace_bytes", "Bytes of the newest snapshots.", [((), disk["workspace_bytes"])])
+        egress = resources.egress(self.team.pk, self.month)
+        rows = [((way,), egress[way]) for way in ("sent", "received")]
+        yield self._gauge("egress_bytes_month", "Bytes through the proxy, this month.", rows, ["direction"])
+        tokens = resources.tokens(self.team.pk, self.month)
+        rows = [((m["model"], way), m[way]) for m in tokens["by_model"] for way in ("input", "output")]
+        yield self._gauge("tokens_month", "Tokens that agents reported, this month.", rows, ["model", "direction"])

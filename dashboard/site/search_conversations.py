@@ -1,0 +1,27 @@
+"""Search in the conversations of agents."""
+
+from django.db.models import Q
+
+from approvals.models import AgentSession, Message
+from dashboard.lookup import Order
+from dashboard.site.search_limits import Hit, Limits, Scan, newest
+
+MAX_LINE = 300  # characters of a message that are shown
+
+
+def conversations(caller, words: list[str], limits: Limits) -> Scan:
+    """Search messages, the newest first; of a long one its first 64 KiB."""
+    mine = AgentSession.objects.visible_to(caller)
+    if limits.workspace:
+        mine = mine.filter(workspace__key=limits.workspace)
+    rows = Message.objects.filter(limits.times("at"), limits.of("session__agent", "by"), session__in=mine.values("pk"))
+    wanted = Q(*(Q(text__icontains=word) for word in words))
+    scan = newest(rows.select_related("session__agent__owner"), wanted, Order("at"), limits)
+    scan.hits = [_hit(message, words[0]) for message in scan.hits]
+    return scan
+
+
+def _hit(message: Message, word: str) -> Hit:
+    begin = max(0, message.text.lower().find(word.lower()) - MAX_LINE // 2)
+    line = message.text[begin : begin + MAX_LINE]
+    return Hit(str(message.session), line, message.url, message.at, str(message.session.agent))

@@ -1,0 +1,116 @@
+"""What each agent sends to its hook, and what it does with the answer, as seen with its real program.
+
+Written from the agents' side: nothing here asks a dialect.
+"""
+
+import json
+
+SESSION, CALL, FOLDER = "s1", "call_1", "/home/mia/repo"
+COMMAND = "pwd"
+
+
+def _claude(tool, arguments):
+    event = {"session_id": SESSION, "transcript_path": "/home/mia/t.jsonl", "cwd": FOLDER, "permission_mode": "default"}
+    return event | {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": arguments, "tool_use_id": CALL}
+
+
+def _gemini(tool, arguments):
+    event = {"session_id": SESSION, "transcript_path": "/home/mia/t.json", "cwd": FOLDER, "timestamp": "2026-11-22"}
+    return event | {"hook_event_name": "BeforeTool", "tool_name": tool, "tool_input": arguments}
+
+
+def _copilot(tool, arguments):
+    return {"sessionId": SESSION, "timestamp": 1, "cwd": FOLDER, "toolName": tool, "toolArgs": arguments}
+
+
+def _opencode(tool, arguments):
+    event = {"hook_event_name": "tool.execute.before", "session_id": SESSION, "call_id": CALL, "cwd": FOLDER}
+    return event | {"tool": tool, "args": arguments}
+
+
+EVENTS = {
+    "claude-code": _claude, "codex": _claude, "qwen": _claude, "gemini": _gemini, "copilot": _copilot,
+    "opencode": _opencode,
+}  # fmt: skip
+SHELL = {
+    "claude-code": "Bash", "codex": "Bash", "qwen": "run_shell_command", "gemini": "run_shell_command",
+    "copilot": "bash", "opencode": "bash",
+}  # fmt: skip
+
+
+def before(agent: str, arguments: dict, tool: str = "") -> dict:
+    """The event before a call, by default of the agent's shell."""
+    return EVENTS[agent](tool or SHELL[agent], arguments)
+
+
+def after(agent: str, arguments: dict) -> tuple[dict, str]:
+    """The event after a call of the agent's shell that went well, and its name for the agent that does not tell it."""
+    event = before(agent, arguments)
+    match agent:
+        case "gemini":
+            return event | {"hook_event_name": "AfterTool", "tool_response": {"llmContent": "done"}}, ""
+        case "copilot":
+            told = {"resultType": "success", "textResultForLlm": "done"}
+            return event | {"toolResult": told}, "postToolUse"
+        case "opencode":
+            return event | {"hook_event_name": "tool.execute.after", "output": "done"}, ""
+    return event | {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "done"}}, ""
+
+
+def headers(agent: str, event: str = "preToolUse") -> list[tuple[str, str]]:
+    return [("X-Handrail-Event", event)] if agent == "copilot" else []
+
+
+def does(agent: str, asked: dict, answer: dict):
+    """What the agent does after this answer: ("runs", arguments) or ("blocked", the reason that the model reads)."""
+    assert json.loads(json.dumps(answer))  # an empty one runs the tool in each of them
+    return _DOES[agent](asked, answer)
+
+
+def _claude_does(asked, answer):
+    said = answer.get("hookSpecificOutput", {})
+    if said.get("hookEventName") != "PreToolUse" or said.get("permissionDecision") not in ("deny", "ask"):
+        return "runs", said.get("updatedInput", asked)
+    return "blocked", said["permissionDecisionReason"]
+
+
+KNOWN_TO_CODEX = {
+    "hookEventName",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "updatedInput",
+    "additionalContext",
+}
+
+
+def _codex_does(asked, answer):
+    if set(answer) != {"hookSpecificOutput"} or set(answer["hookSpecificOutput"]) - KNOWN_TO_CODEX:
+        return "runs", asked  # the hook has failed
+    return ("runs", asked) if "ask" in answer["hookSpecificOutput"].values() else _claude_does(asked, answer)
+
+
+def _qwen_does(asked, answer):
+    done = _claude_does(asked, answer)
+    return done if done[0] == "blocked" else ("runs", asked)
+
+
+def _gemini_does(asked, answer):
+    if answer.get("decision") in ("deny", "block"):
+        return "blocked", answer["reason"]
+    return "runs", asked | answer.get("hookSpecificOutput", {}).get("tool_input", {})
+
+
+def _copilot_does(asked, answer):
+    if answer.get("permissionDecision") == "deny":
+        return "blocked", answer["permissionDecisionReason"]
+    return "runs", answer.get("modifiedArgs", asked)
+
+
+def _opencode_does(asked, answer):
+    return ("runs", answer["args"]) if answer.get("decision") == "allow" else ("blocked", answer["reason"])
+
+
+_DOES = {
+    "claude-code": _claude_does, "codex": _codex_does, "qwen": _qwen_does, "gemini": _gemini_does,
+    "copilot": _copilot_does, "opencode": _opencode_does,
+}  # fmt: skip

@@ -1,0 +1,227 @@
+"""The contract of a dialect: each one passes all of this, over the real address, judged by what its agent does."""
+
+import json
+
+import pytest
+
+from approvals import agents
+from approvals.agents.dialect import DENY, NONE, WHOLE, Reply
+from approvals.agents.faults import BLOCKED, FAULTS, RUNS
+from approvals.models import Action, Status
+from tests.approvals.agents.real_agents import CALL, FOLDER, SESSION, after, before, does, headers
+from tests.approvals.conftest import LIST, PUSH, WIPE, full
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def short_hold(settings):
+    settings.HANDRAIL_HOLD_SECONDS = 1
+
+
+@pytest.fixture(params=agents.DIALECTS)
+def program(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def dialect(program):
+    return agents.find(program)
+
+
+@pytest.fixture
+def ask_hook(hook, agent_token, program):
+    """`ask_hook(arguments)`: what the agent does after the answer to its call."""
+
+    def ask(arguments, *, tool="", token=agent_token, **more):
+        sent = headers(program) + more.pop("more_headers", [])
+        answer = hook(token, before(program, arguments, tool), path=f"/hooks/{program}", headers=sent, **more)
+        return does(program, arguments, full(answer).json)
+
+    return ask
+
+
+# Calls ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_policy_allows_runs_with_its_own_arguments(ask_hook, dialect):
+    assert ask_hook(LIST) == ("runs", LIST)
+    action = Action.objects.get()
+    assert (action.tool, action.session, action.status) == ("Bash", SESSION, Status.RUNNING)
+    assert action.call_id == (CALL if dialect.has_call_id else "")
+
+
+def test_what_the_policy_forbids_is_blocked_with_the_reason(ask_hook):
+    done, reason = ask_hook(WIPE)
+    assert (done, reason.startswith("The policy forbids this: ")) == ("blocked", True)
+
+
+def test_what_nobody_has_answered_is_blocked_and_no_denial(ask_hook):
+    done, reason = ask_hook(PUSH)
+    assert (done, "This is not a denial" in reason) == ("blocked", True)
+    assert Action.objects.get().status == Status.PENDING
+
+
+def test_a_late_yes_counts_when_the_call_comes_again(ask_hook, decide, bob):
+    ask_hook(PUSH)
+    decide(Action.objects.get(), by=bob)
+    assert ask_hook(PUSH) == ("runs", PUSH)
+    assert Action.objects.get().status == Status.RUNNING
+
+
+def test_a_denial_reaches_the_model_with_its_words(ask_hook, decide, bob):
+    ask_hook(PUSH)
+    decide(Action.objects.get(), "deny", by=bob, comment="not on a Friday")
+    done, reason = ask_hook(PUSH)
+    assert (done, "not on a Friday" in reason) == ("blocked", True)
+
+
+def test_an_edit_runs_once_by_the_answer_or_by_the_call_that_it_asks_for(ask_hook, dialect, decide, bob):
+    instead = {"command": "git push origin review"}
+    ask_hook(PUSH)
+    decide(Action.objects.get(), "edit", by=bob, arguments=instead)
+    done, said = ask_hook(PUSH)
+    if dialect.edits != NONE:
+        assert (done, said) == ("runs", instead)
+        return
+    assert (done, '{"command": "git push origin review"}' in said) == ("blocked", True)
+    assert ask_hook(instead) == ("runs", instead)
+    assert Action.objects.count() == 1
+    assert ask_hook(instead)[0] == "blocked"  # another time it needs another approval
+
+
+def test_an_edit_that_removes_an_argument_never_runs_with_it(ask_hook, dialect, decide, bob):
+    asked = PUSH | {"description": "Publish"}
+    instead = {"command": "git push origin review"}
+    ask_hook(asked)
+    decide(Action.objects.get(), "edit", by=bob, arguments=instead)
+    done, said = ask_hook(asked)
+    if dialect.edits == WHOLE:
+        assert (done, said) == ("runs", instead)
+    else:
+        assert done == "blocked"
+        assert ask_hook(instead) == ("runs", instead)
+    assert Action.objects.count() == 1
+
+
+def test_how_an_edited_call_ended_is_recorded_also_without_an_id(hook, agent_token, ask_hook, dialect, decide, bob):
+    instead = {"command": "git push origin review"}
+    ask_hook(PUSH)
+    decide(Action.objects.get(), "edit", by=bob, arguments=instead)
+    if ask_hook(PUSH)[0] == "blocked":
+        ask_hook(instead)
+    event, name = after(dialect.name, instead)
+    hook(agent_token, event, path=f"/hooks/{dialect.name}", headers=headers(dialect.name, name))
+    assert Action.objects.get().status == Status.SUCCEEDED
+
+
+def test_gemini_is_not_told_of_a_change_when_there_is_none():
+    """It tells the model that a hook has changed the call whenever the answer holds arguments."""
+    gemini = agents.find("gemini")
+    heard = gemini.read(before("gemini", LIST))
+    assert gemini.answer(heard, Reply("allow", "Yes.", heard.arguments)) == {"decision": "allow", "reason": "Yes."}
+
+
+# What is not a call that can be judged -------------------------------------------------------------------------------
+
+
+def test_an_agents_own_tool_is_not_taken_for_one_that_the_policy_knows(ask_hook, dialect):
+    """A server may give its tool any name."""
+    if dialect.names_are_ours:
+        assert ask_hook({"x": 1}, tool="HandrailUnknown")[0] == "blocked"
+        return
+    assert ask_hook({"file_path": f"{FOLDER}/README.md"}, tool="Read")[0] == "blocked"
+    assert Action.objects.get().tool == f"{dialect.name}:Read"
+
+
+def test_an_argument_that_is_not_known_makes_the_call_ask(ask_hook, dialect):
+    tool = next((own for own, (ours, _) in dialect.tools.items() if ours == "Bash"), None)
+    if tool:
+        assert ask_hook(LIST | {"where_to_run": "/"}, tool=tool)[0] == "blocked"
+        assert Action.objects.get().tool == f"{dialect.name}:{tool}"
+
+
+def test_a_wrong_token_is_blocked(ask_hook):
+    assert ask_hook(LIST, token="hr_wrong")[0] == "blocked"
+    assert Action.objects.count() == 0
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\x00", b"{"])
+def test_a_body_that_is_no_event_is_blocked(hook, agent_token, program, body):
+    answer = hook(agent_token, body, path=f"/hooks/{program}", headers=headers(program))
+    assert does(program, {}, full(answer).json)[0] == "blocked"
+
+
+@pytest.mark.parametrize("missing", ["session", "tool"])
+def test_an_event_without_session_or_tool_is_blocked(hook, agent_token, program, missing):
+    names = {"session": ("session_id", "sessionId"), "tool": ("tool_name", "toolName", "tool")}[missing]
+    event = {name: value for name, value in before(program, LIST).items() if name not in names}
+    answer = hook(agent_token, event, path=f"/hooks/{program}", headers=headers(program))
+    assert does(program, LIST, full(answer).json)[0] == "blocked"
+    assert Action.objects.count() == 0
+
+
+@pytest.mark.parametrize("more", [{"method": "GET"}, {"host": "evil.example"}])
+def test_what_django_refuses_is_blocked(ask_hook, more):
+    assert ask_hook(LIST, **more)[0] == "blocked"
+
+
+# The envelope of the hook's program ----------------------------------------------------------------------------------
+
+
+def enveloped(hook, token, program, event, named="preToolUse"):
+    sent = [*headers(program, named), ("Prefer", "handrail-envelope")]
+    told = full(hook(token, event, path=f"/hooks/{program}", headers=sent)).json
+    assert set(told) == {"handrail", "decides", "stdout"}
+    return told
+
+
+def test_the_program_gets_the_same_answer_in_an_envelope(hook, agent_token, program):
+    told = enveloped(hook, agent_token, program, before(program, LIST))
+    assert (told["handrail"], told["decides"]) == (1, True)
+    assert does(program, LIST, json.loads(told["stdout"])) == ("runs", LIST)
+
+
+def test_a_refusal_outside_the_view_comes_in_an_envelope_too(hook, agent_token, program):
+    told = enveloped(hook, agent_token, program, b"{")
+    assert told["decides"] is True
+
+
+def test_an_event_that_is_not_known_decides_nothing(hook, agent_token, program):
+    """The program, as a gate, blocks then: a newer version may have given the event before a tool another name."""
+    event = before(program, LIST) | {"hook_event_name": "BeforeEachTool"}
+    assert enveloped(hook, agent_token, program, event, named="beforeEachTool")["decides"] is False
+    assert Action.objects.count() == 0
+
+
+# Facts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_each_fault_is_answered_for(dialect):
+    assert set(dialect.faults) == set(FAULTS)
+    assert set(dialect.faults.values()) <= {RUNS, BLOCKED}
+
+
+def test_names_translate_back_exactly(dialect):
+    for tool, (ours, names) in dialect.tools.items():
+        assert len(set(names.values())) == len(names), tool
+        arguments = {name: name.upper() for name in names}
+        heard = dialect.read(before(dialect.name, arguments, tool), "preToolUse")
+        assert (heard.tool, heard.native) == (ours, (tool, arguments))
+        assert dialect.native(heard, heard.arguments) == arguments
+        edited = {name: f"{value}!" for name, value in arguments.items()}
+        assert dialect.native(heard, {names[name]: value for name, value in edited.items()}) == edited
+
+
+def test_a_denial_is_a_denial_to_any_event(dialect):
+    assert does(dialect.name, {}, dialect.deny("because")) == ("blocked", "because")
+
+
+def test_an_interrupt_keeps_a_denied_call_denied(dialect):
+    heard = dialect.read(before(dialect.name, LIST), "preToolUse")
+    done, reason = does(dialect.name, LIST, dialect.answer(heard, Reply(DENY, "No.", ends_turn="bob interrupted it.")))
+    assert (done, reason.startswith("No.")) == ("blocked", True)
+
+
+def test_the_hooks_program_gives_up_before_the_agent_does(dialect):
+    assert dialect.patience_s < dialect.hook_patience_s < 86_400

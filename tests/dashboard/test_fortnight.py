@@ -1,0 +1,88 @@
+"""The fortnight of demonstration data: real rows, trees and recordings at times in the past."""
+
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from approvals.models import Action, Status
+from dashboard import clock
+from dashboard.event_log.verify import prove
+from dashboard.management.fortnight import telling
+from dashboard.models import Event, Membership, Role, Team
+from workspaces import changed_lines, recordings
+from workspaces.models import Command, Environment, Snapshot, Workspace
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def main(admin_user):
+    team = Team.objects.create(slug="main", name="Main")
+    Membership.objects.create(team=team, user=admin_user, role=Role.ADMIN)
+    return team
+
+
+def test_a_day_of_it_is_told_with_real_rows_trees_and_recordings(main, admin_user):
+    days, now = [], wednesday_afternoon()
+    telling.Telling(now, days=1).tell(days.append)
+    assert [day.split(",")[0] for day in days] == ["Tuesday", "Wednesday"]
+    team = Team.objects.get(slug="demo")
+    check_team(team, admin_user)
+    check_log(team, now)
+    check_trees(team)
+    check_recording()
+    waiting = Action.objects.pending()
+    assert [waiting.count(), waiting.filter(expires_at__lte=clock.now()).count()] == [3, 0]
+    with pytest.raises(CommandError, match="there already"):
+        call_command("demo", "--fortnight")
+
+
+def wednesday_afternoon():
+    """A working day, so that each run of this test tells the same."""
+    today = timezone.localtime(clock.now()).replace(hour=16, minute=0, second=0, microsecond=0)
+    return today - timedelta(days=(today.weekday() - 2) % 7 or 7)
+
+
+def check_team(team, admin_user):
+    """It stands in a team of its own, which the people of the desk can open."""
+    assert not Event.objects.exclude(team=team).exists()
+    assert Membership.objects.get(team=team, user=admin_user).role == Role.ADMIN
+    roles = set(Membership.objects.filter(team=team).values_list("role", flat=True))
+    assert roles == {"admin", "lead", "reviewer", "viewer"}
+    assert Workspace.objects.filter(team=team, head__isnull=False).count() == 6
+
+
+def check_log(team, now):
+    """The chain holds, in the order of the times."""
+    while not (proof := prove(team)).is_whole:
+        assert proof.holds
+    times = list(Event.objects.filter(team=team).order_by("seq").values_list("at", flat=True))
+    assert [pair for pair in pairwise(times) if pair[0] > pair[1]] == []
+    assert now - timedelta(days=1) < times[0] < times[-7] <= now  # the last six are of the three that wait
+
+
+def check_trees(team):
+    """The snapshot after a written file holds it."""
+    wrote = Action.objects.filter(tool="Write", status=Status.SUCCEEDED).latest("number")
+    later = Snapshot.objects.filter(workspace=wrote.workspace, number__gt=wrote.snapshot_before.number)
+    after = later.earliest("number")
+    assert changed_lines.between(team.pk, wrote.snapshot_before.tree_hex, after.tree_hex)[0] > 0
+    assert after.created_at > wrote.created_at
+
+
+def check_recording():
+    command = Command.objects.filter(check_name="tests").earliest("started_at")
+    output = b"".join(recordings.pieces(recordings.folder_of(command)))
+    assert output.endswith(b"s\n")
+    assert len(output) == command.output_bytes
+
+
+def test_a_desk_in_use_is_left_as_it_is(main):
+    environment = Environment.objects.create(team=main, name="default")
+    Workspace.objects.create(team=main, key="real", environment=environment)
+    with pytest.raises(CommandError, match="--beside-real-data"):
+        call_command("demo", "--fortnight")
+    assert not Team.objects.filter(slug="demo").exists()

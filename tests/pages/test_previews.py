@@ -1,0 +1,143 @@
+"""Who may open a preview, how long it lasts, and on which host names it may be."""
+
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from dashboard import clock
+from dashboard.access import caller_of
+from dashboard.addresses import shared_domain
+from dashboard.models import Event, Membership
+from workspaces.models import Preview, State
+from workspaces.previews import headers
+from workspaces.services import previews
+
+from .conftest import make_workspace
+
+
+@pytest.fixture(autouse=True)
+def host(settings):
+    settings.HANDRAIL_PREVIEW_HOST = "preview.localhost"
+    settings.HANDRAIL_DESK_URL = "http://handrail.localhost:8000"
+
+
+@pytest.fixture
+def opened(bob, browser_of, workspace):
+    """A preview that Bob opened on the page and entered: (his browser, label, secret)."""
+    browser = browser_of(bob)
+    answer = browser.post("/w/payments/repo-task-1/network/preview/", {"port": "3000"})
+    at = urlsplit(answer["Location"])
+    assert (at.hostname, at.port, at.path) == (f"3000-{workspace.pk.hex}.preview.localhost", 8000, "/.handrail/enter")
+    label = previews.label_of(at.netloc)
+    return browser, label, previews.enter(label, parse_qs(at.query)["ticket"][0])
+
+
+def test_a_reviewer_opens_one_and_it_is_in_the_log(opened, workspace, bob):
+    _, label, secret = opened
+    assert previews.target_of(label, secret) == previews.Target(workspace, 3000, None)
+    event = Event.objects.get(verb="workspace.preview_opened")
+    assert (event.actor_label, event.data["port"]) == (str(bob), 3000)
+
+
+def test_it_ends_with_the_sign_in(opened):
+    browser, label, secret = opened
+    browser.logout()
+    assert previews.target_of(label, secret) is None
+
+
+def test_it_ends_with_the_membership(opened, bob):
+    _, label, secret = opened
+    Membership.objects.filter(user=bob).update(role="viewer")
+    assert previews.target_of(label, secret) is None
+
+
+def test_it_ends_after_eight_hours_and_in_the_trash(opened, workspace):
+    _, label, secret = opened
+    workspace.trashed_at = clock.now()
+    workspace.save()
+    assert previews.target_of(label, secret) is None
+    workspace.trashed_at = None
+    workspace.save()
+    Preview.objects.update(expires_at=clock.now() - timedelta(seconds=1))
+    assert previews.target_of(label, secret) is None
+
+
+def test_a_ticket_of_another_port_or_that_is_late_is_no_way_in(workspace, bob):
+    at = urlsplit(previews.open_for(workspace, 3000, caller=caller_of(bob)))
+    ticket, label = parse_qs(at.query)["ticket"][0], previews.label_of(at.netloc)
+    assert previews.enter(label.replace("3000", "3001"), ticket) is None
+    Preview.objects.update(created_at=clock.now() - timedelta(minutes=2))
+    assert previews.enter(label, ticket) is None
+
+
+@pytest.mark.parametrize("port", ["80", "3128", "0", "65536", "x"])
+def test_other_ports_are_refused_on_the_page(bob, browser_of, workspace, port):
+    answer = browser_of(bob).post("/w/payments/repo-task-1/network/preview/", {"port": port}, follow=True)
+    assert "A port is a number from 1 to 65535" in answer.text
+    assert not Preview.objects.exists()
+
+
+def test_a_viewer_may_not(vera, browser_of, workspace):
+    browser = browser_of(vera)
+    assert browser.post("/w/payments/repo-task-1/network/preview/", {"port": "3000"}).status_code == 403
+    assert "Open preview" not in browser.get("/w/payments/repo-task-1/network/").text
+
+
+def test_strangers_see_no_such_page(mallory, browser_of, workspace):
+    assert browser_of(mallory).post("/w/payments/repo-task-1/network/preview/", {"port": "3000"}).status_code == 404
+
+
+def test_the_page_lists_the_ports_that_were_found(bob, browser_of, team, agent):
+    vitals = {"at": clock.now().isoformat(), "ports": [{"address": "127.0.0.1", "port": 5173}]}
+    make_workspace(team, agent, "with-a-server", state=State.READY, vitals=vitals)
+    page = browser_of(bob).get("/w/payments/with-a-server/network/")
+    assert "Open port 5173" in page.text
+    assert "form-action 'self' http://*.preview.localhost:8000" in page["Content-Security-Policy"]
+
+
+def test_without_a_host_name_the_page_says_so(bob, browser_of, workspace, settings):
+    settings.HANDRAIL_PREVIEW_HOST = ""
+    assert "Previews are off" in browser_of(bob).get("/w/payments/repo-task-1/network/").text
+
+
+@pytest.mark.parametrize(
+    ("preview", "desk", "is_refused"),
+    [
+        ("preview.localhost", "handrail.localhost", False),
+        ("preview.localhost", "127.0.0.1", False),
+        ("preview.localhost", "localhost", True),
+        ("preview.desk.example.org", "desk.example.org", True),
+        ("preview.example.org", "desk.example.org", True),
+        ("example.org", "desk.example.org", True),
+        ("preview.example.net", "desk.example.org", False),
+        ("previews.co.uk", "desk.co.uk", False),
+        ("co.uk", "desk.example.org", True),
+        ("desk.example.org", "desk.example.org", True),
+    ],
+)
+def test_a_host_that_shares_a_domain_with_the_desk_is_refused(preview, desk, is_refused):
+    assert bool(shared_domain(preview, desk)) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("cookie", "is_kept"),
+    [
+        (b"a=1", True),
+        (b"a=1; Path=/; HttpOnly", True),
+        (b"a=1; Domain=preview.localhost", False),
+        (b"a=1;domain = localhost", False),
+        (b"a=1; DOMAIN", False),
+        (headers.COOKIE.encode() + b"=stolen", False),
+        (b" " + headers.COOKIE.encode() + b" =stolen", False),
+    ],
+)
+def test_only_cookies_of_the_own_host_pass(cookie, is_kept):
+    passed = headers.to_browser([(b"Set-Cookie", cookie)], 3000)
+    assert ((b"set-cookie", cookie) in passed) is is_kept
+
+
+def test_headers_of_one_connection_do_not_pass():
+    sent = [(b"connection", b"close, x-own"), (b"x-own", b"1"), (b"te", b"trailers"), (b"accept", b"*/*")]
+    kept = dict(headers.to_program(sent, 3000, "http://x"))
+    assert {name.lower() for name in kept} == {"accept", "host", "x-forwarded-host", "x-forwarded-proto"}

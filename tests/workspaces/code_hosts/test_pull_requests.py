@@ -1,0 +1,113 @@
+"""A pull request from a workspace to a code host on this machine: pushed, opened, kept, asked about for an agent."""
+
+import subprocess
+
+import pytest
+
+from tests.support.code_host import TOKEN, CodeHost
+from tests.support.desk import Desk
+from tests.support.product import Product
+
+
+@pytest.fixture
+def host(tmp_path):
+    bare, tree = tmp_path / "team" / "shop.git", tmp_path / "tree"
+
+    def git(*args, cwd=tmp_path):
+        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@example.org", *args], cwd=cwd, check=True)
+
+    git("init", "-q", "-b", "main", str(tree))
+    (tree / "cart.py").write_text("total = 0\n")
+    git("add", ".", cwd=tree)
+    git("commit", "-qm", "Begin", cwd=tree)
+    git("clone", "-q", "--bare", str(tree), str(bare))
+    git("config", "http.receivepack", "true", cwd=bare)
+    made = CodeHost("gitea", tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory):
+    """A product of its own, which may contact this machine."""
+    running = Product(tmp_path_factory.mktemp("product"), HANDRAIL_PRIVATE_SOURCES="1")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.clean_up()
+
+
+def _put_token(product, host):
+    name = f"CODE_HOST_127_0_0_1_{host.url.rpartition(':')[2]}"
+    product.shell(
+        "from dashboard.models import Actor, Team; from workspaces import secrets;"
+        f"secrets.put(Team.objects.get(), '{name}', 'host', '{TOKEN}', by=Actor.system('tests'))"
+    )
+
+
+def _work(desk, key):
+    git = "git -c user.name=A -c user.email=a@example.org"
+    desk.run(key, f"echo 'total = 1' > cart.py && {git} commit -qam 'Count `items` @all'")
+    return desk.run(key, "git rev-parse HEAD").decode().strip()
+
+
+def test_it_is_pushed_opened_and_kept_with_a_description_from_the_history(product, host):
+    agent, lead = Desk(product, product.agent_token("opener")), Desk(product, product.person_token("lead", "lead"))
+    key = agent.create(source={"git": f"{host.url}/team/shop.git"}, description="Count items")["key"]
+    sha = _work(agent, key)
+    missing = lead.post(f"/workspaces/{key}/pull-requests", {"branch": "agent/count"}, expect=202).json["outcome"]
+    assert (missing["ok"], missing["reason"].startswith("There is no token for 127.0.0.1.")) == (False, True)
+    _put_token(product, host)
+    asked = agent.post(f"/workspaces/{key}/pull-requests", {"branch": "agent/count"}, expect=202).json["action"]
+    assert (asked["status"], host.pulls) == ("pending", [])
+    shown = agent.get(f"/actions/{asked['id']}").json
+    assert shown["arguments"]["title"] == "Count `items` @all"
+    lead.post(f"/actions/{asked['id']}/decision", {"verdict": "approve", "digest": asked["digest"]}, expect=200)
+    ended = _ended(agent, asked["id"])
+    assert ended["status"] == "succeeded", ended
+    assert [(pull["head"], pull["base"], pull["title"]) for pull in host.pulls] == [
+        ("agent/count", "main", "Count `items` @all")
+    ]
+    body = host.pulls[0]["body"]
+    assert body.startswith("Count items\n\n### Commits\n\n- `" + sha[:10] + "` Count \\`items\\` \\@all\n")
+    assert "- `cart.py` +1 −1" in body
+    assert "- `git rev-parse HEAD`: exit status 0" in body
+    assert body.endswith(f"Made in the workspace `{key}`.")
+    there = subprocess.run(
+        ["git", "rev-parse", "agent/count"], cwd=host.root / "team" / "shop.git", capture_output=True, text=True
+    )
+    assert there.stdout.strip() == sha
+    kept = lead.get(f"/workspaces/{key}/pull-requests").json["pull_requests"]
+    assert [(each["number"], each["url"], each["sha"]) for each in kept] == [(1, f"{host.url}/team/shop/pull/1", sha)]
+    assert TOKEN not in agent.run(key, "env; cat /proc/self/environ; git config -l").decode()
+
+
+def test_a_second_push_finds_the_open_one(product, host):
+    lead = Desk(product, product.person_token("lead", "lead"))
+    _put_token(product, host)
+    key = lead.create(source={"git": f"{host.url}/team/shop.git"})["key"]
+    _work(lead, key)
+    wish = {"branch": "agent/count", "title": "Count", "body": "By hand"}
+    first = lead.post(f"/workspaces/{key}/pull-requests", wish, expect=202).json["outcome"]
+    again = lead.post(f"/workspaces/{key}/pull-requests", wish, expect=202).json["outcome"]
+    assert (first["reason"], again["reason"]) == (
+        f"Opened pull request #1: {host.url}/team/shop/pull/1",
+        f"Pushed to the open pull request #1: {host.url}/team/shop/pull/1",
+    )
+    assert (host.pulls[0]["title"], host.pulls[0]["body"], len(host.pulls)) == ("Count", "By hand", 1)
+
+
+def test_a_workspace_without_a_code_host_says_so(product):
+    lead = Desk(product, product.person_token("lead", "lead"))
+    key = lead.create()["key"]
+    refused = lead.post(f"/workspaces/{key}/pull-requests", {"branch": "x"}, expect=409).json
+    assert "did not come from a repository at a code host" in refused["detail"]
+
+
+def _ended(desk, pk):
+    for _ in range(20):
+        action = desk.get(f"/actions/{pk}?wait=2").json
+        if action["status"] in ("succeeded", "failed", "uncertain"):
+            break
+    return action

@@ -1,0 +1,104 @@
+"""Two agents in one workspace: allowed, warned of, or one at a time, as its environment says.
+
+`enter` is passed by all that an agent asks for in a workspace: each request of the API that is more than reading, and
+each call at the gate. An agent is at work for some minutes after that, and while something that it began still runs.
+"""
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+
+from dashboard import clock
+from dashboard.models import Agent, Event
+from dashboard.problems import conflict
+from workspaces import extensions
+from workspaces.models import AgentAtWork, AgentsTogether, Operation, Workspace
+
+MINUTES = 10  # after the last thing that an agent did, in which it counts as at work
+SESSION = timedelta(minutes=MINUTES)
+WRITE_EVERY = timedelta(seconds=5)
+RECORD_EVERY = timedelta(minutes=1)  # at most one event of refusals to one agent
+LASTING = ("service", "terminal")  # operations that may stay open without anybody at work
+CODE = "agent_at_work"  # of the Problem
+
+
+def enter(workspace: Workspace, caller):
+    """Note that an agent works in the workspace. Problem 409 while another does, where only one at a time may.
+
+    Call it outside of a transaction: the event of a refusal is to stay.
+    """
+    if caller.is_person:
+        return
+    now, rule = clock.now(), workspace.environment.agents_together
+    if rule != AgentsTogether.ONE:
+        _note(workspace, caller.agent, now)
+        return
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)  # two that come at once do not both enter
+        holder = next(iter(others(workspace, caller.agent, now)), None)
+        if holder is None:
+            _note(workspace, caller.agent, now)
+            return
+        _record_refusal(workspace, caller, holder, now)
+    raise conflict(
+        f"{holder} is at work in {workspace.key}, where one agent at a time may work. Try again when it has done "
+        f"nothing for {MINUTES} minutes, or work in a fork.",
+        code=CODE,
+        holder=holder.name,
+    )
+
+
+def _note(workspace: Workspace, agent: Agent, now: datetime):
+    known = AgentAtWork.objects.filter(workspace=workspace, agent=agent)
+    stale = Q(at=None) | Q(at__lt=now - WRITE_EVERY)
+    if not known.filter(stale).update(at=now) and not known.exists():
+        AgentAtWork.objects.get_or_create(workspace=workspace, agent=agent, defaults={"at": now})
+
+
+def _record_refusal(workspace: Workspace, caller, holder: Agent, now: datetime):
+    mine, _ = AgentAtWork.objects.get_or_create(workspace=workspace, agent=caller.agent)
+    due = Q(refused_at=None) | Q(refused_at__lt=now - RECORD_EVERY)
+    if AgentAtWork.objects.filter(due, pk=mine.pk).update(refused_at=now):
+        data = {"holder": holder.name, "key": workspace.key}
+        about = {"subject": workspace, "workspace": workspace, "data": data}
+        Event.objects.record(workspace.team_id, actor=caller.actor, verb="workspace.agent_refused", **about)
+
+
+def at_work(workspace: Workspace, now: datetime) -> list[Agent]:
+    """Return the agents at work in the workspace, by name."""
+    recent = AgentAtWork.objects.filter(workspace=workspace, at__gt=now - SESSION).values_list("agent", flat=True)
+    running = Operation.objects.open().filter(workspace=workspace, by__type="agent").exclude(kind__in=LASTING)
+    ids = {str(pk) for pk in recent} | set(running.values_list("by__id", flat=True))
+    for look in extensions.agents_at_work:
+        ids |= look(workspace, now)
+    return list(Agent.objects.filter(pk__in=ids, team=workspace.team_id).order_by("name")) if ids else []
+
+
+def others(workspace: Workspace, agent: Agent, now: datetime) -> list[Agent]:
+    return [found for found in at_work(workspace, now) if found.pk != agent.pk]
+
+
+def hint_for(workspace: Workspace | None, caller) -> list[str]:
+    """Return the names of the other agents at work, for an agent's answer; [] where that is no matter."""
+    if caller.is_person or workspace is None or workspace.environment.agents_together == AgentsTogether.ALLOW:
+        return []
+    return [found.name for found in others(workspace, caller.agent, clock.now())]
+
+
+def warning_for(workspace: Workspace | None, caller) -> str:
+    """Return a sentence about the other agents at work, once in MINUTES for each agent; "" otherwise."""
+    names = hint_for(workspace, caller)
+    if not names:
+        return ""
+    now = clock.now()
+    due = Q(warned_at=None) | Q(warned_at__lt=now - SESSION)
+    mine = AgentAtWork.objects.filter(due, workspace=workspace, agent=caller.agent)
+    if not mine.update(warned_at=now):
+        return ""
+    who = ", ".join(names)
+    verb = "is" if len(names) == 1 else "are"
+    return (
+        f"{who} {verb} at work in {workspace.key} too, on the same files. Look at what changed before you write, and "
+        "do not undo what is not yours."
+    )

@@ -1,0 +1,83 @@
+"""Secrets of the caller's team: list, set, delete. No answer has a value."""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from ninja import Router, Schema, Status
+from pydantic import AwareDatetime, Field
+
+from dashboard.api_base import PROBLEMS
+from dashboard.models import Team
+from dashboard.problems import not_allowed
+from workspaces import secrets
+from workspaces.api import schemas
+from workspaces.api.lookup import team_of
+from workspaces.services import secret_uses
+
+router = Router(tags=["secrets"])
+Scope = Literal["agent", "setup", "host"]
+
+
+class SecretIn(schemas.Strict):
+    """A secret's value and until when it is given to programs."""
+
+    scope: Scope = Field("agent", description="setup: the setup script; agent: all other programs; host: Handrail")
+    value: str | None = Field(None, max_length=secrets.VALUE_BYTES, description="null: keep the value that is set")
+    expires_at: AwareDatetime | None = Field(None, description="null: never")
+
+
+class SecretOut(Schema):
+    name: str
+    scope: str
+    state: str = Field(description="set, expired or unreadable (no key of this host decrypts it)")
+    version: UUID = Field(description="changes with the value")
+    expires_at: datetime | None
+    expires_soon: bool = Field(description="within a week, or expired")
+    last_used_at: datetime | None = Field(description="when it was last given to a program")
+    set_at: datetime | None
+    set_by: str
+    environments: list[str] = Field(description="those that give it to programs")
+    workspaces: list[str] = Field(description="keys of those whose programs were given some version of it")
+
+
+class Secrets(Schema):
+    secrets: list[SecretOut]
+
+
+def _team(request) -> Team:
+    """Return the team of the token. Problem 403 if it may not manage secrets."""
+    team = team_of(request)
+    if not request.auth.can("manage_secrets", team):
+        raise not_allowed("You don't have permission to do this.")
+    return team
+
+
+@router.get("/secrets", response={200: Secrets} | PROBLEMS)
+def list_secrets(request):
+    """Return the team's secrets by name, without values; for leads and admins."""
+    return Status(200, {"secrets": secret_uses.of_team(_team(request))})
+
+
+@router.get("/secrets/{name}", response={200: SecretOut} | PROBLEMS)
+def show_secret(request, name: str, scope: Scope | Literal[""] = ""):
+    """Return one secret, without its value. `scope` is needed where several have the name."""
+    return Status(200, secret_uses.of_one(secret_uses.find(_team(request), name, scope)))
+
+
+@router.put("/secrets/{name}", response={200: SecretOut} | PROBLEMS)
+def set_secret(request, name: str, wish: SecretIn):
+    """Set a secret, or replace its value and expiry; without a value, change the expiry alone."""
+    team, by = _team(request), request.auth.actor
+    if wish.value is None:
+        secrets.change_expiry(secret_uses.find(team, name, wish.scope), wish.expires_at, by=by)
+    else:
+        secrets.put(team, name, wish.scope, wish.value, expires_at=wish.expires_at, by=by, replace=True)
+    return Status(200, secret_uses.of_one(secret_uses.find(team, name, wish.scope)))
+
+
+@router.delete("/secrets/{name}", response={204: None} | PROBLEMS)
+def delete_secret(request, name: str, scope: Scope | Literal[""] = ""):
+    """Delete a secret: new programs no longer get it. Files are still searched for values that programs had."""
+    secrets.delete(secret_uses.find(_team(request), name, scope), by=request.auth.actor)
+    return Status(204, None)

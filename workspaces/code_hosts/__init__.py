@@ -1,0 +1,40 @@
+"""Pull requests at code hosts: one contract (base), GitHub, GitLab, and Gitea with Forgejo."""
+
+from workspaces.code_hosts.base import CodeHost, Opened, PullRequest, Refused, Repository, repository_of
+from workspaces.code_hosts.client import Client, Unreachable
+from workspaces.code_hosts.gitea import Gitea
+from workspaces.code_hosts.github import GitHub
+from workspaces.code_hosts.gitlab import GitLab
+
+__all__ = ["CodeHost", "Opened", "PullRequest", "Refused", "Repository", "api_of", "open_pull_request", "repository_of"]
+
+KNOWN = {"github.com": GitHub, "gitlab.com": GitLab, "codeberg.org": Gitea}
+KINDS = (Gitea, GitLab, GitHub)  # in the order in which another host is asked what it is
+
+
+async def open_pull_request(repository: Repository, wanted: PullRequest, token: str, addresses: tuple = ()) -> Opened:
+    """Open a pull request, or return the one that is open for this branch. Raise Refused.
+
+    Only `addresses` are contacted, if there are any: those that the host's name was checked to lead to.
+    """
+    async with Client(addresses) as client:
+        try:
+            host = await _host(client, repository, token)
+        except Unreachable as error:
+            raise Refused(f"{repository.host} did not answer: {error}.") from None
+        return await host.open(wanted)
+
+
+def api_of(repository: Repository) -> str:
+    """Return the address of the host's API that is contacted, as far as its name and port go."""
+    return "https://api.github.com" if repository.host == "github.com" else repository.base
+
+
+async def _host(client: Client, repository: Repository, token: str) -> CodeHost:
+    if kind := KNOWN.get(repository.host):
+        return kind(client, repository, token)
+    for kind in KINDS:
+        host = kind(client, repository, token)
+        if await host.is_it():
+            return host
+    raise Refused(f"{repository.host} has no API of GitHub, GitLab, Gitea or Forgejo.")

@@ -1,0 +1,182 @@
+"""What a person reviews between two points: the changed files, which of them count, and which were seen.
+
+The points may be of two workspaces of one team, whose snapshots are in one store.
+"""
+
+import hashlib
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from django.core.cache import cache
+
+from dashboard.problems import invalid, not_found
+from workspaces import history, ignored
+from workspaces.models import Workspace
+from workspaces.store import StoreError, text
+from workspaces.store.diff import ADDED, MODE, MODIFIED, REMOVED, RENAMED, TYPE, Change
+from workspaces.store.objects import FOLDER
+from workspaces.store.safe_open import BadPath
+
+COUNTED = 50  # files whose lines are counted at once
+COUNT_SECONDS = 0.15  # for counting those of further files; what is not counted by then is counted for the next page
+KEPT_SECONDS = 3600
+LEAST_MOVED = 2  # files that moved with their folder, to be shown as one row
+
+
+class Point(NamedTuple):
+    """A moment of a workspace: `at` is the number of a snapshot, or "live"."""
+
+    workspace: Workspace
+    at: int | str
+
+    @property
+    def tree(self) -> str:
+        return history.tree_at(self.workspace, self.at)
+
+
+def find_point(name: str, workspace: Workspace, caller) -> Point:
+    """Return the point with this name: "12", "live", or with another workspace's key "fork:12".
+
+    Problem 422 for anything else, 404 for a workspace that the caller may not see or that is another team's.
+    """
+    key, _, at = name.rpartition(":")
+    if "\0" in key or (at != history.LIVE and not (at.isdecimal() and at.isascii() and len(at) < 10)):
+        raise invalid("Give a snapshot number, or live; for another workspace its key before that, as in fork:12.")
+    place = workspace
+    if key and key != workspace.key:
+        rows = Workspace.objects.visible_to(caller).kept().select_related("team")
+        place = rows.filter(team=workspace.team_id, key=key).first()
+        if place is None:
+            raise not_found("workspace")
+    return Point(place, at if at == history.LIVE else int(at))
+
+
+@dataclass
+class FolderMove:
+    """Files that are the same in a folder of another name."""
+
+    old_path: bytes
+    path: bytes
+    rows: list[history.FileChange]
+
+
+@dataclass
+class Comparison:
+    """The changes from one point to another. `trees` are the store's ids of the files at both."""
+
+    old: Point
+    new: Point
+    trees: tuple[str, str]
+
+    @cached_property
+    def rows(self) -> list[history.FileChange]:
+        """All changed files and empty folders, without counted lines."""
+        found = history.changes_of_trees(self.new.workspace, *self.trees, count=False)
+        names = [name for row in found for name in (row.path, row.old_path) if name]
+        parents = {name[:at] for name in names for at, byte in enumerate(name) if byte == ord("/")}
+        return [row for row in found if row.path not in parents or not _is_folder(row.change)]
+
+    @cached_property
+    def gits_own(self) -> list[history.FileChange]:
+        return [row for row in self.rows if row.is_gits_own]
+
+    @cached_property
+    def left_out(self) -> frozenset[bytes]:
+        """Paths that git ignores or that a tool builds; a renamed file only if both its names are such."""
+        rows = [row for row in self.rows if not row.is_gits_own]
+        paths = sorted({name for row in rows for name in (row.path, row.old_path) if name})
+        found = ignored.ignored(history.store_of(self.new.workspace), self.trees, paths) if paths else frozenset()
+        return frozenset(row.path for row in rows if found.issuperset(filter(None, (row.path, row.old_path))))
+
+    def written(self, *, with_ignored: bool = False) -> list[history.FileChange]:
+        """Return the changes outside `.git`, and as a rule without what is ignored."""
+        without = frozenset() if with_ignored else self.left_out
+        return [row for row in self.rows if not row.is_gits_own and row.path not in without]
+
+    def patch(self, *, with_ignored: bool = False) -> Iterator[bytes]:
+        """Yield a patch for `git apply`, as a rule without what is ignored."""
+        without = frozenset() if with_ignored else self.left_out
+        return text.patch(history.store_of(self.new.workspace), *self.trees, without=without)
+
+    def row_of(self, path: bytes, old_path: bytes = b"") -> history.FileChange:
+        """Return the change of one path without a look at the others. Problem 404 if the path is at neither point."""
+        store = history.store_of(self.new.workspace)
+        sides = [_entry(store, tree, name) for tree, name in zip(self.trees, (old_path or path, path), strict=True)]
+        old, new = sides
+        if old is None and new is None:
+            raise not_found("file")
+        if old_path and old_path != path and old is not None and new is not None:
+            kind = RENAMED
+        elif old is None or new is None:
+            kind = ADDED if old is None else REMOVED
+        elif old.kind != new.kind:
+            kind = TYPE
+        else:
+            kind = MODE if (old.content, old.flags, old.target) == (new.content, new.flags, new.target) else MODIFIED
+        change = Change(path, kind, old, new, old_path if kind == RENAMED else None)
+        return history.FileChange(
+            path, kind, change.old_path, change.old_mode, change.new_mode, change=change, trees=self.trees
+        )
+
+    def count(self, rows) -> bool:
+        """Count the changed lines of the rows as far as the time allows; return whether all were counted."""
+        store = history.store_of(self.new.workspace)
+        key = f"line-counts:{store.id}:{self.trees[0]}:{self.trees[1]}"
+        known, until, is_new = cache.get(key) or {}, time.monotonic() + COUNT_SECONDS, False
+        for number, row in enumerate(rows):
+            if row.path not in known:
+                if number >= COUNTED and time.monotonic() > until:
+                    break
+                history.count_lines(store, row)
+                known[row.path], is_new = (row.additions, row.deletions, row.binary, row.too_large), True
+            row.additions, row.deletions, row.binary, row.too_large = known[row.path]
+        if is_new:
+            cache.set(key, known, KEPT_SECONDS)
+        return all(row.path in known for row in rows)
+
+
+def compare(old: Point, new: Point) -> Comparison:
+    """Compare two points of one team. Raises Problem if one of them cannot be read."""
+    return Comparison(old, new, (old.tree, new.tree))
+
+
+def _is_folder(change: Change) -> bool:
+    return (change.new or change.old).kind == FOLDER
+
+
+def _entry(store, tree: str, path: bytes):
+    try:
+        return store.entry(tree, path)
+    except (StoreError, BadPath):
+        return None
+
+
+def without_moves(rows) -> tuple[list[history.FileChange], list[FolderMove]]:
+    """Split off the files that moved with their folder and are the same in it: (the other changes, the folders)."""
+    groups = defaultdict(list)
+    for row in rows:
+        if row.kind == RENAMED and row.old_mode == row.new_mode and (pair := _folders(row.old_path, row.path)):
+            groups[pair].append(row)
+    moves = [FolderMove(*pair, found) for pair, found in groups.items() if len(found) >= LEAST_MOVED]
+    moved = {row.path for move in moves for row in move.rows}
+    return [row for row in rows if row.path not in moved], sorted(moves, key=lambda move: move.path)
+
+
+def _folders(old: bytes, new: bytes) -> tuple[bytes, bytes] | None:
+    """Return the two folders below which both paths are the same; None if their last names differ."""
+    before, after = old.split(b"/"), new.split(b"/")
+    same = 0
+    while same < min(len(before), len(after)) and before[-1 - same] == after[-1 - same]:
+        same += 1
+    return (b"/".join(before[:-same]), b"/".join(after[:-same])) if same else None
+
+
+def digest_of(row: history.FileChange) -> str:
+    """Return a digest of a path and of both sides of its change; it is another one as soon as either changes."""
+    sides = (row.change.old, row.change.new)
+    told = [(side.kind, side.flags, side.mode, side.content, side.target) if side else None for side in sides]
+    return hashlib.sha256(repr((row.path, row.old_path, told)).encode()).hexdigest()

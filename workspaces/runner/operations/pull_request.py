@@ -1,0 +1,48 @@
+"""Open a pull request: push a bundle of the workspace's commits, then ask the code host, with the team's token."""
+
+from dashboard import clock
+from workspaces import code_hosts, lifecycle
+from workspaces.code_hosts import PullRequest as Wanted
+from workspaces.models import PullRequest, ReasonCode, State
+from workspaces.runner.job import Kind
+from workspaces.runner.operations.export import make_bundle, push
+from workspaces.runner.refusals import Refused, unclear
+from workspaces.services import pull_requests
+
+
+class OpenPullRequest(Kind):
+    """Push HEAD to a branch and open a pull request for it, or find the one that is open."""
+
+    async def perform(self, job):
+        workspace = await job.require(State.READY)
+        repository, token = await job.thread(pull_requests.token_of, workspace)
+        addresses = await job.thread(pull_requests.addresses_of, repository)
+        await make_bundle(job)
+        sha = await job.thread(push, workspace, await job.readable_tree(), job.args, token=token, again=True)
+        await job.progress(step="pull_request", sha=sha)
+        wanted = Wanted(*(job.args[name] for name in ("branch", "base", "title", "body")))
+        try:
+            opened = await code_hosts.open_pull_request(repository, wanted, token, addresses)
+        except code_hosts.Refused as error:
+            raise Refused(f"Pushed {sha[:12]}, but {error}", ReasonCode.SOURCE) from None
+        verb = "Opened" if opened.is_new else "Pushed to the open"
+        told = {"number": opened.number, "url": opened.url, "base": opened.base, "sha": sha}
+        return {"ok": True, "reason": f"{verb} pull request #{opened.number}: {opened.url}", **told}
+
+    async def recover(self, job):
+        """Declare it uncertain: only the code host knows whether it was opened."""
+        raise unclear("The runner stopped while opening the pull request.")
+
+    def finish(self, job, outcome):
+        names = ("ok", "reason", "url", "number", "base")
+        data = {"branch": job.args["branch"]} | {name: outcome[name] for name in names if name in outcome}
+        data["reason"] = data["reason"][:500]
+        if outcome["ok"]:
+            now = clock.now()
+            fields = {"number": outcome["number"], "branch": job.args["branch"], "base": outcome["base"]}
+            fields |= {"title": job.args["title"], "sha": outcome["sha"], "pushed_at": now}
+            made = {"by": job.by.as_json, "opened_at": now}
+            PullRequest.objects.update_or_create(
+                workspace=job.workspace, url=outcome["url"], defaults=fields, create_defaults=fields | made
+            )
+        lifecycle.record(job.workspace, job.by, "workspace.pull_request", data)

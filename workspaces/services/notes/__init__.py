@@ -1,0 +1,1 @@
+"""Notes of a workspace, lessons of a repository, and handing a workspace over."""

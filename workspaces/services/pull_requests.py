@@ -1,0 +1,165 @@
+"""Open a pull request for a workspace: its commits are pushed to a branch, then the code host is asked.
+
+The token is a secret of the team named after the host (`CODE_HOST_GITHUB_COM`), given to nobody but Handrail: no
+program of a workspace ever gets it. The description is written from the workspace's history.
+"""
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from dashboard.models import Actor
+from dashboard.problems import conflict, invalid
+from workspaces import checks, code_hosts, extensions, lifecycle, needs_approval, operations, secrets
+from workspaces.code_hosts import Repository
+from workspaces.code_hosts.base import MAX_BODY, MAX_TITLE
+from workspaces.models import Command, Operation, PullRequest, Scope, Secret
+from workspaces.provisioning import sources
+from workspaces.services import export
+
+KIND = "pull_request"
+MAX_LISTED = 20  # commits, files or commands in a description
+MAX_LINE = 160  # characters of a line in it
+
+
+def open_one(workspace, wish: dict, *, by: Actor) -> Operation:
+    """Push HEAD to `branch` and open a pull request to `base` ("": the default branch). Problem 409, 422.
+
+    An empty title or body is written from the history, before a person is asked. `sha`: only if HEAD is still that.
+    """
+    repository_of(workspace)
+    export.check_push(workspace, wish["branch"])
+    if wish.get("base"):
+        export.check_push(workspace, wish["base"], field="base")
+    wish = {"branch": wish["branch"], "base": wish.get("base") or "", "sha": wish.get("sha") or ""} | _texts(
+        workspace, wish
+    )
+    asked = {name: value for name, value in wish.items() if name != "sha"}
+    needs_approval.require(workspace, KIND, asked, by=by, always=True)
+    lifecycle.resume_for_use(workspace, by=by)
+    return operations.submit(KIND, workspace=workspace, by=by, args=wish)
+
+
+def _texts(workspace, wish: dict) -> dict:
+    title, body = wish.get("title") or "", wish.get("body") or ""
+    if not title or not body:
+        found = describe(workspace, wish["branch"])
+        title, body = title or found["title"], body or found["body"]
+    if len(title) > MAX_TITLE or len(body) > MAX_BODY:
+        raise invalid(f"A title has at most {MAX_TITLE} characters, a description {MAX_BODY:,}.", field="title")
+    if "\n" in title or not title.isprintable():
+        raise invalid("The title is one line of printable text.", field="title")
+    if "\0" in body:
+        raise invalid("A description can't contain NUL.", field="body")
+    return {"title": title, "body": body}
+
+
+def repository_of(workspace) -> Repository:
+    """Return the repository at a code host that the workspace came from. Problem 409 if there is none."""
+    found = code_hosts.repository_of(workspace.remote)
+    if found is None:
+        raise conflict(f"{workspace.key} did not come from a repository at a code host, so there is nowhere to ask.")
+    return found
+
+
+def token_of(workspace) -> tuple[Repository, str]:
+    """Return the repository and the token for its host. Only the runner calls this. Problem 409 if it is not set."""
+    repository = repository_of(workspace)
+    token = secrets.for_code_host(workspace.team, repository.token_name)
+    if not token:
+        raise conflict(
+            f"There is no token for {repository.host}. A lead can set the secret {repository.token_name}, given to "
+            "Handrail for pull requests."
+        )
+    return repository, token
+
+
+def has_token(workspace) -> bool:
+    """Return whether a token for the workspace's code host is set, without reading it."""
+    named = repository_of(workspace).token_name
+    secret = Secret.objects.filter(team=workspace.team_id, scope=Scope.CODE_HOST, name=named).first()
+    return secret is not None and secrets.state(secret) == secrets.SET
+
+
+def addresses_of(repository: Repository) -> tuple[str, ...]:
+    """Return the checked addresses of the host's API. Problem 422 for a private one, or a public one without TLS."""
+    parts = urlsplit(code_hosts.api_of(repository))
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    pinned = sources.check_git(f"{parts.scheme}://{parts.hostname}:{port}/").pinned
+    if parts.scheme == "http" and not all(ipaddress.ip_address(address).is_private for address in pinned):
+        raise invalid(f"{repository.host} is reached without TLS, so the token is not sent there.")
+    return pinned
+
+
+def of(workspace):
+    return PullRequest.objects.filter(workspace=workspace).order_by("-opened_at")
+
+
+# The description ------------------------------------------------------------------------------------------------------
+
+
+def describe(workspace, branch: str = "HEAD") -> dict:
+    """Return {title, body} in Markdown: commits, files, commands with their ends, checks, and what people allowed."""
+    told = export.would_push(workspace, branch)
+    sent = next(iter(told.get("sends") or ()), {})
+    commits, files = sent.get("commits") or [], sent.get("files") or {"count": 0, "first": []}
+    title = _printable(commits[0]["subject"]) if commits else f"Changes of {workspace.key}"
+    parts = [
+        workspace.description.strip(),
+        _section("Commits", [f"{as_code(each['sha'][:10])} {_line(each['subject'])}" for each in commits]),
+        _section(_files_heading(files), [_file(row) for row in files["first"]], files["count"]),
+        _section(
+            "Checks", [f"{_line(check.name)}: {check.state}" for check in checks.checks_of(workspace)[workspace.pk]]
+        ),
+        _section("Commands", [_command(each) for each in _commands(workspace)]),
+        *(_section(heading, lines) for told_of in extensions.told_of_work for heading, lines in told_of(workspace)),
+        f"Made in the workspace {as_code(workspace.key)}.",
+    ]
+    body = "\n\n".join(part for part in parts if part)
+    return {"title": title[:MAX_TITLE], "body": secrets.without_values(workspace, body)[:MAX_BODY]}
+
+
+def _files_heading(files: dict) -> str:
+    return f"Files ({files['count']:,}, +{files.get('additions', 0):,} −{files.get('deletions', 0):,})"
+
+
+def _file(row: list) -> str:
+    path, added, removed = row
+    return f"{as_code(path)} " + ("binary" if added is None else f"+{added:,} −{removed:,}")
+
+
+def _commands(workspace) -> list[Command]:
+    """Return the last run of each command, the newest first."""
+    found = {}
+    for command in Command.objects.filter(workspace=workspace).order_by("-operation__created_at")[:200]:
+        found.setdefault(command.shown, command)
+    return list(found.values())[:MAX_LISTED]
+
+
+def _command(command: Command) -> str:
+    ended = "did not end by itself" if command.exit_status is None else f"exit status {command.exit_status}"
+    return f"{as_code(command.shown)}: {ended}"
+
+
+def _section(heading: str, lines: list[str], count: int = 0) -> str:
+    """Return a heading and a list in Markdown; "" without lines."""
+    if not lines:
+        return ""
+    listed = [f"- {line}" for line in lines[:MAX_LISTED]]
+    if (more := max(count, len(lines)) - len(listed)) > 0:
+        listed.append(f"- and {more:,} more")
+    return f"### {heading}\n\n" + "\n".join(listed)
+
+
+def _line(text: str) -> str:
+    """Return a text as one line in which no character is Markdown, a mention or hidden."""
+    line = _printable(text)
+    return "".join(f"\\{each}" if each in "\\`*_{}[]<>()#+!|~@" else each for each in line)
+
+
+def as_code(text: str) -> str:
+    """Return a text as code in Markdown, on one line and without hidden characters."""
+    return f"`{_printable(text).replace('`', chr(39)) or ' '}`"
+
+
+def _printable(text: str) -> str:
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:MAX_LINE]

@@ -1,0 +1,88 @@
+"""Files that are kept on the host for some hours: uploads for new workspaces, and archives for download."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from django.db.models import Q, QuerySet
+from django.template.defaultfilters import filesizeformat
+
+from dashboard.models import Team
+from workspaces.models import Workspace
+from workspaces.provisioning import uploads
+from workspaces.services import archives
+from workspaces.services.retention.layers.base import Item, Layer, Terms
+
+SHORTEST = timedelta(hours=1)
+ONE = "*-*-*-*-*"  # a folder that is called as a team or workspace
+
+
+def teams_with_old_files(at: datetime) -> QuerySet:
+    """Return the teams with a file that the shortest rule would delete."""
+    cutoff = (at - SHORTEST).timestamp()
+    sent, packed = (_with_old_files(folder, cutoff) for folder in (uploads.folder(), archives.folder()))
+    if not sent and not packed:
+        return Team.objects.none()
+    return Team.objects.filter(Q(pk__in=sent) | Q(workspaces__in=packed)).distinct()
+
+
+def _with_old_files(folder: Path, cutoff: float) -> set[str]:
+    found = set()
+    for path in folder.glob(f"{ONE}/*"):
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            if path.stat().st_mtime < cutoff:
+                found.add(path.parent.name)
+    return found
+
+
+class _Files(Layer):
+    """Files of this host, also those that an interrupted write left. The time of the last write counts."""
+
+    in_hours = True
+    unit = "hours"
+    what: str
+
+    def delete(self, scope, items):
+        for item in items:
+            Path(item.pk).unlink(missing_ok=True)
+
+    def _old(self, folder: Path, cutoff: datetime) -> Iterator[tuple[Path, str, datetime]]:
+        """Yield (path, name, time) of the files that are older."""
+        for path in sorted(folder.glob("*")):
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                found = path.stat()
+                at = datetime.fromtimestamp(found.st_mtime, UTC)
+                if at < cutoff:
+                    size = filesizeformat(found.st_size).replace("\xa0", " ")  # its no-break space is shown marked
+                    yield path, f"{self.what} of {size}", at
+
+
+class Uploads(_Files):
+    name = "uploads"
+    label = "Uploads"
+    covers = "Archives that were uploaded for new workspaces. What was made from them stays."
+    default = Terms(hours=2)
+    by_environment = False
+    what = "upload"
+
+    def due(self, scope):
+        cutoff = scope.terms(self).cutoff(scope.at)
+        for path, name, at in self._old(uploads.folder_of(scope.team.pk), cutoff):
+            yield Item(str(path), name, at)
+
+
+class Archives(_Files):
+    name = "archives"
+    label = "Archives for download"
+    covers = "Files of snapshots that were packed for a download. The snapshots stay, and can be packed again."
+    default = Terms(hours=1)
+    what = "archive"
+
+    def due(self, scope):
+        packed = [folder.name for folder in archives.folder().glob(ONE)]
+        rows = Workspace.objects.filter(team=scope.team, pk__in=packed) if packed else Workspace.objects.none()
+        for pk, key, environment in rows.values_list("pk", "key", "environment__name"):
+            cutoff = scope.terms(self, environment).cutoff(scope.at)
+            for path, name, at in self._old(archives.folder_of(pk), cutoff):
+                yield Item(str(path), name, at, pk, key)

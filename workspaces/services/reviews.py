@@ -1,0 +1,27 @@
+"""What a person has reviewed of a workspace's changes, and what can be compared with it."""
+
+from dashboard import clock
+from workspaces.comparisons import Comparison
+from workspaces.models import SeenFile, Workspace
+
+MAX_OTHERS = 200  # workspaces that a page offers to compare with; an address may name any
+
+
+def see(workspace: Workspace, user, digest: str, is_seen: bool):
+    """Note that a person has seen a change, or take that back. It is the person's own, so no event tells of it."""
+    if is_seen:
+        SeenFile.objects.get_or_create(workspace=workspace, user=user, digest=digest, defaults={"at": clock.now()})
+    else:
+        SeenFile.objects.filter(workspace=workspace, user=user, digest=digest).delete()
+
+
+def seen_digests(comparison: Comparison, user) -> frozenset[str]:
+    """Return the digests of the changes that the person has seen in the workspaces of a comparison."""
+    places = {comparison.old.workspace.pk, comparison.new.workspace.pk}
+    return frozenset(SeenFile.objects.filter(workspace__in=places, user=user).values_list("digest", flat=True))
+
+
+def others(workspace: Workspace, caller) -> list[str]:
+    """Return the keys of the other workspaces of its team that the caller sees, those used last first."""
+    rows = Workspace.objects.visible_to(caller).kept().filter(team=workspace.team_id).exclude(pk=workspace.pk)
+    return list(rows.order_by("-last_active_at").values_list("key", flat=True)[:MAX_OTHERS])

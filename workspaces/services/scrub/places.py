@@ -1,0 +1,46 @@
+"""Where a value was found, and what a purge does there."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+ROW, OUTPUT, SNAPSHOT, REHEARSAL, ARTIFACT, FILE, DOWNLOAD, SECRET = (
+    "row",
+    "output",
+    "snapshot",
+    "rehearsal",
+    "artifact",
+    "file",
+    "download",
+    "secret",
+)
+MAX_LISTED = 1000  # places that an outcome names
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place. Its texts have the mark where they would have the value."""
+
+    kind: str
+    what: str  # for people: what it is
+    name: str  # of the thing
+    pk: str = ""
+    workspace: str = ""  # key
+    paths: tuple[str, ...] = ()  # of the first files, in a snapshot
+    count: int = 1  # files in a snapshot, else 1
+    url: str = ""
+    why_kept: str = ""  # why a purge doesn't remove it; "" if it does
+
+    def as_json(self) -> dict:
+        return asdict(self)
+
+
+def outcome(places: list[Place], not_searched: Iterable[str]) -> dict:
+    """Return places as the outcome of an operation: counts of all, the first by name."""
+    counts = Counter(place.what for place in places)
+    return {
+        "total": len(places),
+        "counts": dict(sorted(counts.items())),
+        "places": [place.as_json() for place in places[:MAX_LISTED]],
+        "not_searched": list(not_searched),
+    }
