@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.desk import Desk
 from tests.support.waiting import until
+from tests.workspaces.manifests.test_shown import TAKING_IT_AWAY, changed, shown
 from tests.workspaces.secrets.conftest import Person
 from tests.workspaces.terminals.viewers import Viewer
 from workspaces.drivers.base import RunRecord
@@ -92,6 +93,32 @@ def test_a_guest_from_its_making_to_its_fork(desk, microvm, repository):
     after = desk.run(f"{key}-fork", tell).split()
     assert (before[:-1], before[-1] != after[-1]) == (after[:-1], True)
     desk.call("DELETE", f"/workspaces/{key}-fork", expect=202)
+
+
+def test_programs_read_what_they_return_to_and_cannot_change_it(desk, microvm, repository):
+    path, *_ = repository
+    key = microvm(source={"git": str(path)})["key"]
+    assert shown(desk, key) == desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
+    desk.run(key, "cd .handrail; " + "; ".join(f"! ({attempt}) 2> /dev/null || exit 1" for attempt in TAKING_IT_AWAY))
+    desk.run(
+        key, f"rm .handrail/other; git --no-optional-locks status --porcelain > ~/status; test ! -s ~/status; {BEATS}"
+    )
+    names = [entry["name"] for entry in desk.get(f"/workspaces/{key}/files/").json["entries"]]
+    assert (changed(desk, key), sorted(names)) == ([], [".git", "calc.py"])
+    desk.run(key, "echo mine > note")
+    desk.post(f"/workspaces/{key}/snapshots", {"label": "noted"})
+    assert changed(desk, key) == ["note"]
+    move(desk, key, "pause")
+    workspace = move(desk, key, "resume")
+    assert (workspace["state"], workspace["proof"]["differ"]) == ("ready", 0)
+    run = desk.get(f"/workspaces/{key}/runs").json["runs"][0]["id"]
+    told = shown(desk, key)
+    assert told == desk.get(f"/workspaces/{key}/runs/{run}/manifest").json
+    assert told["memory"] == "its programs went on"
+    desk.post(f"/workspaces/{key}/snapshots/1/restore", expect=202)
+    assert desk.settled(key)["proof"]["differ"] == 0
+    assert shown(desk, key) == told
+    desk.call("DELETE", f"/workspaces/{key}", expect=202)
 
 
 COUNTS = "n=0; while [ ! -e enough ]; do echo $n; n=$((n+1)); sleep 0.1; done; exit 7"

@@ -102,8 +102,8 @@ class RunSpec:
     # image has there. Ignored by drivers that make no /etc.
     system_files: Mapping[str, bytes] = field(default_factory=dict)
     # (with `capabilities.shows_manifest`) read-only at /workspace/.handrail/manifest.json, unless the tree has its own
-    # file there; b"": nothing is shown.
-    manifest: bytes = b""
+    # file there. None: nothing is shown. b"": where files need a Run, an empty file until `show_manifest`.
+    manifest: bytes | None = None
 
 
 @dataclass(frozen=True)

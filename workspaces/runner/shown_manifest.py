@@ -20,8 +20,15 @@ def with_manifest(spec: RunSpec, driver: Driver, workspace) -> RunSpec:
     """Return the spec with the manifest of the newest snapshot, where the driver can show one. Asks the database."""
     if not driver.capabilities.shows_manifest:
         return spec
-    manifest = Manifest.objects.filter(snapshot=workspace.head_id).first() if workspace.head_id else None
-    return replace(spec, manifest=_content(manifest)) if manifest else spec
+    if manifest := _newest(workspace):
+        return replace(spec, manifest=_content(manifest))
+    return replace(spec, manifest=b"") if driver.capabilities.files_need_run else spec
+
+
+def show_first(driver: Driver, run_id, workspace):
+    """Show the manifest of the first snapshot, which is taken once the Run is up where files need one."""
+    if driver.capabilities.shows_manifest and (manifest := _newest(workspace)):
+        driver.show_manifest(str(run_id), _content(manifest))
 
 
 def show_after_commit(driver: Driver, run_id, manifest: Manifest, workspace):
@@ -37,6 +44,10 @@ def put_after_commit(manifest: Manifest, workspace, **how):
     if workspace.environment.driver == FOLDER:
         put = partial(folder_manifest.put, workspace, _content(manifest), **how)
         transaction.on_commit(put, robust=True)
+
+
+def _newest(workspace) -> Manifest | None:
+    return Manifest.objects.filter(snapshot=workspace.head_id).first() if workspace.head_id else None
 
 
 def _content(manifest: Manifest) -> bytes:

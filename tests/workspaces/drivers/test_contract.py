@@ -146,9 +146,17 @@ def test_programs_can_only_read_the_manifest(driver_name, begin):
     assert run.sh("cat .handrail/manifest.json") == ("second\n", 0)
     assert run.sh("mkdir d; echo notes > .handrail/notes; cat .handrail/notes") == ("notes\n", 0)
     run.do.stop(run.owner, grace_s=0.0)
-    assert (run.tree / ".handrail/manifest.json").read_bytes() == b""
     with run.again_up() as again:
         assert again.sh("cat .handrail/manifest.json") == ("first, longer\n", 0)
+
+
+@pytest.mark.needs("shows_manifest")
+@pytest.mark.lacks("files_need_run")
+def test_nothing_of_the_manifest_is_in_the_tree(driver_name, begin):
+    run = begin(driver_name, manifest=b"shown\n")
+    run.driver.show_manifest(run.spec.run_id, b"second\n")
+    run.do.stop(run.owner, grace_s=0.0)
+    assert (run.tree / ".handrail/manifest.json").read_bytes() == b""
 
 
 @pytest.mark.needs("shows_manifest")

@@ -23,8 +23,7 @@ def listed(tree, path=b""):
         return sorted(name for name, _ in files.entries(path))
 
 
-def test_making_it_changes_nothing_of_the_tree(store, work):
-    tree = LocalTree(work)
+def test_making_it_changes_nothing_of_the_tree(store, work, tree):
     before = store.snapshot(tree)
     folder = os.stat(work)
     assert mount_point.make(work, os.getuid())
@@ -36,8 +35,7 @@ def test_making_it_changes_nothing_of_the_tree(store, work):
     assert mount_point.make(work, os.getuid())  # and again
 
 
-def test_everything_else_in_its_folder_is_part_of_the_tree(store, work):
-    tree = LocalTree(work)
+def test_everything_else_in_its_folder_is_part_of_the_tree(store, work, tree):
     mount_point.make(work, os.getuid())
     (work / ".handrail/notes.md").write_text("done: the parser\n")
     taken = store.snapshot(tree)
@@ -51,8 +49,8 @@ def test_everything_else_in_its_folder_is_part_of_the_tree(store, work):
     assert store.snapshot(tree).tree == before
 
 
-def test_a_file_of_somebodys_own_is_seen(store, work):
-    tree, path = LocalTree(work), work / ".handrail/manifest.json"
+def test_a_file_of_somebodys_own_is_seen(store, work, tree):
+    path = work / ".handrail/manifest.json"
     empty = store.snapshot(tree).tree
     mount_point.make(work, os.getuid())
     path.chmod(0o644)
@@ -84,19 +82,19 @@ def test_nothing_is_made_where_something_else_is(work, tmp_path, kind):
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
-def test_an_attribute_on_it_is_seen(store, work):
+def test_an_attribute_on_it_is_seen(store, work, tree):
     mount_point.make(work, os.getuid())
     path = work / ".handrail/manifest.json"
     path.chmod(0o644)
     os.setxattr(path, "user.note", b"hidden here")
     assert not mount_point.make(work, os.getuid())
-    assert names(store, store.snapshot(LocalTree(work)).tree, b".handrail") == [b"manifest.json"]
+    assert names(store, store.snapshot(tree).tree, b".handrail") == [b"manifest.json"]
 
 
 @pytest.mark.parametrize("notes_then", [True, False])
-def test_a_restore_leaves_it_in_place(store, work, journal, notes_then):
+def test_a_restore_leaves_it_in_place(store, work, tree, journal, notes_then):
     """A running workspace has a file mounted there: its folder and itself stay the same entries."""
-    tree, notes = LocalTree(work), work / ".handrail/notes.md"
+    notes = work / ".handrail/notes.md"
     mount_point.make(work, os.getuid())
     if notes_then:
         notes.write_text("then\n")
@@ -115,8 +113,8 @@ def test_a_restore_leaves_it_in_place(store, work, journal, notes_then):
     assert store.compare(taken, tree, full=True).differ == []
 
 
-def test_a_restore_brings_somebodys_own_file_back(store, work, journal):
-    tree, path = LocalTree(work), work / ".handrail/manifest.json"
+def test_a_restore_brings_somebodys_own_file_back(store, work, tree, journal):
+    path = work / ".handrail/manifest.json"
     path.parent.mkdir()
     path.write_text("mine")
     taken = store.snapshot(tree).tree

@@ -12,6 +12,7 @@ Operations beside those of the init, for the runner only:
   sync         make the guest write everything to its disk
   dial  port   → one descriptor: a connection to 127.0.0.1 of the guest
   serve        make the guest serve its tree on the second port
+  show_manifest  content   replace what programs of the guest read as .handrail/manifest.json
 
 The bridge reads QEMU's console and logs a limited part of it, so that a guest cannot fill this host's disk by printing.
 """
@@ -38,7 +39,7 @@ CONSOLE_BYTES = 64 << 10
 HAND_OUT_S = 5.0
 MAX_NEW_STREAMS = 16
 COMPLAINTS = 100  # errors that a guest may cause before it is ended; each is printed
-HERE_ONLY = ("hold", "go", "sync", "dial", "serve")
+HERE_ONLY = ("hold", "go", "sync", "dial", "serve", "show_manifest")
 
 
 class Bridge:
@@ -324,6 +325,8 @@ class Bridge:
         elif op == "go":
             self.line.go_on()
             self.ask({"op": "go"}, answer)
+        elif op == "show_manifest":
+            self.ask({"op": op, "content": request["content"]}, answer)
         else:
             self.ask({"op": op}, answer)
 

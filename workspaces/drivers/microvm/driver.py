@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import logging
 import marshal
 import os
 import re
@@ -41,6 +42,7 @@ from .suspend import FILLING, Source, Unfilled, at_work
 
 HOME_DISK = 4 * disks.GIB
 GIVE_BACK_S = 300.0
+SHOW_S = 20.0
 PORTS = {"3128": "proxy", "80": "internal"}
 HOSTS = "127.0.0.1 localhost {name}\n::1 localhost\n127.0.0.1 handrail.internal\n"
 WHAT_TO_DO = (
@@ -48,11 +50,20 @@ WHAT_TO_DO = (
     "`make images` (which needs mmdebstrap and busybox-static)."
 )
 
+logger = logging.getLogger("handrail.runner")
+
 
 class MicroVMDriver(Roots):
     name = "microvm"
     capabilities = Capabilities(
-        isolation="microvm", freeze=True, memory=True, network=True, limits=True, files_need_run=True, images=True
+        isolation="microvm",
+        freeze=True,
+        memory=True,
+        network=True,
+        limits=True,
+        files_need_run=True,
+        images=True,
+        shows_manifest=True,
     )
     start_s: ClassVar[float] = 180.0
     hello_s: ClassVar[float] = 20.0
@@ -145,6 +156,8 @@ class MicroVMDriver(Roots):
             record = super()._start(spec, source=None, template=False)
         finally:
             at_work.discard(spec.run_id)
+        if resume and spec.manifest is not None:
+            self.show_manifest(spec.run_id, spec.manifest)  # the memory has that of before the pause
         if not template:
             self._learn_abilities(record)
         return record
@@ -181,6 +194,7 @@ class MicroVMDriver(Roots):
                 "layer": "layer" in fds,
                 "setup": "upper" in fds,
                 "system_files": {path: content.decode() for path, content in spec.system_files.items()},
+                "manifest": None if spec.manifest is None else spec.manifest.decode(),
             }
             config = {
                 "qemu": machine.command_line(
@@ -269,6 +283,20 @@ class MicroVMDriver(Roots):
                 return files.sockets()
         except (DriverError, StoreError, OSError):
             return []  # the guest is shutting down or gone
+
+    def show_manifest(self, run_id: str, content: bytes) -> None:
+        record = self._read(run_id)
+        if record is None:
+            return
+        try:
+            with InitClient(record.address.socket, timeout_s=SHOW_S) as init:
+                init.request("show_manifest", content=content.decode())
+        except InitRefused as refused:
+            logger.warning(
+                "The guest of run %s is of an older version and shows no newer manifest: %s", run_id, refused
+            )
+        except InitGone as gone:
+            logger.warning("The guest of run %s does not show the newer manifest: %s", run_id, gone)
 
     # The network
 

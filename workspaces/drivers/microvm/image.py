@@ -18,6 +18,7 @@ FORMAT = 1
 GUEST_FILES = {  # {name below /run/handrail in the guest: source}
     "agent.py": HERE / "guest" / "agent.py",
     "conversations.py": HERE / "guest" / "conversations.py",
+    "manifest.py": HERE / "guest" / "manifest.py",
     "root.py": HERE / "guest" / "root.py",
     "mux.py": HERE / "mux.py",
     **init_modules(),

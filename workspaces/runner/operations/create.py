@@ -22,7 +22,7 @@ from workspaces.runner.operations import from_checkpoint
 from workspaces.runner.reconcile import suspended
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import agents_spec, spec_of, uid_of
-from workspaces.runner.shown_manifest import with_manifest
+from workspaces.runner.shown_manifest import show_first, with_manifest
 from workspaces.services import run_tokens
 from workspaces.store import Cancelled, StoreError, import_archive
 
@@ -55,6 +55,8 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
         await job.thread(_make_token, job.workspace, run)  # before any of its programs can run
         if first is not None and in_guest:
             await first()
+            if not spec.manifest:
+                await job.thread(show_first, job.driver, run.pk, job.workspace)
     except (DriverError, StoreError, Problem):
         await _give_up(job, run)
         raise

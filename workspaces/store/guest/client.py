@@ -25,7 +25,8 @@ from .scan import RemoteScan
 from .sender import Sender
 
 _MODULES = (
-    "atomic_write", "attributes", "depth", "errors", "file_system", "files", "journal", "safe_open", "swap",
+    "atomic_write", "attributes", "depth", "errors", "file_system", "files", "journal", "mount_point",
+    "safe_open", "swap",
     "guest/__init__", "guest/builder", "guest/exec", "guest/file_ops", "guest/protocol", "guest/server",
 )  # fmt: skip
 Connect = Callable[[], tuple[int, int, Callable[[], None]]]
@@ -61,7 +62,7 @@ class RemoteTree:
         self._connect, self.path, self._timeout_s = connect, Path(name), timeout_s
         self.cache = Path(cache) if cache is not None else None
         self.rules: Callable[[], LeavesOut | None] | None = None
-        self.shown = None  # nothing is put at the mount point of a guest
+        self.shown = None  # in a guest the manifest is mounted, and not written into the tree
 
     @contextmanager
     def opened(self) -> Iterator["RemoteLive"]:

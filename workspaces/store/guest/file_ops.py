@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from ..files import Found, LocalFiles
+from ..mount_point import FilesOfTree
 from .protocol import FILL, Closed, Wire
 
 _ENTRIES = 4096  # of a folder per frame
@@ -19,7 +20,8 @@ class FileVerbs:
 
     def answer(self, head: dict, body: bytes) -> None:
         verb = getattr(self, f"_{head['verb']}")
-        verb(LocalFiles(self.folders[head["in"]]), os.fsencode(head["path"]), head)
+        kind = FilesOfTree if head["in"] == "tree" else LocalFiles
+        verb(kind(self.folders[head["in"]]), os.fsencode(head["path"]), head)
 
     def _stat(self, files: LocalFiles, path: bytes, head: dict) -> None:
         self.wire.send({"end": True, "found": files.stat(path)})

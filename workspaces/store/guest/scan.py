@@ -10,6 +10,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import mount_point
 from ..errors import StoreError
 from ..file_reader import Moved, Reader, make_row
 from ..objects import NOTHING, UNKEPT, XATTRS, Row, decode_xattrs, encode_xattrs
@@ -111,7 +112,7 @@ class RemoteScan(Scan):
 
     def run(self, root: bytes) -> bytes:
         for _ in range(_LOOKS):
-            self._listings, self._root = self._listed()
+            self._listings, self._root, self._hides = self._listed()
             self._wanted, self._answers = _Wanted(), None
             self._find_out(root)
             self._answers, moved = self._fetch()
@@ -128,7 +129,7 @@ class RemoteScan(Scan):
         finally:
             self.inspect, self.report = inspect, report
 
-    def _listed(self) -> tuple[dict[bytes, _Listing], Stat]:
+    def _listed(self) -> tuple[dict[bytes, _Listing], Stat, dict[str, str]]:
         found, entries = {}, 0
         with self._live.talk({"do": "list"}) as answers:
             for said, data in answers:
@@ -138,8 +139,8 @@ class RemoteScan(Scan):
                     entries += len(listing.names)
                     if entries > _MOST_ENTRIES:
                         raise StoreError(f"the guest listed more than {_MOST_ENTRIES} entries")
-                root = said.get("root")
-        return found, Stat(*map(int, root))
+                root, hides = said.get("root"), said.get("hidden")
+        return found, Stat(*map(int, root)), _mount_point(hides)
 
     def _fetch(self) -> tuple[_Answers, bool]:
         """Read everything that the first pass collected. Also return True if an entry became a folder meanwhile."""
@@ -163,7 +164,7 @@ class RemoteScan(Scan):
         return _extras(self._listings[at].xattrs)
 
     def _hidden(self, at: bytes, path: str) -> str:
-        return ""  # no driver mounts anything inside a guest's tree
+        return self._hides.get(path, "")
 
     def _list(self, at: bytes) -> tuple[list[_Entry], str, bytes]:
         listing = self._listings[at]
@@ -187,6 +188,13 @@ class RemoteScan(Scan):
         if answer is None or answer[1] is None:
             raise FileNotFoundError(name)
         return answer[1]
+
+
+def _mount_point(hides: object) -> dict[str, str]:
+    """Return which entries the guest found to be its mount point; it can name no others, and older ones say nothing."""
+    known = {"": mount_point.FOLDER, mount_point.FOLDER: mount_point.NAME}
+    said = hides if isinstance(hides, dict) else {}
+    return {path: name for path, name in known.items() if said.get(path) == name}
 
 
 def _join(folder: bytes, name: bytes) -> bytes:

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from .. import swap
+from .. import mount_point, swap
 from ..errors import StoreError
 from ..file_system import extents, is_ctime_trusted, sync_tree
 from ..journal import RolledBack, read_journal, recover
@@ -114,7 +114,21 @@ class Server:
                 out.clear()
         root = Stat.of(os.fstat(self.root), self.found.st_dev)
         self.wire.send({"folders": True}, out)
-        self.wire.send({"end": True, "root": root})
+        self.wire.send({"end": True, "root": root, "hidden": self._hidden()})
+
+    def _hidden(self) -> dict[str, str]:
+        """Return {path of a folder: name of its entry that is a driver's and not part of the tree}."""
+        found = {}
+        for path in ("", mount_point.FOLDER):
+            try:
+                fd = open_beneath(self.root, path.encode(), _FOLDER)
+            except OSError:
+                continue
+            try:
+                found[path] = mount_point.hidden(fd, path)
+            finally:
+                os.close(fd)
+        return found
 
     def _folder(self, path: bytes, stack: list[bytes]) -> bytes:
         try:

@@ -9,9 +9,10 @@ Messages from the host (an answer has the same `n`):
 
   hello      session                → {protocol, configured}; parks the programs of a former session, see
                                     conversations.py
-  configure  hostname, machine_id, uid, disks, hosts, ports, pids, layer, setup, system_files,
+  configure  hostname, machine_id, uid, disks, hosts, ports, pids, layer, setup, system_files, manifest,
              + the fields of wake   → {init}
-             layer: there is a disk with a setup layer; setup: programs run as root and can install
+             layer: there is a disk with a setup layer; setup: programs run as root and can install;
+             manifest: what programs read as .handrail/manifest.json, or None
   wake       time_ns, entropy       set the clock, add entropy to the kernel's pool
   hold                              sync, answer `held`, and send nothing more until `go` or another `hello`
   go                                send again
@@ -19,6 +20,7 @@ Messages from the host (an answer has the same `n`):
   open, close, request  c           a connection to the init, carried frame by frame; `streams` stand for descriptors
   resize     stream, cols, rows     set the window size of a terminal
   dial       stream, port           connect a stream to 127.0.0.1:port of the guest
+  show_manifest  content            replace what programs read as .handrail/manifest.json
   serve                             start the program that serves the tree on the second port
 """
 
@@ -38,6 +40,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
+import manifest  # noqa: E402
 import root  # noqa: E402
 from conversations import Conversations  # noqa: E402
 from init import held_programs, program  # noqa: E402,F401 - the first cannot be loaded in the root of the programs
@@ -155,6 +158,8 @@ class Agent:
         if os.path.exists(JOURNAL):
             # A restore was interrupted: finish it or roll it back before anything reads the tree.
             subprocess.run([*TREE_SERVER, "--journal", JOURNAL, "--recover"], check=True, stdout=subprocess.DEVNULL)
+        if message["manifest"] is not None:
+            manifest.prepare(message["manifest"], TREE, uid)
         for number, name in message["ports"].items():
             self.listen(int(number), name)
         self.init_pid = start_init(uid, message.get("pids"), setup)
@@ -170,6 +175,9 @@ class Agent:
 
     def op_sync(self, message):
         os.sync()
+
+    def op_show_manifest(self, message):
+        manifest.replace(message["content"])
 
     def op_hold(self, message):
         os.sync()
@@ -306,6 +314,7 @@ def become_init(listener, group, uid, setup):
     """Enter the programs' root, drop privileges and run the init. Never returns."""
     check(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
     write(f"{group}/cgroup.procs", "0")
+    manifest.cover("/workspace")
     root.enter(setup)
     root.lose_rights(setup)
     if not setup:
