@@ -36,6 +36,7 @@ class ApprovalsConfig(AppConfig):
         extensions.drafts_of_person.append(drafts.unsent_of)
         extensions.drafts_on = line_comments.drafts_on
         extensions.retention_layers.extend(retention_layers.LAYERS)
+        extensions.snapshots_compared.append(retention_layers.snapshots_compared)
         extensions.scrub_rules |= scrub_rules.RULES
         extensions.encrypted.append(channels.encrypted_column)
         extensions.encrypted.append(targets.encrypted_column)

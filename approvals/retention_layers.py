@@ -1,6 +1,17 @@
 """Layers of retention for what people and agents wrote, and for what is only counted (see workspaces' layers)."""
 
-from approvals.models import ActionMessage, AgentMessage, AgentSession, CardViewer, ModelUsage, SessionPrompt, Status
+from django.db.models import Q
+
+from approvals.models import (
+    Action,
+    ActionMessage,
+    AgentMessage,
+    AgentSession,
+    CardViewer,
+    ModelUsage,
+    SessionPrompt,
+    Status,
+)
 from workspaces.models import EgressDay
 from workspaces.services.retention.layers.base import Item, Layer, Terms
 
@@ -92,3 +103,13 @@ class Usage(_OfTeam):
 
 
 LAYERS = [Messages(), Prompts(), Conversations(), CardViewers(), Usage()]
+
+
+def snapshots_compared(team) -> set:
+    """Return the snapshots that cards compare with: those from when an action was asked that is not used yet.
+
+    An action that runs is no longer one: its card compares with the snapshot before it.
+    """
+    unused = Q(status=Status.PENDING) | Q(status=Status.APPROVED, consumed_at=None)
+    waiting = Action.objects.filter(unused, team=team, asked_snapshot__isnull=False)
+    return set(waiting.values_list("asked_snapshot", flat=True))

@@ -33,5 +33,7 @@ tell_person: Callable | None = None
 encrypted: list[Callable] = []  # () -> (queryset, function to the associated data): columns `value` that rotation moves
 scrub_rules: dict[str, object] = {}  # label of a model: Rule of workspaces.services.scrub, set when Django is ready
 retention_layers: list = []  # further layers of workspaces.services.retention, set when Django is ready
+# (team) -> {pk of a snapshot}: those that the card of a waiting action compares with. No rule deletes them meanwhile.
+snapshots_compared: list[Callable] = []
 # (user) -> queryset of what the person wrote and sent to nobody: deleted when the person is purged.
 drafts_of_person: list[Callable] = []

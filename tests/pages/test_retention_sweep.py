@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from approvals.models import ActionMessage, AgentMessage, CardViewer, ModelUsage, SessionPrompt
+from approvals.models import Action, ActionMessage, AgentMessage, CardViewer, ModelUsage, SessionPrompt
 from dashboard import clock
 from dashboard.models import Actor, Event, Token
 from dashboard.tokens import make_token
@@ -126,6 +126,39 @@ def test_nothing_deletes_what_is_on_hold_until_the_hold_ends(team, workspace, wh
     Hold.objects.filter(pk=row.pk).update(until=clock.now() - timedelta(seconds=1))
     retention.sweep()
     assert not Snapshot.objects.filter(pk=held.pk).exists()
+
+
+@pytest.mark.parametrize("trashed", [False, True], ids=["kept", "in the trash"])
+def test_the_snapshot_that_a_waiting_action_compares_with_stays_until_it_is_used(
+    team, workspace, ask, decide, bob, trashed
+):
+    compared, other = (add(workspace, 900, "asked") for _ in range(2))
+    if trashed:
+        Snapshot.objects.filter(pk__in=[compared.pk, other.pk]).update(trashed_at=days_ago(9), drop_at=days_ago(1))
+    rule(team, "snapshots-action", 0)
+    rule(team, "trash", 0)
+    action = ask()
+    Action.objects.filter(pk=action.pk).update(asked_snapshot=compared)
+    name = f"repo-task-1: snapshot {compared.number}"
+    assert f"1 kept: a waiting action compares with it ({name})." in str(retention.preview(team))
+    assert [retention.dry_run(team).compared, retention.sweep()[team].compared] == [1, 1]
+    assert set(Snapshot.objects.filter(kind="asked")) == {compared}
+    decide(action, by=bob)  # what is approved runs later, and its card compares until then
+    assert retention.sweep()[team].compared == 1
+    Action.objects.filter(pk=action.pk).update(status="succeeded", consumed_at=clock.now())
+    assert "a waiting action" not in str(retention.preview(team))
+    assert retention.sweep()[team].compared == 0
+    assert not Snapshot.objects.filter(kind="asked").exists()
+
+
+def test_the_api_names_what_a_waiting_action_keeps(team, workspace, ask, alice, api, token_of):
+    compared = add(workspace, 900, "asked")
+    rule(team, "snapshots-action", 0)
+    Action.objects.filter(pk=ask().pk).update(asked_snapshot=compared)
+    told = api(token_of(alice)).get("/api/v1/retention/preview").json()
+    name = f"repo-task-1: snapshot {compared.number}"
+    assert [(layer["count"], layer["compared"]) for layer in told["layers"]] == [(0, [name])]
+    assert f"1 kept: a waiting action compares with it ({name})." in told["says"]
 
 
 @pytest.mark.parametrize("what", ["snapshot", "workspace", "team"])

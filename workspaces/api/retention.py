@@ -17,6 +17,7 @@ from workspaces.services import retention
 from workspaces.services.retention import confirming, holds, sweeps
 from workspaces.services.retention.layers import COUNTS, Terms
 from workspaces.services.retention.preview import Preview, sweep_on
+from workspaces.services.retention.sweeping import full_name
 
 router = Router(tags=["retention"])
 NAMES_SHOWN = 1000  # items of one layer in a preview
@@ -143,6 +144,7 @@ def _shown(found: Preview) -> dict:
                 "layer": part.layer.name,
                 "count": len(part.items),
                 "held": part.held,
+                "compared": [full_name(item) for item in part.compared[:NAMES_SHOWN]],
                 "items": [
                     {"name": item.name, "workspace": item.workspace or None, "date": item.at.isoformat()}
                     for item in part.items[:NAMES_SHOWN]

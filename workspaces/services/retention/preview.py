@@ -15,7 +15,7 @@ from workspaces.services.retention import warnings
 from workspaces.services.retention.layers import TRASH, Item, Layer, layers
 from workspaces.services.retention.rules import Rules
 from workspaces.services.retention.scope import Scope
-from workspaces.services.retention.sweeping import due
+from workspaces.services.retention.sweeping import due, full_name
 from workspaces.store.gc import Forecast
 
 SHOWN = 200  # items of one layer that a page names
@@ -46,6 +46,7 @@ class Part:
     layer: Layer
     items: list[Item]
     held: int
+    compared: list[Item]  # snapshots that stay while an action waits
 
     @property
     def by_workspace(self) -> list[tuple[str, list[Item]]]:
@@ -79,6 +80,11 @@ class Preview:
         return sum(part.held for part in self.parts)
 
     @property
+    def compared(self) -> list[str]:
+        """The names of snapshots that are due, and stay while an action waits whose card compares with them."""
+        return [full_name(item) for part in self.parts for item in part.compared]
+
+    @property
     def snapshots(self) -> int:
         return sum(item.snapshot_id is not None for part in self.parts for item in part.items)
 
@@ -99,6 +105,8 @@ class Preview:
             yield f"Warns {when} about {count:,} unused workspace{'' if count == 1 else 's'}: {_some(self.to_warn)}."
         if self.held:
             yield f"{self.held:,} more {'is' if self.held == 1 else 'are'} due and held."
+        if self.compared:
+            yield f"{len(self.compared):,} kept: a waiting action compares with it ({_some(self.compared)})."
 
     def _bytes(self) -> str:
         moved = sum(i.snapshot_id is not None for part in self.parts if part.layer is not TRASH for i in part.items)
@@ -125,7 +133,7 @@ def preview(team, rules: Rules | None = None, *, at: datetime | None = None, mea
     """Return what the rules delete at the next sweep, or at `at`. `measure` (the bytes) reads the store's index."""
     scope = Scope(team, at or next_sweep(), rules)
     parts = [Part(layer, *due(scope, layer)) for layer in layers()]
-    parts = [part for part in parts if part.items or part.held]
+    parts = [part for part in parts if any((part.items, part.held, part.compared))]
     going = {item.snapshot_id for part in parts for item in part.items if item.snapshot_id}
     return Preview(
         at=scope.at,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from django.db.models import Exists, OuterRef
 
+from workspaces import extensions
 from workspaces.models import Operation, Snapshot, State, Workspace
 from workspaces.services.retention.holds import Held
 from workspaces.services.retention.layers import TRASH, Item, Layer, Terms
@@ -99,6 +100,14 @@ class Scope:
         forked = {str(source["fork"].get("id")) for source in sources if "fork" in source}
         from_forks = set(Snapshot.objects.filter(pk__in=forked).values_list("pk", flat=True)) if forked else set()
         return {pk for pair in pairs for pk in pair if pk} | from_forks
+
+    @cached_property
+    def _compared(self) -> set:
+        return {pk for read in extensions.snapshots_compared for pk in read(self.team)}
+
+    def is_compared(self, item: Item) -> bool:
+        """Whether the item is a snapshot that the card of a waiting action compares with."""
+        return item.snapshot_id is not None and item.snapshot_id in self._compared
 
     def is_in_use(self, snapshot_pk) -> bool:
         return snapshot_pk in self._used

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import transaction
 
@@ -30,6 +31,7 @@ class Report:
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     held: int = 0
+    compared: int = 0
     warned: int = 0
 
     def add(self, layer: Layer, items: list[Item]):
@@ -41,7 +43,8 @@ class Report:
         return sum(self.counts.values())
 
     def as_json(self) -> dict:
-        return {"counts": dict(self.counts), "names": dict(self.names), "held": self.held, "warned": self.warned}
+        found = {"counts": dict(self.counts), "names": dict(self.names)}
+        return found | {"held": self.held, "compared": self.compared, "warned": self.warned}
 
 
 def full_name(item: Item) -> str:
@@ -49,11 +52,25 @@ def full_name(item: Item) -> str:
     return f"{item.workspace}: {item.name}" if item.workspace and item.workspace not in item.name else item.name
 
 
-def due(scope: Scope, layer: Layer) -> tuple[list[Item], int]:
-    """Return what the layer deletes at the scope's time, and how many more are due but held."""
-    items = list(layer.due(scope))
-    free = [item for item in items if scope.held.on(item) is None]
-    return free, len(items) - len(free)
+class Due(NamedTuple):
+    """What is due of a layer: what goes, how much more is held, and the snapshots that waiting actions keep."""
+
+    items: list[Item]
+    held: int
+    compared: list[Item]
+
+
+def due(scope: Scope, layer: Layer) -> Due:
+    """Return what the layer deletes at the scope's time, and what it would but for holds and waiting actions."""
+    items, held, compared = [], 0, []
+    for item in layer.due(scope):
+        if scope.held.on(item):
+            held += 1
+        elif scope.is_compared(item):
+            compared.append(item)
+        else:
+            items.append(item)
+    return Due(items, held, compared)
 
 
 def _batches(items: list[Item]) -> Iterator[list[Item]]:
@@ -80,9 +97,10 @@ def _sweep_layers(scope: Scope, chosen: list[Layer], report: Report, watch=None)
     team = scope.team
     for layer in chosen:
         scope = Scope(team, scope.at, scope.rules)  # as the layers before have left it
-        items, held = due(scope, layer)
-        report.held += held
-        for batch in _batches(items):
+        found = due(scope, layer)
+        report.held += found.held
+        report.compared += len(found.compared)
+        for batch in _batches(found.items):
             if watch:
                 watch(report)
             failpoint("sweep.batch")
@@ -91,11 +109,11 @@ def _sweep_layers(scope: Scope, chosen: list[Layer], report: Report, watch=None)
 
 
 def _delete(scope: Scope, layer: Layer, batch: list[Item]) -> list[Item]:
-    """Delete one batch, without what was held since; return what was deleted."""
+    """Delete one batch, without what has been held, or compared with, since; return what was deleted."""
     with transaction.atomic():
         lock(scope.team)
-        fresh = Scope(scope.team, scope.at, scope.rules).held
-        items = [item for item in batch if fresh.on(item) is None]
+        fresh = Scope(scope.team, scope.at, scope.rules)
+        items = [item for item in batch if not fresh.held.on(item) and not fresh.is_compared(item)]
         if items:
             layer.delete(scope, items)
             failpoint("sweep.commit")
@@ -111,9 +129,10 @@ def dry_run(team, *, at: datetime | None = None) -> Report:
     """Return what a sweep would delete at that time; nothing is changed."""
     scope, report = Scope(team, at or clock.now()), Report()
     for layer in layers():
-        items, held = due(scope, layer)
-        report.held += held
-        report.add(layer, items)
+        found = due(scope, layer)
+        report.held += found.held
+        report.compared += len(found.compared)
+        report.add(layer, found.items)
     return report
 
 
