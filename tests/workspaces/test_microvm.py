@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 import shutil
 import signal
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.support.desk import Desk
@@ -16,6 +18,7 @@ from tests.support.waiting import until
 from tests.workspaces.manifests.test_shown import TAKING_IT_AWAY, changed, shown
 from tests.workspaces.secrets.conftest import Person
 from tests.workspaces.terminals.viewers import Viewer
+from tests.workspaces.test_previews import APP, PORT, Host
 from workspaces.drivers.base import RunRecord
 
 
@@ -118,6 +121,35 @@ def test_programs_read_what_they_return_to_and_cannot_change_it(desk, microvm, r
     desk.post(f"/workspaces/{key}/snapshots/1/restore", expect=202)
     assert desk.settled(key)["proof"]["differ"] == 0
     assert shown(desk, key) == told
+    desk.call("DELETE", f"/workspaces/{key}", expect=202)
+
+
+async def echoed(host: Host, text: str) -> str:
+    """What the program of a preview says to a text over its WebSocket."""
+    sent = {"Host": host.host, "Cookie": host.cookie, "Origin": f"http://{host.host}"}
+    address = f"ws://127.0.0.1:{host.product.port}/socket"
+    async with aiohttp.ClientSession() as session, session.ws_connect(address, headers=sent, protocols=["echo"]) as ws:
+        await ws.send_str(text)
+        return await ws.receive_str(timeout=60)
+
+
+def test_a_port_of_a_guest_is_previewed_and_again_after_a_pause(desk, microvm, product):
+    key = microvm()["key"]
+    desk.call("PUT", f"/workspaces/{key}/files/app.py", APP, 201)
+    desk.post(f"/workspaces/{key}/commands", {"command": f"exec python3 app.py {PORT}", "timeout_s": 3600})
+    until(lambda: desk.run(key, f"(: < /dev/tcp/127.0.0.1/{PORT}) 2> /dev/null && echo up || true"))
+    reviewer = Desk(product, product.person_token("reviewer-of-guests", "reviewer"))
+    host = Host(product, reviewer.post(f"/workspaces/{key}/previews", {"port": PORT}).json["url"])
+    assert host.enter().status == 303
+    assert json.loads(host.ask("/form", "POST", b"x" * 300_000).text)["body"] == 300_000
+    assert "hello" in asyncio.run(echoed(host, "hello"))
+    nothing = Host(product, reviewer.post(f"/workspaces/{key}/previews", {"port": 3999}).json["url"])
+    nothing.enter()
+    assert (nothing.ask("/").status, "Nothing listens on port 3999." in nothing.ask("/").text) == (502, True)
+    move(desk, key, "pause")
+    until(lambda: host.ask("/").status == 503)
+    assert move(desk, key, "resume")["state"] == "ready"
+    until(lambda: host.ask("/").status == 200)  # the same program, which went on
     desk.call("DELETE", f"/workspaces/{key}", expect=202)
 
 

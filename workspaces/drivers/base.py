@@ -307,6 +307,13 @@ class Driver:
         """
         return None
 
+    async def dial(self, record: RunRecord, port: int) -> socket.socket | None:
+        """Return a connection to a port on the loopback of the programs; ConnectionRefusedError if nothing answers.
+
+        None: the driver makes none; the caller connects in the network namespace of `record.pid`.
+        """
+        return None
+
     # Files
 
     def tree(self, record: RunRecord, *, cache: Path | None = None):

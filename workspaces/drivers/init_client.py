@@ -132,7 +132,7 @@ class InitClient:
         return Started(program.pid, self._fds.pop(0) if answer["fds"] else None)
 
     def dial(self, port: int) -> socket.socket:
-        """Return a connection to 127.0.0.1:port of the guest; only the bridge of a microVM supports this."""
+        """Return a connection to a port on the guest's loopback; only the bridge of a microVM supports this."""
         answer = self.request("dial", port=port)
         if not answer["fds"]:
             raise InitGone("The workspace's init process ended.")

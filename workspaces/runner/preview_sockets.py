@@ -61,16 +61,23 @@ class PreviewSockets:
 
     async def _relay(self, web: Peer, owner, port: int):
         try:
-            if (address := await self._address(owner, port)) is None:
+            if (program := await self._connect(owner, port)) is None:
                 return
-            program = await connect_into(self._daemon, self._opener, owner, address, port)
             with contextlib.suppress(*DISCONNECTED):
-                await tunnel(web, program, Flow(Attempt(address, port, "", allowed=True)), b"")
+                await tunnel(web, program, Flow(Attempt("localhost", port, "", allowed=True)), b"")
             await program.close()
         except (*DISCONNECTED, NoListeners) as error:
             logger.info("preview of port %s of run %s: %s", port, owner.run_id, error)
         finally:
             await web.close()
+
+    async def _connect(self, owner, port: int) -> Peer | None:
+        if (inside := await self._daemon.driver(owner.driver).dial(owner, port)) is not None:
+            inside.setblocking(False)
+            return Peer(*await asyncio.open_connection(sock=inside))
+        if (address := await self._address(owner, port)) is None:
+            return None
+        return await connect_into(self._daemon, self._opener, owner, address, port)
 
     async def _address(self, owner, port: int) -> str | None:
         """Return the address to connect to: a program may have started anew on another one."""

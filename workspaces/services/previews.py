@@ -20,7 +20,6 @@ from dashboard.access import Caller, caller_of
 from dashboard.problems import conflict, invalid
 from workspaces import activity, lifecycle
 from workspaces.models import Preview, Run, State, Workspace
-from workspaces.provisioning import isolation
 from workspaces.services import network
 
 ENTER = "/.handrail/enter"  # on the preview's host
@@ -48,8 +47,6 @@ def why_not(workspace: Workspace) -> str:
     """Return why ports of a workspace can't be previewed, as a sentence; "" if they can."""
     if not settings.HANDRAIL_PREVIEW_HOST:
         return "Previews are off: they need a host name of their own (HANDRAIL_PREVIEW_HOST)."
-    if isolation.is_guest(workspace.environment.driver):
-        return "Ports of a microVM can't be previewed: it has no network card."
     if not network.has_managed_network(workspace):
         return "A connected folder uses this machine's own network; open its ports there."
     return ""

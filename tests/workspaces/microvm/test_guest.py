@@ -109,6 +109,12 @@ def test_a_port_inside_can_be_dialled(standing):
             assert lines.read().endswith(b"\r\n\r\npage\n")
         with pytest.raises(DriverError, match="refused"):
             client.dial(9)
+    listens = "import socket as s, time; x = s.create_server(('::1', 8001), family=s.AF_INET6); time.sleep(9000)"
+    standing.leave(f'exec python3 -c "{listens}"')
+    standing.sh("until bash -c ': < /dev/tcp/::1/8001' 2>/dev/null; do sleep 0.1; done")
+    standing.do.dial(standing.owner, 8001).close()
+    with pytest.raises(ConnectionRefusedError):
+        standing.do.dial(standing.owner, 9)
 
 
 @pytest.mark.parametrize("who", ["bridge", "qemu"])

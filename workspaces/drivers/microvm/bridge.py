@@ -10,7 +10,7 @@ Operations beside those of the init, for the runner only:
   hold         make the guest write everything to its disk and send nothing more
   go           let it send again
   sync         make the guest write everything to its disk
-  dial  port   → one descriptor: a connection to 127.0.0.1 of the guest
+  dial  port   → one descriptor: a connection to a port on the guest's loopback
   serve        make the guest serve its tree on the second port
   show_manifest  content   replace what programs of the guest read as .handrail/manifest.json
 

@@ -303,6 +303,16 @@ class MicroVMDriver(Roots):
     async def listeners(self, record: RunRecord) -> list[socket.socket]:
         return await asyncio.to_thread(self._listeners, record)
 
+    async def dial(self, record: RunRecord, port: int) -> socket.socket:
+        return await asyncio.to_thread(self._dial, record, port)
+
+    def _dial(self, record: RunRecord, port: int) -> socket.socket:
+        try:
+            with InitClient(record.address.socket) as init:
+                return init.dial(port)
+        except DriverError as error:  # nothing listens there, or the guest is ending
+            raise ConnectionRefusedError(str(error)) from error
+
     def _listeners(self, record: RunRecord) -> list[socket.socket]:
         """Make the sockets that the bridge connects to for each connection of a guest program; no other user may."""
         made = []

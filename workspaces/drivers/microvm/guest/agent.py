@@ -19,7 +19,7 @@ Messages from the host (an answer has the same `n`):
   sync                              write everything to the disks
   open, close, request  c           a connection to the init, carried frame by frame; `streams` stand for descriptors
   resize     stream, cols, rows     set the window size of a terminal
-  dial       stream, port           connect a stream to 127.0.0.1:port of the guest
+  dial       stream, port           connect a stream to a port on the guest's loopback
   show_manifest  content            replace what programs read as .handrail/manifest.json
   serve                             start the program that serves the tree on the second port
 """
@@ -228,7 +228,14 @@ class Agent:
         self.selector.register(listener, selectors.EVENT_READ, accept)
 
     def op_dial(self, message):
-        connection = socket.create_connection(("127.0.0.1", message["port"]), timeout=2)
+        try:
+            connection = socket.create_connection(("127.0.0.1", message["port"]), timeout=2)
+        except ConnectionRefusedError as refused:
+            try:
+                connection = socket.create_connection(("::1", message["port"]), timeout=2)
+            except OSError:
+                raise refused from None  # or there is no IPv6
+        connection.setblocking(False)
         Stream(self.line, message["stream"], connection.detach(), reads=True, writes=True, half=True)
 
     def op_serve(self, message):
