@@ -41,6 +41,15 @@ def make_true(home: Path, folder: Path, *, ours: str) -> str:
     return f"Codex says that it trusts the {len(found)} hooks of Handrail."
 
 
+def check(home: Path, folder: Path, *, ours: str):
+    """Problem 422 if Codex would not run our hooks as they are in this home; 503 if it does not say."""
+    found = _hooks(home, folder, ours)
+    if not found or not all(map(_is_trusted, found)):
+        raise invalid(
+            "Codex does not trust Handrail's hook, so it would not run it. `disconnect`, then `connect` again."
+        )
+
+
 def forget(home: Path):
     """Remove what `make_true` has written."""
     file = home / CONFIG

@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+from django.conf import settings
+
 from approvals import agents
 from approvals.agents import Dialect
 from approvals.connect import agent_home, claude_folder, claude_rules, claude_settings
 from approvals.connect.claude_folder import Connected
 from dashboard.problems import conflict, invalid
+from workspaces.models import FOLDER, Workspace
 from workspaces.services import folders
 
 GONE = "The connection file is missing. Run `disconnect`, then `connect` again."
@@ -61,6 +64,27 @@ def problem(workspace) -> str | None:
     if claude_settings.is_system_gated():
         return ""
     return claude_settings.problem(folder, claude_settings.entries(claude_folder.connection_of(workspace)))
+
+
+def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:
+    """Return the agent's connected folder, by default its only one, and its hook's connection file. Problem 422."""
+    here = Workspace.objects.kept().filter(environment__driver=FOLDER, runner__host=settings.HANDRAIL_HOST_NAME)
+    found = [each for each in here.order_by("key") if (told := _told(each)) and _dialect_of(told) is dialect]
+    if path:
+        real = str(Path(path).expanduser().resolve())
+        found = [each for each in found if each.source["path"] == real]
+    if len(found) > 1 and not dialect.settings_file:
+        named = ", ".join(each.source["path"] for each in found)
+        raise invalid(f"Several folders are connected; name one of them: {named}.")
+    if not found:
+        where = path or "/path/to/your/folder"
+        raise invalid(
+            f"{dialect.title} is not connected{f' in {path}' if path else ''}. Connect it first: "
+            f"`python manage.py connect {dialect.name} {where}`."
+        )
+    if dialect.settings_file:
+        return found[0], agent_home.connection_of(dialect)
+    return found[0], claude_folder.connection_of(found[0])
 
 
 def _told(workspace) -> dict | None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -16,7 +16,7 @@ from approvals.agents.dialect import ALL_DAY, MERGED, NONE, WHOLE, Dialect
 from approvals.agents.faults import RUNS, WORDS
 from approvals.calls import Call
 from approvals.connect.claude_settings import http_settings, status_message
-from approvals.models import Action
+from approvals.models import Action, AgentSession
 from dashboard.access import Caller
 from dashboard.models import Agent, Team
 from dashboard.pages import as_uuid, carry_out, must, show_at, signed_in
@@ -35,6 +35,7 @@ EDITS = {
 }
 NAMES = {"claude-code": "Claude Code", "python": "Python"}  # the name of an agent if nobody gives another one
 TEST_TOOL = "HandrailTest"
+SHOWN = 5  # agents that were heard
 PYTHON = Path(__file__).parent.parent / "snippets" / "handrail.py"
 PYTHON_USE = """import subprocess
 
@@ -73,9 +74,10 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
             "teams": (managed := _managed_teams(caller)),
             "form": form or _form(managed, initial={"name": NAMES.get(tab, "")}),
             "agents": connected,
-            "heard": [agent for agent in connected if agent.last_seen_at],
+            "heard": _heard(found, agents.find(tab)),
             "new_token": new_token,
             "connect_line": f"python manage.py connect {tab} /path/to/your/folder",
+            "prove_line": f"python manage.py prove {tab} /path/to/your/folder",
             **_agent_facts(agents.find(tab)),
             "system_line": "python manage.py connect claude-code --system",
             "python_module": PYTHON.read_text(),
@@ -89,6 +91,19 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
     if new_token:
         response["Cache-Control"] = "no-store"
     return response
+
+
+def _heard(found: QuerySet[Agent], dialect: Dialect | None) -> list[Agent]:
+    """Return the agents of this kind that were heard, the latest first; without a kind, those of none.
+
+    What shows an agent's kind: the name that `connect` gives it, or the sessions that its hooks told of.
+    """
+    of_kind = Q(name__in=agents.DIALECTS) | Q(Exists(AgentSession.objects.filter(agent=OuterRef("pk"))))
+    if dialect:
+        sessions = AgentSession.objects.filter(agent=OuterRef("pk"), dialect=dialect.name)
+        of_kind = Q(name=dialect.name) | Q(Exists(sessions))
+    found = found.filter(last_seen_at__isnull=False)
+    return list((found.filter(of_kind) if dialect else found.exclude(of_kind)).order_by("-last_seen_at")[:SHOWN])
 
 
 def _agent_facts(dialect: Dialect | None) -> dict:

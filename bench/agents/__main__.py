@@ -75,7 +75,7 @@ def trial(dialect: Dialect, program: str, mode: str) -> tuple[list[str], str, bo
                 check=False,
             )
             ran = (folder / "ran").read_text().split() if (folder / "ran").exists() else []
-            return ran, model.transcript("HANDRAIL"), desk.heard > 0
+            return ran, model.transcript("HANDRAIL"), bool(desk.heard)
     finally:
         desk.stop()
         model.stop()

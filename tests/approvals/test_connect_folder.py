@@ -59,6 +59,7 @@ def ask(path, tool, tool_input, command=None):
 def connected(product, folder):
     done = product.manage("connect", "claude-code", str(folder))
     assert done.returncode == 0, done.stderr
+    assert f"python manage.py prove claude-code {folder}" in done.stdout
     yield folder
     product.manage("disconnect", str(folder))
 

@@ -5,7 +5,8 @@ import json
 import re
 
 from approvals import agents, policies
-from approvals.models import Action, Policy, Status
+from approvals.models import Action, AgentSession, Policy, Status
+from dashboard import clock
 from dashboard.models import Agent, Event, Membership, Token
 from dashboard.tokens import find_token, make_token
 
@@ -119,8 +120,34 @@ def test_connect_says_of_each_agent_how_to_connect_it_and_what_its_gate_cannot_d
     for dialect in agents.ALL[1:]:
         text = html.unescape(read(browser_of(alice), f"/connect/?tab={dialect.name}"))
         assert f"python manage.py connect {dialect.name} /path/to/your/folder" in text
+        assert f"python manage.py prove {dialect.name} /path/to/your/folder" in text
         assert f"~/{dialect.settings_file}" in text
         assert [str(limit) for limit in dialect.limits if str(limit) not in text] == []
+
+
+def test_each_tab_of_connect_tells_of_calls_of_its_own_kind_of_agent(team, other_team, alice, browser_of, read):
+    def heard(name, team, dialect=""):
+        agent = Agent.objects.create(team=team, name=name, last_seen_at=clock.now())
+        if dialect:
+            AgentSession.objects.create(
+                team=team, agent=agent, dialect=dialect, native_id=name, started_at=clock.now(), last_at=clock.now()
+            )
+
+    heard("gemini", team)
+    heard("of-a-box", team, "claude-code")
+    heard("of-ci", team, "codex")
+    heard("nightly-program", team)
+    heard("codex", other_team)
+    Agent.objects.create(team=team, name="qwen")
+    told = {}
+    for tab in ("claude-code", "codex", "gemini", "qwen", "python", "http"):
+        text = read(browser_of(alice), f"/connect/?tab={tab}")
+        shown = text.split('id="heard"', 1)[1].split("</section>", 1)[0]
+        told[tab] = re.findall(r"([\w-]+) last seen", shown)
+        assert told[tab] or "has arrived yet. This turns green" in shown
+    program = ["nightly-program"]
+    assert told == {"claude-code": ["of-a-box"], "codex": ["of-ci"], "gemini": ["gemini"], "qwen": [],
+                    "python": program, "http": program}  # fmt: skip
 
 
 def test_a_test_action_is_a_card_that_runs_nothing(agent, alice, browser_of):

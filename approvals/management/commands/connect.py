@@ -1,5 +1,6 @@
 """`manage.py connect AGENT PATH`: gate a coding agent in an existing folder."""
 
+import shlex
 import sys
 
 from django.core.management.base import BaseCommand, CommandError
@@ -75,6 +76,10 @@ class Command(BaseCommand):
             f"{workspace.source['path']} is connected as {workspace.key}. Handrail asks for approval and takes "
             "snapshots (including .env). It is not a sandbox: an agent running as the same user could get around it, "
             "or sign in to Handrail itself."
+        )
+        self.stdout.write(
+            f"Prove it, with {dialect.title} itself and no key: "
+            f"`python manage.py prove {dialect.name} {shlex.quote(workspace.source['path'])}`."
         )
 
     def _wants(self, path, team) -> bool:

@@ -1,0 +1,41 @@
+"""`manage.py prove AGENT [PATH]`: show on this machine that the gate of a connected agent holds."""
+
+import sys
+
+from django.core.management.base import BaseCommand, CommandError
+
+from approvals import agents
+from approvals.past.words import printable
+from approvals.proof import verdict
+from dashboard.problems import Problem
+
+
+class Command(BaseCommand):
+    help = "Run an agent's own program on a scripted model: is its call heard, denied, and stopped without a desk?"
+    requires_system_checks = []
+
+    def add_arguments(self, parser):
+        parser.add_argument("agent", choices=sorted(agents.DIALECTS))
+        parser.add_argument("path", nargs="?", default="", help="the connected folder; needed if there are several")
+
+    def handle(self, agent, path, **options):
+        dialect = agents.find(agent)
+        try:
+            proof = verdict.prove(dialect, path)
+        except Problem as problem:
+            raise CommandError(problem.detail) from None
+        except KeyboardInterrupt:
+            raise CommandError("Interrupted. Nothing is proven.") from None
+        self.stdout.write(f"{dialect.title} {proof.version}, with its connected settings and a scripted model:")
+        for line in proof.lines:
+            self.stdout.write(f"  {line.name:<14}{'yes' if line.holds else 'NO':<5}{line.words}")
+        if proof.problem:
+            self.stdout.write(printable(proof.problem))
+        if proof.holds:
+            self.stdout.write(f"The gate holds ({proof.seconds:.0f} s, no key, no network).")
+            return
+        if proof.printed:
+            self.stdout.write(f"The end of what {dialect.title} printed:")
+            self.stdout.write("\n".join(f"  {printable(row)}" for row in proof.printed.splitlines()[-10:]))
+        self.stderr.write(f"The gate of {dialect.title} is not proven.")
+        sys.exit(1)
