@@ -11,6 +11,7 @@ MARKS = {
     "engine": "runs containers on a Docker engine",
     "guest": "runs a microVM",
     "claude": "runs the real Claude Code",
+    "agents": "runs the real programs of agents",
     "slow": "is not in `make check`",
     "long": "is in `make test-all` only",
 }
@@ -22,6 +23,7 @@ FIXTURES = {
     "docker": "engine",
     "engine": "engine",
     "claude": "claude",
+    "real_agents": "agents",
 }
 # A test module that uses something of these modules.
 MODULES = {
@@ -95,7 +97,7 @@ SLOW = (
     "workspaces/store/test_properties.py",
 )
 NOT_IN = {
-    "check": {"product", "browser", "engine", "guest", "claude", "slow", "long"},
+    "check": {"product", "browser", "engine", "guest", "claude", "agents", "slow", "long"},
     "test": {"long"},
     "all": set(),
 }
