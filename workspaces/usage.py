@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from workspaces import stores
-from workspaces.models import Artifact, Snapshot
+from workspaces.models import Artifact, HomeLayer, Snapshot
 from workspaces.store import StoreError
 from workspaces.store.gc import Forecast
 
@@ -16,11 +16,12 @@ class Usage(NamedTuple):
 
 
 def _trees(team_id, going: set) -> tuple[set[str], set[str]]:
-    """Return the team's trees as (those of the snapshots in `going`, those of all others and of artifacts)."""
+    """Return the team's trees as (those of the snapshots in `going`, those of all others, artifacts and homes)."""
     kept, gone = set(), set()
     for pk, tree in Snapshot.objects.filter(workspace__team=team_id).values_list("pk", "tree"):
         (gone if pk in going else kept).add(bytes(tree).hex())
-    kept.update(tree.hex() for tree in Artifact.objects.trees_of(team_id))
+    for rows in (Artifact.objects, HomeLayer.objects):
+        kept.update(tree.hex() for tree in rows.trees_of(team_id))
     return gone, kept
 
 

@@ -67,6 +67,8 @@ WORDS = {
     "data.scrub_asked": gettext_lazy("Searched everything for a value"),
     "environment.added": gettext_lazy("Added an environment"),
     "environment.changed": gettext_lazy("Changed an environment"),
+    "environment.layer_kept": gettext_lazy("Kept what was installed in an environment"),
+    "environment.layer_returned": gettext_lazy("Returned an environment to the installed files before"),
     "environment.saved": gettext_lazy("Saved a version of an environment"),
     "file.deleted": gettext_lazy("Deleted a file"),
     "file.hunk_reverted": gettext_lazy("Reverted part of a file"),

@@ -36,6 +36,8 @@ VERBS = {
     "DELETE /workspaces/{key}/network/ports/{port}": "use_workspace",
     "POST /workspaces/{key}/previews": "preview",
     "POST /environments/devcontainer": "manage_environments",
+    "POST /workspaces/{key}/installed": "manage_environments",
+    "POST /environments/{name}/installed/undo": "manage_environments",
     "POST /workspaces/{key}/lessons": "propose_lesson",
     "POST /workspaces/{key}/hand-overs": "hand_over",
     "POST /lessons/{lesson_id}/accept": "decide_lesson",
@@ -148,6 +150,7 @@ OF_THE_TEAM += ("/teams/", "/sessions/", "/log-targets/")
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
 # Nothing is in the trash here, and nobody else's draft is there for a caller.
 OF_WHAT_IS_NOT_THERE = {
+    "POST /environments/{name}/installed/undo",
     "POST /workspaces/{key}/untrash",
     "PATCH /comments/{comment_id}",
     "DELETE /comments/{comment_id}",

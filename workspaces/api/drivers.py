@@ -11,6 +11,7 @@ from workspaces.models import AgentsTogether, Environment, Runner
 from workspaces.provisioning import devcontainer, images, isolation
 from workspaces.services import environments as environment_versions
 from workspaces.services import network
+from workspaces.services.environments import installed
 
 router = Router(tags=["environments"])
 
@@ -18,7 +19,7 @@ router = Router(tags=["environments"])
 @router.get("/environments", response={200: dict} | PROBLEMS, tags=["environments"])
 def environments(request):
     """List the newest version of each environment of the team."""
-    rows = Environment.objects.visible_to(request.auth).order_by("name", "-version")
+    rows = Environment.objects.visible_to(request.auth).select_related("home_layer").order_by("name", "-version")
     newest = {}
     for environment in rows:
         newest.setdefault(environment.name, environment)
@@ -52,7 +53,7 @@ SHOWN = (
 def _shown(environment: Environment, runners: list[Runner] | None = None) -> dict:
     in_force = [limit.as_json() for limit in environment_versions.limits_of(environment, runners)]
     own = {name: getattr(environment, name) for name in (*SHOWN, "minimum_isolation")}
-    return own | {"limits_in_force": in_force}
+    return own | {"limits_in_force": in_force, "installed": installed.as_json(environment.home_layer)}
 
 
 class Egress(schemas.Strict):

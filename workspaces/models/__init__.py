@@ -6,6 +6,7 @@ from workspaces.models.checkpoints import Checkpoint
 from workspaces.models.environments import FOLDER, AgentsTogether, Environment
 from workspaces.models.exports import PullRequest
 from workspaces.models.hand_overs import HandOver
+from workspaces.models.home_layers import HomeLayer
 from workspaces.models.measures import Cap, CapMeasure, EgressDay, Prices
 from workspaces.models.network import Allowance, Contact
 from workspaces.models.notes import Lesson, LessonState, NoteVersion
@@ -43,6 +44,7 @@ __all__ = [
     "HandOver",
     "HandedSecret",
     "Hold",
+    "HomeLayer",
     "Lesson",
     "LessonState",
     "Manifest",

@@ -62,6 +62,8 @@ class Environment(models.Model):
     stop_seconds = models.PositiveIntegerField(default=0)  # paused time before a stop; 0: the installation's setting
     # Whether the files of a workspace leave the host when its run has ended; its changes are kept as a patch.
     ephemeral = models.BooleanField(default=False)
+    # What new homes begin with, beside what the setup installs.
+    home_layer = models.ForeignKey("HomeLayer", models.PROTECT, null=True, blank=True, related_name="environments")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = EnvironmentQuerySet.as_manager()

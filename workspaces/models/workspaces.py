@@ -77,6 +77,8 @@ class Workspace(models.Model):
     # Owner of its files when the runner is root; two workspaces never share a uid.
     uid = models.PositiveIntegerField(unique=True, null=True, blank=True)
     base = models.JSONField(default=dict, blank=True)  # its root file system: {image, digest, layer, layer_digest}
+    # What its home began with. Its environment's newest version may have another one.
+    home_layer = models.ForeignKey("HomeLayer", models.SET_NULL, null=True, blank=True, related_name="+")
     disk_generation = models.PositiveIntegerField(default=0)
     baseline = models.ForeignKey("Snapshot", models.SET_NULL, null=True, blank=True, related_name="+")
     head = models.ForeignKey("Snapshot", models.SET_NULL, null=True, blank=True, related_name="+")

@@ -34,7 +34,9 @@ def index(request):
 
 
 def _find(request, pk) -> Environment:
-    return get_object_or_404(Environment.objects.visible_to(request.caller).select_related("team"), pk=pk)
+    return get_object_or_404(
+        Environment.objects.visible_to(request.caller).select_related("team", "home_layer__former"), pk=pk
+    )
 
 
 @signed_in

@@ -39,6 +39,7 @@ EVENT_LABELS = {
     "notes.edited": gettext_lazy("Edited the notes"),
     "comments.sent": gettext_lazy("Sent comments on lines of a diff"),
     "artifact.kept": gettext_lazy("Kept files as an artifact"),
+    "environment.layer_kept": gettext_lazy("Kept what was installed in its environment"),
     "checkpoint.deleted": gettext_lazy("Deleted a checkpoint"),
     "checkpoint.failed": gettext_lazy("Could not keep a checkpoint"),
     "checkpoint.kept": gettext_lazy("Kept a checkpoint"),

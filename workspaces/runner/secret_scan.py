@@ -86,6 +86,26 @@ class Inspector:
         )
 
 
+class StrictInspector(Inspector):
+    """An Inspector of files that others get: nothing found is kept all the same, and every place is named."""
+
+    def __init__(self, workspace, search: Search):
+        self.workspace, self.search = workspace, search
+        self.hits: dict[tuple[bytes, HandedSecret], None] = {}
+        self._kept = frozenset()
+
+    def before_commit(self) -> None:
+        if self.hits:
+            named = [f"{_shown(path)} holds the secret {handed.name}" for path, handed in list(self.hits)[:SHOWN]]
+            more = f" and {len(self.hits) - SHOWN} more" if len(self.hits) > SHOWN else ""
+            raise SecretFound(f"{', '.join(named)}{more}. Take it out there and try again")
+
+
+def strict_inspector_of(workspace) -> StrictInspector:
+    """Return the StrictInspector of a workspace. Raise StoreError if a value is unreadable."""
+    return StrictInspector(workspace, _search_for(workspace))
+
+
 def inspector_of(workspace) -> Inspector | None:
     """Return the Inspector of a workspace, or None if its programs were never given a secret.
 

@@ -1,6 +1,7 @@
 """Registry of operation kinds: one `Kind` object for each value of `Operation.kind`."""
 
 from workspaces import extensions
+from workspaces.runner.installed.keep import KeepInstalled
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.allow_host import AllowHost
 from workspaces.runner.operations.archiving import PutAway
@@ -49,6 +50,7 @@ KINDS = {
     "archive": MakeArchive(),
     "bundle": MakeBundle(),
     "promote": Promote(),
+    "keep_installed": KeepInstalled(),
     "push": Push(),
     "pull_request": OpenPullRequest(),
     "allow_host": AllowHost(),

@@ -17,6 +17,7 @@ from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
 from workspaces.provisioning import capacity, isolation, sources, uploads
 from workspaces.runner import carried, notes, programs, rootfs, snapshots
+from workspaces.runner.installed import put
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.operations import from_checkpoint
 from workspaces.runner.reconcile import suspended
@@ -44,6 +45,7 @@ async def bring_up(job: Job, run_id=None, *, first=None) -> Run:
     _check_isolation(job)
     if changed := await rootfs.ensure(job, run_set_up):
         await job.record("workspace.root_changed", {"words": changed})
+    await put.put(job)
     run = await job.thread(_open_run, job.workspace, job.operation, run_id)
     failpoint("up.row")
     spec = await job.thread(agents_spec, job.workspace, run.pk)

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from workspaces import operations, paths, stores
-from workspaces.models import Artifact, Rehearsal, Snapshot
+from workspaces.models import Artifact, HomeLayer, Rehearsal, Snapshot
 from workspaces.runner.job import PROGRESS_INTERVAL_S, Job, Kind
 from workspaces.services import store_maintenance
 from workspaces.store import Store, StoreError
@@ -109,15 +109,15 @@ def _snapshots_of(team_id) -> dict[str, list]:
 
 
 def needed_trees(team_id) -> set[str]:
-    """Return the ids of the trees that snapshots, rehearsals and artifacts of the team need."""
+    """Return the ids of the trees that snapshots, rehearsals, artifacts and environments of the team need."""
     snapshots = Snapshot.objects.filter(workspace__team=team_id).values_list("tree", flat=True)
     rehearsed = Rehearsal.objects.filter(workspace__team=team_id).keeping_trees().values_list("base", "tree")
-    artifacts = Artifact.objects.trees_of(team_id)
+    artifacts = [*Artifact.objects.trees_of(team_id), *HomeLayer.objects.trees_of(team_id)]
     return {bytes(tree).hex() for tree in [*snapshots, *(tree for pair in rehearsed for tree in pair), *artifacts]}
 
 
 class CollectGarbage(StoreKind):
-    """Delete what no snapshot, rehearsal or artifact needs, and measure what each workspace and snapshot alone uses."""
+    """Delete what nothing needs any more, and measure what each workspace and snapshot alone uses."""
 
     def work(self, operation, path, options):
         since = time.time()

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-ROW, OUTPUT, SNAPSHOT, REHEARSAL, ARTIFACT, FILE, DOWNLOAD, SECRET = (
+ROW, OUTPUT, SNAPSHOT, REHEARSAL, ARTIFACT, HOME, FILE, DOWNLOAD, SECRET = (
     "row",
     "output",
     "snapshot",
     "rehearsal",
     "artifact",
+    "home",
     "file",
     "download",
     "secret",

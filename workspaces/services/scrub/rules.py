@@ -45,6 +45,7 @@ OWN = {
     "workspaces.checkpoint": Rule(bound={"name": NAME}),
     "workspaces.command": Rule(busy=Q(ended_at=None), why_busy="the command has not ended"),
     "workspaces.environment": Rule(bound={"name": NAME}),
+    "workspaces.homelayer": Rule(bound={"key": NAME, "folders": "its files are named so"}),
     "workspaces.manifest": Rule(bound={"*": "the signature of a manifest binds it; it goes with its snapshot"}),
     "workspaces.operation": Rule(
         busy=~Q(phase__in=[Phase.SETTLED, Phase.UNCERTAIN]), why_busy="the operation has not ended"

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 from dashboard import clock
 from workspaces import stores
-from workspaces.models import Artifact, Operation, Rehearsal, Snapshot, State, Workspace
+from workspaces.models import Artifact, HomeLayer, Operation, Rehearsal, Snapshot, State, Workspace
 from workspaces.services.retention.holds import Held
-from workspaces.services.scrub.places import ARTIFACT, REHEARSAL, SNAPSHOT, Place
+from workspaces.services.scrub.places import ARTIFACT, HOME, REHEARSAL, SNAPSHOT, Place
 from workspaces.services.scrub.value import INFLATED_BYTES, Wanted
 from workspaces.store import Store, StoreError
 from workspaces.store.content import stream_entry
@@ -107,7 +107,7 @@ def rows(team):
 
 
 def find(team, trees: Trees) -> Iterator[Place]:
-    """Yield the snapshots, tries and artifacts with the value in their files."""
+    """Yield the snapshots, tries, artifacts and kept homes with the value in their files."""
     kept = Kept(team)
     for snapshot in rows(team).iterator(chunk_size=500):
         if count := trees.count(snapshot.tree):
@@ -116,7 +116,7 @@ def find(team, trees: Trees) -> Iterator[Place]:
 
 
 def others(team, trees: Trees) -> Iterator[Place]:
-    """Yield the tries and artifacts with the value in their files; a purge leaves them."""
+    """Yield the tries, artifacts and kept homes with the value in their files; a purge leaves them."""
     for rehearsal in Rehearsal.objects.filter(workspace__team=team).keeping_trees().select_related("workspace"):
         if count := trees.count(rehearsal.tree) or trees.count(rehearsal.base):
             yield Place(
@@ -133,6 +133,12 @@ def others(team, trees: Trees) -> Iterator[Place]:
             name, key = trees.without(artifact.name), artifact.key
             why = "people keep its files: delete the artifact on its page, and purge again"
             yield Place(ARTIFACT, "artifact", name, str(artifact.pk), key, count=count, why_kept=why)
+    for layer in HomeLayer.objects.filter(team=team):
+        if count := trees.count(layer.tree):
+            why = "environments keep what was installed: their versions and new workspaces have it"
+            yield Place(
+                HOME, "files kept in an environment", layer.key, str(layer.pk), layer.key, count=count, why_kept=why
+            )
 
 
 def place_of(snapshot: Snapshot, trees: Trees, count: int, why_kept: str) -> Place:

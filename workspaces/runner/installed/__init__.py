@@ -1,0 +1,1 @@
+"""What was installed in the home of a workspace: found, kept for its environment, and put into new homes."""
