@@ -90,6 +90,7 @@ SLOW = (
     "approvals/policy/test_differential.py",
     "dashboard/frontend/test_build.py",
     "dashboard/test_supervisor.py",
+    "workspaces/drivers/test_checkpoint_killed.py",
     "workspaces/store/test_concurrency.py",
     "workspaces/envelope/test_hostile.py",
     "workspaces/store/test_crash.py",
