@@ -34,6 +34,7 @@ READ_TIMEOUT, GUEST_READ_TIMEOUT = 1.5, 6.0  # an emulated guest is slow
 VERIFY_TIMEOUT = 8.0
 FILE, COMMIT, CHANGES = "file", "commit", "changes"
 BOUND = (FILE, COMMIT, CHANGES)  # states that are part of the digest; the others are only shown on the card
+MCP = "mcp"  # state of what a gate said of an MCP server: part of the digest, and not read again
 UNREADABLE = "unreadable"
 NOT_READ = "not read"  # state of an entry without a path: the runner did not answer in time
 HANDRAIL = Actor.system("Handrail")
@@ -54,7 +55,7 @@ class Bound:
 
 
 def _counts(file: dict) -> bool:
-    return file["state"] in BOUND
+    return file["state"] in (*BOUND, MCP)
 
 
 NOTHING = Bound()
@@ -156,7 +157,7 @@ def verify(action: Action):
 
     Problem 409 `changed` in that case; 503 `unchecked` when it cannot be read: the approval is kept.
     """
-    if action.workspace is None or not needs(action.tier):
+    if action.workspace is None or not needs(action.tier) or action.tool.startswith("mcp__"):
         return
     call, was = content(action), current(action)
     now = _read_bound(call["tool"], call["arguments"], call["cwd"], action.workspace, was.commands, VERIFY_TIMEOUT)

@@ -44,12 +44,15 @@ class Call:
     own_verb: bool = False  # of approvals.workspace_actions, which no caller can name directly
     asks: bool = False  # a person decides even if the policy would allow it
     schema: dict | None = None  # the JSON schema of the tool's arguments
+    served: object | None = None  # of an MCP tool behind a gate (approvals.mcp_tools.Served)
     transcript: str = ""  # the path of its session's transcript, as the agent says
     body_hash: str = field(default="", repr=False)  # of the request that brought it
 
     def __post_init__(self):
         if self.cwd is None and self.workspace is not None:
             object.__setattr__(self, "cwd", root_of(self.workspace))
+        if self.served is not None and not self.tool.startswith("mcp__"):
+            raise invalid("Only a tool named mcp__SERVER__TOOL has an MCP server.")
         if not self.own_verb:
             check(self.tool, self.arguments, self.cwd, self.workspace, self.mode)
 
@@ -71,6 +74,8 @@ class Call:
             "cwd": self.cwd,
             "workspace": str(self.workspace.pk) if self.workspace else None,
         }
+        if self.served is not None:
+            alike["served"] = vars(self.served)
         return sha256(strict_json.canonical(alike))
 
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
-from approvals import bound_files, calls, own_questions, rehearsals, solo
+from approvals import bound_files, calls, mcp_tools, own_questions, rehearsals, solo
 from approvals.calls import sha256
 from approvals.evaluation import PolicyResult, PolicyUnavailable, can_be_held, content, current, judge
 from approvals.evidence import evidence_of
@@ -279,6 +279,7 @@ def _approve(action: Action, still_open: Q, caller, comment: str, how: Approval)
     if not approve(action, verb="action.approved", by=caller.actor, when=still_open, data=data):
         return False
     Decision.objects.filter(revision=revision, user=caller.user).update(final=True)
+    mcp_tools.accept(action)
     return True
 
 
@@ -316,6 +317,7 @@ def _edited(action: Action, digest: str, arguments: dict) -> Edited | None:
     if found.tier == Tier.FORBIDDEN:
         raise invalid("The policy forbids this version. Nothing was changed.", code="forbidden", reasons=found.reasons)
     bound = bound_files.bind(*call, found)
+    bound = mcp_tools.kept(current(action), bound)
     canonical = calls.canonical(*call, bound.canonical)
     evidence = pack(evidence_of(action, Revision(canonical=canonical, commands=found.commands)))
     was_shown = not bound_files.differing(shown, bound)
@@ -350,4 +352,5 @@ def _edit(action: Action, still_open: Q, caller, comment: str, edited: Edited) -
         record(action, "action.waiting", caller.actor, {"undo": action.undo, "quorum": action.quorum})
         return True
     mine = Q(status=Status.PENDING, digest=revision.digest)
+    mcp_tools.accept(action)
     return approve(action, verb="action.approved", by=caller.actor, when=mine, data={"edited": True})

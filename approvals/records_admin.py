@@ -14,6 +14,7 @@ from approvals.models import (
     Interrupt,
     LineComment,
     LogTarget,
+    McpTool,
     Notice,
     NotificationSettings,
     PushSubscription,
@@ -128,6 +129,17 @@ class ToolSchemaAdmin(Shown):
     list_display = ["sha256", "team"]
     list_select_related = ["team"]
     list_filter = [("team", admin.RelatedOnlyFieldListFilter)]
+
+
+@admin.register(McpTool)
+class McpToolAdmin(Shown):
+    """Definitions that count as known: a call of a tool that describes itself otherwise asks."""
+
+    team_path = "team"
+    list_display = ["tool", "team", "server", "sha256"]
+    list_select_related = ["team"]
+    list_filter = [("team", admin.RelatedOnlyFieldListFilter)]
+    search_fields = ["tool"]
 
 
 @admin.register(NotificationSettings)

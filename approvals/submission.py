@@ -7,7 +7,16 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, F, Max, Q, When
 
-from approvals import bound_files, grants, own_questions, policies, rehearsals, secret_reads, tool_schemas
+from approvals import (
+    bound_files,
+    grants,
+    mcp_tools,
+    own_questions,
+    policies,
+    rehearsals,
+    secret_reads,
+    tool_schemas,
+)
 from approvals.asked_snapshots import asking
 from approvals.bound_files import Bound
 from approvals.calls import GATE, Call, sha256
@@ -64,9 +73,11 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     if call.asks and found.is_allowed:
         also = found.reasons if found.needs_approval else []
         found = replace(found, tier=Tier.HIGH.value, reasons=[ASKED_OVER_THE_API, *also])
+    found = mcp_tools.with_doubts(call, found, caller.agent.team_id)
     if found.needs_approval and (tried := refused_before(call, caller.agent)):
         found = replace(found, reasons=[*found.reasons, f"It ran held before. Refused: {tried}."])
     bound = bound_files.bind(call.tool, call.arguments, call.cwd, call.workspace, found)
+    bound = mcp_tools.bound_with(call, bound)
     grant = grants.find(call, found, caller.agent, bound)
     reading = secret_reads.find(call, found, caller.agent)
     failpoint("K2")

@@ -10,13 +10,14 @@ from ninja import Header, Query, Router, Schema, Status
 from pydantic import Field, StringConstraints
 
 from approvals import calls, gate, own_questions, questions, rehearsals, submission
-from approvals.api.schemas import AskedFilesOut, RehearsalOut
+from approvals.api.schemas import AskedFilesOut, Digest, RehearsalOut, ServedTool
 from approvals.api.talk import AgentMessageOut, said_to
 from approvals.asked_snapshots.state import asked_files
 from approvals.calls import Call
 from approvals.evaluation import content, current, was_edited, with_all
 from approvals.evidence import evidence_of
 from approvals.line_comments import drafts, sending
+from approvals.mcp_tools import Served
 from approvals.models import Action, ActionEndCode, Tier
 from approvals.models import Status as ActionStatus
 from approvals.talk import interrupts
@@ -33,7 +34,6 @@ from workspaces.api.schemas import Strict
 router = Router(tags=["actions"])
 
 Text = Annotated[str, StringConstraints(max_length=200)]
-Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Wait = Annotated[float, Query(ge=0, le=60, description="seconds to wait until it is decided")]
 
 
@@ -50,6 +50,7 @@ class Ask(Strict):
     input_schema: dict[str, Any] | None = Field(
         None, description="JSON schema of `arguments`; shapes the edit form only"
     )
+    mcp: ServedTool | None = Field(None, description="with a tool named mcp__SERVER__TOOL: bound by the approval")
 
 
 class Answer(Strict):
@@ -262,6 +263,7 @@ def ask(
         reasoning=body.reasoning,
         expires_in_s=body.expires_in_s,
         schema=body.input_schema,
+        served=Served(**body.mcp.dict()) if body.mcp else None,
         idempotency_key=idempotency_key,
         body_hash=calls.sha256(canonical(body.dict(exclude_unset=True))),
     )

@@ -1,11 +1,25 @@
-"""Schemas of responses that are parts of an action's."""
+"""Schemas of parts of an action's requests and responses."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import Field, StringConstraints
+
+from workspaces.api.schemas import Strict
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class ServedTool(Strict):
+    """What `handrail mcp-gate` says of the server of an MCP tool: it can make a call ask, and never lets one run."""
+
+    runs: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(
+        description="command line or address of the server"
+    )
+    sha256: Digest = Field(description="of the server's entry in an agent's settings")
+    tool_sha256: Digest = Field(description="of the tool's definition in tools/list")
 
 
 class RehearsalOut(Schema):

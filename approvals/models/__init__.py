@@ -336,6 +336,23 @@ class ToolSchema(models.Model):
         return f"schema {self.sha256[:12]}"
 
 
+class McpTool(models.Model):
+    """How an MCP server described a tool when it was first used, or when a person last approved a call of it."""
+
+    team = models.ForeignKey(Team, models.CASCADE, related_name="+")
+    tool = models.CharField(max_length=200)  # mcp__server__tool
+    server = models.CharField(max_length=64)  # SHA-256 of its entry
+    sha256 = models.CharField(max_length=64)  # of the definition
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "tool", "server"], name="one_definition_for_each_mcp_tool")
+        ]
+
+    def __str__(self):
+        return f"{self.tool} {self.sha256[:12]}"
+
+
 class GrantQuerySet(models.QuerySet):
     def visible_to(self, who):
         grants = self.filter(team_id__in=who.team_ids)

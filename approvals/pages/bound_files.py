@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext, gettext_lazy
 
-from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, NOT_READ
+from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, MCP, NOT_READ
 from approvals.evidence import pushes
+from approvals.mcp_tools import SERVER
 from workspaces.diff import FileDiff, compare
 from workspaces.highlight import deadline
 
@@ -55,6 +56,13 @@ def _shown(file, old, command: str, is_later: bool, until: float) -> ShownFile:
         return ShownFile(file.path, f"commit {file.sha256[:12]}")
     if file.state == CHANGES:
         return ShownFile(file.path, gettext("uncommitted changes"))
+    if file.state == MCP:
+        note = (
+            gettext("MCP server, sha256 %s")
+            if file.kind == SERVER
+            else gettext("as its server describes it, sha256 %s")
+        )
+        return ShownFile(file.path, note % file.sha256[:12])
     if file.state != FILE:
         return ShownFile(file.path, WHY_NOT.get(file.state, file.state))
     note = f"{file.kind}, {filesizeformat(file.size)}".replace("\xa0", " ")

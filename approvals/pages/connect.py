@@ -25,6 +25,7 @@ from dashboard.people.provisioning import agent_of, token_for
 
 TABS = [
     *((dialect.name, dialect.title) for dialect in agents.ALL),
+    ("mcp", "MCP"),
     ("python", "Python"),
     ("http", gettext_lazy("Anything over HTTP")),
 ]
@@ -33,7 +34,14 @@ EDITS = {
     MERGED: gettext_lazy("It runs the edited call. If an argument was removed, it is told which call to make instead"),
     NONE: gettext_lazy("It is told which call to make instead, which then runs without another question"),
 }
-NAMES = {"claude-code": "Claude Code", "python": "Python"}  # the name of an agent if nobody gives another one
+NAMES = {
+    "claude-code": "Claude Code",
+    "mcp": "MCP",
+    "python": "Python",
+}  # the name of an agent if nobody gives another one
+GATED_SERVER = ["mcp-gate", "--name", "github", "--", "npx", "-y", "github-server"]
+MCP_GATE = {"mcpServers": {"github": {"command": "handrail", "args": GATED_SERVER}}}
+MCP_SERVER = "claude mcp add handrail -- handrail mcp-server"
 TEST_TOOL = "HandrailTest"
 SHOWN = 5  # agents that were heard
 PYTHON = Path(__file__).parent.parent / "snippets" / "handrail.py"
@@ -80,6 +88,8 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
             "prove_line": f"python manage.py prove {tab} /path/to/your/folder",
             **_agent_facts(agents.find(tab)),
             "system_line": "python manage.py connect claude-code --system",
+            "mcp_gate": json.dumps(MCP_GATE, indent=2),
+            "mcp_server": MCP_SERVER,
             "python_module": PYTHON.read_text(),
             "python_use": PYTHON_USE,
             "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",

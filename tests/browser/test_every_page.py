@@ -88,7 +88,13 @@ def addresses(things, workspace) -> list[str]:
         if "<" not in address:
             found.append(address)
     here = f"/w/{TEAM}/{workspace}/"
-    found += ["/connect/?tab=python", "/connect/?tab=http", "/policy/?try=git+push+--force", "/log/?verb=command.asked"]
+    found += [
+        "/connect/?tab=python",
+        "/connect/?tab=mcp",
+        "/connect/?tab=http",
+        "/policy/?try=git+push+--force",
+        "/log/?verb=command.asked",
+    ]
     found += [f"{here}files/?path=cart.py", f"{here}changes/?from=1&to=live", "/actions/?outcome=waiting"]
     return found
 

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from handrail_client.command_line import approvals, files, sessions, workspaces
+from handrail_client.command_line import approvals, files, mcp, sessions, workspaces
 from handrail_client.connection import Connection
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError, NotAllowed
@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--connection", metavar="FILE", help='a file with {"url": …, "token": …}, readable by you alone')
     made.add_argument("--json", action="store_true", help="print the JSON that the API returns")
     commands = made.add_subparsers(metavar="COMMAND", required=True)
-    for subject in (approvals, workspaces, files, sessions):
+    for subject in (approvals, workspaces, files, sessions, mcp):
         subject.add_to(commands)
     return made
 

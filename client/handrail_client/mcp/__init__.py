@@ -1,0 +1,1 @@
+"""Model Context Protocol: a gate in front of any server, and Handrail itself as a server."""

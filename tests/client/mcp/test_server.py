@@ -1,0 +1,90 @@
+"""`handrail mcp-server`: permission for any tool, workspaces, notes, snapshots and commands, over MCP."""
+
+import json
+
+import pytest
+
+from tests.client.mcp.conftest import HELLO
+from tests.support.waiting import until
+
+PUSH = {"command": "git push origin main"}
+
+
+@pytest.fixture
+def server(speak):
+    def start(**more):
+        client = speak("mcp-server", "--grace", "0.5", **more)
+        client.begin()
+        return client
+
+    return start
+
+
+def use(client, message_id, name, **arguments):
+    client.ask(message_id, "tools/call", {"name": name, "arguments": arguments})
+
+
+def permission(client, message_id, **more):
+    use(client, message_id, "ask_permission", tool_name="Bash", input=PUSH, **more)
+
+
+def test_permission_is_given_edited_or_denied_in_the_form_of_claude_codes_prompt_tool(server, person, name):
+    client = server()
+    permission(client, 1, tool_use_id="toolu_1", reason="The release is ready.")
+    person.decides(person.sees(name), "edit", arguments={"command": "git push origin review"})
+    answer = client.answer(1)["result"]
+    assert json.loads(answer["content"][0]["text"]) == {
+        "behavior": "allow",
+        "updatedInput": {"command": "git push origin review"},
+    }
+    assert (len(answer["content"]), "structuredContent" in answer) == (1, False)
+    permission(client, 2)
+    person.decides(person.sees(name), "deny", comment="Not on a Friday.")
+    denied = json.loads(client.text(2))
+    assert denied["behavior"] == "deny"
+    assert "Not on a Friday." in denied["message"]
+
+
+def test_permission_is_not_given_when_no_desk_answers_and_withdrawn_when_it_is_cancelled(server, person, name, line):
+    client = server(HANDRAIL_URL=line.url)
+    permission(client, 1)
+    asked = person.sees(name)
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    until(lambda: person.status(asked) == "cancelled")
+    line.cut("{}")
+    permission(client, 2)
+    assert json.loads(client.text(2))["behavior"] == "deny"
+    line.mend()
+    permission(client, 3)
+    left = person.sees(name)
+    client.end()
+    until(lambda: person.status(left) == "cancelled")
+    assert client.answers(1) == []
+
+
+def test_workspaces_notes_snapshots_and_commands(server, person, product):
+    key = "of-the-mcp-server"
+    product.post("/api/v1/workspaces", person.token, {"key": key})
+    until(lambda: product.get(f"/api/v1/workspaces/{key}", person.token).json["state"] == "ready")
+    client = server(HANDRAIL_TOKEN=person.token, HANDRAIL_WORKSPACE=key)
+    client.ask(0, "tools/list")
+    assert {tool["name"] for tool in client.answer(0)["result"]["tools"]} >= {"ask_permission", "run_command"}
+    use(client, 1, "list_workspaces")
+    assert key in {row["key"] for row in json.loads(client.text(1))}
+    use(client, 2, "write_notes", text="Port 8080 is taken.\n")
+    assert client.text(2) == "The notes are saved."
+    use(client, 3, "read_notes", workspace=key)
+    assert json.loads(client.text(3))["text"] == "Port 8080 is taken.\n"
+    use(client, 4, "write_notes", text="Lost.", seen="0" * 64)
+    assert client.answer(4)["result"]["isError"] is True
+    use(client, 5, "run_command", command="echo hello; exit 3")
+    assert client.text(5) == "hello\n\n(exit status 3)"
+    use(client, 6, "take_snapshot", label="by MCP")
+    assert client.text(6).startswith("Snapshot ")
+    for n, wrong in enumerate([{"command": 5}, {}, {"command": "ls", "more": 1}, {"command": "ls", "workspace": "no"}]):
+        use(client, f"w{n}", "run_command", **wrong)
+        assert client.answer(f"w{n}")["result"]["isError"] is True
+    client.ask(7, "tools/nothing")
+    assert client.answer(7)["error"]["code"] == -32601
+    client.ask(8, "initialize", HELLO | {"protocolVersion": "1999-01-01"})
+    assert client.answer(8)["result"]["protocolVersion"] == "2025-11-25"
