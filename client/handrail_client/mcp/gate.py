@@ -51,7 +51,7 @@ class Gate:
         if not line.strip():
             return
         try:
-            message = messages.read(line)
+            message = messages.read_line(line)
         except messages.Unreadable as error:
             self._to_client(messages.line_of(messages.error(None, error.code, str(error))))
             return

@@ -18,11 +18,16 @@ class Unreadable(ValueError):
         self.code = code
 
 
-def read(line: bytes) -> Any:
+def read_line(line: bytes) -> Any:
     """Return the message or batch of one line. Unreadable if its reading is not certain."""
     text = line.strip(b" \t\r\n")
     if b"\r" in text or b"\n" in text:
         raise Unreadable(PARSE_ERROR, "The message has a line break in it, at which a server could cut it in two.")
+    return read(text)
+
+
+def read(text: bytes) -> Any:
+    """Return the message or batch of a body. Unreadable if its reading is not certain."""
     try:
         found = json.loads(
             text.decode(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite

@@ -41,7 +41,7 @@ class Server:
         if not line.strip():
             return
         try:
-            message = messages.read(line)
+            message = messages.read_line(line)
         except messages.Unreadable as error:
             self._answer(messages.error(None, error.code, str(error)))
             return
