@@ -112,10 +112,7 @@ class Request(BaseHTTPRequestHandler):
         if not self.gate.hold(self.mcp_session, message["id"], call):
             self._answer(400, messages.error(message["id"], messages.INVALID_REQUEST, TAKEN))
             return
-        try:
-            self._hold(call, message, body, lambda: self._definitions().sha256(name) == seen)
-        finally:
-            self.gate.let_go(self.mcp_session, message["id"], call)
+        self._hold(call, message, body, lambda: self._definitions().sha256(name) == seen)
 
     def _definitions(self) -> Definitions:
         """Ask the server how it describes its tools now, in the name of this request's session."""
@@ -142,7 +139,10 @@ class Request(BaseHTTPRequestHandler):
             except BROKEN as error:
                 sent.extend([used, error])
 
-        refused = call.settle(go, tell, still)
+        try:
+            refused = call.settle(go, tell, still)
+        finally:
+            self.gate.let_go(self.mcp_session, message["id"], call)
         if refused is not None:
             self._answer(200, messages.said(message["id"], refused, is_error=True))
         elif sent:
