@@ -75,7 +75,9 @@ class Comparison:
     @cached_property
     def rows(self) -> list[history.FileChange]:
         """All changed files and empty folders, without counted lines."""
-        found = history.changes_of_trees(self.new.workspace, *self.trees, count=False)
+        # Each workspace has a user of its own, so every file of a fork has another owner than in its parent.
+        owners = self.old.workspace == self.new.workspace
+        found = history.changes_of_trees(self.new.workspace, *self.trees, count=False, owners=owners)
         names = [name for row in found for name in (row.path, row.old_path) if name]
         parents = {name[:at] for name in names for at, byte in enumerate(name) if byte == ord("/")}
         return [row for row in found if row.path not in parents or not _is_folder(row.change)]

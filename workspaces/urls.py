@@ -29,6 +29,7 @@ from workspaces.pages import (
     terminals,
     workspace,
 )
+from workspaces.pages.forks import beside
 
 AT = "w/<slug:team>/<str:key>/"
 
@@ -94,6 +95,7 @@ urlpatterns = [
     path(f"{AT}changes/patch/", changes.patch, name="workspace-patch"),
     path(f"{AT}changes/back/", export.revert_file, name="change-back"),
     path(f"{AT}changes/back/part/", export.revert_hunk, name="hunk-back"),
+    path(f"{AT}beside/", beside.two, name="workspace-beside"),
     path(f"{AT}bundle/", export.bundle, name="workspace-bundle"),
     path(f"{AT}push/", export.push, name="workspace-push"),
     path(f"{AT}export/", export.page, name="workspace-export"),

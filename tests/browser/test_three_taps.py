@@ -99,6 +99,21 @@ def test_a_point_of_one_workspace_with_a_point_of_another(desk):
     expect(desk.page.locator("main summary").first).to_contain_text(name)
 
 
+def test_two_forks_side_by_side(desk, size):
+    """From the list of workspaces; on a phone one column, on a desktop two."""
+    desk.link("Workspaces", inside="nav")
+    desk.link("Side by side")
+    page = desk.page
+    expect(page.locator("#beside-counts")).to_contain_text("changed differently by both")
+    both = page.locator(".beside-file").first
+    expect(both.locator(".diff-lines").first).to_be_visible()
+    left, right = (both.locator(".diff").nth(n).bounding_box() for n in (0, 1))
+    assert (left["y"] == right["y"], left["x"] == right["x"]) == ((False, True) if size == "phone" else (True, False))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    desk.on(both.get_by_role("link", name="Its diff"))
+    expect(page.locator("main .diff .diff-lines").first).to_be_visible()
+
+
 def test_search_finds_a_call_and_a_file(desk, size):
     """A phone has the field under More."""
     if size == "phone":

@@ -219,6 +219,8 @@ def things(agent, place, everybody) -> dict[str, str]:
     held = everybody["contract lead"].post("/retention/holds", {"workspace": place, "reason": "walked"}, 201).json
     wish = {"name": "walked", "paths": ["hello.txt"]}
     kept = agent.post(f"/workspaces/{place}/artifacts", wish, 201).json
+    agent.post(f"/workspaces/{place}/fork", {"key": f"{place}-beside"}, 201)
+    agent.settled(f"{place}-beside")
     return {
         "artifact_id": kept["id"],
         "checkpoint_id": checkpoint_of(agent, place),
@@ -233,6 +235,7 @@ def things(agent, place, everybody) -> dict[str, str]:
         "seq": "1",
         "grant_id": grant["id"],
         "key": place,
+        "other": f"{place}-beside",
         "path": "hello.txt",
         "name": "WALKED",
         "receipt_id": receipt_of(agent, place),

@@ -13,6 +13,8 @@ from dashboard.event_log.verify import prove
 from dashboard.management.fortnight import telling
 from dashboard.models import Event, Membership, Role, Team
 from workspaces import changed_lines, recordings
+from workspaces.beside import beside
+from workspaces.comparisons import Point
 from workspaces.models import Command, Environment, Snapshot, Workspace
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +35,7 @@ def test_a_day_of_it_is_told_with_real_rows_trees_and_recordings(main, admin_use
     check_team(team, admin_user)
     check_log(team, now)
     check_trees(team)
+    check_forks(team)
     check_recording()
     waiting = Action.objects.pending()
     assert [waiting.count(), waiting.filter(expires_at__lte=clock.now()).count()] == [3, 0]
@@ -52,7 +55,20 @@ def check_team(team, admin_user):
     assert Membership.objects.get(team=team, user=admin_user).role == Role.ADMIN
     roles = set(Membership.objects.filter(team=team).values_list("role", flat=True))
     assert roles == {"admin", "lead", "reviewer", "viewer"}
-    assert Workspace.objects.filter(team=team, head__isnull=False).count() == 6
+    assert Workspace.objects.filter(team=team, head__isnull=False).count() == 8
+
+
+def check_forks(team):
+    """Two forks of one workspace went on with the same task, and each can be put beside another."""
+    short, tests_first = (
+        Workspace.objects.get(team=team, key=f"web-shop-cart-{it}") for it in ("short", "tests-first")
+    )
+    points = (Point(place, place.head.number) for place in (short, tests_first))
+    found = beside(*points)
+    assert found.base.workspace.key == "web-shop-cart"
+    counts = found.counts()
+    assert counts["different"] > 0
+    assert counts["alike"] > 0
 
 
 def check_log(team, now):

@@ -8,6 +8,7 @@ from dashboard.pages import download
 from workspaces import history, operations
 from workspaces.api import schemas
 from workspaces.api.lookup import CONTROLLED, ended_well, find
+from workspaces.beside import beside
 from workspaces.comparisons import Comparison, compare, find_point
 from workspaces.services import export, pull_requests
 
@@ -24,9 +25,22 @@ def diff(request, key: str, from_: str = Query(..., alias="from"), to: str = Que
     comparison = _compared(request, key, from_, to)
     if "text/x-diff" in request.headers.get("Accept", ""):
         return _patch_response(comparison, ignored)
-    found = history.changes_of_trees(comparison.new.workspace, *comparison.trees)
+    owners = comparison.old.workspace == comparison.new.workspace  # those of a fork always differ
+    found = history.changes_of_trees(comparison.new.workspace, *comparison.trees, owners=owners)
     left_out = comparison.left_out
     return Status(200, {"changes": [change.as_json() | {"ignored": change.path in left_out} for change in found]})
+
+
+@router.get("/workspaces/{key}/beside/{other}", response={200: schemas.BesideOut} | PROBLEMS, tags=["changes"])
+def two_beside(request, key: str, other: str, at: str = "live", other_at: str = "live", ignored: bool = False):
+    """Return what two workspaces that come from one snapshot have changed since then, file by file.
+
+    `state` of a file: left or right if only one of them changed it, alike or different if both did. `conflict` says
+    that git could not merge the two changes. `at` and `other_at`: a snapshot's number or "live".
+    """
+    workspace = find(request, key)
+    points = find_point(at, workspace, request.auth), find_point(f"{other}:{other_at}", workspace, request.auth)
+    return Status(200, beside(*points, with_ignored=ignored).as_json())
 
 
 @router.get("/workspaces/{key}/patch", response={200: None} | PROBLEMS, tags=["changes"])

@@ -308,6 +308,20 @@ class ChangesOut(Schema):
     changes: list[dict]
 
 
+class PointOut(Schema):
+    workspace: str
+    at: str = Field(description="a snapshot's number, or live")
+
+
+class BesideOut(Schema):
+    base: PointOut
+    left: PointOut
+    right: PointOut
+    counts: dict[str, int] = Field(description="files by state, and how many of them are conflicts")
+    left_out: int = Field(description="files that git ignores or a tool builds; listed with ignored=true")
+    files: list[dict]
+
+
 class FolderOut(Schema):
     path: str
     entries: list[dict]

@@ -1,6 +1,6 @@
 """What happens in the fortnight: places, people, agents, and the tasks that agents work on. Plain data, no Django."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from dashboard.management.fortnight import texts
@@ -105,6 +105,7 @@ PLACES = [
         {"area": "platform", "ticket": "OPS-77"},
     ),
 ]
+FORKED = "web-shop-cart"
 DENIALS = [
     "Pull and rebase first, the branch is behind main.",
     "Not on a Friday afternoon. Ask me again on Monday.",
@@ -119,6 +120,17 @@ MESSAGES = [
     ("codex-ben", "ben", "Please keep the public API of the search stable until the release."),
     ("claude-ruth", "ruth", "The provider's sandbox is down today; use the recorded answers."),
 ]
+
+
+def forks_of(place: Place) -> list[Place]:
+    """Return two other attempts at what comes next at a place, by other agents."""
+    return [
+        replace(place, key=f"{place.key}-{name}", agent=agent, description=words, labels={"area": "checkout"})
+        for name, agent, words in (
+            ("short", "codex-ben", "The same task with less code"),
+            ("tests-first", "claude-ruth", "The same task, its tests first"),
+        )
+    ]
 
 
 def first_files(place: Place) -> dict[str, str]:

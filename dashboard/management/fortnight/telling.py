@@ -33,6 +33,7 @@ from workspaces.services import network
 
 TEAM, DAYS, SEED = "demo", 14, 1864
 CHECKS = {"tests": "python -m pytest -q", "lint": "ruff check ."}
+FORKED_DAYS_AGO = 1
 FIRST_HOUR, BUSY_HOURS = 8, 9  # of the working day, in the desk's zone
 
 
@@ -54,6 +55,8 @@ class Telling:
             say(f"{begin:%A, %-d %B}")
             for place in self._at_work(begin):
                 self._session(place)
+            if day == min(FORKED_DAYS_AGO, self.days):
+                self._forks()
         self._waiting()
 
     # People and places -----------------------------------------------------------------------------------------------
@@ -80,23 +83,51 @@ class Telling:
                 self.workspaces[place.key] = self._workspace(place, runner)
 
     def _workspace(self, place, runner) -> Workspace:
-        agent = self.agents[place.agent]
+        made = self._row(place, runner, {"git": place.repository, "ref": "main"})
+        by = Actor.agent(self.agents[place.agent])
+        data = {"key": made.key, "driver": "sandbox", "environment": "default", "source": made.source}
+        lifecycle.record(made, by, "workspace.created", data)
+        self._begin(made, story.first_files(place), kind="setup", by=by)
+        return made
+
+    def _row(self, place, runner, source: dict, **fields) -> Workspace:
         highest = Workspace.objects.exclude(uid=None).order_by("-uid").values_list("uid", flat=True).first()
         made = Workspace.objects.create(
             team=self.team, key=place.key, description=place.description, environment=self.environment, runner=runner,
-            state=State.STOPPED, labels=place.labels, source={"git": place.repository, "ref": "main"},
-            uid=(highest or 1_000_000) + 1, created_by_agent=agent, last_active_at=clock.now(),
+            state=State.STOPPED, labels=place.labels, source=source, uid=(highest or 1_000_000) + 1,
+            created_by_agent=self.agents[place.agent], last_active_at=clock.now(), **fields,
         )  # fmt: skip
         Workspace.objects.filter(pk=made.pk).update(created_at=clock.now())
         WorkspaceLabel.objects.bulk_create(
             WorkspaceLabel(workspace=made, name=name, value=value) for name, value in place.labels.items()
         )
-        data = {"key": made.key, "driver": "sandbox", "environment": "default", "source": made.source}
-        lifecycle.record(made, Actor.agent(agent), "workspace.created", data)
-        paths.make_folders(made)
-        self.files[place.key], self.turns[place.key] = {}, 0
-        self._write(made, story.first_files(place))
-        self._snapshot(made, kind="setup", by=Actor.agent(agent))
+        return made
+
+    def _begin(self, workspace, files: dict, *, kind: str, by: Actor):
+        paths.make_folders(workspace)
+        self.files[workspace.key], self.turns[workspace.key] = {}, 0
+        self._write(workspace, files)
+        self._snapshot(workspace, kind=kind, by=by)
+
+    def _forks(self):
+        """Make two forks of one place; all three go on with the same task, so that they can be seen side by side."""
+        first = next(place for place in story.PLACES if place.key == story.FORKED)
+        parent, turn = self.workspaces[first.key], self.turns[first.key]
+        for place in story.forks_of(first):
+            with self._moment(60), transaction.atomic():
+                self.workspaces[place.key] = self._fork(place, parent, turn)
+        for place in (first, *story.forks_of(first)):
+            self._session(place)
+
+    def _fork(self, place, parent, turn: int) -> Workspace:
+        head = parent.snapshots.order_by("-number").first()
+        came_from = {"workspace": parent.key, "snapshot": head.number, "id": str(head.pk), "git": place.repository}
+        made = self._row(place, parent.runner, {"fork": came_from | {"origin": parent.source}}, forked_from=parent)
+        by = Actor.agent(self.agents[place.agent])
+        data = {"key": made.key, "from": parent.key, "snapshot": head.number, "environment": str(self.environment)}
+        lifecycle.record(made, by, "workspace.forked", data)
+        self._begin(made, self.files[parent.key], kind="fork", by=by)
+        self.turns[made.key] = turn
         return made
 
     # Time ------------------------------------------------------------------------------------------------------------
