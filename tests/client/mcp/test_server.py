@@ -1,9 +1,10 @@
-"""`handrail mcp-server`: permission for any tool, over MCP."""
+"""`handrail mcp-server`: permission for any tool, workspaces, notes, snapshots and commands, over MCP."""
 
 import json
 
 import pytest
 
+from tests.client.mcp.conftest import HELLO
 from tests.support.waiting import until
 
 PUSH = {"command": "git push origin main"}
@@ -59,3 +60,30 @@ def test_permission_is_not_given_when_no_desk_answers_and_withdrawn_when_it_is_c
     client.end()
     until(lambda: person.status(left) == "cancelled")
     assert client.answers(1) == []
+
+
+def test_workspaces_notes_snapshots_and_commands(server, desk):
+    key = "of-the-mcp-server"
+    desk.workspaces.create(key)
+    client = server(HANDRAIL_WORKSPACE=key)
+    client.ask(0, "tools/list")
+    assert {tool["name"] for tool in client.answer(0)["result"]["tools"]} >= {"ask_permission", "run_command"}
+    use(client, 1, "list_workspaces")
+    assert key in {row["key"] for row in json.loads(client.text(1))}
+    use(client, 2, "write_notes", text="Port 8080 is taken.\n")
+    assert client.text(2) == "The notes are saved."
+    use(client, 3, "read_notes", workspace=key)
+    assert json.loads(client.text(3))["text"] == "Port 8080 is taken.\n"
+    use(client, 4, "write_notes", text="Lost.", seen="0" * 64)
+    assert client.answer(4)["result"]["isError"] is True
+    use(client, 5, "run_command", command="echo hello; exit 3")
+    assert client.text(5) == "hello\n\n(exit status 3)"
+    use(client, 6, "take_snapshot", label="by MCP")
+    assert client.text(6).startswith("Snapshot ")
+    for n, wrong in enumerate([{"command": 5}, {}, {"command": "ls", "more": 1}, {"command": "ls", "workspace": "no"}]):
+        use(client, f"w{n}", "run_command", **wrong)
+        assert client.answer(f"w{n}")["result"]["isError"] is True
+    client.ask(7, "tools/nothing")
+    assert client.answer(7)["error"]["code"] == -32601
+    client.ask(8, "initialize", HELLO | {"protocolVersion": "1999-01-01"})
+    assert client.answer(8)["result"]["protocolVersion"] == "2025-11-25"
