@@ -42,6 +42,7 @@ FOLDERS = {
 }
 FILES = {
     "workspaces/egress/test_guest.py": "guest",
+    "faults/test_a_checkpoint_killed.py": "guest",
     "faults/test_a_sleep_killed.py": "guest",
     "pages/test_manifest_width.py": "browser",
     "workspaces/test_microvm.py": "guest",
