@@ -108,3 +108,10 @@ def test_over_the_api(client, agent_token):
 def test_only_mcp_tools_have_a_server(ask):
     with pytest.raises(Problem):
         ask(served=GITHUB)
+
+
+def test_connect_says_how_to_put_the_gate_before_a_server(client, bob):
+    client.force_login(bob)
+    page = client.get("/connect/?tab=mcp").content.decode()
+    assert "mcp-gate" in page
+    assert "handrail mcp-server" in page
