@@ -38,6 +38,7 @@ MATRIX = {
     "delete_workspace": (Role.LEAD, True),
     "allow_host": (Role.REVIEWER, True),  # for one workspace: reviewers may; an agent needs approval first
     "preview": (Role.REVIEWER, False),  # open a port of a workspace in a browser
+    "keep_screenshot": (Role.REVIEWER, True),  # a picture of a page, with a snapshot
     "put_hook_back": (Role.REVIEWER, False),  # restores the gate of a connected folder
     "hold_calls": (Role.LEAD, False),  # in a connected folder: run the agent's shell calls in a box, or no longer
     "write_policy": (Role.LEAD, False),

@@ -13,6 +13,7 @@ from workspaces.models import (
     Rehearsal,
     Run,
     Runner,
+    Screenshot,
     SecretFinding,
     Snapshot,
     StoreIdentity,
@@ -68,6 +69,20 @@ class CommandAdmin(OfWorkspace):
 class TerminalAdmin(OfWorkspace):
     list_display = ["created_at", "workspace", "ended_at", "exit_status", "bytes"]
     date_hierarchy = "created_at"
+
+
+@admin.register(Screenshot)
+class ScreenshotAdmin(Shown):
+    team_path = "snapshot__workspace__team"
+    list_display = ["snapshot", "kind", "width", "height", "bytes", "created_at"]
+    list_select_related = ["snapshot__workspace"]
+    list_filter = [("snapshot__workspace__team", admin.RelatedOnlyFieldListFilter), "kind"]
+    search_fields = ["snapshot__workspace__key", "page"]
+    date_hierarchy = "created_at"
+    exclude = ["data"]
+
+    def get_queryset(self, request):
+        return super().get_queryset(request).defer("data")
 
 
 @admin.register(Snapshot)

@@ -30,6 +30,7 @@ from workspaces.pages import (
     workspace,
 )
 from workspaces.pages.forks import beside
+from workspaces.pages.pictures import screenshots
 
 AT = "w/<slug:team>/<str:key>/"
 
@@ -128,6 +129,7 @@ urlpatterns = [
     path(f"{AT}network/close/", network.close_port, name="workspace-port-close"),
     path(f"{AT}network/host-port/", network.set_host_port, name="workspace-host-port"),
     path(f"{AT}network/preview/", previews.open_one, name="workspace-preview"),
+    path(f"{AT}network/screenshot/", screenshots.take, name="screenshot-take"),
     path(f"{AT}network/back/", network.revoke, name="workspace-network-back"),
     path(f"{AT}terminals/", terminals.index, name="workspace-terminals"),
     path(f"{AT}terminals/open/", terminals.open_one, name="terminal-open"),
@@ -143,6 +145,9 @@ urlpatterns = [
     path(f"{AT}snapshots/take/", workspace.take_snapshot, name="snapshot-take"),
     path(f"{AT}snapshots/<int:number>/", workspace.snapshot, name="snapshot"),
     path(f"{AT}snapshots/<int:number>/manifest.json", manifests.download_snapshot, name="snapshot-manifest"),
+    path(f"{AT}snapshots/<int:number>/screenshot/", screenshots.image, name="snapshot-screenshot"),
+    path(f"{AT}snapshots/<int:number>/screenshot/keep/", screenshots.keep, name="screenshot-keep"),
+    path(f"{AT}snapshots/<int:number>/screenshot/delete/", screenshots.remove, name="screenshot-delete"),
     path(f"{AT}snapshots/<int:number>/pin/", workspace.pin, name="snapshot-pin"),
     path(f"{AT}snapshots/<int:number>/hold/", retention.hold, name="snapshot-hold"),
     path(f"{AT}snapshots/<int:number>/trash/", retention.trash, name="snapshot-trash"),

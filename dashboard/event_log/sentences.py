@@ -142,6 +142,8 @@ WORDS = {
     "retentionpolicy.added": gettext_lazy("Added a retention policy"),
     "retentionpolicy.changed": gettext_lazy("Changed a retention policy"),
     "run.token_made": gettext_lazy("Created a token for a run"),
+    "screenshot.deleted": gettext_lazy("Deleted a screenshot"),
+    "screenshot.kept": gettext_lazy("Kept a screenshot with a snapshot"),
     "secret.deleted": gettext_lazy("Deleted a secret"),
     "secret.expires_soon": gettext_lazy("A secret expires soon"),
     "secret.expiry_changed": gettext_lazy("Changed when a secret expires"),

@@ -11,6 +11,7 @@ import pytest
 
 from dashboard.access import MATRIX, ROLES
 from dashboard.api import api
+from tests.support.pictures import png
 
 VIEWER, REVIEWER, LEAD, ADMIN = (role.value for role in ROLES)
 AGENT, OTHER_AGENT = "agent", "other-agent"
@@ -23,6 +24,8 @@ VERBS = {
     "POST /checkpoints/{checkpoint_id}/restore": "restore",
     "POST /checkpoints/{checkpoint_id}/fork": "create_workspace",
     "DELETE /checkpoints/{checkpoint_id}": "delete_checkpoint",
+    "POST /workspaces/{key}/snapshots/{n}/screenshot": "keep_screenshot",
+    "DELETE /workspaces/{key}/snapshots/{n}/screenshot": "keep_screenshot",
     "DELETE /workspaces/{key}": "delete_workspace",
     "POST /workspaces/{key}/untrash": "delete_workspace",
     "POST /workspaces/{key}/reset": "restore",
@@ -221,6 +224,7 @@ def things(agent, place, everybody) -> dict[str, str]:
     kept = agent.post(f"/workspaces/{place}/artifacts", wish, 201).json
     agent.post(f"/workspaces/{place}/fork", {"key": f"{place}-beside"}, 201)
     agent.settled(f"{place}-beside")
+    agent.call("POST", f"/workspaces/{place}/snapshots/1/screenshot", png(2, 2), 201)
     return {
         "artifact_id": kept["id"],
         "checkpoint_id": checkpoint_of(agent, place),

@@ -3,12 +3,12 @@
 import json
 import re
 import struct
-import zlib
 from html import unescape
 
 import pytest
 
 from tests.pages.conftest import make_workspace
+from tests.support.pictures import png
 from workspaces import highlight, ignored, paths
 from workspaces.models import SeenFile
 from workspaces.store import LocalTree, Store
@@ -17,17 +17,6 @@ HERE = "/w/payments/reviewed/changes/"
 PAIR = "?from=1&to=2"
 BLOCK = "def moved_block(first, second):\n    total = first + second\n    return total * 2\n"
 CODE = BLOCK + "".join(f"line_{n} = {n}\n" for n in range(40))
-
-
-def png(width: int, height: int) -> bytes:
-    """An image of one colour."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = (b"\0" + b"\x40\x80\xc0" * width) * height
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def notebook(source: str, output: str) -> str:

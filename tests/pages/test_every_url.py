@@ -216,6 +216,7 @@ def test_every_role_gets_an_answer_everywhere(site, browser_of, person, request)
     # Without a runner and a store; and six that lead on to another page.
     special = {"workspace-file-raw": 503, "workspace-files-zip": 503, "snapshot-archive": 503, "workspace-patch": 404}
     special |= {"artifact-new": 302, "artifact-zip": 409, "changed-file": 404, "changed-image": 404}
+    special |= {"snapshot-screenshot": 404}
     special |= dict.fromkeys(
         (
             "log-proof",

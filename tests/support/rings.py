@@ -45,6 +45,7 @@ FILES = {
     "faults/test_a_checkpoint_killed.py": "guest",
     "faults/test_a_sleep_killed.py": "guest",
     "pages/test_manifest_width.py": "browser",
+    "pages/test_pictures_taken.py": "browser",
     "workspaces/test_microvm.py": "guest",
 }
 # Guests are long, but for these: made and forked, paused with its memory, and its one way out.

@@ -20,6 +20,7 @@ from workspaces.models.retention import Hold, RetentionRule, TeamRetention
 from workspaces.models.reviews import SeenFile
 from workspaces.models.runners import RUNNER_TIMEOUT, Runner
 from workspaces.models.runs import EndCode, Run
+from workspaces.models.screenshots import Screenshot
 from workspaces.models.secrets import HandedSecret, Scope, Secret, SecretFinding
 from workspaces.models.snapshots import Manifest, Snapshot
 from workspaces.models.storage import StoreIdentity, StoreTask
@@ -64,6 +65,7 @@ __all__ = [
     "Runner",
     "SavedView",
     "Scope",
+    "Screenshot",
     "Secret",
     "SecretFinding",
     "SeenFile",

@@ -20,6 +20,7 @@ from workspaces.models import State
 from workspaces.pages import diff_sections
 from workspaces.pages.diff_sections import Section, View, sections_of, shown_path
 from workspaces.pages.header import load_header
+from workspaces.pages.pictures.screenshots import shown_at
 from workspaces.pages.points import SHOWN_ENTRIES, parse_point, path_in, points_of, refused_download
 from workspaces.services import reviews
 
@@ -162,6 +163,7 @@ def _found(request, view: View) -> dict:
         "with_ignored": view.query(ignored="1"),
         "without_ignored": view.query(ignored=""),
         "switches": _switches(view),
+        "pictures": shown_at([comparison.old, comparison.new]) if not one else [],
     }
 
 

@@ -13,6 +13,7 @@ from dashboard.problems import invalid
 from workspaces.pages.forms import HostForm, PortForm
 from workspaces.pages.header import load_header
 from workspaces.services import box_ports, host_ports, network, previews
+from workspaces.services.screenshots import taking
 
 # The answer of the preview's form is a redirect to the preview's host.
 may_lead_to_previews = csp_update(
@@ -49,6 +50,7 @@ def shown(request, head, **refused: forms.Form):
         "may_set_host_ports": may_widen and not workspace.trashed_at,
         "no_preview": previews.why_not(workspace),
         "may_preview": request.caller.can("preview", workspace.team_id) and not workspace.trashed_at,
+        "no_screenshot": taking.why_not(),
         "may_close": request.caller.can("use_workspace", workspace.team_id),
         "scopes": [scope for scope in SCOPES if scope[0] != "environment" or may_widen],
         **_forms(),

@@ -17,8 +17,10 @@ from workspaces.models import Operation, Snapshot, Workspace
 from workspaces.pages.forms import HoldForm, NewWorkspace
 from workspaces.pages.header import OperationView, find, load_header, with_display_columns
 from workspaces.pages.manifests import shown
+from workspaces.pages.pictures.screenshots import PictureForm
 from workspaces.pages.timeline import timeline_of
 from workspaces.services import agent_bindings, archives, retention, store_maintenance
+from workspaces.services.screenshots import keeping as screenshots
 from workspaces.store.file_reader import LEFT_OUT
 
 # New and deleted ones -------------------------------------------------------------------------------------------------
@@ -100,7 +102,9 @@ def timeline(request, team, key):
 def snapshots(request, team, key):
     head = load_header(request, team, key, "workspace-snapshots")
     page = Slice(request, Snapshot.objects.filter(workspace=head.workspace), size=50)
-    return render(request, "workspaces/snapshots.html", {"nav": "workspaces", "head": head, "page": page})
+    pictures = screenshots.of(head.workspace, [row.number for row in page])
+    context = {"nav": "workspaces", "head": head, "page": page, "pictures": pictures}
+    return render(request, "workspaces/snapshots.html", context)
 
 
 @signed_in
@@ -120,6 +124,9 @@ def snapshot_page(request, head, number: int, refused: HoldForm | None = None):
             "head": head,
             "snapshot": found,
             "weight": store_maintenance.freed_by_snapshot(found),
+            "picture": screenshots.of(head.workspace, [number]).get(number),
+            "picture_form": PictureForm(),
+            "may_keep_picture": head.caller.can("keep_screenshot", head.workspace.team_id) and not found.trashed_at,
             "ignored": sum(entry["reason"] == LEFT_OUT for entry in found.skipped),
             "refused_hold": refused,
             "hold_forms": [

@@ -1,0 +1,1 @@
+"""Screenshots of pages: pictures that are kept with a snapshot."""
