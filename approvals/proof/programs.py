@@ -19,6 +19,7 @@ class Program:
     settings: dict[str, dict] = field(default_factory=dict)  # {path below a home of its own: content}
 
 
+NO_STATISTICS = {"privacy": {"usageStatisticsEnabled": False}}
 OPENCODE = {
     "provider": {
         MODEL: {
@@ -35,6 +36,7 @@ OPENCODE = {
     "share": "disabled",
 }
 CODEX = {
+    "check_for_update_on_startup": False,
     "model": MODEL,
     "model_provider": MODEL,
     f"model_providers.{MODEL}.name": MODEL,
@@ -70,11 +72,12 @@ PROGRAMS = {
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
             "GEMINI_TELEMETRY_ENABLED": "false",
         },
-        {".gemini/settings.json": {"security": {"auth": {"selectedType": "gemini-api-key"}}}},
+        {".gemini/settings.json": {"security": {"auth": {"selectedType": "gemini-api-key"}}} | NO_STATISTICS},
     ),
     "qwen": Program(
         ("-p", "{prompt}", "--yolo", "--auth-type", "openai", "-m", MODEL),
         {"OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_KEY": KEY, "OPENAI_MODEL": MODEL},
+        {".qwen/settings.json": NO_STATISTICS},
     ),
     "copilot": Program(
         ("-p", "{prompt}", "--allow-all-tools", "--no-color"),
@@ -93,6 +96,7 @@ PROGRAMS = {
             "OPENCODE_DISABLE_MODELS_FETCH": "true",
             "OPENCODE_DISABLE_DEFAULT_PLUGINS": "true",
             "OPENCODE_DISABLE_LSP_DOWNLOAD": "true",
+            "npm_config_registry": "{url}",  # it installs its plugins' library, and goes on without
         },
     ),
 }

@@ -22,7 +22,7 @@ from dashboard.problems import invalid
 WORD = "HANDRAIL"  # the session's prompt begins with it
 PROMPT = f"{WORD} proves its gate"
 REASON = "Handrail's proof denies this call"
-TIMEOUT = 180  # seconds; some wait for a network that is not there for the whole session
+TIMEOUT = 180  # seconds for the whole session; a busy machine needs most of it to start the program
 ALLOWED, EDITED, DENIED, OUT_OF_REACH = "allowed", "edited", "denied", "out-of-reach"
 CHANGED = "changed"  # what the edit makes of the command
 RAN = "ran"  # the file that a call writes its row's name into

@@ -1,6 +1,6 @@
 """The four rows of the fail-closed matrix that matter most, on the agents' real programs, as `prove` tries them.
 
-`python -m bench.agents` has the other rows, and the agents that wait for a network which is not there.
+`python -m bench.agents` has the other rows, and the other agents.
 """
 
 import json
