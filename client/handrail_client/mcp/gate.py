@@ -18,7 +18,7 @@ from handrail_client.mcp import messages
 from handrail_client.mcp.held_call import HeldCall
 from handrail_client.mcp.identity import Definitions, Server
 
-LIST_TIMEOUT = 10.0  # seconds for the server to describe its tools
+LIST_TIMEOUT = 30.0  # seconds for the server to describe its tools
 MAX_PAGES = 50
 BATCHED = "A tool call inside a batch can't be held for its approval. Send it as a message of its own."
 TAKEN = "A call with this id waits already."

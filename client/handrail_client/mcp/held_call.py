@@ -9,7 +9,7 @@ from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError, NotAllowed
 
 TELLS_EVERY = 5.0  # seconds between two notes to a client that it still waits
-TOLD_WITHIN = 5.0  # seconds for the desk to hear of a withdrawal at the end
+TOLD_WITHIN = 30.0  # seconds for the desk to hear of a withdrawal at the end
 NOT_ASKED = "Handrail could not be asked, so this call was not made. {}"
 CHANGED = "The server changed what it says of this tool while the call waited, so it was not made. Call it again."
 # What asking can raise beside the client's own errors: arguments that are no JSON, or nested too deep.

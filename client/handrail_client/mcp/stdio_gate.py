@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError
 from handrail_client.mcp.gate import Gate
+from handrail_client.mcp.held_call import TOLD_WITHIN
 from handrail_client.mcp.identity import Server
 
 PIECE = 1 << 20
@@ -38,7 +39,7 @@ def run(desk: Handrail, argv: list[str], *, name: str | None = None, session: st
     process.stdin.close()
     _end(process)
     reading.join(PATIENCE)
-    gate.close(PATIENCE)
+    gate.close(TOLD_WITHIN)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
@@ -72,7 +73,10 @@ class Pipe:
                     self._lost()
 
     def close(self):
+        """Write no more, from when this returns: the number of the file may then be another file's."""
         self._is_open = False
+        if self._lock.acquire(timeout=PATIENCE):
+            self._lock.release()
 
 
 def _reading(fd: int, take: Callable[[bytes], None], ended: threading.Event) -> threading.Thread:

@@ -12,7 +12,7 @@ from handrail_client.errors import HandrailError
 from handrail_client.mcp import messages
 
 CONNECTS_WITHIN = 30.0  # seconds
-LISTS_WITHIN = 10.0
+LISTS_WITHIN = 30.0
 MAX_PAGES = 50
 MAX_LIST = 16 << 20  # bytes of one page of tools
 PIECE = 1 << 16
