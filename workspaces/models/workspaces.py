@@ -76,6 +76,8 @@ class Workspace(models.Model):
     source = models.JSONField(default=dict, blank=True)  # {"git", "ref", "sha"} or {"upload"} or {} or {"path"}
     # Owner of its files when the runner is root; two workspaces never share a uid.
     uid = models.PositiveIntegerField(unique=True, null=True, blank=True)
+    # What files of its repository said about its set-up at creation: [provisioning.repository_files.Suggestion].
+    repository_files = models.JSONField(default=list, blank=True)
     base = models.JSONField(default=dict, blank=True)  # its root file system: {image, digest, layer, layer_digest}
     # What its home began with. Its environment's newest version may have another one.
     home_layer = models.ForeignKey("HomeLayer", models.SET_NULL, null=True, blank=True, related_name="+")

@@ -229,8 +229,11 @@ class EnvironmentForm(forms.Form):
     )
     disk_mb = _number(gettext_lazy("Disk in MB"), 1024**3, least=16, help_text=_default_of("disk_bytes"))
 
-    def __init__(self, data=None, *, teams, base=None, start=None, initial=None):
-        """Fill the form from `base`, the version to change, or from `start`, an unsaved environment."""
+    def __init__(self, data=None, *, teams, base=None, start=None, initial=None, shown=None):
+        """Fill the form from `base`, the version to change, or from `start`, an unsaved environment.
+
+        `shown`: what is shown in place of `base` at first.
+        """
         super().__init__(data, initial=initial)
         self.fields["team"].queryset = Team.objects.filter(pk__in=[team.pk for team in teams]).order_by("name")
         known = [*isolation.available(), *([base.driver] if base else [])]
@@ -238,7 +241,7 @@ class EnvironmentForm(forms.Form):
         if base:
             # A version keeps the name and team of the one before; another name would be another environment.
             del self.fields["team"], self.fields["name"]
-            self.initial = _initial(base)
+            self.initial = _initial(shown or base)
             return
         if start:
             self.initial = _initial(start) | {"minimum_isolation": "", "name": start.name} | self.initial

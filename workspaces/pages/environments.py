@@ -1,13 +1,15 @@
 """Pages of environments: the list, one of them, and the form that saves the next version."""
 
 from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
 from dashboard.problems import Problem
 from workspaces import secrets
 from workspaces.models import Environment, Workspace
@@ -16,6 +18,7 @@ from workspaces.pages.forms import DRIVERS
 from workspaces.pages.header import find
 from workspaces.provisioning import devcontainer, images, isolation, presets
 from workspaces.services import environments
+from workspaces.services.environments import suggested
 
 REACHES = {"setup": gettext_lazy("Hosts allowed for setup"), "agent": gettext_lazy("Hosts allowed for the agent")}
 
@@ -97,8 +100,23 @@ def from_devcontainer(request):
 def edit(request, pk):
     base = _find(request, pk)
     must(request.caller, "manage_environments", base.team)
-    form = EnvironmentForm(request.POST or None, teams=[base.team], base=base)
-    return _save(request, form, base) or _form_page(request, form, base)
+    file = _suggestion(request, base)
+    shown = file and suggested.with_suggestion(base, file["fields"])
+    form = EnvironmentForm(request.POST or None, teams=[base.team], base=base, shown=shown)
+    return _save(request, form, base) or _form_page(request, form, base, file=file)
+
+
+def _suggestion(request, base: Environment) -> dict | None:
+    """Return what a file of a workspace of this environment suggests, if the address names one."""
+    wanted = asked(request, "workspace", "file")
+    if request.method != "GET" or not wanted["workspace"]:
+        return None
+    rows = Workspace.objects.visible_to(request.caller).filter(environment__team=base.team, environment__name=base.name)
+    try:
+        workspace = get_object_or_404(rows, pk=wanted["workspace"])
+    except ValidationError:
+        raise Http404("no such workspace") from None
+    return suggested.find(workspace, wanted["file"])
 
 
 def _save(request, form, base=None):

@@ -209,6 +209,19 @@ class Head:
         return drift_of(self.workspace) if settled and not self.workspace.trashed_at else None
 
     @property
+    def faulty_files(self) -> list[str]:
+        """Files that say how its repository is set up and could not be read in full."""
+        return [] if self.workspace.trashed_at else [f["path"] for f in self.workspace.repository_files if f["errors"]]
+
+    @property
+    def suggesting_files(self) -> list[str]:
+        """Files that say how its repository is set up, where its environment has no setup."""
+        workspace = self.workspace
+        if workspace.trashed_at or workspace.environment.setup or not self.may_rebuild or workspace.source.get("path"):
+            return []
+        return [file["path"] for file in workspace.repository_files if file["fields"]]
+
+    @property
     def may_rebuild(self) -> bool:
         return self.caller.can("manage_environments", self.workspace.team_id)
 

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from dashboard.models import Actor
 from dashboard.problems import Problem, not_found
-from workspaces import operations, paths
+from workspaces import operations
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Workspace
 from workspaces.runner import (
@@ -32,16 +32,15 @@ from workspaces.runner import (
     tree_access,
 )
 from workspaces.runner.git import sandbox
-from workspaces.runner.installed import look
+from workspaces.runner.installed.routes import routes as installed_routes
 from workspaces.runner.measure import disk_quota, known_files, tree_stats
 from workspaces.runner.run_spec import spec_of
 from workspaces.shim import client
-from workspaces.store import LocalTree, StoreError
+from workspaces.store import StoreError
 
 BUNDLE = b".cache/handrail/bundle"  # path of a git bundle below the agent's home
 logger = logging.getLogger("handrail.runner")
 CHUNK = 256 * 1024
-SYSTEM_PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")  # of the host, which sandboxes see
 routes = web.RouteTableDef()
 
 
@@ -50,6 +49,7 @@ def application(daemon) -> web.Application:
     app["daemon"] = daemon
     app.add_routes(routes)
     app.add_routes(scrub.routes)
+    app.add_routes(installed_routes)
     return app
 
 
@@ -132,21 +132,6 @@ async def largest(request):
     found = await request.app["daemon"].thread(disk_quota.largest, await _tree(request, workspace))
     entries = [{"path_b64": base64.b64encode(path).decode(), "bytes": size} for path, size in found]
     return web.json_response({"largest": entries})
-
-
-@routes.get("/workspaces/{id}/installed")
-async def installed(request):
-    """→ {"folders", "complete", "hidden"} of the home; see runner/installed/look.py."""
-    workspace = await _workspace(request)
-    home = LocalTree(paths.tree_of(workspace), home=paths.folder_of(workspace.pk) / "home")
-    system = SYSTEM_PROGRAMS if workspace.environment.driver == "sandbox" else ()
-    return web.json_response(await request.app["daemon"].thread(_installed, home, system))
-
-
-def _installed(tree, system: tuple[str, ...]) -> dict:
-    with files.in_words(), tree.files("home") as home:
-        found = look.look(home)
-    return found | {"hidden": look.hidden_by(found["folders"], system)}
 
 
 @routes.get("/workspaces/{id}/checkpoint-size")

@@ -16,7 +16,7 @@ from workspaces import lifecycle, paths, secrets
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
 from workspaces.provisioning import capacity, isolation, sources, uploads
-from workspaces.runner import carried, notes, programs, rootfs, snapshots
+from workspaces.runner import carried, notes, programs, repository_files, rootfs, snapshots
 from workspaces.runner.installed import put
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.operations import from_checkpoint
@@ -273,6 +273,7 @@ async def _first_snapshot(job):
     if "fork" in workspace.source and not is_set_up and not from_checkpoint.of(workspace):
         await _restore_origin(job)
     async with job.open_tree() as tree:
+        await job.thread(repository_files.note, workspace, tree)
         await job.thread(notes.give_lessons, job, tree)
     await job.progress(step="snapshot")
     await job.snapshot("fork" if "fork" in workspace.source and not is_set_up else "setup")

@@ -1,0 +1,32 @@
+"""The runner's answer to what is installed in the home of a workspace."""
+
+from aiohttp import web
+
+from dashboard.problems import not_found
+from workspaces import paths
+from workspaces.models import Workspace
+from workspaces.runner import files
+from workspaces.runner.installed import look
+from workspaces.store import LocalTree
+
+SYSTEM_PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")  # of the host, which sandboxes see
+routes = web.RouteTableDef()
+
+
+@routes.get("/workspaces/{id}/installed")
+async def installed(request):
+    """→ {"folders", "complete", "hidden"} of the home; see look.py."""
+    thread = request.app["daemon"].thread
+    rows = Workspace.objects.select_related("environment").filter(pk=request.match_info["id"], purged_at=None)
+    workspace = await thread(rows.first)
+    if workspace is None:
+        raise not_found("workspace")
+    return web.json_response(await thread(_installed, workspace))
+
+
+def _installed(workspace) -> dict:
+    home = LocalTree(paths.tree_of(workspace), home=paths.folder_of(workspace.pk) / "home")
+    with files.in_words(), home.files("home") as opened:
+        found = look.look(opened)
+    system = SYSTEM_PROGRAMS if workspace.environment.driver == "sandbox" else ()
+    return found | {"hidden": look.hidden_by(found["folders"], system)}
