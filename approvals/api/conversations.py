@@ -84,7 +84,7 @@ class SessionMessages(Schema):
     after: int = Field(description="send it as `after` for what comes next")
 
 
-@router.get("/agent-sessions", response={200: AgentSessions} | PROBLEMS)
+@router.get("/sessions", response={200: AgentSessions} | PROBLEMS)
 def list_agent_sessions(
     request,
     agent: str = Query("", max_length=200, description="name of an agent"),
@@ -101,13 +101,13 @@ def list_agent_sessions(
     return {"sessions": [exporting.of_session(row) for row in page.rows], "cursor": page.cursor}
 
 
-@router.get("/agent-sessions/{conversation_id}", response={200: AgentSessionOut} | PROBLEMS)
+@router.get("/sessions/{conversation_id}", response={200: AgentSessionOut} | PROBLEMS)
 def read_agent_session(request, conversation_id: UUID):
     """Return one session."""
     return exporting.of_session(_session(request, conversation_id))
 
 
-@router.get("/agent-sessions/{conversation_id}/messages", response={200: SessionMessages} | PROBLEMS)
+@router.get("/sessions/{conversation_id}/messages", response={200: SessionMessages} | PROBLEMS)
 def list_session_messages(
     request,
     conversation_id: UUID,
@@ -120,7 +120,7 @@ def list_session_messages(
     return {"messages": found, "after": found[-1]["seq"] if found else after}
 
 
-@router.get("/agent-sessions/{conversation_id}/messages/{seq}/text", response=PROBLEMS, openapi_extra=BYTES)
+@router.get("/sessions/{conversation_id}/messages/{seq}/text", response=PROBLEMS, openapi_extra=BYTES)
 def read_message_text(
     request,
     conversation_id: UUID,
@@ -137,7 +137,7 @@ def read_message_text(
     return HttpResponse(text[offset : offset + length], content_type="text/plain; charset=utf-8", headers=headers)
 
 
-@router.get("/agent-sessions/{conversation_id}/export", response=PROBLEMS, openapi_extra=BYTES)
+@router.get("/sessions/{conversation_id}/export", response=PROBLEMS, openapi_extra=BYTES)
 def export_agent_session(request, conversation_id: UUID, form: Literal["jsonl", "md"] = "jsonl"):
     """Return a whole session as JSON lines, or as Markdown."""
     session = _session(request, conversation_id)

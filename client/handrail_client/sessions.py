@@ -16,14 +16,14 @@ class Sessions:
         """Yield sessions, those heard of last first; filters: agent, workspace, session."""
         cursor: str | None = ""
         while cursor is not None:
-            page = self.http.get("/agent-sessions", cursor=cursor, **filters)
+            page = self.http.get("/sessions", cursor=cursor, **filters)
             yield from page["sessions"]
             cursor = page["cursor"]
 
     def messages(self, session_id: str, *, after: int = 0) -> Iterator[dict]:
         """Yield the messages of a session by `seq`, those after a given one."""
         while True:
-            page = self.http.get(f"/agent-sessions/{uuid.UUID(session_id)}/messages", after=after)
+            page = self.http.get(f"/sessions/{uuid.UUID(session_id)}/messages", after=after)
             yield from page["messages"]
             if not page["messages"]:
                 return
@@ -31,4 +31,4 @@ class Sessions:
 
     def export(self, session_id: str, form: str = "jsonl") -> Iterator[bytes]:
         """Yield the session as JSON lines ("jsonl") or Markdown ("md")."""
-        return self.http.pieces(f"/agent-sessions/{uuid.UUID(session_id)}/export", form=form)
+        return self.http.pieces(f"/sessions/{uuid.UUID(session_id)}/export", form=form)

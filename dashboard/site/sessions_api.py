@@ -37,14 +37,14 @@ class Ended(Schema):
     ended: int
 
 
-@router.get("/sessions", response={200: Sessions} | PROBLEMS)
+@router.get("/me/sessions", response={200: Sessions} | PROBLEMS)
 def list_sessions(request, user: Name | None = None):
     """Return where a person is signed in, the last used first: oneself, or for an admin a member of the team."""
     person = _whose(request, user)
     return Status(200, {"sessions": [_shown(found, person) for found in sessions.of(person)]})
 
 
-@router.delete("/sessions/{session_id}", response={204: None} | PROBLEMS)
+@router.delete("/me/sessions/{session_id}", response={204: None} | PROBLEMS)
 def end_session(request, session_id: SessionId):
     """End one session of oneself, or for an admin of a member of the team."""
     _person_only(request)
@@ -56,7 +56,7 @@ def end_session(request, session_id: SessionId):
     return Status(204, None)
 
 
-@router.delete("/sessions", response={200: Ended} | PROBLEMS)
+@router.delete("/me/sessions", response={200: Ended} | PROBLEMS)
 def end_sessions(request, user: Name | None = None):
     """End all sessions of oneself, or for an admin of a member of the team. Tokens stay."""
     ended = sessions.end_all(_whose(request, user), by=request.auth.actor)

@@ -99,8 +99,8 @@ VERBS = {
     "POST /tokens": "manage_agents",
     "POST /tokens/revoke-unused": "manage_tokens",
     "POST /tokens/{token_id}/revoke": "manage_tokens",
-    "DELETE /sessions/{session_id}": "read_log",  # one's own; an admin those of others
-    "DELETE /sessions": "read_log",
+    "DELETE /me/sessions/{session_id}": "read_log",  # one's own; an admin those of others
+    "DELETE /me/sessions": "read_log",
     "POST /teams": "create_team",
     "PATCH /teams/{slug}": "manage_team",
     "POST /teams/{slug}/archive": "manage_team",
@@ -136,7 +136,7 @@ PEOPLE_ALONE = {
     "GET /search",
     "GET /secrets",
     "GET /secrets/{name}",
-    "GET /sessions",
+    "GET /me/sessions",
     "GET /storage",
     "GET /teams",
     "GET /teams/{slug}/members",
@@ -147,7 +147,7 @@ PEOPLE_ALONE = {
 }
 # Addresses that name a kind of work, or a version of the policy, of the caller's own team, or what its admins see.
 OF_THE_TEAM = ("/storage/", "/policies/", "/tokens/", "/secrets/", "/measures/", "/scrubs/", "/purges/")
-OF_THE_TEAM += ("/teams/", "/sessions/", "/log-targets/")
+OF_THE_TEAM += ("/teams/", "/me/sessions/", "/log-targets/")
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
@@ -263,7 +263,7 @@ def conversation_of(agent) -> str:
     """The id of a session of the agent, as its hook tells of one."""
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "conversation", "prompt": "walk"}
     assert agent.product.call("POST", "/hooks/claude-code", agent.token, event).status == 200
-    return agent.get("/agent-sessions?session=conversation").json["sessions"][0]["id"]
+    return agent.get("/sessions?session=conversation").json["sessions"][0]["id"]
 
 
 def checkpoint_of(agent, key: str) -> str:

@@ -79,7 +79,7 @@ def test_another_team_finds_nothing(spoken, browser_of, mallory):
 
 
 def test_messages_are_read_on_from_a_number(spoken, api, agent_token):
-    client, at = api(agent_token), f"/api/v1/agent-sessions/{spoken.pk}"
+    client, at = api(agent_token), f"/api/v1/sessions/{spoken.pk}"
     first = client.get(f"{at}/messages?limit=3").json()
     assert ([m["seq"] for m in first["messages"]], first["after"]) == ([1, 2, 3], 3)
     rest = client.get(f"{at}/messages?after=3").json()
@@ -92,7 +92,7 @@ def test_messages_are_read_on_from_a_number(spoken, api, agent_token):
 
 
 def test_a_long_text_is_read_by_range(spoken, api, agent_token):
-    client, at = api(agent_token), f"/api/v1/agent-sessions/{spoken.pk}/messages"
+    client, at = api(agent_token), f"/api/v1/sessions/{spoken.pk}/messages"
     found = client.get(f"{at}/3/text?offset={INLINE - 1}&length=10")
     assert (found.content, found.headers["Handrail-Size"]) == (b"xx", str(INLINE + 1))
     assert client.get(f"{at}/99/text").status_code == 404
@@ -102,17 +102,17 @@ def test_a_long_text_is_read_by_range(spoken, api, agent_token):
 def test_sessions_over_the_api_are_those_of_the_caller(
     spoken, api, agent, agent_token, other_agent_token, team, workspace
 ):
-    assert [s["id"] for s in api(agent_token).get("/api/v1/agent-sessions").json()["sessions"]] == [str(spoken.pk)]
-    found = api(agent_token).get(f"/api/v1/agent-sessions?workspace={workspace.key}&session=s1").json()["sessions"]
+    assert [s["id"] for s in api(agent_token).get("/api/v1/sessions").json()["sessions"]] == [str(spoken.pk)]
+    found = api(agent_token).get(f"/api/v1/sessions?workspace={workspace.key}&session=s1").json()["sessions"]
     assert [(s["title"], s["workspace"], s["seq"]) for s in found] == [(spoken.title, workspace.key, 4)]
-    assert api(other_agent_token).get("/api/v1/agent-sessions").json()["sessions"] == []
-    assert api(other_agent_token).get(f"/api/v1/agent-sessions/{spoken.pk}").status_code == 404
+    assert api(other_agent_token).get("/api/v1/sessions").json()["sessions"] == []
+    assert api(other_agent_token).get(f"/api/v1/sessions/{spoken.pk}").status_code == 404
     other = type(workspace).objects.create(
         team=team, key="repo-2", environment=workspace.environment, state="ready", created_by_agent=agent
     )
     bound = make_token(team, agent=agent, workspace=other, for_run=True)
     assert Token.objects.filter(workspace=other).count() == 1
-    assert api(bound).get("/api/v1/agent-sessions").json()["sessions"] == []
+    assert api(bound).get("/api/v1/sessions").json()["sessions"] == []
 
 
 def test_exports_have_every_message_in_full(spoken, api, agent_token, browser_of, bob):
@@ -124,7 +124,7 @@ def test_exports_have_every_message_in_full(spoken, api, agent_token, browser_of
     document = text_of(browser_of(bob), f"/conversations/{spoken.pk}/export.md")
     assert document.count("\n## ") == 4
     assert "````\nThere are ```three```.\n````" in document
-    found = api(agent_token).get(f"/api/v1/agent-sessions/{spoken.pk}/export?form=md")
+    found = api(agent_token).get(f"/api/v1/sessions/{spoken.pk}/export?form=md")
     assert b"".join(found).decode() == document
 
 

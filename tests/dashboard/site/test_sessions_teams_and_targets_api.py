@@ -49,14 +49,14 @@ def test_a_person_lists_and_ends_their_own_sessions(bob, vera, of):
     here, there = browser(bob), browser(bob)
     browser(vera)
     call = of(bob)
-    status, told = call("get", "/sessions")
+    status, told = call("get", "/me/sessions")
     shown = [(one["user"], one["device"], one["how"]) for one in told["sessions"]]
     assert (status, shown) == (200, [("bob", "Firefox on Linux", "link")] * 2)
     row = UserSession.objects.get(session_key=here.session.session_key)
-    assert call("delete", f"/sessions/{row.pk}") == (204, None)
+    assert call("delete", f"/me/sessions/{row.pk}") == (204, None)
     assert [client.get("/me/").status_code for client in (here, there)] == [302, 200]
-    assert call("delete", f"/sessions/{row.pk}")[0] == 404
-    assert call("delete", "/sessions") == (200, {"ended": 1})
+    assert call("delete", f"/me/sessions/{row.pk}")[0] == 404
+    assert call("delete", "/me/sessions") == (200, {"ended": 1})
     assert verbs()[-2:] == ["person.session_ended", "person.sessions_ended"]
     assert UserSession.objects.filter(user=vera).count() == 1
 
@@ -64,23 +64,23 @@ def test_a_person_lists_and_ends_their_own_sessions(bob, vera, of):
 def test_an_admin_ends_the_sessions_of_members_and_nobody_else_does(alice, bob, lena, mallory, of):
     hers = browser(bob)
     row = UserSession.objects.get(user=bob)
-    assert of(lena)("get", "/sessions?user=bob")[0] == 403
-    assert of(lena)("delete", "/sessions?user=bob")[0] == 403
-    assert of(lena)("delete", f"/sessions/{row.pk}")[0] == 404
-    assert of(mallory)("get", "/sessions?user=bob")[0] == 404
-    assert of(mallory)("delete", "/sessions?user=bob")[0] == 404
-    assert of(mallory)("delete", f"/sessions/{row.pk}")[0] == 404
+    assert of(lena)("get", "/me/sessions?user=bob")[0] == 403
+    assert of(lena)("delete", "/me/sessions?user=bob")[0] == 403
+    assert of(lena)("delete", f"/me/sessions/{row.pk}")[0] == 404
+    assert of(mallory)("get", "/me/sessions?user=bob")[0] == 404
+    assert of(mallory)("delete", "/me/sessions?user=bob")[0] == 404
+    assert of(mallory)("delete", f"/me/sessions/{row.pk}")[0] == 404
     assert hers.get("/me/").status_code == 200
-    assert [one["id"] for one in of(alice)("get", "/sessions?user=bob")[1]["sessions"]] == [row.pk]
-    assert of(alice)("delete", f"/sessions/{row.pk}") == (204, None)
+    assert [one["id"] for one in of(alice)("get", "/me/sessions?user=bob")[1]["sessions"]] == [row.pk]
+    assert of(alice)("delete", f"/me/sessions/{row.pk}") == (204, None)
     browser(bob)
-    assert of(alice)("delete", "/sessions?user=bob") == (200, {"ended": 1})
+    assert of(alice)("delete", "/me/sessions?user=bob") == (200, {"ended": 1})
     assert Event.objects.filter(verb="person.sessions_ended", actor_label="alice").count() == 1
 
 
 def test_an_agent_has_no_sessions_and_sees_no_people(api, agent_token, team):
     client = api(agent_token)
-    for path in ("/sessions", "/teams", f"/teams/{team.slug}/members", "/log-targets"):
+    for path in ("/me/sessions", "/teams", f"/teams/{team.slug}/members", "/log-targets"):
         assert client.get(V1 + path).status_code == 403
 
 
