@@ -21,6 +21,7 @@ from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
 from dashboard.people import passkeys
 from dashboard.tokens import make_sign_in_link
+from workspaces.models import Runner
 
 UNUSED = ["redoc*"]  # not collected: no page loads them, and Redoc is the largest static file of all
 FIRST_ADMIN, FIRST_TEAM = "admin", "main"
@@ -67,6 +68,11 @@ def migrate(say):
         raise StartRefused(str(refused)) from None
     say(f"migrating: {len(pending)} steps")
     call_command("migrate", interactive=False, verbosity=0)
+
+
+def forget_heartbeat():
+    """Clear the heartbeat of the last runner on this host, which a copied database or a kill leaves recent."""
+    Runner.objects.filter(host=settings.HANDRAIL_HOST_NAME).update(heartbeat_at=None)
 
 
 def collect_static(say):
@@ -116,6 +122,7 @@ def prepare(say) -> None:
             "itself is unchanged."
         )
     migrate(say)
+    forget_heartbeat()
     collect_static(say)
     tasks.arrange()
     vapid.private_key()  # made now, so that the first backup has it

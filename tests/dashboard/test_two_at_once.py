@@ -1,7 +1,6 @@
 """Two installations on one host, as one user or two: what one stops, sweeps and ends is its own."""
 
 import os
-import subprocess
 
 import pytest
 
@@ -107,7 +106,7 @@ def test_a_copy_of_a_home_leaves_what_the_original_runs_alone(installation, new_
     before = first.runs
     options = {"HANDRAIL_DOCKER_HOST": OPTIONS["docker"]["address"]} if driver == "docker" else {}
     copy = new_product(**options)
-    subprocess.run(["cp", "-a", first.product.home, copy.home], check=True)
+    first.product.copy_home(copy.home)
     copy.fresh = True
     copy.start()
     beside = Desk(copy, first.desk.token)

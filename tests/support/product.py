@@ -196,6 +196,17 @@ class Product:
             self.process.wait()
             raise AssertionError(f"it did not stop within {within} s:\n{self.log[-5000:]}") from None
 
+    def copy_home(self, target: Path):
+        """Copy the home as it is at one moment, as a snapshot of the host's disk would: all parts stand still."""
+        parts = [self.process.pid, *(self.part_pid(name) for name in ("web", "runner", "queue"))]
+        for part in parts:
+            os.kill(part, signal.SIGSTOP)
+        try:
+            subprocess.run(["cp", "-a", self.home, target], check=True)
+        finally:
+            for part in reversed(parts):
+                os.kill(part, signal.SIGCONT)
+
     def clean_up(self):
         """Stop it for good: with the workspaces, which a stop alone leaves up."""
         self.stop(within=60)  # how soon it stops is what others assert
