@@ -221,6 +221,22 @@ def test_contacts_go_after_their_days(team, workspace):
 # Unused workspaces ----------------------------------------------------------------------------------------------------
 
 
+def test_an_operation_in_progress_protects_snapshots_from_a_sweep_and_is_over_by_the_next_one(team, workspace):
+    rule(team, "snapshots-other", 0)
+    for _ in range(3):
+        add(workspace, 1, kind="manual")
+    workspace.head = workspace.snapshots.get(number=5)
+    workspace.save()
+    Operation.objects.create(workspace=workspace, kind="snapshot", due_at=clock.now())
+    shown = [item.name for part in retention.preview(team).parts for item in part.items]
+    assert shown == ["snapshot 4", "snapshot 3"]
+    retention.sweep_team(team)
+    assert numbers(workspace) == [1, 2, 3, 4, 5]
+    Operation.objects.update(phase="settled")
+    retention.sweep_team(team)
+    assert numbers(workspace) == [1, 2, 5]
+
+
 @pytest.fixture
 def unused(team, agent):
     """Workspaces in every state, unused for forty days: {state: workspace}; one that was used, one that is busy."""

@@ -131,7 +131,7 @@ def _some(names: list[str]) -> str:
 
 def preview(team, rules: Rules | None = None, *, at: datetime | None = None, measure: bool = True) -> Preview:
     """Return what the rules delete at the next sweep, or at `at`. `measure` (the bytes) reads the store's index."""
-    scope = Scope(team, at or next_sweep(), rules)
+    scope = Scope(team, at or next_sweep(), rules, is_ahead=True)
     parts = [Part(layer, *due(scope, layer)) for layer in layers()]
     parts = [part for part in parts if any((part.items, part.held, part.compared))]
     going = {item.snapshot_id for part in parts for item in part.items if item.snapshot_id}

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Value
 
 from workspaces import extensions
 from workspaces.models import Operation, Snapshot, State, Workspace
@@ -36,10 +36,13 @@ class WorkspaceRow(NamedTuple):
 
 
 class Scope:
-    """What a sweep or a preview of one team sees. `at` may be any time; `rules` may be ones that are not saved."""
+    """What a sweep or a preview of one team sees. `at` may be any time; `rules` may be ones that are not saved.
 
-    def __init__(self, team, at: datetime, rules: Rules | None = None):
-        self.team, self.at = team, at
+    `is_ahead` is for a later moment: an operation that is in progress now protects no snapshot then.
+    """
+
+    def __init__(self, team, at: datetime, rules: Rules | None = None, *, is_ahead: bool = False):
+        self.team, self.at, self.is_ahead = team, at, is_ahead
         self.rules = rules or Rules.of(team)
 
     @cached_property
@@ -57,7 +60,8 @@ class Scope:
     def workspaces(self) -> dict[object, WorkspaceRow]:
         """The team's workspaces that were not deleted for good, also those in the trash."""
         busy = Exists(Operation.objects.open().filter(workspace=OuterRef("pk")))
-        rows = Workspace.objects.filter(team=self.team, purged_at=None).annotate(is_busy=busy)
+        is_busy = Value(False) if self.is_ahead else busy
+        rows = Workspace.objects.filter(team=self.team, purged_at=None).annotate(is_busy=is_busy)
         columns = ("pk", "key", "environment__name", "environment__driver", "is_busy")
         return {row[0]: WorkspaceRow(*row) for row in rows.values_list(*columns)}
 
