@@ -112,7 +112,7 @@ def test_a_hook_brings_it_once_as_the_words_of_a_person(talk, action, session, n
     assert output["hookEventName"] == name
     assert "Message from ruth" in output["additionalContext"]
     assert "“Pull the release first.”" in output["additionalContext"]
-    until(lambda: talk.states(session) == [("Pull the release first.", True, False)], within=10)
+    until(lambda: talk.states(session) == [("Pull the release first.", True, False)])
     again = talk.hook(session, name, prompt="go").get("hookSpecificOutput", {})
     assert "Pull the release" not in again.get("additionalContext", "")
     assert talk.ok("GET", f"{ACTIONS}/{action['id']}")["messages"] == []

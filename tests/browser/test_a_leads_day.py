@@ -52,7 +52,7 @@ def test_an_environment_its_checks_and_a_workspace_of_a_tar_from_it(product, tok
     settled_in(lead, product, stamp)
     lead.goto(product.desk + HERE.format(key=stamp) + "checks/")
     lead.get_by_role("button", name="Run tests").click()
-    expect(lead.locator("#command")).to_contain_text("Done", timeout=20_000)
+    expect(lead.locator("#command")).to_contain_text("Done")
     lead.goto(product.desk + HERE.format(key=stamp) + "checks/")
     expect(lead.locator("#checks")).to_contain_text("Passed")
     expect(lead.locator("#checks")).to_contain_text("after snapshot 1")
@@ -61,7 +61,7 @@ def test_an_environment_its_checks_and_a_workspace_of_a_tar_from_it(product, tok
 def settled_in(page, product, key):
     """Until the page of the workspace says that it is ready."""
     page.goto(product.desk + HERE.format(key=key))
-    expect(page.locator("#workspace-head .state").first).to_have_text("Ready", timeout=30_000)
+    expect(page.locator("#workspace-head .state").first).to_have_text("Ready")
 
 
 def test_a_part_and_a_file_are_taken_back_a_copy_is_made_and_the_work_gets_out(product, token, lead, workspace, stamp):
@@ -74,12 +74,12 @@ def test_a_part_and_a_file_are_taken_back_a_copy_is_made_and_the_work_gets_out(p
     lead.goto(f"{here}changes/?from=1&to=live")
     file = lead.locator(".diff").filter(has=lead.locator(".diff-path", has_text="cart.py"))
     file.get_by_role("button", name=re.compile("Restore this part"), exact=False).filter(visible=True).first.click()
-    expect(lead.locator(".notices, .notice").first).to_contain_text("Reverted.", timeout=20_000)
+    expect(lead.locator(".notices, .notice").first).to_contain_text("Reverted.")
     now = product.get(f"{api}/files/cart.py", token).body
     assert (stamp.encode() in now, b"return ()" in now) == (False, True)
     file = lead.locator(".diff").filter(has=lead.locator(".diff-path", has_text="cart.py"))
     file.get_by_role("button", name="Restore this file from snapshot 1").click()
-    expect(lead.locator("#operation")).to_contain_text("0 of", timeout=20_000)
+    expect(lead.locator("#operation")).to_contain_text("0 of")
     assert product.get(f"{api}/files/cart.py", token).body == was
     lead.goto(f"{here}snapshots/1/fork/")
     lead.get_by_label("Name").fill(f"fork-{stamp}")

@@ -40,7 +40,7 @@ def test_a_question_and_its_answer_stand_on_the_card(product, token, person, ask
     assert heard["question"]["text"] == "Why this branch?"
     sent = product.post(f"/api/v1/actions/{asked['id']}/messages", token, {"text": f"Because {MARK}"})
     assert sent.status == 201
-    expect(talk).to_contain_text("answered", timeout=20_000)
+    expect(talk).to_contain_text("answered")
     expect(talk.locator(".said").last).to_contain_text("<b>bold</b>")
     assert talk.locator("b").count() == 0
     assert "\u202e" not in talk.inner_text()

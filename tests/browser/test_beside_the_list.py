@@ -79,7 +79,7 @@ def test_two_people_see_that_the_other_is_looking(product, person, ask):
     for page in (rita, rolf):
         page.goto(f"{product.desk}/actions/{action['id']}/")
     expect(rolf.locator("[data-looking]")).to_have_text("rita is looking too")
-    expect(rita.locator("[data-looking]")).to_have_text("rolf is looking too", timeout=15_000)
+    expect(rita.locator("[data-looking]")).to_have_text("rolf is looking too")
 
 
 def test_a_window_that_grew_gets_the_list_that_a_narrow_one_was_not_sent(product, person, asked):

@@ -40,7 +40,7 @@ def test_it_loads_when_opened_and_one_tap_trusts(product, person, folder, size):
     page.goto(f"{product.desk}/policy/?team={TEAM}&environment=folder-{folder}")
     page.get_by_text("What this policy would have asked").click()
     report = page.locator("#past-report")
-    expect(report).to_contain_text("In your last 30 days 6 calls (Claude Code 6)", timeout=60_000)
+    expect(report).to_contain_text("In your last 30 days 6 calls (Claude Code 6)")
     expect(report).to_contain_text("Trusting reads at the code host leaves 1.")
     report.get_by_text("What an attacker could do with it").click()
     for group in report.locator("details.fold:not(.inline) > summary").all():
@@ -49,4 +49,4 @@ def test_it_loads_when_opened_and_one_tap_trusts(product, person, folder, size):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     report.get_by_role("button", name="Trust reads at the code host").click()
     expect(page.get_by_text("reads at the code host is trusted from now on.")).to_be_visible()
-    expect(page.locator("#past-report")).to_contain_text("This policy would have asked you 1 time", timeout=60_000)
+    expect(page.locator("#past-report")).to_contain_text("This policy would have asked you 1 time")

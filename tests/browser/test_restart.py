@@ -37,10 +37,10 @@ def test_the_card_waits_keeps_what_was_typed_and_takes_one_answer(product, token
     page.get_by_role("button", name="Deny…").click()
     page.get_by_label("Tell the agent").fill("Not during the release.")
     product.stop()
-    expect(page.locator("#live-line")).to_contain_text("does not answer", timeout=60_000)
+    expect(page.locator("#live-line")).to_contain_text("does not answer")
     expect(page.get_by_role("button", name="Deny", exact=True)).to_have_attribute("aria-disabled", "true")
     product.start()
-    expect(page.locator("#live-line")).to_be_hidden(timeout=60_000)
+    expect(page.locator("#live-line")).to_be_hidden()
     settle(page)
     expect(page.get_by_label("Tell the agent")).to_have_value("Not during the release.")
     assert decision(product, token, action)["status"] == "pending"

@@ -43,7 +43,7 @@ def test_a_message_and_an_interrupt_from_the_card(product, token, person, ask):
     assert said.locator("b").count() == 0
     assert "\u202e" not in said.inner_text()
     (heard,) = product.get(f"/api/v1/actions/{asked['id']}", token).json["messages"]
-    expect(said).to_contain_text("not acknowledged yet", timeout=20_000)
+    expect(said).to_contain_text("not acknowledged yet")
     assert product.post(f"/api/v1/messages/{heard['id']}/read", token).status == 200
 
     settle(page)
@@ -58,7 +58,7 @@ def test_a_message_and_an_interrupt_from_the_card(product, token, person, ask):
     check(page)
     again = {"tool": "Bash", "arguments": {"command": "pwd"}, "session": session}
     assert product.post("/api/v1/actions", token, again).json["code"] == "interrupted"
-    expect(held).to_contain_text("The agent was told at", timeout=20_000)
+    expect(held).to_contain_text("The agent was told at")
     settle(page)
     page.get_by_role("button", name="Let it go on").click()
     expect(held).to_have_count(0)

@@ -23,7 +23,7 @@ def test_a_card_arrives_without_a_reload_and_is_approved_in_two_taps(product, to
     page.goto(f"{product.desk}/waiting/")
     page.wait_for_load_state("networkidle")
     action = ask(f"git push origin live-{time.time()}")
-    expect(page.locator(f"#action-{action['id']}, #waiting-rows-new")).to_be_visible(timeout=3000)
+    expect(page.locator(f"#action-{action['id']}, #waiting-rows-new")).to_be_visible()
     page.goto(card(product, action))
     settle(page)
     page.get_by_role("button", name="Approve…").click()
@@ -44,7 +44,7 @@ def test_a_no_with_its_reason_changes_the_card_of_others_in_place(product, token
     rita.get_by_role("button", name="Deny…").click()
     rita.get_by_label("Tell the agent").fill("Use the staging branch.")
     rita.get_by_role("button", name="Deny", exact=True).click()
-    expect(rolf.locator("#card")).to_contain_text("rita denied this", timeout=3000)
+    expect(rolf.locator("#card")).to_contain_text("rita denied this")
     expect(rolf.locator("#bar textarea")).to_have_count(0)
     decision = status(product, token, action)["decision"]
     assert (decision["verdict"], decision["comment"]) == ("deny", "Use the staging branch.")
@@ -114,7 +114,7 @@ def test_a_brokered_write_is_seen_before_approved_run_and_rolled_back(product, t
     expect(lead.locator("h1")).to_have_text(f"Roll back A-{action['number']}?")
     expect(lead.locator(".targets code")).to_have_text([".github/workflows/ci.yml"])
     lead.get_by_role("button", name="Roll back", exact=True).click()
-    expect(lead.locator("#operation")).to_contain_text("0 of", timeout=20_000)
+    expect(lead.locator("#operation")).to_contain_text("0 of")
     assert product.get(f"/api/v1/workspaces/{workspace}/files/.github/workflows/ci.yml", token).status == 404
 
 
@@ -125,7 +125,7 @@ def test_changes_files_restore_and_undo(product, token, person, workspace):
     lead.goto(f"{here}checks/")
     lead.get_by_label("Command (bash, in /workspace)").fill(f"echo '{stamp}' >> cart.py; echo said")
     lead.get_by_role("button", name="Run", exact=True).click()
-    expect(lead.locator("#command")).to_contain_text("Done", timeout=20_000)
+    expect(lead.locator("#command")).to_contain_text("Done")
     expect(lead.locator("#command pre")).to_contain_text("said")
     lead.goto(f"{here}changes/")
     # One of two: unified on a phone, side by side on a desktop.
@@ -137,10 +137,10 @@ def test_changes_files_restore_and_undo(product, token, person, workspace):
     expect(lead.locator("ol.numbered")).not_to_contain_text(stamp)
     lead.goto(f"{here}snapshots/1/restore/")
     lead.get_by_role("button", name="Restore", exact=True).click()
-    expect(lead.locator("#operation")).to_contain_text("Restored to snapshot 1. 0 of", timeout=20_000)
+    expect(lead.locator("#operation")).to_contain_text("Restored to snapshot 1. 0 of")
     assert stamp.encode() not in product.get(f"/api/v1/workspaces/{workspace}/files/cart.py", token).body
     lead.get_by_role("button", name="Undo: restore snapshot").click()
-    expect(lead.locator("#operation")).to_contain_text("Restored to snapshot", timeout=20_000)
+    expect(lead.locator("#operation")).to_contain_text("Restored to snapshot")
     assert stamp.encode() in product.get(f"/api/v1/workspaces/{workspace}/files/cart.py", token).body
 
 

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from tests.support.desk import Desk
+from tests.support.waiting import until
 from tests.workspaces.drivers.runs import IMAGES, OPTIONS, why_not
 from workspaces.drivers.base import RunRecord
 
@@ -28,6 +29,8 @@ class Installation:
         self.desk.run("same-name", f"echo {mine} > mine; sync")
         body = {"command": "sleep 600"}
         self.command = self.desk.post("/workspaces/same-name/commands", body).json["id"]
+        # One that has not begun is begun by the copy of a home, after a resume.
+        until(lambda: self.desk.get(f"/commands/{self.command}").json["started_at"])
         return self
 
     @property

@@ -244,6 +244,6 @@ def test_a_terminal_names_nothing_but_itself(product, phone, token, workspace):
     [name] = decoded(phone, f"#terminal-{answer.json['id']} .row-title code")
     assert name.decode().startswith("bash -c ")
     phone.goto(f"{product.desk}/w/main/display/terminals/{urllib.parse.quote(answer.json['id'])}/")
-    expect(phone.locator("#terminal-state")).to_contain_text("Exited", timeout=15_000)
+    expect(phone.locator("#terminal-state")).to_contain_text("Exited")
     assert re.sub(r"^\(\d+\) ", "", phone.title()) == "Terminal in display · Handrail"  # without the count of approvals
     assert phone.evaluate("window.violations") == []

@@ -21,9 +21,9 @@ def test_two_people_see_each_other_come_type_and_go(person, opened, at):
     expect(lead.locator("#terminal-typing")).to_be_hidden()
     assert lead.evaluate(height) == alone  # else each who comes would change the size of the program's window
     assert (serious(lead), serious(vera)) == ([], [])
-    expect(vera.locator("#terminal-typing")).to_be_hidden(timeout=10_000)
+    expect(vera.locator("#terminal-typing")).to_be_hidden()
     vera.close()
-    expect(lead.locator("#terminal-people")).to_be_hidden(timeout=10_000)
+    expect(lead.locator("#terminal-people")).to_be_hidden()
 
 
 def test_ones_own_other_page_is_said_to_be_one(person, opened, at):

@@ -33,7 +33,7 @@ def typing(page):
 
 
 def connected(page):
-    expect(state(page)).to_have_text("Connected", timeout=20_000)
+    expect(state(page)).to_have_text("Connected")
 
 
 def test_a_counter_is_whole_although_the_connection_is_cut_again_and_again(cabled, product):
