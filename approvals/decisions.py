@@ -338,6 +338,7 @@ def _edit(action: Action, still_open: Q, caller, comment: str, edited: Edited) -
         "tier": found.tier,
         "undo": found.undo,
         "title": found.title,
+        "rule": found.rule,
         "policy": found.policy,
         "quorum": found.quorum,
         "envelope": None,  # a person decides, and the runner derives it from what the card said

@@ -213,6 +213,7 @@ def _insert(call: Call, bound: Bound, found: PolicyResult, caller, team, expires
         tier=found.tier,
         undo=found.undo,
         digest=sha256(canonical),
+        rule=found.rule,
         policy=found.policy,
         grant=grant,
         quorum=found.quorum,

@@ -143,6 +143,7 @@ class Action(models.Model):
     undo = models.CharField(max_length=8, choices=[(name, name) for name in UNDO])
     revision = models.PositiveIntegerField(default=1)  # number of the current one
     digest = models.CharField(max_length=64)  # of the current revision, SHA-256 hex
+    rule = models.CharField(max_length=500, blank=True, default="")  # of the current revision, for the measures
     policy = models.ForeignKey(Policy, models.PROTECT, null=True, blank=True, related_name="+")
     grant = models.ForeignKey(
         "Grant", models.RESTRICT, null=True, blank=True, related_name="actions"
@@ -192,6 +193,8 @@ class Action(models.Model):
         indexes = [
             models.Index(fields=["team", "status", "expires_at"], name="action_by_status"),
             models.Index(fields=["team", "created_at"], name="action_by_time"),
+            # All that the measures count, so that they read the index alone.
+            models.Index(fields=["team", "created_at", "tier", "status", "grant", "rule"], name="action_for_measures"),
             models.Index(fields=["workspace", "created_at"], name="action_by_workspace"),
             models.Index(fields=["workspace"], condition=Q(status="pending"), name="action_that_waits"),
             models.Index(fields=["workspace", "status"], name="action_by_workspace_status"),

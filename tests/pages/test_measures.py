@@ -7,7 +7,10 @@ from datetime import UTC, timedelta
 
 import pytest
 
+from approvals import policies
+from approvals.models import Action
 from dashboard import clock
+from dashboard.access import caller_of
 from dashboard.models import Actor, Event, Membership, Role
 from workspaces import lifecycle
 from workspaces.egress.attempts import Attempt
@@ -98,10 +101,19 @@ def test_the_csv_has_the_same_figures(used, lena, vera, browser_of):
     assert "bob" not in browser_of(vera).get(f"{HERE}csv/").content.decode()
 
 
-def test_a_name_in_the_csv_is_no_formula(used, lena, browser_of):
-    from approvals.models import Revision
+def test_an_action_has_the_rule_of_its_current_revision(ask, decide, bob, lena, team):
+    policies.save('high = ["Bash(git push *)", "Bash(npm publish *)"]\n', caller=caller_of(lena), team=team)
+    action = ask(PUSH)
+    first = action.rule
+    assert first == action.revisions.get().rule != ""
+    decide(action, "edit", by=bob, arguments={"command": "npm publish left-pad"})
+    action.refresh_from_db()
+    assert action.revision == 2
+    assert action.rule == action.revisions.get(number=2).rule != first
 
-    Revision.objects.update(rule="=1+1")
+
+def test_a_name_in_the_csv_is_no_formula(used, lena, browser_of):
+    Action.objects.update(rule="=1+1")
     rows = csv.DictReader(browser_of(lena).get(f"{HERE}csv/").content.decode().splitlines())
     assert {row["name"] for row in rows if row["group"] == "calls by_rule"} == {"'=1+1"}
 

@@ -136,6 +136,7 @@ def _write_call(event, *, team, agent, grant, **_):
         created_at=event["at"],
         expires_at=event["at"],
         revision=2,
+        rule=event["rule"],
     )
     for number, rule in ((1, "an older revision's"), (2, event["rule"])):
         revision = Revision.objects.create(
