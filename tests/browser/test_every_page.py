@@ -112,6 +112,7 @@ def pages_of(page, product, addresses) -> list[str]:
     return found
 
 
+@pytest.mark.timeout(1200)  # every page in turn
 def test_the_german_pages_fit_and_say_that_they_are_german(product, person, things, workspace):
     page = person("anna", "admin", locale="de-DE")
     page.add_init_script(AXE_SCRIPT)
@@ -130,6 +131,7 @@ def test_the_german_pages_fit_and_say_that_they_are_german(product, person, thin
     assert len(shown) > 45
 
 
+@pytest.mark.timeout(1200)  # every page in turn
 def test_no_page_has_a_serious_fault_or_is_wider_than_the_screen(product, person, things, workspace):
     page = person("anna", "admin")
     page.add_init_script(AXE_SCRIPT)

@@ -22,6 +22,7 @@ CONFIG = """
 """
 
 
+@pytest.mark.timeout(1200)  # every operation in turn, against the real product
 @pytest.mark.parametrize("who", ["agent", "reviewer"])
 def test_no_answer_is_a_surprise(everybody, tmp_path, who):
     agent, caller = everybody["strangers agent"], everybody[f"strangers {who}"]
@@ -45,7 +46,7 @@ def test_no_answer_is_a_surprise(everybody, tmp_path, who):
         env={name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=1100,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
