@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from tests.support.product import Product
 
+pytestmark = pytest.mark.timeout(1800)  # the first test of a worker waits until the fortnight is made
 TAPS = 3
 # Back after a week: what happened since is on the Desk, on a Monday morning too.
 AWAY_FOR_A_WEEK = """
