@@ -24,7 +24,7 @@ def short_grace(monkeypatch):
 
 
 async def until_there_are(status, count=1):
-    for _ in range(500):
+    for _ in range(5000):
         if await Action.objects.filter(status=status).acount() == count:
             return
         await asyncio.sleep(0.02)

@@ -98,7 +98,7 @@ def test_claude_code_is_told_the_question_and_answers_in_the_description_of_the_
     session, command = uuid.uuid4().hex, f"{PUSH}-hook"
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(talk.hook, command, session)
-        (action,) = until(lambda: talk.pending(session), within=20)
+        (action,) = until(lambda: talk.pending(session))
         talk.ask(action)
         told = first.result(20)
         assert told["permissionDecision"] == "deny"
@@ -106,7 +106,7 @@ def test_claude_code_is_told_the_question_and_answers_in_the_description_of_the_
         assert "“Why main?”" in told["permissionDecisionReason"]
         assert "not a denial" in told["permissionDecisionReason"]
         second = pool.submit(talk.hook, command, session, description="Because the release is cut from main.")
-        until(lambda: len(talk.messages(action)) == 2, within=20)
+        until(lambda: len(talk.messages(action)) == 2)
         assert [each["id"] for each in talk.pending(session)] == [action["id"]]
         talk.decide(action)
         assert second.result(20)["permissionDecision"] == "allow"
@@ -141,13 +141,13 @@ def test_an_answer_is_found_in_the_transcript_of_the_session(talk, tmp_path, pla
     session, command, path = uuid.uuid4().hex, f"{PUSH}-said", tmp_path / place
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(talk.hook, command, session)
-        (action,) = until(lambda: talk.pending(session), within=20)
+        (action,) = until(lambda: talk.pending(session))
         talk.ask(action)
         first.result(20)
         time.sleep(1)
         write_transcript(path, session, "The release is cut from main.")
         second = pool.submit(talk.hook, command, session, transcript_path=str(path))
-        until(lambda: len(talk.messages(action)) == 2, within=20)
+        until(lambda: len(talk.messages(action)) == 2)
         talk.decide(action, "deny")
         second.result(20)
     assert talk.messages(action)[1] == ("answer", "The release is cut from main." if is_read else "")
@@ -157,7 +157,7 @@ def test_what_an_agent_says_at_the_end_of_its_turn_is_its_answer(talk):
     session, command = uuid.uuid4().hex, f"{PUSH}-stop"
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(talk.hook, command, session)
-        (action,) = until(lambda: talk.pending(session), within=20)
+        (action,) = until(lambda: talk.pending(session))
         talk.ask(action)
         first.result(20)
     talk.hook(command, session, name="Stop", last_assistant_message="I was not sure.")

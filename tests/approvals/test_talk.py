@@ -144,7 +144,7 @@ def test_a_sub_agent_and_another_session_do_not_get_it(talk, action, session):
 def test_what_is_sent_while_a_call_waits_comes_with_its_answer(talk, session):
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(talk.hook, session, command=f"{PUSH}-held")
-        rows = until(lambda: _pending(talk, session), within=20)
+        rows = until(lambda: _pending(talk, session))
         talk.tell(rows[0], "Tell the team after it.")
         body = {"verdict": "approve", "digest": rows[0]["digest"]}
         talk.ok("POST", f"{ACTIONS}/{rows[0]['id']}/decision", body, token=talk.reviewer)
@@ -230,7 +230,7 @@ def test_it_ends_by_itself(talk, session):
 def test_a_held_hook_is_denied_and_ends_the_turn(talk, session):
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(talk.hook, session, command=f"{PUSH}-interrupted")
-        rows = until(lambda: _pending(talk, session), within=20)
+        rows = until(lambda: _pending(talk, session))
         talk.interrupt(rows[0], reason="Wrong branch.")
         answer = held.result(20)
     try:

@@ -54,16 +54,16 @@ def firefox(service, product, require, tmp_path_factory):
     try:
         running.go(product.sign_in_url("fay", "reviewer", TEAM))
         running.click("main button")
-        until(lambda: running.run("return location.pathname") == "/", within=30)
+        until(lambda: running.run("return location.pathname") == "/")
         running.go(f"{product.desk}/me/notifications/")
-        until(lambda: _reads(running, "This device takes no notifications."), within=30)
+        until(lambda: _reads(running, "This device takes no notifications."))
         running.click("[data-push-on]")
-        until(lambda: _reads(running, "This device takes notifications."), within=30)
+        until(lambda: _reads(running, "This device takes notifications."))
         yield running
         running.go(f"{product.desk}/me/notifications/")
-        until(lambda: _reads(running, "This device takes notifications."), within=30)
+        until(lambda: _reads(running, "This device takes notifications."))
         running.click("[data-push-off]")
-        until(lambda: _reads(running, "This device takes no notifications."), within=30)
+        until(lambda: _reads(running, "This device takes no notifications."))
     finally:
         running.close()
 
@@ -90,7 +90,7 @@ def ask(product):
 
 
 def _shown(firefox, asked: dict) -> dict:
-    return until(lambda: firefox.run(SHOWN, asked["id"]), within=30)[0]
+    return until(lambda: firefox.run(SHOWN, asked["id"]))[0]
 
 
 def test_a_push_is_decrypted_shown_and_opens_the_card(firefox, service, product, ask):
@@ -102,12 +102,12 @@ def test_a_push_is_decrypted_shown_and_opens_the_card(firefox, service, product,
     assert passed.headers["content-encoding"] == "aes128gcm"
     key = product.shell("from approvals.notify import vapid; print(vapid.public_key())")
     assert verify_vapid(passed.headers["authorization"], key)["aud"] == f"http://127.0.0.1:{service.port}"
-    until(lambda: [one for one in service.acknowledged if one["code"] == 100], within=15)
-    until(lambda: product.shell(DELIVERY.format(asked["id"])) == "sent shown", within=15)
+    until(lambda: [one for one in service.acknowledged if one["code"] == 100])
+    until(lambda: product.shell(DELIVERY.format(asked["id"])) == "sent shown")
     with firefox.chrome():
-        assert until(lambda: firefox.run(CLICK, notification["title"]), within=15)
-        until(lambda: f"{product.desk}/actions/{asked['id']}/" in firefox.run(TABS), within=15)
-    until(lambda: product.shell(DELIVERY.format(asked["id"])) == "sent shown opened", within=15)
+        assert until(lambda: firefox.run(CLICK, notification["title"]))
+        until(lambda: f"{product.desk}/actions/{asked['id']}/" in firefox.run(TABS))
+    until(lambda: product.shell(DELIVERY.format(asked["id"])) == "sent shown opened")
     product.post(f"/api/v1/actions/{asked['id']}/cancel", ask.token)
 
 
@@ -115,4 +115,4 @@ def test_a_notification_goes_when_the_agent_takes_its_request_back(firefox, prod
     asked = ask("git push origin main:taken-back")
     assert _shown(firefox, asked)
     product.post(f"/api/v1/actions/{asked['id']}/cancel", ask.token)
-    until(lambda: firefox.run(SHOWN, asked["id"]) == [], within=30)
+    until(lambda: firefox.run(SHOWN, asked["id"]) == [])

@@ -58,7 +58,7 @@ class Phone:
         heard = "ServiceWorker.workerRegistrationUpdated"
         self.devtools.on(heard, lambda found: registrations.extend(found["registrations"]))
         self.devtools.send("ServiceWorker.enable")
-        until(lambda: self._pump() or registrations, within=15)
+        until(lambda: self._pump() or registrations)
         self.registration = registrations[-1]["registrationId"]
 
     def switch_on(self):
@@ -184,7 +184,7 @@ def test_pages_are_asked_for_while_the_service_worker_starts(person, product):
     page = person("nora")
     page.goto(f"{product.desk}/me/")
     state = "async () => (await (await navigator.serviceWorker.ready).navigationPreload.getState()).enabled"
-    until(lambda: page.evaluate(state), within=15)
+    until(lambda: page.evaluate(state))
     with page.expect_request(lambda request: request.url == f"{product.desk}/waiting/") as asked:
         page.goto(f"{product.desk}/waiting/")
     expect(page.locator("h1")).to_be_visible()
@@ -200,13 +200,13 @@ def test_the_title_counts_and_a_sound_is_off_until_it_is_switched_on(person, pro
     count = page.locator("[data-waiting-count]").first
     waited = int(count.inner_text() or 0)
     first = ask("git push origin main:silent")
-    until(lambda: page.wait_for_timeout(50) or int(count.inner_text() or 0) > waited, within=20)
+    until(lambda: page.wait_for_timeout(50) or int(count.inner_text() or 0) > waited)
     expect(page).to_have_title(re.compile(r"^\(\d+\) Notifications"))
     assert page.evaluate("window.rings ?? 0") == 0
     box.get_by_role("button", name="Sound on").click()
     assert page.evaluate("window.rings") == 1
     second = ask("git push origin main:loud")
-    until(lambda: page.wait_for_timeout(50) or page.evaluate("window.rings") >= 2, within=20)
+    until(lambda: page.wait_for_timeout(50) or page.evaluate("window.rings") >= 2)
     for asked in (first, second):
         product.post(f"/api/v1/actions/{asked['id']}/cancel", token)
 

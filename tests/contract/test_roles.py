@@ -352,7 +352,7 @@ def traces(agent, things):
     def of() -> str:
         key = things["key"]
         workspace = agent.get(f"/workspaces/{key}").json
-        for measured in ("last_active_at", "vitals"):
+        for measured in ("last_active_at", "vitals", "agents_at_work"):  # which time alone changes, too
             workspace.pop(measured, None)
         seen = [
             workspace,

@@ -21,7 +21,7 @@ class Installation:
             product.lend_images()
         product.start()
         self.desk = Desk(product, product.agent_token())
-        self.desk.looks = 36  # an emulated guest without a template boots slowly on a busy machine
+        self.desk.looks = 120  # an emulated guest without a template boots slowly on a busy machine
 
     def fill(self, mine: str):
         made = self.desk.create("same-name", **WISHES[self.driver])
@@ -113,7 +113,7 @@ def test_a_copy_of_a_home_leaves_what_the_original_runs_alone(installation, new_
     copy.fresh = True
     copy.start()
     beside = Desk(copy, first.desk.token)
-    beside.looks = 36
+    beside.looks = 120
     assert beside.settled("same-name")["state"] in ("paused", "stopped")  # it knows that nothing of it is up
     assert (first.runs, first.goes_on()) == (before, b"first\n")
     beside.post("/workspaces/same-name/resume", expect=202)

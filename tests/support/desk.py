@@ -7,7 +7,7 @@ import uuid
 class Desk:
     """The API as one agent sees it; every call says what status it expects (None: any)."""
 
-    looks = 12  # of five seconds each, until a workspace is settled
+    looks = 60  # of five seconds each, until a workspace is settled
 
     def __init__(self, product, token):
         self.product, self.token = product, token
@@ -40,7 +40,7 @@ class Desk:
         return self.settled(key)
 
     def settled(self, key):
-        """The workspace once nothing is in flight (at most a minute)."""
+        """The workspace once nothing is in flight (at most five minutes)."""
         for _ in range(self.looks):
             workspace = self.get(f"/workspaces/{key}?wait=5").json
             if workspace["busy"] is None:
@@ -55,15 +55,15 @@ class Desk:
         return output
 
     def finished(self, command_id):
-        for _ in range(12):
+        for _ in range(60):
             command = self.get(f"/commands/{command_id}?wait=10").json
             if command["state"] in ("settled", "uncertain"):
                 return command
         raise AssertionError(f"still running: {command}")
 
     def operation(self, key, operation_id):
-        """Long work once it is over (at most a minute)."""
-        for _ in range(240):
+        """Long work once it is over (at most five minutes)."""
+        for _ in range(1200):
             operation = self.get(f"/workspaces/{key}/operations/{operation_id}").json
             if operation["phase"] in ("settled", "uncertain"):
                 return operation

@@ -148,7 +148,7 @@ class Product:
         if self.prepared and not self.fresh and not self._has_a_database:
             self.prepared.into(self.home, self.environment)
 
-    def start(self, *, until: str = "/readyz", within: float = 180):
+    def start(self, *, until: str = "/readyz", within: float = 600):
         """Start `manage.py up` and wait until the address answers 200."""
         self.prepare()
         with self._log_file.open("ab") as log:
@@ -214,7 +214,7 @@ class Product:
         Janitor.tell(self, over=True)
         self._runtime.cleanup()
 
-    def manage(self, *args: str, timeout: float = 120, **run) -> subprocess.CompletedProcess:
+    def manage(self, *args: str, timeout: float = 600, **run) -> subprocess.CompletedProcess:
         """`python manage.py …` beside it, with its environment."""
         return subprocess.run(
             [sys.executable, "manage.py", *args],
@@ -279,7 +279,7 @@ class Product:
     def post(self, path: str, token: str = "", body=None, **options) -> Answer:
         return self.call("POST", path, token, {} if body is None else body, **options)
 
-    def settled(self, path: str, token: str, *, within: float = 120) -> dict:
+    def settled(self, path: str, token: str, *, within: float = 600) -> dict:
         """A workspace once nothing moves it any more, or a command once it has ended."""
         deadline = time.monotonic() + within
         while True:

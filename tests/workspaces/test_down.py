@@ -79,7 +79,7 @@ def own_folder():
 def told(product, own_folder):
     """What happened: {driver: Seen}, one that had to owe its snapshot, and what `down` said with and without `up`."""
     lead = Desk(product, product.person_token("lena", "lead"))
-    lead.looks = 36  # an emulated guest boots slowly on a busy machine
+    lead.looks = 120  # an emulated guest boots slowly on a busy machine
     seen = {name: Seen(made(lead, name, own_folder), lead) for name in DRIVERS if not why_not(name, with_image=True)}
     for one in seen.values():
         lead.run(one.key, "echo kept > kept")

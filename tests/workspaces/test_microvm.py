@@ -25,7 +25,7 @@ from workspaces.drivers.base import RunRecord
 @pytest.fixture(scope="module")
 def desk(product, token):
     patient = Desk(product, token)
-    patient.looks = 36  # an emulated guest without a template boots slowly on a busy machine
+    patient.looks = 120  # an emulated guest without a template boots slowly on a busy machine
     return patient
 
 

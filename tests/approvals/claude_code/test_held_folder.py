@@ -110,7 +110,7 @@ def test_calls_run_in_the_box_unasked_and_the_shell_keeps_its_folder(held, model
         DONE,
     ]
     running = held.project.start("WORK on it", session=session)
-    held.project.finish(running, within=40)
+    held.project.finish(running, within=120)
     heard, actions = outputs(model, "WORK"), Reviewer(held.product).actions(session)
     assert (held.folder / "made.txt").read_text() == "made"
     assert "out" in heard[0]
@@ -174,6 +174,6 @@ def test_the_button_of_the_page_holds_calls_and_names_another_hook_that_hinders_
     assert "are held now" in lead.post(page + "held/", {"on": "1"}, at=page)
     shared.write_text(json.dumps({"hooks": {"PreToolUse": [other]}}))  # made later: the call is not wrapped
     model.scripts["LATER"] = [[call("Bash", command="pwd")], DONE]
-    held.project.finish(held.project.start("LATER", session=session), within=40)
+    held.project.finish(held.project.start("LATER", session=session), within=120)
     (action,) = Reviewer(held.product).actions(session)
     assert (action["status"], action["envelope"]) == ("succeeded", None)

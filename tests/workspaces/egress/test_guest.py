@@ -18,7 +18,7 @@ ANSWER = "touch ~/ask; while [ -e ~/ask ]; do sleep 0.2; done; cat ~/said"
 @pytest.fixture
 def agent(agent):
     patient = Desk(agent.product, agent.token)
-    patient.looks = 36  # an emulated guest without a template boots slowly on a busy machine
+    patient.looks = 120  # an emulated guest without a template boots slowly on a busy machine
     return patient
 
 
