@@ -159,9 +159,9 @@ def test_a_test_action_is_a_card_that_runs_nothing(agent, alice, browser_of):
 
 def test_a_line_is_green_once_the_agent_was_heard(agent, agent_token, alice, browser_of, read, api):
     client = browser_of(alice)
-    assert "No agent has connected yet." in read(client, "/connect/")
+    assert "No agent has connected yet." in read(client, "/connect/?tab=http")
     api(agent_token).get("/api/v1/me")
-    assert "claude last seen" in read(client, "/connect/")
+    assert "claude last seen" in read(client, "/connect/?tab=http")
 
 
 def test_a_test_as_a_foreign_or_unknown_agent_is_not_found(other_agent, alice, browser_of):

@@ -135,8 +135,6 @@ def test_a_host_without_an_address_is_not_called_blocked(workspace, alice, brows
 
 # Events of a workspace that its timeline leaves out, with the place that shows them.
 NOT_EVENTS = {
-    "screenshot.deleted": "on the Snapshots tab",
-    "screenshot.kept": "on the Snapshots tab",
     "snapshot.taken": "a row of its own",
     "snapshot.trashed": "on the Snapshots tab",
     "snapshot.untrashed": "on the Snapshots tab",
