@@ -54,6 +54,15 @@ def was_ignored(page) -> bool:
         return False
 
 
+def press(page, key: str):
+    """Press a key that opens a step of the card, again while its button rests."""
+    page.evaluate("window.tapWasIgnored = false")
+    page.keyboard.press(key)
+    while was_ignored(page):
+        settle(page)
+        page.keyboard.press(key)
+
+
 @pytest.fixture(scope="session")
 def signed_in():
     """The cookies of people who came in by a one-time link, by name: a link is used once."""

@@ -8,7 +8,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import HERE, TEAM, settle
+from .conftest import HERE, TEAM, press, settle
 
 MAKE_ROOT = """
 from django.contrib.auth import get_user_model
@@ -153,7 +153,7 @@ def test_keys_open_the_steps_of_a_card_and_the_pages(product, person, ask, works
     page.keyboard.press("Escape")
     page.goto(f"{product.desk}/actions/{action['id']}/")
     settle(page)
-    page.keyboard.press("d")
+    press(page, "d")
     expect(page.get_by_label("Tell the agent")).to_be_focused()
     page.keyboard.type("a t c")  # keys rest in fields
     page.get_by_role("button", name="Deny", exact=True).click()

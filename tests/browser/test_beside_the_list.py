@@ -5,7 +5,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import settle
+from .conftest import press, settle
 
 
 @pytest.fixture(params=["desktop"])
@@ -42,11 +42,11 @@ def test_keys_walk_through_the_list_and_it_keeps_its_place(product, person, aske
     page.keyboard.press("k")
     expect(row).to_have_attribute("aria-current", "true")
     settle(page)
-    page.keyboard.press("d")
+    press(page, "d")
     expect(page.get_by_label("Tell the agent")).to_be_focused()
     page.keyboard.press("Escape")
     settle(page)
-    page.keyboard.press("a")
+    press(page, "a")
     expect(page.get_by_role("button", name="Confirm: approve")).to_be_focused()
 
 
