@@ -29,7 +29,7 @@ class Pages(BaseHTTPRequestHandler):
         self.asked.append(self.path)
         if self.path == "/drip":
             with suppress(OSError):
-                for _ in range(2000):
+                for _ in range(200):
                     self.wfile.write(b"H")
                     time.sleep(0.1)
             return
@@ -97,7 +97,7 @@ def test_a_redirect_in_circles_and_a_server_that_never_ends_take_no_time(status,
     started = time.monotonic()
     assert status(f"http://pages.example.org:{pages}/loop") == "approved"
     assert status(f"http://pages.example.org:{pages}/drip") == "approved"
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 15
     assert Pages.asked.count("/loop") == 3
 
 

@@ -24,7 +24,7 @@ LIFE_POINTS += ("archive.stopped", "archive.verified", "archive.marked", "archiv
 LIFE_POINTS += ("archive.returned", "archive.changes_kept", "create.given")
 LIFE_POINTS += ("checkpoint_files.kept", "checkpoint_files.saved", "checkpoint_files.placed")
 ENDS = ("denied", "expired", "cancelled", "succeeded", "failed", "uncertain")
-TRUTH = 60.0  # seconds after the parts answer again within which pages and API must be true, on a busy machine
+TRUTH = 5.0  # seconds after the parts answer again within which pages and API must be true
 KILLS = 4  # of one start: the supervisor pauses twice as long before each next one
 
 
@@ -133,7 +133,7 @@ class ArmedProduct:
             asked = pool.submit(call)
             try:
                 self.tells(lambda: self.has_fired(flag) or f"{point} was never reached", within=60)
-                self.tells(lambda: (state := state_of(runner)) == "T" or f"the runner is {state}")
+                self.tells(lambda: (state := state_of(runner)) == "T" or f"the runner is {state}", within=20)
                 yield
             finally:
                 os.kill(runner, signal.SIGCONT)

@@ -43,10 +43,10 @@ def test_a_clone_ends_with_the_runner_that_fetched_it(desk):
     def runs() -> bool:
         return str(repository) in subprocess.run(["ps", "axww"], capture_output=True, text=True).stdout
 
-    desk.tells(runs)
+    desk.tells(runs, within=30)
     desk.kill("runner")
     desk.tells(lambda: not runs())
-    desk.tells(lambda: desk.insist("GET", f"/workspaces/{key}", desk.agent).json["state"] == "failed")
+    desk.tells(lambda: desk.insist("GET", f"/workspaces/{key}", desk.agent).json["state"] == "failed", within=30)
 
 
 def test_a_clone_that_was_through_when_it_was_to_stop_leaves_nothing_either(desk):
@@ -71,9 +71,9 @@ def test_a_killed_host_process_is_told_as_unclear_and_nothing_runs_again(desk, s
     action = desk.ask(tag, seconds=30)
     desk.decide(action, "approve")
     host = desk.host_of(action["id"])
-    desk.tells(lambda: desk.runs_of(tag) == 1)
+    desk.tells(lambda: desk.runs_of(tag) == 1, within=30)
     os.kill(host, signal.SIGKILL)
-    desk.tells(lambda: desk.action(action["id"])["status"] == "uncertain")
+    desk.tells(lambda: desk.action(action["id"])["status"] == "uncertain", within=30)
     ended = desk.action(action["id"])
     assert "not run again" in ended["result"]["note"]
     assert desk.runs_of(tag) == 1
@@ -90,12 +90,12 @@ def test_a_killed_sandbox_ends_its_programs_and_the_workspace_comes_back(desk):
     tag = new_tag()
     action = desk.ask(tag, seconds=30)
     desk.decide(action, "approve")
-    desk.tells(lambda: desk.runs_of(tag) == 1)
+    desk.tells(lambda: desk.runs_of(tag) == 1, within=30)
     [record] = desk.product.home.glob("runs/*/record.json")
     os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
     assert desk.over(action["id"])["status"] in ("failed", "uncertain")
     assert desk.runs_of(tag) == 1
-    desk.tells(lambda: desk.insist("GET", "/workspaces/bench", desk.agent).json["state"] != "ready")
+    desk.tells(lambda: desk.insist("GET", "/workspaces/bench", desk.agent).json["state"] != "ready", within=30)
     again = new_tag()
     desk.insist("POST", "/workspaces/bench/resume", desk.agent, {})
     assert desk.settled()["state"] == "ready"

@@ -61,7 +61,7 @@ def test_a_time_out_ends_it_with_everything_it_started(desk, key):
     done = desk.finished(desk.post(f"/workspaces/{key}/commands", wish).json["id"])
     assert "longer than it may" in done["reason"]
     assert done["exit_status"] is None
-    assert time.monotonic() - started < 120
+    assert time.monotonic() - started < 20
     assert desk.run(key, "pgrep -c sleep", expect_exit=1).strip() == b"0"
 
 
