@@ -1,6 +1,5 @@
 """Pages that list actions: those that need approval, and the history."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlencode
 
@@ -18,8 +17,7 @@ from dashboard.models import Agent
 from dashboard.pages import Slice, as_uuid, asked, signed_in, without
 from dashboard.templatetags.handrail import TIERS, thousands
 
-MAX_CARDS = 200  # cards listed on Approvals
-BEFORE, AFTER = 12, 8  # cards listed beside a card on a wide screen, besides itself
+MAX_CARDS = 200  # cards listed on Approvals, and beside a card on a wide screen
 FILTERS = ("tier", "workspace", "agent", "undo")  # query parameters: the filters of the list a card was opened from
 OUTCOMES = {
     "waiting": (gettext_lazy("Needs approval"), Q(status=Status.PENDING)),
@@ -177,25 +175,6 @@ def _by_day(cards) -> list[dict]:
 def chosen_filters(request) -> dict[str, str]:
     """Return the list filters in the URL's query, for GET and POST."""
     return {name: request.GET.get(name, "").replace("\0", "").strip() for name in FILTERS}
-
-
-@dataclass(frozen=True)
-class Beside:
-    """The part of the list that is beside a card: those before and after it, and how many more there are."""
-
-    cards: list[Card]
-    above: int
-    below: int
-
-
-def beside(request, action, chosen, now) -> Beside:
-    """Return the list around a card. All of a long list would take longer than the card."""
-    pending = narrowed(pending_for(request.caller, request.user, now), chosen)
-    keys = list(pending.values_list("pk", flat=True)[:MAX_CARDS])
-    here = keys.index(action.pk) if action.pk in keys else 0
-    first, end = max(0, here - BEFORE), here + AFTER + 1
-    shown = pending.filter(pk__in=keys[first:end])
-    return Beside(cards_of(shown, request.caller, now), above=first, below=max(0, len(keys) - end))
 
 
 def next_card(caller, action, now, chosen) -> Action | None:

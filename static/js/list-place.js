@@ -1,7 +1,7 @@
 // The list beside a card: only wide screens are sent it, it keeps its place from one card to the next, and the card's row
 // is in sight. A cookie says whether this browser is wide; a window that grew fetches its list afterwards.
 
-const PLACE = "rows-in-sight";
+const PLACE = "list-place";
 const wide = matchMedia("(min-width: 1280px)");
 const list = document.querySelector(".split-list");
 
@@ -18,27 +18,9 @@ async function bring() {
   window.htmx?.process(list);
 }
 
-// The rows in sight, each with its distance from the list's top: the next card may be sent with other rows above them,
-// and the uppermost may be decided by then.
-function rowsInSight() {
-  const top = list.getBoundingClientRect().top;
-  const places = [...list.querySelectorAll(".row[id]")].map((row) => [row.id, row.getBoundingClientRect().top - top]);
-  return places.filter(([, distance]) => distance >= 0 && distance < list.clientHeight);
-}
-
-function putBack() {
-  const top = list.getBoundingClientRect().top;
-  for (const [id, distance] of JSON.parse(sessionStorage.getItem(PLACE) || "[]")) {
-    const row = list.querySelector(`#${CSS.escape(id)}`);
-    if (!row) continue;
-    list.scrollTop += row.getBoundingClientRect().top - top - distance;
-    return;
-  }
-}
-
 function settle() {
   if (!list || list.offsetParent === null) return;
-  putBack();
+  list.scrollTop = Number(sessionStorage.getItem(PLACE)) || 0;
   const row = list.querySelector('.row[aria-current="true"]');
   if (!row) return;
   const [inner, outer] = [row.getBoundingClientRect(), list.getBoundingClientRect()];
@@ -53,5 +35,5 @@ async function adapt() {
 }
 
 wide.addEventListener("change", adapt);
-if (list) addEventListener("pagehide", () => list.offsetParent && sessionStorage.setItem(PLACE, JSON.stringify(rowsInSight())));
+if (list) addEventListener("pagehide", () => list.offsetParent && sessionStorage.setItem(PLACE, String(list.scrollTop)));
 await adapt();
