@@ -111,7 +111,7 @@ def test_two_forks_side_by_side(desk, size):
     left, right = (both.locator(".diff").nth(n).bounding_box() for n in (0, 1))
     assert (left["y"] == right["y"], left["x"] == right["x"]) == ((False, True) if size == "phone" else (True, False))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    desk.on(both.get_by_role("link", name="Its diff"))
+    desk.on(both.get_by_role("link", name="Open diff"))
     expect(page.locator("main .diff .diff-lines").first).to_be_visible()
 
 

@@ -214,7 +214,7 @@ def test_without_a_name_it_is_the_nearest_relative(fork, parent, team, agent, sh
     options = re.findall(r"<option[^>]*>\s*([\w-]+)\s*</option>", shown("?at=2&with_at=2").partition("beside-with")[2])
     assert options == ["cart", "cart-sister"]
     alone = make_workspace(team, agent, "stranger")
-    assert "nothing to put beside it" in shown("", f"/w/payments/{alone.key}/beside/")
+    assert "nothing to compare it with" in shown("", f"/w/payments/{alone.key}/beside/")
 
 
 def test_forks_are_listed_with_a_link(fork, parent, shown):
