@@ -3,8 +3,9 @@
 import time
 
 from approvals import gate
-from approvals.notify import going, notices
+from approvals.notify import going, notices, scheduled
 from dashboard import clock
+from workspaces.services import schedules
 
 NOTIFY_SECONDS = 60  # after which the queue gets its turn; what is left is due again at once
 
@@ -40,3 +41,10 @@ def send_log() -> int:
     from approvals.log_out import sending  # as above
 
     return sending.send_due()
+
+
+def run_schedules() -> int:
+    """Start what schedules have due, follow it, and tell owners of failures; return how many runs were looked at."""
+    looked_at = schedules.step()
+    scheduled.tell_all()
+    return looked_at

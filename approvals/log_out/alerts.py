@@ -17,6 +17,8 @@ ALWAYS = {
     "person.second_factor_reset",
     "policy.saved",
     "retention.late",
+    "schedule.budget_met",
+    "schedule.failed",
     "secret.expires_soon",
     "store.accepted",
     "store.damaged",

@@ -26,12 +26,15 @@ from django_q.worker import worker
 
 from approvals.models import LogTarget
 from approvals.notify.watch import Watch
+from dashboard import clock
 from dashboard.ops.forked import Child
+from workspaces.services import schedules
 
 logger = logging.getLogger("handrail.queue")
 POLL_INTERVAL = 1.0  # seconds
 HEARTBEAT_INTERVAL = 5.0  # seconds
 SCHEDULE_INTERVAL = 30.0  # seconds
+SCHEDULED_RUNS_INTERVAL = 2.0  # seconds between two looks at schedules and their open runs
 KILL_GRACE = 30.0  # seconds beyond a task's own timeout, which it enforces itself as long as Python runs in it
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM}
 
@@ -43,7 +46,7 @@ class Queue:
         self.broker = get_broker()
         self.stopping = False
         self._notices = Watch()
-        self._beaten = self._scheduled = float("-inf")
+        self._beaten = self._scheduled = self._schedules_looked = float("-inf")
 
     def run(self):
         # `_pause` fetches both with sigtimedwait, so nothing is interrupted.
@@ -53,7 +56,7 @@ class Queue:
             task = self._next()
             if task:
                 self._run_task(*task)
-            elif not (self._notify() or self._send_log()):
+            elif not (self._run_schedules() or self._notify() or self._send_log()):
                 self._pause(STOP_SIGNALS)
 
     def _pause(self, numbers: set):
@@ -89,27 +92,29 @@ class Queue:
             connections.close_all()
             return None
 
+    def _run_schedules(self) -> bool:
+        """Queue the task that starts and follows scheduled runs, if one is due or open; at most every few seconds."""
+        if time.monotonic() - self._schedules_looked < SCHEDULED_RUNS_INTERVAL:
+            return False
+        self._schedules_looked = time.monotonic()
+        return self._queue_if_due(lambda: schedules.is_due(clock.now()), "approvals.tasks.run_schedules")
+
     def _notify(self) -> bool:
         """Queue the task that sends notifications, if one is due; only an idle queue does, so that none piles up."""
-        try:
-            due = self._notices.is_due()
-            if due:
-                async_task("approvals.tasks.notify", save=False)
-            return due
-        except (DatabaseError, InterfaceError) as error:
-            logger.error("notifications cannot be queued: %s", error)
-            connections.close_all()
-            return False
+        return self._queue_if_due(self._notices.is_due, "approvals.tasks.notify")
 
     def _send_log(self) -> bool:
         """Queue the task that sends logs to their targets, if one is due."""
+        return self._queue_if_due(LogTarget.objects.due(timezone.now()).exists, "approvals.tasks.send_log")
+
+    def _queue_if_due(self, is_due, task: str) -> bool:
         try:
-            due = LogTarget.objects.due(timezone.now()).exists()
+            due = is_due()
             if due:
-                async_task("approvals.tasks.send_log", save=False)
+                async_task(task, save=False)
             return due
         except (DatabaseError, InterfaceError) as error:
-            logger.error("logs cannot be queued: %s", error)
+            logger.error("%s cannot be queued: %s", task, error)
             connections.close_all()
             return False
 

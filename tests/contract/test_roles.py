@@ -46,6 +46,14 @@ VERBS = {
     "POST /lessons/{lesson_id}/accept": "decide_lesson",
     "POST /lessons/{lesson_id}/decline": "decide_lesson",
     "DELETE /lessons/{lesson_id}": "decide_lesson",
+    "POST /schedules": "manage_schedules",
+    "PATCH /schedules/{schedule_id}": "manage_schedules",
+    "DELETE /schedules/{schedule_id}": "manage_schedules",
+    "POST /schedules/{schedule_id}/pause": "manage_schedules",
+    "POST /schedules/{schedule_id}/resume": "manage_schedules",
+    "POST /schedules/{schedule_id}/run": "manage_schedules",
+    "POST /schedules/{schedule_id}/runs/{scheduled_run_id}/extend": "manage_schedules",
+    "POST /schedules/{schedule_id}/runs/{scheduled_run_id}/stop": "manage_schedules",
     "POST /actions": "submit",
     "POST /actions/{action_id}/consume": "consume",
     "POST /actions/{action_id}/decision": "decide",
@@ -217,6 +225,10 @@ def things(agent, place, everybody) -> dict[str, str]:
     message = everybody["contract reviewer"].post(f"/actions/{told['id']}/tell", {"text": "Wait."}, 201).json
     everybody["contract lead"].call("PUT", "/secrets/WALKED", {"value": "of the walk"})
     agent.call("PUT", f"/workspaces/{place}/notes", {"text": "walked"})
+    nightly = {"name": "walked", "cron": "0 3 1 1 *", "command": "true", "workspace": place}
+    schedule = everybody["contract lead"].post("/schedules", nightly, 201).json
+    night = everybody["contract lead"].post(f"/schedules/{schedule['id']}/run", None, 201).json
+    agent.finished(night["command"])
     next_one = {"person": "contract-reviewer"}
     given = everybody["contract lead"].post(f"/workspaces/{place}/hand-overs", next_one, 201).json
     held = everybody["contract lead"].post("/retention/holds", {"workspace": place, "reason": "walked"}, 201).json
@@ -232,6 +244,8 @@ def things(agent, place, everybody) -> dict[str, str]:
         "hold_id": held["id"],
         "lesson_id": lesson_id_of(agent, place),
         "hand_over_id": given["id"],
+        "schedule_id": schedule["id"],
+        "scheduled_run_id": night["id"],
         "run_id": agent.get(f"/workspaces/{place}/runs").json["runs"][0]["id"],
         "message_id": message["id"],
         "comment_id": str(uuid.uuid4()),

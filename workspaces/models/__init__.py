@@ -20,6 +20,15 @@ from workspaces.models.retention import Hold, RetentionRule, TeamRetention
 from workspaces.models.reviews import SeenFile
 from workspaces.models.runners import RUNNER_TIMEOUT, Runner
 from workspaces.models.runs import EndCode, Run
+from workspaces.models.schedules import (
+    FAILING_STATES,
+    OPEN_STATES,
+    CatchUp,
+    JobKind,
+    Schedule,
+    ScheduledRun,
+    ScheduledState,
+)
 from workspaces.models.screenshots import Screenshot
 from workspaces.models.secrets import HandedSecret, Scope, Secret, SecretFinding
 from workspaces.models.snapshots import Manifest, Snapshot
@@ -27,8 +36,10 @@ from workspaces.models.storage import StoreIdentity, StoreTask
 from workspaces.models.workspaces import KEY_PATTERN, SavedView, State, StateCode, Workspace, WorkspaceLabel
 
 __all__ = [
+    "FAILING_STATES",
     "FOLDER",
     "KEY_PATTERN",
+    "OPEN_STATES",
     "RUNNER_TIMEOUT",
     "AgentAtWork",
     "AgentsTogether",
@@ -36,6 +47,7 @@ __all__ = [
     "Artifact",
     "Cap",
     "CapMeasure",
+    "CatchUp",
     "Checkpoint",
     "Command",
     "Contact",
@@ -46,6 +58,7 @@ __all__ = [
     "HandedSecret",
     "Hold",
     "HomeLayer",
+    "JobKind",
     "Lesson",
     "LessonState",
     "Manifest",
@@ -64,6 +77,9 @@ __all__ = [
     "Run",
     "Runner",
     "SavedView",
+    "Schedule",
+    "ScheduledRun",
+    "ScheduledState",
     "Scope",
     "Screenshot",
     "Secret",

@@ -52,6 +52,7 @@ OWN = {
     ),
     "workspaces.purgereceipt": Rule(bound={"*": "the signature of a receipt binds it"}),
     "workspaces.rehearsal": Rule(busy=Q(ended_at=None), why_busy="the command has not ended"),
+    "workspaces.schedule": Rule(bound=dict.fromkeys(("name", "environment", "check_name", "cron", "zone"), NAME)),
     "workspaces.screenshot": Rule(deletes=True),
     "workspaces.secret": Rule(bound={"name": NAME}),
     "workspaces.terminal": Rule(busy=Q(ended_at=None), why_busy="the terminal is open"),

@@ -1,0 +1,35 @@
+"""Schedules: jobs at the times of a cron text, their runs, and how a run compares with the one before."""
+
+from workspaces.services.schedules.changes import (
+    MAX_KEEP,
+    MAX_MINUTES,
+    add,
+    change,
+    delete,
+    environment_of,
+    find,
+    pause,
+    resume,
+)
+from workspaces.services.schedules.comparing import Comparison, compare
+from workspaces.services.schedules.runs import is_due, let_run, pressing, run_now, step, stop
+
+__all__ = [
+    "MAX_KEEP",
+    "MAX_MINUTES",
+    "Comparison",
+    "add",
+    "change",
+    "compare",
+    "delete",
+    "environment_of",
+    "find",
+    "is_due",
+    "let_run",
+    "pause",
+    "pressing",
+    "resume",
+    "run_now",
+    "step",
+    "stop",
+]
