@@ -32,7 +32,7 @@ from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in
 from dashboard.people import sessions
 from dashboard.site import second_factor
 from workspaces.models import Operation, Phase, Run, State, Workspace
-from workspaces.services import caps, retention, secret_expiry, store_maintenance
+from workspaces.services import caps, retention, schedules, secret_expiry, store_maintenance
 from workspaces.services.retention import What, sweeps
 
 # What a person must be allowed to, to keep a workspace that retention takes.
@@ -117,6 +117,7 @@ def _went_wrong(caller, since, now) -> dict:
         "caps": caps.pressing(caller.team_ids),
         "sweeps": sweeps.late(caller.team_ids),
         "secrets": secret_expiry.ending(caller),
+        **schedules.pressing(caller),
         "proofs": list(
             Run.objects.filter(workspace__in=workspaces, ended_at=None, proof_differ__gt=0).select_related(
                 "workspace__team"

@@ -73,6 +73,7 @@ REST = [
     Page("team", "/team/", gettext_lazy("Team")),
     Page("me", "/me/", gettext_lazy("Me")),
     Page("environments", "/environments/", gettext_lazy("Environments")),
+    Page("schedules", "/schedules/", gettext_lazy("Schedules")),
     Page("artifacts", "/artifacts/", gettext_lazy("Artifacts")),
     Page("storage", "/storage/", gettext_lazy("Storage")),
     Page("status", "/status/", gettext_lazy("Status")),

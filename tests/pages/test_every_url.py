@@ -26,6 +26,8 @@ from workspaces.models import (
     PurgeReceipt,
     Run,
     Runner,
+    Schedule,
+    ScheduledRun,
     State,
     Terminal,
 )
@@ -82,7 +84,19 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
     when = {"started_at": soon, "last_at": soon}
     conversation = AgentSession.objects.create(team=team, agent=agent, native_id="s", title=SECRET, **when)
     Message.objects.create(session=conversation, seq=1, at=soon, role="user", kind="text", text=SECRET)
+    schedule = Schedule.objects.create(
+        team=team,
+        name="nightly",
+        cron="0 3 * * *",
+        command=SECRET,
+        kind="command",
+        workspace=workspace,
+        created_at=soon,
+    )
+    night = {"workspace": workspace, "command": command, "reason": SECRET, "state": "running", "budget_asked_at": soon}
     about = {
+        "schedules/": schedule.pk,
+        "scheduled-runs/": ScheduledRun.objects.create(schedule=schedule, due_at=soon, **night).pk,
         "actions/": action.pk,
         "alike/": action.pk,
         "agents/": agent.pk,
@@ -167,6 +181,7 @@ def state():
         "workspaces_checkpoint",
         "workspaces_retentionrule",
     ]
+    tables += ["workspaces_schedule", "workspaces_scheduledrun"]
     tables += ["workspaces_noteversion", "workspaces_lesson", "workspaces_handover"]
     found = {}
     with connection.cursor() as cursor:

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from approvals.models import Action, AgentSession, Status
 from dashboard import clock
 from dashboard.models import Agent, Event
-from workspaces.models import Lesson, State
+from workspaces.models import Lesson, Schedule, ScheduledRun, State
 from workspaces.services.notes import versions
 from workspaces.services.notes.texts import NoteText
 
@@ -20,6 +20,7 @@ PAGES += ["/tokens/", "/me/"]
 PAGES += ["/changed/?since=week", "/unasked/?since=week"]
 PAGES += ["/w/payments/repo-task-1/", "/w/payments/repo-task-1/checks/", "/w/payments/repo-task-1/snapshots/"]
 PAGES += ["/lessons/", "/w/payments/repo-task-1/notes/"]
+PAGES += ["/schedules/"]
 PAGES += ["/conversations/", "/w/payments/repo-task-1/conversations/"]
 
 
@@ -51,6 +52,9 @@ def fill(number, team, agent, ask, decide, alice, bob, workspace):
     about = {"workspace": workspace, "repository": "git.example.org/x/y", "number": number}
     Lesson.objects.create(team=team, text=f"lesson {number}", sha256="", created_at=clock.now(), **about)
     make_command(workspace, "make test", check_name="tests")
+    about = {"team": team, "cron": "0 3 * * *", "kind": "command", "workspace": workspace, "created_at": clock.now()}
+    schedule = Schedule.objects.create(name=f"schedule {number}", **about)
+    ScheduledRun.objects.create(schedule=schedule, due_at=clock.now(), state="failed")
     make_workspace(team, agent, f"other-{number}", state=State.FAILED, reason="The setup failed.")
     Agent.objects.create(team=team, name=f"agent {number}", owner=alice)
     first = AgentSession.objects.order_by("started_at").first()

@@ -1,0 +1,116 @@
+"""The form of a schedule."""
+
+from django import forms
+from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
+
+from dashboard.models import Team
+from workspaces.models import CatchUp, JobKind, Schedule, Workspace
+from workspaces.pages.forms import AS_CODE, CODE
+from workspaces.services import schedules
+from workspaces.services.environments import newest
+
+MAX_PLACES = 300  # workspaces in the list, those used last; a schedule's own is always among them
+
+
+class ScheduleForm(forms.Form):
+    """`team` and `wish()` are what services.schedules takes. A check or a command: the field that is filled says."""
+
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=80)
+    cron = forms.CharField(
+        label=gettext_lazy("When (cron text)"),
+        max_length=120,
+        help_text=gettext_lazy(
+            "Minute, hour, day of the month, month, day of the week. <code>0 3 * * *</code>: each day at 3:00; "
+            "<code>*/15 * * * *</code>: every 15 minutes; <code>0 9 * * 1-5</code>: at 9:00 from Monday to Friday."
+        ),
+        widget=forms.TextInput(attrs=AS_CODE | {"placeholder": "0 3 * * *"}),
+    )
+    zone = forms.CharField(
+        label=gettext_lazy("Time zone"),
+        max_length=64,
+        help_text=gettext_lazy("Such as Europe/Berlin or UTC."),
+        widget=forms.TextInput(attrs=AS_CODE),
+    )
+    place = forms.ChoiceField(label=gettext_lazy("Where"))
+    command = forms.CharField(
+        label=gettext_lazy("Command (bash, in /workspace)"),
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs=CODE | {"rows": 3}),
+    )
+    check = forms.CharField(
+        label=gettext_lazy("Or a check of the environment"),
+        required=False,
+        max_length=80,
+        help_text=gettext_lazy("Its name. It runs as the environment has it at that time."),
+        widget=forms.TextInput(attrs=AS_CODE),
+    )
+    catch_up = forms.ChoiceField(
+        label=gettext_lazy("Times at which Handrail did not run"),
+        choices=CatchUp.choices,
+        widget=forms.RadioSelect,
+    )
+    budget_minutes = forms.IntegerField(
+        label=gettext_lazy("Ask a person after so many minutes"),
+        required=False,
+        min_value=1,
+        max_value=schedules.MAX_MINUTES,
+        help_text=gettext_lazy("The run goes on meanwhile. Empty: nobody is asked."),
+    )
+    keep = forms.IntegerField(label=gettext_lazy("Runs in the history"), min_value=1, max_value=schedules.MAX_KEEP)
+
+    def __init__(self, data=None, *, caller, teams: list[Team], schedule: Schedule | None = None, place: str = ""):
+        super().__init__(data, initial=_initial(schedule, place))
+        self.caller, self.teams = caller, {team.pk: team for team in teams}
+        self.places = dict(self._places(schedule))
+        self.fields["place"].choices = self._choices()
+
+    def _places(self, schedule: Schedule | None):
+        """Yield (value, (team, {workspace} or {environment}, label))."""
+        rows = Workspace.objects.visible_to(self.caller).kept().filter(team__in=self.teams)
+        found = list(rows.order_by("-last_active_at", "key")[:MAX_PLACES])
+        if schedule and schedule.workspace and schedule.workspace not in found:
+            found.append(schedule.workspace)
+        for each in sorted(found, key=lambda row: row.key):
+            yield f"workspace:{each.team_id}:{each.key}", (each.team_id, {"workspace": each.key}, each.key)
+        for each in newest(list(self.teams)).to_make_from().order_by("name"):
+            yield f"environment:{each.team_id}:{each.name}", (each.team_id, {"environment": each.name}, each.name)
+
+    def _choices(self):
+        groups: dict = {"workspace": [], "environment": []}
+        for value, (team_id, _, label) in self.places.items():
+            of = f" · {self.teams[team_id].name}" if len(self.teams) > 1 else ""
+            groups[value.partition(":")[0]].append((value, f"{label}{of}"))
+        yield gettext("In a workspace"), groups["workspace"]
+        yield gettext("In a new workspace each time, of an environment"), groups["environment"]
+
+    def clean(self):
+        cleaned = super().clean()
+        if "command" in cleaned and "check" in cleaned:
+            command, check = bool(cleaned["command"].strip()), bool(cleaned["check"].strip())
+            if command == check:
+                self.add_error("command", gettext("Give a command, or the name of a check."))
+        return cleaned
+
+    @property
+    def team(self) -> Team:
+        return self.teams[self.places[self.cleaned_data["place"]][0]]
+
+    def wish(self) -> dict:
+        cleaned = dict(self.cleaned_data)
+        _, place, _ = self.places[cleaned.pop("place")]
+        kind = JobKind.CHECK if cleaned["check"].strip() else JobKind.COMMAND
+        return {"workspace": "", "environment": ""} | place | cleaned | {"kind": kind.value}
+
+
+def _initial(schedule: Schedule | None, place: str) -> dict:
+    if schedule is None:
+        start = {"zone": timezone.get_current_timezone_name(), "catch_up": CatchUp.SKIP, "keep": 100}
+        return start | {"place": place}
+    where = f"workspace:{schedule.team_id}:{schedule.workspace.key}" if schedule.workspace else ""
+    same = ("name", "cron", "zone", "command", "catch_up", "budget_minutes", "keep")
+    return {name: getattr(schedule, name) for name in same} | {
+        "check": schedule.check_name,
+        "place": where or f"environment:{schedule.team_id}:{schedule.environment}",
+    }
