@@ -1,13 +1,17 @@
 """The fortnight of demonstration data: real rows, trees and recordings at times in the past."""
 
+import html
+import io
+import zipfile
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.urls import reverse
 from django.utils import timezone
 
-from approvals.models import Action, Status
+from approvals.models import Action, AgentSession, Status
 from dashboard import clock
 from dashboard.event_log.verify import prove
 from dashboard.management.fortnight import telling
@@ -15,7 +19,17 @@ from dashboard.models import Event, Membership, Role, Team
 from workspaces import changed_lines, recordings
 from workspaces.beside import beside
 from workspaces.comparisons import Point
-from workspaces.models import Command, Environment, Snapshot, Workspace
+from workspaces.models import (
+    Artifact,
+    Command,
+    Environment,
+    HandOver,
+    Lesson,
+    NoteVersion,
+    Operation,
+    Snapshot,
+    Workspace,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +41,7 @@ def main(admin_user):
     return team
 
 
-def test_a_day_of_it_is_told_with_real_rows_trees_and_recordings(main, admin_user):
+def test_a_day_of_it_is_told_with_real_rows_trees_and_recordings(main, admin_user, browser_of):
     days, now = [], wednesday_afternoon()
     telling.Telling(now, days=1).tell(days.append)
     assert [day.split(",")[0] for day in days] == ["Tuesday", "Wednesday"]
@@ -37,6 +51,8 @@ def test_a_day_of_it_is_told_with_real_rows_trees_and_recordings(main, admin_use
     check_trees(team)
     check_forks(team)
     check_recording()
+    check_conversations(browser_of(team.memberships.get(user__username="mia").user))
+    check_memory(browser_of(team.memberships.get(user__username="ben").user))
     waiting = Action.objects.pending()
     assert [waiting.count(), waiting.filter(expires_at__lte=clock.now()).count()] == [3, 0]
     with pytest.raises(CommandError, match="there already"):
@@ -94,6 +110,47 @@ def check_recording():
     output = b"".join(recordings.pieces(recordings.folder_of(command)))
     assert output.endswith(b"s\n")
     assert len(output) == command.output_bytes
+
+
+def check_conversations(lead):
+    """Each session has one, in whose page its calls link their actions; what waits is the last of an open one."""
+    sessions = Action.objects.values("session").distinct()
+    assert AgentSession.objects.count() == sessions.count()
+    assert Action.objects.filter(said__kind="call").count() == Action.objects.count()
+    denied = Action.objects.filter(status=Status.DENIED).latest("number")
+    session = denied.said.get(kind="call").session
+    assert str(session) in page(lead, reverse("conversations"))
+    said = page(lead, reverse("conversation", args=[session.pk]))
+    assert [f"A-{denied.number} was denied." in said, "All tests pass" in said or "still fails" in said] == [True, True]
+    assert session.ended_at is not None
+    waiting = AgentSession.objects.get(native_id=Action.objects.pending().latest("number").session)
+    assert [waiting.ended_at, waiting.messages.latest("seq").kind] == [None, "call"]
+
+
+def check_memory(reviewer):
+    """Notes have versions of agents and an edit that waits; lessons are in force in later files; artifacts download."""
+    edited = NoteVersion.objects.get(given_at=None)
+    here = [edited.workspace.team.slug, edited.workspace.key]
+    assert "The auditors come on Thursday" in page(reviewer, reverse("workspace-notes", args=here))
+    assert set(NoteVersion.objects.given().values_list("by__type", flat=True)) == {"agent"}
+    lesson = Lesson.objects.filter(state="accepted").earliest("created_at")
+    assert lesson.text.split("`")[0] in html.unescape(page(reviewer, reverse("lessons")))
+    later = Snapshot.objects.filter(workspace__lessons=lesson, created_at__gt=lesson.decided_at)
+    assert not later.exists() or later.latest("number").manifest.body["notes"]["lessons_sha256"]
+    kept = Artifact.objects.latest("created_at")
+    assert kept.name in page(reviewer, reverse("artifacts"))
+    zipped = b"".join(reviewer.get(reverse("artifact-zip", args=[kept.pk])).streaming_content)
+    assert "changes.md" in zipfile.ZipFile(io.BytesIO(zipped)).namelist()
+    assert not Operation.objects.open().filter(kind="promote").exists()
+    handed = HandOver.objects.get()
+    there = [handed.workspace.team.slug, handed.workspace.key, handed.pk]
+    assert "The facets are done" in page(reviewer, reverse("hand-over", args=there))
+
+
+def page(client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return answer.content.decode()
 
 
 def test_a_desk_in_use_is_left_as_it_is(main):

@@ -91,12 +91,12 @@ async def give(job):
         return None
 
 
-def give_lessons(job, tree):
-    """Write the repository's lessons into the files of a new workspace, before its first snapshot."""
+def give_lessons(workspace, tree):
+    """Write the repository's lessons into the files of a workspace, of a new one before its first snapshot."""
     try:
-        _write_lessons(job.workspace, tree)
+        _write_lessons(workspace, tree)
     except (OSError, DriverError, StoreError, Problem):
-        logger.exception("the lessons were not given to %s", job.workspace.pk)
+        logger.exception("the lessons were not given to %s", workspace.pk)
 
 
 def _is_due(workspace, tree) -> bool:

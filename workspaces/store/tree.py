@@ -32,7 +32,8 @@ class LocalTree:
 
     `home` is a second folder whose entries `files("home")` can access. `rules`, if set, is asked at each scan which
     entries are left out of snapshots, and untouched by a restore. `shown`, if set, returns the digests of what was put
-    at the mount point (`mount_point.put`).
+    at the mount point (`mount_point.put`). `is_mapped`: programs may write to its files through shared mappings, so
+    the file system is synced before a scan.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class LocalTree:
         self.home = home
         self.rules: Callable[[], LeavesOut | None] | None = None
         self.shown: Shown | None = None
+        self.is_mapped = True
 
     @contextmanager
     def opened(self) -> Iterator[LocalLive]:
@@ -59,7 +61,7 @@ class LocalTree:
         except PermissionError as error:
             raise StoreError(f"{self.path} cannot be read: permission denied") from error
         try:
-            yield LocalLive(self.path, fd)
+            yield LocalLive(self.path, fd, is_mapped=self.is_mapped)
         finally:
             os.close(fd)
 
@@ -95,8 +97,8 @@ class LocalTree:
 class LocalLive:
     """An open folder on this host; `root` is its descriptor, where a scan starts."""
 
-    def __init__(self, path: Path, root: int):
-        self.path, self.root = path, root
+    def __init__(self, path: Path, root: int, *, is_mapped: bool = True):
+        self.path, self.root, self.is_mapped = path, root, is_mapped
         found = os.fstat(root)
         self.place = os.fsencode(os.path.realpath(path))
         self.identity = (self.place, found.st_dev, found.st_ino)
@@ -105,7 +107,8 @@ class LocalLive:
     def begin(self) -> int:
         """Return the tree's clock in Unix ns, then sync: a write that the sync missed has a later ctime."""
         started_ns = time.time_ns()
-        sync_tree(self.root)
+        if self.is_mapped:
+            sync_tree(self.root)
         return started_ns
 
     def is_ctime_trusted(self) -> bool:

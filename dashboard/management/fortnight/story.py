@@ -45,6 +45,18 @@ class Task:
     passes: bool
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """What an agent proposes for the notes of its repository after a task, and what a person decides (else "")."""
+
+    key: str
+    turn: int
+    text: str
+    answer: str
+    person: str = "mia"
+    days: int | None = None
+
+
 PEOPLE = {"mia": "lead", "ben": "reviewer", "ruth": "lead", "tom": "viewer"}
 AGENTS = {"claude-mia": "mia", "codex-ben": "ben", "claude-ruth": "ruth", "docs-agent": ""}
 SHOP, PAY = "https://git.example.org/acme/web-shop.git", "https://git.example.org/acme/payments.git"
@@ -105,6 +117,7 @@ PLACES = [
         {"area": "platform", "ticket": "OPS-77"},
     ),
 ]
+NOTES = ".handrail/notes.md"
 FORKED = "web-shop-cart"
 DENIALS = [
     "Pull and rebase first, the branch is behind main.",
@@ -120,6 +133,27 @@ MESSAGES = [
     ("codex-ben", "ben", "Please keep the public API of the search stable until the release."),
     ("claude-ruth", "ruth", "The provider's sandbox is down today; use the recorded answers."),
 ]
+
+
+LESSONS = [
+    Lesson("web-shop-cart", 0, "Prices are whole cents everywhere; `round()` once broke an invoice.", "accept"),
+    Lesson("web-shop-cart", 2, "`make test` needs the database of the search; run the package's own tests.", "decline"),
+    Lesson("web-shop-search", 0, "Files in `build/` are made by `make index`; never edit them.", "accept", "ben", 90),
+    Lesson("payments-refunds", 0, "The provider's sandbox rejects amounts below 50 cents.", "accept", "ruth", 180),
+    Lesson("payments-refunds", 3, "Refunds of a closed month go to the ledger of the next one.", ""),
+    Lesson("payments-webhooks", 1, "Signatures are checked over the raw body, before it is parsed.", "accept", "ruth"),
+    Lesson("handbook", 1, "Headings are sentences. The linter of the handbook refuses title case.", ""),
+    Lesson("infra-clusters", 0, "Drain nodes one by one, and wait for the alarms to be quiet.", "accept", "ruth"),
+]
+NOTES_EACH, ARTIFACT_EACH = 3, 4  # tasks of a place
+EDITED_NOTES = (
+    "payments-refunds", "ruth",
+    "\n## From ruth\n\n- The auditors come on Thursday: leave `ledger.py` as it is until then.\n",
+)  # fmt: skip
+HANDED_OVER = (
+    "web-shop-search", "mia", "claude-mia",
+    "The facets are done, the ranking is not. Start with the failing test in `test_settings.py`.",
+)  # fmt: skip
 
 
 def forks_of(place: Place) -> list[Place]:
@@ -164,10 +198,32 @@ def task(place: Place, turn: int, random: Random, files: dict[str, str]) -> Task
         steps += [_edit(module, written, texts.mend(feature), "The rounding was wrong; I mend it.")]
     steps += [_tests(test, feature)]
     steps += [_note(files.get("docs/changes.md", "# Changes\n"), feature, again)]
+    if turn % NOTES_EACH == 0:
+        before = files.get(NOTES, "")
+        steps += [_write(NOTES, texts.notes(before, feature, place.package, fails=fails), "I keep my notes for later.")]
     steps += _ending(place, feature, turn, random)
     words = feature.replace("_", " ")
     prompt = random.choice(texts.PROMPTS).format(words=words, package=place.package)
     return Task(prompt, steps, passes=random.random() < 0.85)
+
+
+def thought_of(task: Task) -> str:
+    """Return what the agent thinks about its task before it begins."""
+    files = ", ".join(dict.fromkeys(path for step in task.steps for path in step.files))
+    return f"The task: {task.prompt}\n\nI expect to touch {files}. First I look at what is there, tests come with it."
+
+
+def last_words(task: Task) -> str:
+    """Return the agent's last message: what it did, in Markdown."""
+    files = "\n".join(f"- `{path}`" for path in dict.fromkeys(path for step in task.steps for path in step.files))
+    checks = "All tests pass." if task.passes else "One test of the settings still fails; it failed before I began."
+    return f"{task.prompt.split('.')[0]}: done.\n\nI changed\n\n{files}\n\n{checks}"
+
+
+def artifact_of(place: Place, task: Task) -> tuple[str, list[bytes], str]:
+    """Return name, paths and note of what is kept for others after a task."""
+    paths = [f"src/{place.package}".encode(), b"docs/changes.md"]
+    return f"{place.package}-preview", paths, f"The package and its changes after: {task.prompt}"
 
 
 def _bash(command: str, says: str = "", **more) -> Step:
@@ -270,6 +326,7 @@ def _format(feature, random) -> Step:
 
 
 REMARKABLE = [_force, _fetch, _install, _clean, _workflow, _outside, _secret, _held, _format]
+WAITING_PROMPT = "Please bring this to its end today, and tell me when it is done."
 # What still needs approval at the end: (key of the place, command, what the agent says).
 WAITING = [
     ("web-shop-cart", "git push origin HEAD:main", "Everything of SHOP-218 is in. I push it now."),

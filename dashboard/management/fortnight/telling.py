@@ -21,14 +21,14 @@ from approvals.talk import messages
 from approvals.transitions import actor_of
 from dashboard import clock
 from dashboard.access import Caller, caller_of
-from dashboard.management.fortnight import programs, story
+from dashboard.management.fortnight import conversation, memory, programs, story
 from dashboard.models import Actor, Agent, Membership, Role, Team
 from dashboard.people.provisioning import agent_of, person_in, team_by_slug
 from dashboard.problems import Problem
 from workspaces import lifecycle, operations, paths
 from workspaces.egress.attempts import Attempt
-from workspaces.models import Environment, Operation, Phase, Runner, State, Workspace, WorkspaceLabel
-from workspaces.runner import snapshots
+from workspaces.models import Environment, Runner, State, Workspace, WorkspaceLabel
+from workspaces.runner import notes, snapshots
 from workspaces.services import network
 
 TEAM, DAYS, SEED = "demo", 14, 1864
@@ -57,6 +57,7 @@ class Telling:
                 self._session(place)
             if day == min(FORKED_DAYS_AGO, self.days):
                 self._forks()
+        self._handing_over()
         self._waiting()
 
     # People and places -----------------------------------------------------------------------------------------------
@@ -166,26 +167,41 @@ class Telling:
         self.turns[place.key] += 1
         task = story.task(place, turn, self.random, self.files[place.key])
         session = f"{place.key}-{turn + 1}"
-        with self._later(20, 60):
+        with self._later(20, 60), transaction.atomic():
+            notes.give_lessons(workspace, snapshots.host_tree(workspace))
             prompts.keep(agent, session, task.prompt, workspace)
+            talk = conversation.begin(agent, session, workspace)
+            talk.asked(task.prompt)
+            talk.thought(story.thought_of(task))
         for step in task.steps:
-            self._step(workspace, agent, session, step)
+            self._step(workspace, agent, session, step, talk)
+        with self._later(2, 20), transaction.atomic():
+            talk.said(story.last_words(task))
+            talk.keep(ends=True)
         self._closing(place, workspace, agent, task)
+        self._what_stays(place, workspace, agent, task, turn)
 
-    def _step(self, workspace, agent, session: str, step):
-        caller = Caller(roles={self.team.pk: "agent"}, agent=agent)
+    def _step(self, workspace, agent, session: str, step, talk):
+        caller = self._caller(agent)
         with transaction.atomic():
             with self._later(4, 25):
                 call = Call(
                     step.tool, step.arguments, workspace=workspace, session=session, reasoning=step.says,
                     call_id=f"{session}-{self.random.getrandbits(32):08x}",
                 )  # fmt: skip
+                talk.called(step, call.call_id)
                 action = self._submit(call, caller)
                 Agent.objects.filter(pk=agent.pk).update(last_seen_at=clock.now())
             if action.status == Status.PENDING:
                 self._answer(action, step, caller)
             if action.status == Status.APPROVED:
                 self._run(workspace, action, step, caller)
+            with self._later(0, 1):
+                path = step.arguments.get("file_path", "").removeprefix("/workspace/")
+                talk.returned(step, action, self.files[workspace.key].get(path) if step.tool == "Read" else None)
+
+    def _caller(self, agent) -> Caller:
+        return Caller(roles={self.team.pk: "agent"}, agent=agent)
 
     def _submit(self, call, caller) -> Action:
         """Submit a call; take the snapshot of its moment as the runner does, before that can claim the operation."""
@@ -193,10 +209,8 @@ class Telling:
         if operation := action.asked_operation:
             by, label = operations.actor_of(operation), taking.label_of(action)
             taken = self._snapshot(call.workspace, kind=taking.SNAPSHOT_KIND, label=label, by=by, unless_same=True)
-            outcome, now = {"ok": True, "snapshot": taken.number}, clock.now()
-            Operation.objects.filter(pk=operation.pk).update(
-                phase=Phase.SETTLED, outcome=outcome, started_at=now, settled_at=now
-            )
+            outcome = {"ok": True, "snapshot": taken.number}
+            programs.settle(operation, outcome)
             taking.note(operation, outcome, by=by)
         return action
 
@@ -251,6 +265,26 @@ class Telling:
             lifecycle.record(workspace, Actor.agent(agent), "workspace.stopped", {"reason": "stopped"})
             Workspace.objects.filter(pk=workspace.pk).update(last_active_at=clock.now())
 
+    def _what_stays(self, place, workspace, agent, task, turn: int):
+        """Have the agent propose lessons, and keep files as an artifact after some of the tasks."""
+        for lesson in story.LESSONS:
+            if (lesson.key, lesson.turn) == (place.key, turn):
+                with self._later(30, 300), transaction.atomic():
+                    person = self.people[lesson.person]
+                    memory.propose_and_decide(workspace, lesson, agent_caller=self._caller(agent), person=person)
+        if turn % story.ARTIFACT_EACH == 0:
+            by = Actor.agent(agent) if turn else Actor.person(self.people["mia"])
+            with self._later(30, 90), transaction.atomic():
+                memory.keep_artifact(workspace, *story.artifact_of(place, task), by=by)
+
+    def _handing_over(self):
+        """Have people add to the notes of a workspace at rest, and hand another one over."""
+        (key, person, text), (handed, giver, taker, message) = story.EDITED_NOTES, story.HANDED_OVER
+        with self._later(5, 20), transaction.atomic():
+            memory.edit_notes(self.workspaces[key], text, person=self.people[person])
+        with self._later(5, 20), transaction.atomic():
+            memory.hand_over_to(self.workspaces[handed], taker, message, giver=self.people[giver])
+
     def _reached(self, workspace):
         host = self.random.choice(["pypi.example.org", "git.example.org", "rates.example.com"])
         attempt = Attempt(host, 443, "CONNECT", allowed=True, sent=self.random.randint(800, 4000))
@@ -265,11 +299,16 @@ class Telling:
         """Leave some calls of today that still need approval."""
         agents = {place.key: self.agents[place.agent] for place in story.PLACES}
         for key, command, says in story.WAITING:
-            caller = Caller(roles={self.team.pk: "agent"}, agent=agents[key])
-            place, session = self.workspaces[key], f"{key}-now"
-            call = Call("Bash", {"command": command}, workspace=place, session=session, reasoning=says)
+            agent, place, session = agents[key], self.workspaces[key], f"{key}-now"
+            step = story.Step("Bash", {"command": command}, says)
+            call_id = f"{session}-{self.random.getrandbits(32):08x}"
+            call = Call("Bash", step.arguments, workspace=place, session=session, reasoning=says, call_id=call_id)
             with transaction.atomic():
-                self._submit(call, caller)
+                talk = conversation.begin(agent, session, place)
+                talk.asked(story.WAITING_PROMPT)
+                talk.called(step, call_id)
+                self._submit(call, self._caller(agent))
+                talk.keep(ends=False)
 
     # Files -----------------------------------------------------------------------------------------------------------
 
@@ -298,6 +337,7 @@ class Telling:
 
     def _snapshot(self, workspace, *, kind: str, by: Actor, label: str = "", unless_same: bool = False):
         tree = snapshots.host_tree(workspace)
+        tree.is_mapped = False  # we wrote it, not programs
         how = {"thorough": True, "unless_same": unless_same}
         return snapshots.take(workspace, tree, kind=kind, label=label, by=by, **how)
 

@@ -50,6 +50,13 @@ def test_of(feature: str) -> str:
     )
 
 
+def notes(before: str, feature: str, package: str, *, fails: bool) -> str:
+    """Return what an agent keeps for the next run of its workspace: its notes, with this task added."""
+    head = before or f"# Notes\n\nWhat the next run of this workspace should know about `{package}`.\n"
+    learned = "Its rounding was wrong at first: round once, at the end." if fails else "The tests passed at once."
+    return head + f"\n## {feature.replace('_', ' ').capitalize()}\n\n- In `src/{package}/{feature}.py`.\n- {learned}\n"
+
+
 def pytest_output(path: str, feature: str, *, fails: bool) -> str:
     if not fails:
         return "..                                                       [100%]\n2 passed in 0.12s\n"

@@ -274,7 +274,7 @@ async def _first_snapshot(job):
         await _restore_origin(job)
     async with job.open_tree() as tree:
         await job.thread(repository_files.note, workspace, tree)
-        await job.thread(notes.give_lessons, job, tree)
+        await job.thread(notes.give_lessons, workspace, tree)
     await job.progress(step="snapshot")
     await job.snapshot("fork" if "fork" in workspace.source and not is_set_up else "setup")
     failpoint("create.snapshot")

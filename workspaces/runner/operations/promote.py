@@ -2,11 +2,11 @@
 
 from urllib.parse import unquote_to_bytes
 
-from dashboard.models import Event
+from dashboard.models import Actor, Event
 from workspaces import history
 from workspaces.models import Artifact
 from workspaces.runner import snapshots
-from workspaces.runner.job import Job, Kind
+from workspaces.runner.job import Kind
 
 
 class Promote(Kind):
@@ -20,26 +20,31 @@ class Promote(Kind):
     async def perform(self, job):
         await job.refresh()
         await job.mark_started()
-        return {"ok": True} | await job.thread(_select, job)
+        return {"ok": True} | await job.thread(put_together, job.workspace, job.args)
 
     def finish(self, job, outcome):
-        found = Artifact.objects.filter(pk=job.args["artifact"]).first()
-        if found is None:  # deleted meanwhile
-            return
-        about = {"actor": job.by, "subject": found, "workspace": job.workspace}
-        data = {"name": found.name, "key": found.key, "snapshot": found.snapshot_number, "paths": found.paths[:20]}
-        if not outcome["ok"]:
-            data["reason"] = outcome["reason"][:1000]
-            Event.objects.record(found.team_id, verb="artifact.failed", data=data, **about)
-            found.delete()
-            return
-        fields = {"entries": outcome["entries"], "bytes": outcome["bytes"]}
-        Artifact.objects.filter(pk=found.pk).update(tree=bytes.fromhex(outcome["tree"]), **fields)
-        Event.objects.record(found.team_id, verb="artifact.kept", data=data | fields, **about)
+        note(job.workspace, job.args, outcome, by=job.by)
 
 
-def _select(job: Job) -> dict:
-    snapshot = history.find_snapshot(job.workspace, job.args["number"])
-    paths = [unquote_to_bytes(path) for path in job.args["paths"]]
-    made = snapshots.store_of(job.workspace).select(snapshot.tree_hex, paths)
-    return made._asdict()
+def put_together(workspace, args: dict) -> dict:
+    """Store the tree that has only the chosen files; return its id, entries and bytes."""
+    snapshot = history.find_snapshot(workspace, args["number"])
+    paths = [unquote_to_bytes(path) for path in args["paths"]]
+    return snapshots.store_of(workspace).select(snapshot.tree_hex, paths)._asdict()
+
+
+def note(workspace, args: dict, outcome: dict, *, by: Actor):
+    """Write the outcome into the artifact's row, and its event; delete the row if the files could not be kept."""
+    found = Artifact.objects.filter(pk=args["artifact"]).first()
+    if found is None:  # deleted meanwhile
+        return
+    about = {"actor": by, "subject": found, "workspace": workspace}
+    data = {"name": found.name, "key": found.key, "snapshot": found.snapshot_number, "paths": found.paths[:20]}
+    if not outcome["ok"]:
+        data["reason"] = outcome["reason"][:1000]
+        Event.objects.record(found.team_id, verb="artifact.failed", data=data, **about)
+        found.delete()
+        return
+    fields = {"entries": outcome["entries"], "bytes": outcome["bytes"]}
+    Artifact.objects.filter(pk=found.pk).update(tree=bytes.fromhex(outcome["tree"]), **fields)
+    Event.objects.record(found.team_id, verb="artifact.kept", data=data | fields, **about)
