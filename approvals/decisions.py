@@ -253,7 +253,10 @@ def _deny(action: Action, still_open: Q, caller, comment: str, do_first: bool) -
 
 def is_unheld(action: Action) -> bool:
     """Return whether each person who approved the current revision chose that it runs without an envelope."""
-    given = votes(action)
+    return _all_unheld(votes(action))
+
+
+def _all_unheld(given: list[Decision]) -> bool:
     return bool(given) and all(vote.unheld for vote in given)
 
 
@@ -268,9 +271,10 @@ def _approve(action: Action, still_open: Q, caller, comment: str, how: Approval)
         solo.check(action, caller, how.alone)
     revision = current(action)
     _record_answer(action, caller, APPROVE, comment, revision=revision, final=False, evidence=how.evidence, how=how)
-    given = len(votes(action))
+    now_given = votes(action)
+    given = len(now_given)
     data = {"votes": given, "quorum": action.quorum} | ({"solo": True} if how.alone else {})
-    data |= {"envelope": "none"} if is_unheld(action) else {}
+    data |= {"envelope": "none"} if _all_unheld(now_given) else {}
     data |= {"applies": "rehearsal", "tree": how.tree} if how.tree else {}
     data |= _passkey_in_event(how)
     if given < action.quorum and not how.alone:

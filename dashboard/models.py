@@ -314,9 +314,10 @@ class EventQuerySet(models.QuerySet):
         team_id = getattr(team, "pk", team)
         subject_type = subject._meta.model_name
         with transaction.atomic(using=self.db):
-            # The update locks the team's row, so numbers have no gaps and the hash chain no forks.
-            Team.objects.filter(pk=team_id).update(event_seq=F("event_seq") + 1)
-            seq, head = Team.objects.values_list("event_seq", "event_head").get(pk=team_id)
+            # The team's row is locked, so numbers have no gaps and the hash chain no forks. (SQLite has one writer.)
+            rows = Team.objects.select_for_update(no_key=True)
+            seq, head = rows.values_list("event_seq", "event_head").get(pk=team_id)
+            seq += 1
             event = Event(
                 team_id=team_id,
                 seq=seq,
@@ -333,7 +334,7 @@ class EventQuerySet(models.QuerySet):
             )
             event.hash = chain_hash(event.as_export())
             event.save(force_insert=True)
-            Team.objects.filter(pk=team_id).update(event_head=event.hash)
+            Team.objects.filter(pk=team_id).update(event_seq=seq, event_head=event.hash)
             transaction.on_commit(wake_feeds, using=self.db)
         log_event(event)
         return event
