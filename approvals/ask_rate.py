@@ -9,6 +9,7 @@ from approvals.models import Tier
 
 DAYS = 7
 WITHOUT_ASKING = (Tier.LOW, Tier.MEDIUM, Tier.FORBIDDEN)
+ASKED = ~Q(tier__in=WITHOUT_ASKING) & Q(grant=None)  # calls for which a person was asked
 HOUR = len("2026-01-31 23")  # the beginning of a time in text, up to its hour
 
 
@@ -17,12 +18,16 @@ def ask_rate(actions, now, days: int = DAYS) -> dict:
     hour = Substr(Cast("created_at", CharField()), 1, HOUR)
     found = actions.filter(created_at__gte=now - timedelta(days=days)).aggregate(
         calls=Count("pk"),
-        asked=Count("pk", filter=~Q(tier__in=WITHOUT_ASKING) & Q(grant=None)),
+        asked=Count("pk", filter=ASKED),
         active_hours=Count(hour, distinct=True),
     )
     return {
         "days": days,
         **found,
-        "per_100_calls": round(100 * found["asked"] / found["calls"], 1) if found["calls"] else 0.0,
+        "per_100_calls": per_100(found["asked"], found["calls"]),
         "per_active_hour": round(found["asked"] / found["active_hours"], 1) if found["calls"] else 0.0,
     }
+
+
+def per_100(asked: int, calls: int) -> float:
+    return round(100 * asked / calls, 1) if calls else 0.0

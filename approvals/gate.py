@@ -22,7 +22,7 @@ from dashboard.failpoints import failpoint
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
 from workspaces import activity, agents_at_work, lifecycle, operations
-from workspaces.models import Snapshot
+from workspaces.models import Snapshot, Workspace
 
 __all__ = [
     "abandon",
@@ -87,7 +87,7 @@ async def consume(pk, *, digest: str, caller, **noted) -> Action:
 
     In a workspace a snapshot is taken first, unless the tier is low, and then the bound files are read again. `noted`
     are further fields to store. Problem 409 with code already_consumed, not_approved, expired, digest_mismatch,
-    revoked, changed or agent_at_work; 503 (snapshot_failed, unchecked) keeps the approval.
+    revoked, changed, not_bound or agent_at_work; 503 (snapshot_failed, unchecked) keeps the approval.
     """
     action, operation = await sync_to_async(_ready)(pk, digest, caller)
     snapshot = await _snapshot_taken(operation)
@@ -105,12 +105,19 @@ def _ready(pk, digest: str, caller):
         raise conflict("The runner carries out this action; its approval can't be consumed.", code="brokered")
     check_consumable(action, digest)
     if action.workspace:
+        _refuse_if_unbound(action.workspace, caller)
         agents_at_work.enter(action.workspace, caller)
     changes_nothing = action.tier not in SNAPSHOT_TIERS or action.tool in own_questions.TOOLS
     if action.workspace is None or changes_nothing:
         return action, None
     label = snapshot_label(action)
     return action, lifecycle.snapshot(action.workspace, by=actor_of(action), kind="action", label=label)
+
+
+def _refuse_if_unbound(workspace, caller):
+    """Raise Problem 409 if the agent may not work in the workspace any more: it was unbound after it had asked."""
+    if not Workspace.objects.visible_to(caller).filter(pk=workspace.pk).exists():
+        raise conflict(f"{caller.agent.name} may no longer work in {workspace.key}.", code="not_bound")
 
 
 def snapshot_label(action: Action) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -105,10 +106,11 @@ def name_of(pk: str) -> dict | None:
 RUNS_AT_MOST = timedelta(hours=1)  # a call whose agent says no more; after that it counts as over
 
 
-def agents_running(workspace, now) -> set[str]:
-    """Return the ids of the agents that run a call in the workspace now."""
-    running = Action.objects.filter(workspace=workspace, status=Status.RUNNING, consumed_at__gt=now - RUNS_AT_MOST)
-    return {str(pk) for pk in running.values_list("agent", flat=True)}
+def agents_running(workspaces, now) -> set[tuple[UUID, str]]:
+    """Return (workspace id, agent id as text) of the agents that run a call in one of the workspaces now."""
+    since = now - RUNS_AT_MOST
+    running = Action.objects.filter(workspace__in=workspaces, status=Status.RUNNING, consumed_at__gt=since)
+    return {(place, str(agent)) for place, agent in running.values_list("workspace", "agent")}
 
 
 def carry_out(action: Action):

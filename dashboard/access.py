@@ -114,12 +114,11 @@ class Caller:
         return least is not None and ROLES.index(role) >= ROLES.index(least)
 
     def workspace_filter(self) -> Q:
-        """Return the filter of an agent's workspaces: its token's, or those it created or was bound to."""
-        if self.workspace_id:
-            return Q(pk=self.workspace_id)
+        """Return the filter of an agent's workspaces: those it created or is bound to; of them its token's alone."""
         # A subquery, so that the many-to-many join never duplicates a row.
         bound = self.agent.bound_workspaces.values("pk")
-        return Q(created_by_agent=self.agent.pk) | Q(pk__in=bound)
+        own = Q(created_by_agent=self.agent.pk) | Q(pk__in=bound)
+        return own & Q(pk=self.workspace_id) if self.workspace_id else own
 
     def event_filter(self) -> Q:
         """Return the filter of an agent's events: its own, and those about its actions (the newest 500).

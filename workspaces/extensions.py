@@ -22,7 +22,8 @@ home_readers: list[Callable] = []
 place_comments: Callable | None = None
 # (workspace, caller) -> what the Changes tab shows of the caller's drafts; None without any.
 drafts_on: Callable | None = None
-# (workspace, now) -> {id of an agent}: which agents have something under way there besides operations.
+# (workspaces, now) -> {(id of a workspace, id of an agent as text)}: which agents have something under way there
+# besides operations.
 agents_at_work: list[Callable] = []
 # (workspace) -> rows with `pk`, `at`, `who`, `text`, `url`: what was said in agents' sessions, for its timeline.
 said_in: Callable | None = None

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from approvals import unasked
 from approvals.agent_day import day_of
+from approvals.agent_identity import known_to
 from approvals.changed_since import Changed, changed_since
 from dashboard import clock, lookup
 from dashboard.api_base import PROBLEMS
-from dashboard.models import Agent
 from dashboard.problems import invalid, not_allowed
 from workspaces.api.schemas import Strict
 from workspaces.checks import Check
@@ -109,7 +109,7 @@ def read_changes(request, since: datetime = SINCE, until: datetime | None = UNTI
 @router.get("/agents/{agent_id}/day", response={200: AgentDayOut} | PROBLEMS, by_alias=True)
 def read_agent_day(request, agent_id: UUID, since: datetime | None = None, until: datetime | None = UNTIL):
     """Return what an agent did in a span; without `since` in the last 24 hours. For people."""
-    agent = lookup.find(_agents(request.auth), agent_id, "agent")
+    agent = lookup.find(known_to(request.auth), agent_id, "agent")
     if not request.auth.is_person:
         raise not_allowed("Only people can read what an agent did.")
     until = until or clock.now()
@@ -124,14 +124,6 @@ def read_agent_day(request, agent_id: UUID, since: datetime | None = None, until
         "hosts": list(dict.fromkeys(f"{contact.host}:{contact.port}" for contact in day.hosts)),
         "changes": [_changed(row) for row in day.changed.rows],
     }
-
-
-def _agents(caller):
-    """Return the agents that the caller may know of: a person's team's; an agent itself, not from a workspace."""
-    agents = Agent.objects.visible_to(caller)
-    if caller.is_person:
-        return agents
-    return agents.none() if caller.workspace_id else agents.filter(pk=caller.agent.pk)
 
 
 @router.get("/unasked", response={200: UnaskedListOut} | PROBLEMS)

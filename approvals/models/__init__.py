@@ -200,6 +200,9 @@ class Action(models.Model):
             models.Index(fields=["workspace", "status"], name="action_by_workspace_status"),
             models.Index(fields=["team", "status", "ended_at"], name="action_by_end"),
             models.Index(fields=["agent", "session", "created_at"], name="action_by_session"),
+            # All that an agent's page counts of its calls by tool, and the newest of those that were denied.
+            models.Index(fields=["agent", "created_at", "tool", "tier", "grant", "status"], name="action_by_agent"),
+            models.Index(fields=["agent", "ended_at"], condition=Q(status="denied"), name="action_denied_to_agent"),
             models.Index(fields=["digest", "created_at"], name="action_by_digest"),
             models.Index(fields=["workspace", "title", "created_at"], name="action_by_title"),
             # Beside the indexes of the keys: those have an entry for each action without one, and are not used then.

@@ -1,50 +1,134 @@
-"""An agent's page: whose it is, where it may work, and what it did on a day."""
+"""An agent's page: whose it is, what it may use, its tokens, sessions, grants and denials, and what it did on a day."""
 
 from datetime import timedelta
 
+from django import forms
 from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext
-from django.views.decorators.http import require_safe
+from django.utils.translation import gettext, gettext_lazy
+from django.views.decorators.http import require_POST, require_safe
 
-from approvals.agent_day import actions_of, day_of, places_of
+from approvals.agent_day import actions_of, day_of
+from approvals.agent_identity import MAX_PLACES, Identity
+from approvals.conversations.reading import SUB_AGENTS
 from approvals.pages.card import cards_of, for_rows
 from approvals.pages.changed import Row
 from dashboard import clock, spans
-from dashboard.models import Agent, Token
-from dashboard.pages import Slice, asked, signed_in
+from dashboard.models import Agent
+from dashboard.pages import Slice, asked, carry_out, must, signed_in, take_form
+from dashboard.problems import invalid
+from workspaces.models import Workspace
+from workspaces.services import agent_bindings
 
-MAX_PLACES = 20  # workspaces listed at the top
+MAX_SUGGESTED = 50  # workspaces that the form offers to complete
+
+
+class BindForm(forms.Form):
+    """The key of a workspace in which the agent shall work."""
+
+    key = forms.CharField(
+        label=gettext_lazy("Workspace"),
+        max_length=64,
+        widget=forms.TextInput(
+            attrs={"list": "agent-keys", "autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
+        ),
+    )
 
 
 @signed_in
 @require_safe
 def agent(request, pk):
+    return _page(request, _found(request, pk))
+
+
+@signed_in
+@require_POST
+def bind(request, pk):
+    """Let the agent work in one more workspace."""
+    found = _managed(request, pk)
+    return take_form(
+        request,
+        BindForm(request.POST, auto_id="bind-%s"),
+        lambda fields: _bind(request, found, fields["key"]),
+        shown=lambda form: _page(request, found, form),
+        then=reverse("agent", args=[pk]),
+        at="key",
+        say=gettext("Saved."),
+    )
+
+
+def _bind(request, found: Agent, key: str):
+    workspace = _workspaces(request.caller, found).filter(key=key).first()
+    if workspace is None:
+        raise invalid(gettext("There is no workspace named %(key)s in this team.") % {"key": repr(key)})
+    agent_bindings.add(workspace, found.name, by=request.caller.actor)
+
+
+@signed_in
+@require_POST
+def unbind(request, pk):
+    """End that the agent may work in a workspace that it did not create."""
+    found = _managed(request, pk)
+    workspace = get_object_or_404(_workspaces(request.caller, found), key=asked(request, "key")["key"])
+    return carry_out(
+        request,
+        lambda: agent_bindings.remove(workspace, found.name, by=request.caller.actor),
+        then=reverse("agent", args=[pk]),
+        say=gettext("%(agent)s may no longer work in %(key)s.") % {"agent": found.name, "key": workspace.key},
+    )
+
+
+def _found(request, pk) -> Agent:
+    return get_object_or_404(Agent.objects.visible_to(request.caller).select_related("owner", "team"), pk=pk)
+
+
+def _managed(request, pk) -> Agent:
+    found = _found(request, pk)
+    must(request.caller, "manage_agents", found.team)
+    return found
+
+
+def _workspaces(caller, found: Agent):
+    return Workspace.objects.visible_to(caller).kept().filter(team=found.team_id)
+
+
+def _page(request, found: Agent, form: BindForm | None = None):
     caller, now = request.caller, clock.now()
-    found = get_object_or_404(Agent.objects.visible_to(caller).select_related("owner", "team"), pk=pk)
     today = timezone.localtime(now).date()
-    day = spans.day_of(asked(request, "day")["day"]) or today
+    day = spans.day_of(asked(request, "day")["day"]) if request.method != "POST" else None
+    day = day or today
     since, until = spans.moment_of(f"{day}"), spans.moment_of(f"{day}", days=1)
     page = Slice(request, for_rows(actions_of(found, caller, since, until)))
-    places = list(places_of(found, caller)[: MAX_PLACES + 1])
-    did = day_of(found, caller, since, until)
-    return render(
-        request,
-        "approvals/agent.html",
-        {
-            "nav": "agents",
-            "agent": found,
-            "places": places[:MAX_PLACES],
-            "more_places": len(places) > MAX_PLACES,
-            "tokens": Token.objects.live().visible_to(caller).filter(agent=found).count(),
-            "day": day,
-            "days": _days(day, today),
-            "did": did,
-            "changed": [Row(each) for each in did.changed.rows],
-            "page": page,
-            "cards": cards_of(page, caller, now),
-        },
-    )
+    facts, did = Identity(found, caller, now), day_of(found, caller, since, until)
+    may_manage = caller.can("manage_agents", found.team_id)
+    context = {
+        "nav": "agents",
+        "agent": found,
+        "facts": facts,
+        "places": facts.places[:MAX_PLACES],
+        "more_places": len(facts.places) > MAX_PLACES,
+        "usable": sum(not choice.why_not for choice in facts.environments),
+        "sub_agents": SUB_AGENTS,
+        "may_manage": may_manage,
+        "may_decide": caller.can("decide", found.team_id),
+        "bind_form": form or BindForm(auto_id="bind-%s"),
+        "keys": _suggested(caller, found, facts) if may_manage else [],
+        "day": day,
+        "days": _days(day, today),
+        "did": did,
+        "changed": [Row(each) for each in did.changed.rows],
+        "page": page,
+        "cards": cards_of(page, caller, now),
+    }
+    return render(request, "approvals/agent.html", context)
+
+
+def _suggested(caller, found: Agent, facts: Identity) -> list[str]:
+    """Return the keys of the workspaces that were used last and in which the agent may not work yet."""
+    known = [place.workspace.pk for place in facts.places]
+    others = _workspaces(caller, found).exclude(pk__in=known).order_by("-last_active_at")
+    return list(others.values_list("key", flat=True)[:MAX_SUGGESTED])
 
 
 def _days(day, today) -> list[tuple]:

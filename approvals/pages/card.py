@@ -398,10 +398,20 @@ class Card(EvidencePart, OwnPart, RulePart):
     @cached_property
     def others_at_work(self) -> list[str]:
         """Other agents that work on the same files now, where the environment wants that shown."""
-        workspace = self.action.workspace
-        if not workspace or not self.is_open or workspace.environment.agents_together == AgentsTogether.ALLOW:
+        workspace, is_to_run = self.action.workspace, self.is_open or self.is_unused
+        if not workspace or not is_to_run or workspace.environment.agents_together == AgentsTogether.ALLOW:
             return []
         return [agent.name for agent in agents_at_work.others(workspace, self.action.agent, self.now)]
+
+    @property
+    def is_unused(self) -> bool:
+        return self.action.status == Status.APPROVED and self.action.consumed_at is None
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether its agent cannot run it now, since another one is at work where only one may."""
+        one = self.others_at_work and self.action.workspace.environment.agents_together == AgentsTogether.ONE
+        return bool(one) and not self.action.is_carried_out
 
     @property
     def version(self) -> str:

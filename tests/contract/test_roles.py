@@ -18,6 +18,8 @@ AGENT, OTHER_AGENT = "agent", "other-agent"
 # The verb of access.MATRIX that each operation needs. One that is not named is held to the rules for all of them.
 VERBS = {
     "POST /workspaces": "create_workspace",
+    "POST /workspaces/{key}/agents": "manage_agents",
+    "DELETE /workspaces/{key}/agents/{agent}": "manage_agents",
     "POST /workspaces/{key}/artifacts": "keep_artifact",
     "DELETE /artifacts/{artifact_id}": "delete_artifact",
     "POST /workspaces/{key}/checkpoints": "keep_checkpoint",
@@ -241,6 +243,7 @@ def things(agent, place, everybody) -> dict[str, str]:
         "artifact_id": kept["id"],
         "checkpoint_id": checkpoint_of(agent, place),
         "agent_id": agent_id_of(agent, action["id"]),
+        "agent": agent.get("/me").json["name"],
         "hold_id": held["id"],
         "lesson_id": lesson_id_of(agent, place),
         "hand_over_id": given["id"],

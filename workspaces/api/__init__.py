@@ -3,6 +3,7 @@
 from ninja import Router
 
 from workspaces.api import (
+    agents,
     artifacts,
     changes,
     checkpoints,
@@ -34,6 +35,7 @@ from workspaces.api import (
 router = Router()
 for part in (
     workspaces,
+    agents,
     revisions,
     controls,
     returning,

@@ -75,10 +75,21 @@ def agent_rules(workspace) -> list[str]:
     return [*map(str, listed(workspace.environment, "agent")), *more]
 
 
+def allowed_in(workspaces) -> dict:
+    """Return {workspace id: hosts that people allowed its agent, beside its environment's} in one query."""
+    found: dict = {}
+    for place, rule in _in_force(workspace__in=workspaces, phase="agent").values_list("workspace", "rule"):
+        found.setdefault(place, []).append(rule)
+    return found
+
+
 def _open_allowances(workspace_id, phase: str):
-    now = clock.now()
-    rows = Allowance.objects.filter(workspace=workspace_id, phase=phase, ended_at=None)
-    return rows.filter(Q(expires_at=None) | Q(expires_at__gt=now)).order_by("created_at")
+    return _in_force(workspace=workspace_id, phase=phase)
+
+
+def _in_force(**where):
+    rows = Allowance.objects.filter(**where, ended_at=None)
+    return rows.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now())).order_by("created_at")
 
 
 def why_blocked(workspace_id, phase: str, host: str, port: int) -> Block | None:

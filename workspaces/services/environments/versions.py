@@ -29,20 +29,24 @@ def newest(team_ids):
 
     `used`: of any version; `used_older`: of an older one.
     """
-    versions = Environment.objects.filter(team=OuterRef("team"), name=OuterRef("name"))
     kept = Workspace.objects.kept().filter(environment__team=OuterRef("team"), environment__name=OuterRef("name"))
     used = kept.order_by().values("environment__name").annotate(n=Count("pk")).values("n")
     older = kept.order_by().filter(environment__version__lt=OuterRef("version"))
     return (
-        Environment.objects.filter(team__in=team_ids)
-        .annotate(latest=Subquery(versions.order_by("-version").values("version")[:1]))
-        .filter(version=F("latest"))
+        newest_versions(team_ids)
         .select_related("team")
         .annotate(
             used=Subquery(used),
             used_older=Subquery(older.values("environment__name").annotate(n=Count("pk")).values("n")),
         )
     )
+
+
+def newest_versions(team_ids):
+    """Return the newest version of each environment."""
+    versions = Environment.objects.filter(team=OuterRef("team"), name=OuterRef("name"))
+    latest = Subquery(versions.order_by("-version").values("version")[:1])
+    return Environment.objects.filter(team__in=team_ids).annotate(latest=latest).filter(version=F("latest"))
 
 
 def newest_of(environment: Environment) -> Environment:
