@@ -18,7 +18,8 @@ tokens = {}
 for slug in ("contract", "strangers"):
     team = team_by_slug(slug)
     for name in ("agent", "other-agent"):
-        tokens[f"{slug} {name}"] = token_for(team, by="tests", agent=agent_of(team, name))
+        own = name if slug == "contract" else f"{slug}-{name}"  # an agent is found by its name within its team
+        tokens[f"{slug} {name}"] = token_for(team, by="tests", agent=agent_of(team, own))
     for role in Role.values:
         user = person_in(team, f"{slug}-{role}", role)
         tokens[f"{slug} {role}"] = token_for(team, by="tests", user=user)
