@@ -50,7 +50,7 @@ class AgentTokenOut(Schema):
     last_used_at: datetime | None
 
 
-class AgentSessionOut(Schema):
+class AgentLastSessionOut(Schema):
     id: UUID
     title: str
     workspace: str | None
@@ -59,7 +59,7 @@ class AgentSessionOut(Schema):
     ended_at: datetime | None
 
 
-class AsksOut(Schema):
+class AgentAsksOut(Schema):
     days: int
     calls: int
     asked: int = Field(description="calls about which people were asked: neither the policy nor a grant decided")
@@ -103,10 +103,10 @@ class AgentOut(Schema):
     environments: list[AgentEnvironmentOut]
     policy: AgentPolicyOut
     tools: list[AgentToolOut] = Field(description="that it called, or that the policy names; the most called first")
-    asks: AsksOut
+    asks: AgentAsksOut
     tokens: list[AgentTokenOut] = Field(description="valid ones, never their values")
     run_tokens: int = Field(description="tokens of programs of open runs, which end with their run")
-    sessions: list[AgentSessionOut] = Field(description="the newest ten that no other session has started")
+    sessions: list[AgentLastSessionOut] = Field(description="the newest ten that no other session has started")
     grants: list[HeldGrantOut] = Field(description="in force: they let calls run without asking")
     denied: list[DenialOut] = Field(description="the newest ten")
 

@@ -27,7 +27,7 @@ class ActOut(Schema):
     at: datetime
 
 
-class VersionOut(Schema):
+class FileVersionOut(Schema):
     snapshot: int | None = Field(description="null: now")
     before: int | None = Field(description="the point before; null: there is none")
     path: str
@@ -41,7 +41,7 @@ class VersionOut(Schema):
 
 
 class FileHistoryOut(Schema):
-    versions: list[VersionOut] = Field(description="newest first")
+    versions: list[FileVersionOut] = Field(description="newest first")
 
 
 class BlamedLinesOut(Schema):

@@ -44,7 +44,7 @@ class ChangedOut(Schema):
     checks: list[CheckOut]
 
 
-class ChangesOut(Schema):
+class ChangedWorkspacesOut(Schema):
     total: int = Field(description="of all workspaces that changed; the 200 that changed last are listed")
     changes: list[ChangedOut]
 
@@ -98,7 +98,7 @@ def _span(since: datetime, until: datetime | None):
         raise invalid("until must be after since.")
 
 
-@router.get("/changes", response={200: ChangesOut} | PROBLEMS, by_alias=True)
+@router.get("/changes", response={200: ChangedWorkspacesOut} | PROBLEMS, by_alias=True)
 def read_changes(request, since: datetime = SINCE, until: datetime | None = UNTIL):
     """Return what changed in a span over all workspaces that the caller may see, from their snapshots."""
     _span(since, until)

@@ -151,7 +151,7 @@ def remove_member(request, slug: Slug, person: UserName):
     return Status(204, None)
 
 
-class PurgeIn(Schema):
+class PersonPurgeIn(Schema):
     reason: str = Field(min_length=1, max_length=MAX_REASON, description="for the receipt; without the person's name")
 
 
@@ -161,7 +161,7 @@ class Purged(Schema):
 
 
 @router.post("/teams/{slug}/members/{person}/purge", response={200: Purged} | PROBLEMS)
-def purge_member(request, slug: Slug, person: UserName, body: PurgeIn):
+def purge_member(request, slug: Slug, person: UserName, body: PersonPurgeIn):
     """Purge a person: remove the account's name, addresses, sign-ins, devices, views and drafts, with a receipt.
 
     For an admin of every team that the person is or was in; a token is of one team.

@@ -84,7 +84,7 @@ class ScheduledRunOut(Schema):
     asks_since: datetime | None
 
 
-class ComparedOut(Schema):
+class ComparedRunsOut(Schema):
     run: str
     same_exit_status: bool
     seconds_more: float | None
@@ -95,7 +95,7 @@ class ComparedOut(Schema):
 
 
 class ScheduledRunCompared(ScheduledRunOut):
-    compared: ComparedOut | None
+    compared: ComparedRunsOut | None
 
 
 class ScheduledRunPage(Schema):
