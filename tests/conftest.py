@@ -289,6 +289,13 @@ def product(tmp_path_factory):
 
 
 @pytest.fixture
+def guests_end(product):
+    """An emulated guest computes also when nothing is asked of it, so those of a test end with it."""
+    yield
+    product.end_guests()
+
+
+@pytest.fixture
 def new_product(tmp_path):
     """`new_product(**environment)`: one more, not started yet, for a test that stops, kills or breaks it.
 

@@ -22,7 +22,8 @@ def brokered(product, require):
             require(driver, why)
         return Brokered(product, **WISHES[driver] | wish)
 
-    return make
+    yield make
+    product.end_guests()
 
 
 @pytest.fixture(scope="module", params=[*WISHES])

@@ -3,6 +3,7 @@
 Most of it follows from what a test uses; lists below name what only a clock tells. Paths are below `tests/`.
 """
 
+from collections import Counter
 from pathlib import Path
 
 MARKS = {
@@ -12,6 +13,7 @@ MARKS = {
     "guest": "runs a microVM",
     "claude": "runs the real Claude Code",
     "agents": "runs the real programs of agents",
+    "database": "asks the test database",
     "slow": "is not in `make check`",
     "long": "is in `make test-all` only",
 }
@@ -109,6 +111,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 def pytest_addoption(parser):
     parser.addoption("--ring", choices=sorted(NOT_IN), default="all", help="check, test or all (the default)")
+    parser.addoption("--cases", type=int, metavar="N", help="at most N cases of each parametrized test")
 
 
 def pytest_configure(config):
@@ -123,15 +126,29 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(mark)
     outside = NOT_IN[config.getoption("--ring")]
     left_out = [item for item in items if outside & {mark.name for mark in item.iter_markers()}]
+    left_out += _further_cases(items, config.getoption("--cases"))
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _further_cases(items, most: int | None) -> list:
+    """Return the cases of each parametrized test beyond the first `most`."""
+    met, further = Counter(), []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        met[test] += 1
+        if most is not None and met[test] > most:
+            further.append(item)
+    return further
 
 
 def _marks(item, seen: set) -> set[str]:
     name = f"{item.path.relative_to(TESTS)}::{item.name}"
     test = name.partition("[")[0]
     marks = {FIXTURES[fixture] for fixture in getattr(item, "fixturenames", ()) if fixture in FIXTURES}
+    if item.get_closest_marker("django_db") or "db" in getattr(item, "fixturenames", ()):
+        marks.add("database")
     used = {getattr(value, "__module__", None) for value in vars(item.module).values()}
     marks |= {mark for module, mark in MODULES.items() if module in used}
     params = getattr(item, "callspec", None) and item.callspec.params.values()

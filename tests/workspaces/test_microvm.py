@@ -21,6 +21,8 @@ from tests.workspaces.terminals.viewers import Viewer
 from tests.workspaces.test_previews import APP, PORT, Host
 from workspaces.drivers.base import RunRecord
 
+pytestmark = pytest.mark.usefixtures("guests_end")
+
 
 @pytest.fixture(scope="module")
 def desk(product, token):

@@ -31,6 +31,7 @@ def moved_away(path):
         path.with_name("aside").rename(path)
 
 
+@pytest.mark.usefixtures("guests_end")
 @pytest.mark.timeout(900)  # emulated guests on a crowded machine
 def test_a_guest_has_the_same_way_out_as_every_workspace(agent, reviewer, product, workspace, serve, name_for):
     server, canary = serve(), serve()
