@@ -294,20 +294,19 @@ def words(text: str) -> list[str]:
 @register.simple_tag
 def icon(name: str, css: str = "") -> str:
     """Return an icon from static/icons.svg; the text beside it carries the meaning."""
-    return _drawn(f"icon {css}", static("icons.svg"), name)
+    return _drawn(f"icon {css}", name)
 
 
 @lru_cache(maxsize=1000)  # a list has hundreds
-def _drawn(css: str, sheet: str, name: str) -> str:
-    return format_html(
-        '<svg class="{}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>', css, sheet, name
-    )
+def _drawn(css: str, name: str) -> str:
+    drawn = '<svg class="{}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>'
+    return format_html(drawn, css, static("icons.svg"), name)
 
 
 @register.simple_tag
 def row_mark(name: str) -> str:
     """Return the icon at the start of a row: snapshot, asked, command, message or event."""
-    return _drawn("row-mark", static("icons.svg"), name)
+    return _drawn("row-mark", name)
 
 
 @register.simple_tag

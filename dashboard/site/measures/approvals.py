@@ -1,10 +1,10 @@
 """Whether people are asked too often, and how soon they answer."""
 
 from collections import Counter, defaultdict
-from datetime import date, datetime
+from datetime import date
 
 from django.contrib.auth import get_user_model
-from django.db.models import CharField, Count, Q
+from django.db.models import CharField, Count, F, FloatField, Func, Q
 from django.db.models.functions import Cast, Substr
 
 from approvals.models import Action, Decision, Status, Tier
@@ -26,6 +26,16 @@ COUNTS = {
     "forbidden": Count("team", filter=FORBIDDEN),
     "denied": Count("team", filter=ASKED & Q(status=Status.DENIED)),
 }
+
+
+class SecondsBetween(Func):
+    """Seconds from the second time to the first. Django's own difference converts each row in Python on SQLite."""
+
+    template, arg_joiner, output_field = "EXTRACT(EPOCH FROM (%(expressions)s))", " - ", FloatField()
+
+    def as_sqlite(self, compiler, connection, **context):
+        days = {"template": "(JULIANDAY(%(expressions)s)) * 86400.0", "arg_joiner": ") - JULIANDAY("}
+        return self.as_sql(compiler, connection, **days, **context)
 
 
 def calls(team_id, period: Period) -> dict:
@@ -55,11 +65,10 @@ def latency(team_id, period: Period, *, of_person=None) -> dict:
     `of_person`: the only person whose own figures are included; None includes everybody's.
     """
     answers = Decision.objects.filter(final=True, action__team=team_id, at__gte=period.since, at__lt=period.until)
-    # Times as text, which Python reads much faster than Django converts them: there may be tens of thousands.
-    moments = (Cast(column, CharField()) for column in ("at", "action__created_at"))
+    waited = SecondsBetween(F("at"), F("action__created_at"))
     groups = defaultdict(list)
-    for tier, user, at, asked_at in answers.values_list("action__tier", "user", *moments):
-        groups[tier, user].append((datetime.fromisoformat(at) - datetime.fromisoformat(asked_at)).total_seconds())
+    for tier, user, seconds in answers.values_list("action__tier", "user", waited):
+        groups[tier, user].append(seconds)
     tiers, people, everything = defaultdict(list), defaultdict(list), []
     names = dict(get_user_model().objects.filter(pk__in={user for _, user in groups}).values_list("pk", "username"))
     for (tier, user), seconds in groups.items():
