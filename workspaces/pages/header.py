@@ -1,7 +1,5 @@
 """The header of a workspace's pages: its state, isolation, storage, operations, buttons and tabs."""
 
-import base64
-import os
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,9 +14,9 @@ from dashboard.pages import Gone
 from workspaces import agents_at_work
 from workspaces.activity import Awake, why_awake
 from workspaces.drivers.base import get_driver_class
-from workspaces.lifecycle import permission_to_cancel
 from workspaces.models import FOLDER, AgentsTogether, Operation, State, Workspace
 from workspaces.pages.about import About
+from workspaces.pages.operation_view import OperationView
 from workspaces.provisioning import capacity, isolation
 from workspaces.secrets import open_findings
 from workspaces.services import retention
@@ -43,40 +41,6 @@ GATE_LIMITS = gettext_lazy(
     "This folder is gated by a hook in .claude/settings.local.json. A session started with --bare, with "
     "--settings, or with disableAllHooks in that file isn't gated."
 )
-OPERATION_LABELS = {
-    "create": gettext_lazy("Creating"),
-    "resume": gettext_lazy("Resuming"),
-    "pause": gettext_lazy("Pausing"),
-    "stop": gettext_lazy("Stopping"),
-    "ended": gettext_lazy("Cleaning up"),
-    "snapshot": gettext_lazy("Taking a snapshot"),
-    "asked_snapshot": gettext_lazy("Taking a snapshot"),
-    "restore": gettext_lazy("Restoring"),
-    "prove": gettext_lazy("Comparing every byte"),
-    "keep_checkpoint": gettext_lazy("Keeping a checkpoint"),
-    "restore_checkpoint": gettext_lazy("Restoring a checkpoint"),
-    "drop_checkpoint": gettext_lazy("Removing the files of a checkpoint"),
-    "rehearse": gettext_lazy("Trying a command on a copy"),
-    "rebuild": gettext_lazy("Rebuilding"),
-    "maintain": gettext_lazy("Running the maintenance script"),
-    "revise": gettext_lazy("Updating its source"),
-    "archive": gettext_lazy("Creating an archive"),
-    "put_away": gettext_lazy("Archiving"),
-    "promote": gettext_lazy("Keeping files as an artifact"),
-    "keep_installed": gettext_lazy("Keeping what was installed"),
-    "trash": gettext_lazy("Moving to the trash"),
-    "forget": gettext_lazy("Deleting data past its retention"),
-}
-STEP_LABELS = {
-    "files": gettext_lazy("fetching the files"),
-    "pull": gettext_lazy("pulling the image"),
-    "setup": gettext_lazy("running setup"),
-    "snapshot": gettext_lazy("taking a snapshot"),
-    "restore": gettext_lazy("restoring files"),
-    "checkpoint": gettext_lazy("putting disks and memory in place"),
-    "archive": gettext_lazy("packing the files"),
-    "verify": gettext_lazy("reading the snapshot back"),
-}
 TABS = [
     ("workspace", gettext_lazy("Timeline")),
     ("workspace-changes", gettext_lazy("Changes")),
@@ -340,7 +304,7 @@ class Head:
     def may_keep_secrets(self) -> bool:
         return self.caller.can("manage_secrets", self.workspace.team_id)
 
-    def may_stop(self, operation: "OperationView") -> bool:
+    def may_stop(self, operation: OperationView) -> bool:
         return bool(operation.stop_needs) and self.caller.can(operation.stop_needs, self.workspace.team_id)
 
     @property
@@ -434,63 +398,6 @@ class Head:
     @property
     def tabs(self) -> list[tuple[str, str, bool]]:
         return [(name, words, name == self.tab) for name, words in TABS]
-
-
-@dataclass
-class OperationView:
-    """An operation of a workspace, for display."""
-
-    row: Operation
-
-    @property
-    def kind(self) -> str:
-        return self.row.kind
-
-    @property
-    def words(self) -> str:
-        return OPERATION_LABELS.get(self.kind, self.kind.capitalize())
-
-    @property
-    def step(self) -> str:
-        if self.row.phase == "due":
-            return "queued"
-        words = STEP_LABELS.get(self.row.progress.get("step"), "")
-        return f"{words}, {self.counted}" if words and self.counted else words or self.counted
-
-    @property
-    def counted(self) -> str:
-        """For example "12,000 of 83,915 entries"; without the total if it is unknown, "" without progress."""
-        done, total = self.row.progress.get("done"), self.row.progress.get("total")
-        if done is None:
-            return ""
-        if total and done <= total:
-            return gettext("%(done)s of %(total)s entries") % {"done": f"{done:,}", "total": f"{total:,}"}
-        return gettext("%(n)s entries") % {"n": f"{done:,}"}
-
-    @property
-    def total(self) -> int | str:
-        """The maximum of the progress bar; "" if it is unknown."""
-        done, total = self.row.progress.get("done"), self.row.progress.get("total")
-        return total if total and done is not None and done <= total else ""
-
-    @property
-    def stop_needs(self) -> str:
-        """The permission needed to cancel it; empty if it is over, already cancelled or cannot be cancelled."""
-        asked = self.row.cancelled_at is not None or self.is_over
-        return "" if asked else permission_to_cancel(self.row)
-
-    @cached_property
-    def paths(self) -> list[str]:
-        """The paths of a partial restore; empty for one of the whole workspace."""
-        return [os.fsdecode(base64.b64decode(path)) for path in self.row.args.get("paths_b64") or ()]
-
-    @property
-    def is_over(self) -> bool:
-        return self.row.phase in ("settled", "uncertain")
-
-    @property
-    def went_well(self) -> bool:
-        return bool(self.row.outcome and self.row.outcome.get("ok"))
 
 
 def load_header(request, team: str, key: str, tab: str) -> Head:

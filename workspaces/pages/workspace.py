@@ -15,8 +15,9 @@ from dashboard.problems import Problem
 from workspaces import history, lifecycle
 from workspaces.models import Operation, Snapshot, Workspace
 from workspaces.pages.forms import HoldForm, NewWorkspace
-from workspaces.pages.header import OperationView, find, load_header, with_display_columns
+from workspaces.pages.header import find, load_header, with_display_columns
 from workspaces.pages.manifests import shown
+from workspaces.pages.operation_view import OperationView
 from workspaces.pages.pictures.screenshots import PictureForm
 from workspaces.pages.timeline import timeline_of
 from workspaces.services import agent_bindings, archives, retention, store_maintenance

@@ -1,0 +1,103 @@
+"""An operation of a workspace as its pages show it."""
+
+import base64
+import os
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.utils.translation import gettext, gettext_lazy
+
+from workspaces.lifecycle import permission_to_cancel
+from workspaces.models import Operation
+
+OPERATION_LABELS = {
+    "create": gettext_lazy("Creating"),
+    "resume": gettext_lazy("Resuming"),
+    "pause": gettext_lazy("Pausing"),
+    "stop": gettext_lazy("Stopping"),
+    "ended": gettext_lazy("Cleaning up"),
+    "snapshot": gettext_lazy("Taking a snapshot"),
+    "asked_snapshot": gettext_lazy("Taking a snapshot"),
+    "restore": gettext_lazy("Restoring"),
+    "prove": gettext_lazy("Comparing every byte"),
+    "keep_checkpoint": gettext_lazy("Keeping a checkpoint"),
+    "restore_checkpoint": gettext_lazy("Restoring a checkpoint"),
+    "drop_checkpoint": gettext_lazy("Removing the files of a checkpoint"),
+    "rehearse": gettext_lazy("Trying a command on a copy"),
+    "rebuild": gettext_lazy("Rebuilding"),
+    "maintain": gettext_lazy("Running the maintenance script"),
+    "revise": gettext_lazy("Updating its source"),
+    "archive": gettext_lazy("Creating an archive"),
+    "put_away": gettext_lazy("Archiving"),
+    "promote": gettext_lazy("Keeping files as an artifact"),
+    "keep_installed": gettext_lazy("Keeping what was installed"),
+    "trash": gettext_lazy("Moving to the trash"),
+    "forget": gettext_lazy("Deleting data past its retention"),
+}
+STEP_LABELS = {
+    "files": gettext_lazy("fetching the files"),
+    "pull": gettext_lazy("pulling the image"),
+    "setup": gettext_lazy("running setup"),
+    "snapshot": gettext_lazy("taking a snapshot"),
+    "restore": gettext_lazy("restoring files"),
+    "checkpoint": gettext_lazy("putting disks and memory in place"),
+    "archive": gettext_lazy("packing the files"),
+    "verify": gettext_lazy("reading the snapshot back"),
+}
+
+
+@dataclass
+class OperationView:
+    """An operation of a workspace, for display."""
+
+    row: Operation
+
+    @property
+    def kind(self) -> str:
+        return self.row.kind
+
+    @property
+    def words(self) -> str:
+        return OPERATION_LABELS.get(self.kind, self.kind.capitalize())
+
+    @property
+    def step(self) -> str:
+        if self.row.phase == "due":
+            return "queued"
+        words = STEP_LABELS.get(self.row.progress.get("step"), "")
+        return f"{words}, {self.counted}" if words and self.counted else words or self.counted
+
+    @property
+    def counted(self) -> str:
+        """For example "12,000 of 83,915 entries"; without the total if it is unknown, "" without progress."""
+        done, total = self.row.progress.get("done"), self.row.progress.get("total")
+        if done is None:
+            return ""
+        if total and done <= total:
+            return gettext("%(done)s of %(total)s entries") % {"done": f"{done:,}", "total": f"{total:,}"}
+        return gettext("%(n)s entries") % {"n": f"{done:,}"}
+
+    @property
+    def total(self) -> int | str:
+        """The maximum of the progress bar; "" if it is unknown."""
+        done, total = self.row.progress.get("done"), self.row.progress.get("total")
+        return total if total and done is not None and done <= total else ""
+
+    @property
+    def stop_needs(self) -> str:
+        """The permission needed to cancel it; empty if it is over, already cancelled or cannot be cancelled."""
+        asked = self.row.cancelled_at is not None or self.is_over
+        return "" if asked else permission_to_cancel(self.row)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The paths of a partial restore; empty for one of the whole workspace."""
+        return [os.fsdecode(base64.b64decode(path)) for path in self.row.args.get("paths_b64") or ()]
+
+    @property
+    def is_over(self) -> bool:
+        return self.row.phase in ("settled", "uncertain")
+
+    @property
+    def went_well(self) -> bool:
+        return bool(self.row.outcome and self.row.outcome.get("ok"))
