@@ -31,4 +31,5 @@ application = with_previews(
 )
 
 gc.freeze()  # later collections skip what was loaded here
+gc.set_threshold(20_000)  # from Python's 700 on, one page in ten would wait some 80 ms for a full collection
 gc.enable()

@@ -14,6 +14,7 @@ import os
 import statistics
 import tempfile
 import time
+from importlib import import_module
 from urllib.parse import urlsplit
 
 SLOW_MS = 150
@@ -71,7 +72,7 @@ def measure(amounts: dict, rounds: int) -> tuple[str, dict]:
     person, place = make(**amounts)
     connection.cursor().execute("ANALYZE")  # as autovacuum and `PRAGMA optimize` do in time
     gc.collect()
-    gc.freeze()  # as web does after its start
+    import_module("dashboard.asgi")  # freezes and collects as web does
     client = Client(headers={"host": urlsplit(settings.HANDRAIL_DESK_URL).netloc})
     client.force_login(person)
     return connection.vendor, {name: _timed(client, address, rounds) for name, address in pages_of(place).items()}
