@@ -205,7 +205,7 @@ def test_a_first_start_prepares_all_and_warns_about_a_public_address_without_tls
 
 
 def test_it_runs_as_an_ordinary_user(new_product, ordinary_user):
-    product = new_product()
+    product = new_product(fresh=True)
     product.become(ordinary_user)
     product.start()
     assert os.stat(f"/proc/{product.part_pid('runner')}").st_uid == ordinary_user

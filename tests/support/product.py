@@ -41,11 +41,16 @@ class PreparedHome:
     def __init__(self, folder: Path):
         self.folder = folder
 
-    def into(self, home: Path, environment: dict):
+    def into(self, home: Path, environment: dict, user: int | None = None):
+        """Fill a home; one for another user gets copies that are this user's in the place of links."""
         self._make(environment)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copytree(self.folder / "staticfiles", home / "staticfiles", copy_function=_link_or_copy)
+        copy = _link_or_copy if user is None else shutil.copy
+        shutil.copytree(self.folder / "staticfiles", home / "staticfiles", copy_function=copy)
         shutil.copy(self.folder / "handrail.sqlite3", home)
+        if user is not None:
+            for path in (home, *home.rglob("*")):
+                os.chown(path, user, user)
 
     def _make(self, environment: dict):
         with self.folder.with_name("prepared.lock").open("w") as lock:
@@ -58,7 +63,9 @@ class PreparedHome:
                 done = subprocess.run(
                     [sys.executable, "-c", first_steps],
                     cwd=CHECKOUT,
-                    env=environment | {"HANDRAIL_HOME": str(half), "DJANGO_SETTINGS_MODULE": "dashboard.settings"},
+                    env=environment
+                    | {"HANDRAIL_HOME": str(half), "HANDRAIL_RUNTIME": str(half / "run")}
+                    | {"DJANGO_SETTINGS_MODULE": "dashboard.settings"},
                     capture_output=True,
                     text=True,
                     check=False,
@@ -128,7 +135,7 @@ class Product:
 
     def become(self, uid: int):
         """Run as this user, in a home that is this user's; only for root, and before the start."""
-        self.user, self.home, self.fresh = uid, self.runtime / "home", True
+        self.user, self.home = uid, self.runtime / "home"
         self.environment |= {"HANDRAIL_HOME": str(self.home), "HOME": self._runtime.name}
         os.chown(self.runtime, uid, uid)
 
@@ -146,7 +153,7 @@ class Product:
         Benchmarks and the pictures, which run outside the tests, have no prepared home: theirs starts as people's does.
         """
         if self.prepared and not self.fresh and not self._has_a_database:
-            self.prepared.into(self.home, self.environment)
+            self.prepared.into(self.home, self.environment, self.user)
 
     def start(self, *, until: str = "/readyz", within: float = 600):
         """Start `manage.py up` and wait until the address answers 200."""
