@@ -18,7 +18,7 @@ from workspaces.envelope.landlock import SCOPES_ABI
 from workspaces.envelope.ring import is_held
 
 ROUNDS = int(os.environ.get("HANDRAIL_TEST_ROUNDS", "2"))
-IN_A_GUEST = 8
+IN_A_GUEST = 4
 PREPARE = """
 mkdir -p .git/hooks .git/info && echo '[core]' > .git/config
 git init -q . && git config user.email a@example.org && git config user.name A && echo hello > note && git add note
