@@ -5,7 +5,7 @@ import time
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import expect
 
-from .conftest import settle
+from .conftest import press, settle
 from .test_asking import check
 from .test_unreachable import card, decision
 
@@ -20,7 +20,7 @@ def test_a_call_goes_back_and_comes_again_as_a_revision(product, token, person, 
     page.goto(card(product, first))
     settle(page)
     if size == "desktop":
-        page.keyboard.press("f")
+        press(page, "f")
     else:
         page.get_by_role("button", name="First do…").click()
     field = page.get_by_label("What the agent should do first")

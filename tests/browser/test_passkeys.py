@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import expect
 
-from .conftest import SIZES, settle
+from .conftest import SIZES, TAPS, settle
 from .test_every_page import SERIOUS
 
 DEVICE = {
@@ -165,6 +165,7 @@ def test_the_only_approver_of_a_team_approves_alone_with_the_passkey(chromium, p
     body = {"tool": "Bash", "arguments": {"command": "git push --force origin main"}, "mode": "gate"}
     asked = product.post("/api/v1/actions", agent := product.agent_token("lone-agent", team), body).json
     context = chromium.new_context(viewport=SIZES[size])
+    context.add_init_script(TAPS)
     page = context.new_page()
     page.goto(product.sign_in_url(name, "admin", team))
     page.locator("main button").click()
