@@ -62,11 +62,12 @@ def migrate(say):
         pending = database.pending_migrations()
         if not pending:
             return
-        if database.is_sqlite() and not database.is_empty():
+        is_empty = database.is_empty()
+        if database.is_sqlite() and not is_empty:
             say(f"the database is copied to {database.copy_by_name('before-migrate', keep=5)}")
     except database.DatabaseRefused as refused:
         raise StartRefused(str(refused)) from None
-    say(f"migrating: {len(pending)} steps")
+    say("creating the database" if is_empty else f"migrating: {len(pending)} steps")
     call_command("migrate", interactive=False, verbosity=0)
 
 

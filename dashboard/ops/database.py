@@ -6,11 +6,14 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+from django.apps import apps
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
+from dashboard.event_log import triggers
+from dashboard.failpoints import failpoint
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 
@@ -45,6 +48,23 @@ def pending_migrations() -> list[str]:
 def is_empty() -> bool:
     """Return True if the database has no tables."""
     return not connection.introspection.table_names()
+
+
+def create_from_models() -> None:
+    """Create all tables of an empty database from the models, and record every migration as applied; all or nothing.
+
+    What a migration does besides (SQL of its own, rows for an empty database) must be done here too.
+    """
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    with connection.schema_editor() as editor:
+        for model in (executor.recorder.Migration, *apps.get_models()):
+            if model._meta.can_migrate(connection) and not model._meta.proxy:
+                editor.create_model(model)
+        triggers.install(connection)
+        for migration, _ in plan:
+            executor.record_migration(migration)
+        failpoint("database.created")
 
 
 def problems(path: Path | None = None) -> list[str]:
