@@ -113,6 +113,8 @@ class Firefox:
         body = f"const done = arguments[arguments.length - 1]; (async (...arguments) => {{ {script} }})(...arguments)"
         body += ".then((value) => done({value}), (error) => done({error: String(error)}));"
         found = self.call("WebDriver:ExecuteAsyncScript", script=body, args=list(arguments), scriptTimeout=30_000)
+        if found is None:
+            raise AssertionError("the page went away")
         if "error" in found:
             raise AssertionError(found["error"])
         return found.get("value")

@@ -60,6 +60,7 @@ GUESTS_IN_TEST = (
 LONG = (
     "approvals/claude_code/test_hostile_calls.py",
     "dashboard/test_demo.py::test_a_person_may_take_long_and_can_stop_it",
+    "dashboard/test_empty_database.py::test_tables_rows_and_triggers_are_those_of_the_migrations",
     "dashboard/test_through_nginx.py",
     "workspaces/drivers/test_contract.py::test_all_of_this_holds_for_an_ordinary_user",
     "approvals/test_races.py::test_sixteen_processes_never_see_a_locked_database",
@@ -117,6 +118,12 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     for mark, meaning in MARKS.items():
         config.addinivalue_line("markers", f"{mark}: {meaning} (set by tests/support/rings.py)")
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """Keep pytest's exit status, which `make` does not pass on, for `.ci/run`."""
+    if hasattr(session.config, "cache") and not hasattr(session.config, "workerinput"):
+        session.config.cache.set("handrail/exit_status", int(exitstatus))
 
 
 def pytest_collection_modifyitems(config, items):
