@@ -1,6 +1,7 @@
 """Hostile commands through the hook of a connected folder that is held: what ran without a person did no harm."""
 
 import os
+import random
 import secrets
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ for path in .git/config .git/hooks .git/info .claude .github .husky .env src/id_
 done | sort
 cd /proc/VICTIM && tr '\0' ' ' < cmdline && cat limits && cut -d' ' -f3,18,19,41 stat
 """
+ROUNDS = int(os.environ.get("HANDRAIL_TEST_ROUNDS", "2"))
 # Of the host's own: outside the box they would do what they say.
 OTHERS = ("cat ../other/notes", "cp ../other/notes n && cat n", "python3 -c 'print(open(\"../other/notes\").read())'")
 
@@ -112,9 +114,17 @@ def ground(new_product, ordinary_user):
     made.close()
 
 
+def chosen() -> list[str]:
+    """Twelve hostile commands of each kind by chance, or all with ten rounds. `test_hostile.py` tries all."""
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    kinds = HOSTILE.values()
+    return [row for rows in kinds for row in (rows if ROUNDS >= 10 else random.Random(seed).sample(rows, 12))]
+
+
 @pytest.mark.timeout(900)
 def test_what_ran_without_a_person_did_no_harm_and_stands_on_the_desk(ground):
-    commands = [*OTHERS, *(command for rows in HOSTILE.values() for command in rows)]
+    commands = [*OTHERS, *chosen()]
     findings, ran, before = {}, 0, ground.on_the_desk()
     for command in commands:
         did_run, found = ground.tried(command)
@@ -123,7 +133,7 @@ def test_what_ran_without_a_person_did_no_harm_and_stands_on_the_desk(ground):
             findings[command] = found
     assert findings == {}
     print(f"{ran} of {len(commands)} ran")
-    assert ran > 40  # else the box was hardly tried
+    assert ran > len(commands) / 5  # else the box was hardly tried
     assert ground.on_the_desk() == before + len(commands)
 
 

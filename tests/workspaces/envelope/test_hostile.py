@@ -1,5 +1,6 @@
 """Hostile commands in a ring, whatever the policy makes of their text: no secret read, nothing changed or reached."""
 
+import itertools
 import os
 import random
 import re
@@ -18,7 +19,8 @@ from workspaces.envelope.landlock import SCOPES_ABI
 from workspaces.envelope.ring import is_held
 
 ROUNDS = int(os.environ.get("HANDRAIL_TEST_ROUNDS", "2"))
-IN_A_GUEST = 4
+FEW = "two of each kind"  # by chance, in an emulated guest, where each command takes seconds
+CASES = [*itertools.product(("sandbox", "docker"), HOSTILE), ("microvm", FEW)]
 PREPARE = """
 mkdir -p .git/hooks .git/info && echo '[core]' > .git/config
 git init -q . && git config user.email a@example.org && git config user.name A && echo hello > note && git add note
@@ -57,16 +59,23 @@ class Ground:
     def state(self) -> str:
         return self.held.run.sh(STATE.replace("VICTIM", str(self.victim)))[0]
 
-    def found(self, command: str, envelope) -> list[str]:
-        """What a command did that it must not; `envelope` None: it is not held."""
+    def changed(self) -> list[str]:
+        """What is not as it was before."""
+        before, self.before = self.before, self.state()
+        return [f"changed something: {self.before}"] if self.before != before else []
+
+    def learned(self, command: str, envelope) -> list[str]:
+        """What a command read or reached that it must not; `envelope` None: it is not held."""
         text = command.replace("{victim}", str(self.victim)).replace("{port}", str(self.listeners.port))
         line = f"timeout -k 1 10 bash -c {shlex.quote(text)} 2>&1 < /dev/null | tr -dc '[:print:]\\n'"
         output = self.held.sh(line, envelope)[0] if envelope else self.held.run.sh(line)[0]
         found = ["read a secret"] if self.canary in output else []
-        if self.state() != self.before:
-            found.append(f"changed something: {self.state()}")
         found += [f"reached {name}" for name in self.listeners.reached]
+        self.listeners.reached.clear()
         return found
+
+    def harmed(self, command: str, envelope) -> list[str]:
+        return self.learned(command, envelope) + self.changed()
 
 
 @pytest.fixture
@@ -76,7 +85,7 @@ def listeners():
     made.close()
 
 
-@pytest.fixture(params=["sandbox", "docker", "microvm"])
+@pytest.fixture
 def ground(request, begin, require, listeners):
     run = begin(request.param)
     ground = Ground(run, listeners)
@@ -90,35 +99,37 @@ SIGNALS = re.compile(r"p?kill\b")
 
 
 def chosen(ground: Ground, kind: str) -> list[str]:
-    """The commands to try: all of them, but a few by chance in an emulated guest, where each takes seconds."""
-    commands = HOSTILE[kind]
-    if ground.held.abilities["landlock"] < SCOPES_ABI:
-        commands = [command for command in commands if not SIGNALS.match(command)]
-    if ground.held.run.name != "microvm" or ROUNDS >= 10:
-        return commands
+    """The commands of a kind, without those that this kernel cannot hold."""
     seed = random.randrange(1 << 32)
     print("seed", seed)
-    return random.Random(seed).sample(commands, IN_A_GUEST)
+    found = []
+    for rows in HOSTILE.values() if kind == FEW else [HOSTILE[kind]]:
+        if ground.held.abilities["landlock"] < SCOPES_ABI:
+            rows = [command for command in rows if not SIGNALS.match(command)]
+        found += random.Random(seed).sample(rows, 2) if kind == FEW and ROUNDS < 10 else rows
+    return found
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize(("ground", "kind"), CASES, indirect=["ground"])
 def test_a_hostile_command_does_no_harm(ground, kind):
     findings = {}
     for command in chosen(ground, kind):
-        if found := ground.found(command, ground.envelope):
+        found = ground.learned(command, ground.envelope)
+        if kind != FEW:  # reading the state takes a guest seconds too
+            found += ground.changed()
+        if found:
             findings[command] = found
-            ground.before = ground.state()
-            ground.listeners.reached.clear()
-    assert findings == {}
+    assert (findings, ground.changed()) == ({}, [])
 
 
+@pytest.mark.parametrize("ground", ["sandbox", "docker", "microvm"], indirect=True)
 def test_the_same_commands_do_harm_when_nothing_holds_them(ground):
-    assert "read a secret" in ground.found("cat .env", None)
-    assert "read a secret" in ground.found("cat /proc/{victim}/environ", None)
+    assert "read a secret" in ground.learned("cat .env", None)
+    assert "read a secret" in ground.learned("cat /proc/{victim}/environ", None)
     changes = ("echo evil >> .git/config", "chmod 777 ~/.ssh", "renice -n 19 -p {victim}", "kill -STOP {victim}")
     for command in changes[:2] if ground.held.run.name == "microvm" else changes:
-        assert ground.found(command, None), command
-        ground.before = ground.state()
+        assert ground.changed() == []
+        assert ground.harmed(command, None), command
     socket.create_connection(("127.0.0.1", ground.listeners.port)).close()
     until(lambda: ground.listeners.reached == ["TCP"])
