@@ -17,10 +17,11 @@ from approvals.evidence import sent_by
 from approvals.line_comments import drafts, placing, sending
 from approvals.models import Action, Decision, Status
 from approvals.notify import receipts
-from approvals.pages.card import Card, cards_of, for_rows
+from approvals.pages.beside import part_around
+from approvals.pages.card import Card, for_rows
 from approvals.pages.forms import edit_form
 from approvals.pages.json_text import pretty
-from approvals.pages.lists import MAX_CARDS, chosen_filters, filter_query, narrowed, next_card, pending_for
+from approvals.pages.lists import chosen_filters, filter_query, next_card
 from approvals.pages.revised import asked_again, revision_of
 from approvals.pages.step_up import PasskeyPart, answer_of
 from dashboard import clock
@@ -64,7 +65,7 @@ def show_card(request, action, *, step="", status=200, given=None, **more):
             "nav": "waiting",
             "card": card,
             "passkey": PasskeyPart(action, caller, card.may_decide),
-            "beside": _beside(request, chosen, now) if card.is_open and is_wide(request) else None,
+            "beside": part_around(action, caller, now, chosen) if card.is_open and is_wide(request) else None,
             "step": step if card.may_decide or (step in DENY_STEPS and card.may_answer) else "",
             "recent_reasons": _recent_reasons(request.user, do_first=False) if card.may_answer else [],
             "recent_firsts": _recent_reasons(request.user, do_first=True) if card.may_answer else [],
@@ -82,12 +83,6 @@ def show_card(request, action, *, step="", status=200, given=None, **more):
         },
         status=status,
     )
-
-
-def _beside(request, chosen, now):
-    """Return the cards of the list beside a card, which only wide screens show."""
-    found = narrowed(pending_for(request.caller, request.user, now), chosen)[:MAX_CARDS]
-    return cards_of(found, request.caller, now)
 
 
 def _recent_reasons(user, *, do_first: bool) -> list[str]:

@@ -17,7 +17,7 @@ from dashboard.models import Agent
 from dashboard.pages import Slice, as_uuid, asked, signed_in, without
 from dashboard.templatetags.handrail import TIERS, thousands
 
-MAX_CARDS = 200  # cards listed on Approvals, and beside a card on a wide screen
+MAX_CARDS = 200  # cards listed on Approvals
 FILTERS = ("tier", "workspace", "agent", "undo")  # query parameters: the filters of the list a card was opened from
 OUTCOMES = {
     "waiting": (gettext_lazy("Needs approval"), Q(status=Status.PENDING)),

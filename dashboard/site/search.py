@@ -24,7 +24,7 @@ from dashboard.site.search_limits import Limits, Scan, newest
 from workspaces.models import Command, Snapshot, Workspace, WorkspaceLabel
 from workspaces.pages.header import with_display_columns
 
-MAX_RESULTS = 20  # of each kind
+MAX_RESULTS = 10  # of each kind, when all kinds are searched
 MAX_OF_ONE = 200  # of one kind alone
 MAX_QUERY_CHARS = 200
 MAX_WORDS = 20
