@@ -40,6 +40,13 @@ def _conversation(session) -> str:
 
 RULES = {
     "approvals.action": Rule(busy=Q(status__in=LIVE), why_busy=NOT_OVER, name=_titled, url=_card),
+    "approvals.aaprequest": Rule(
+        bound={"key": "the client's own key"},
+        busy=Q(action__status__in=LIVE),
+        why_busy=NOT_OVER,
+        name=lambda row: _titled(row.action),
+        url=lambda row: _card(row.action),
+    ),
     "approvals.actionmessage": Rule(name=lambda row: _titled(row.action), url=lambda row: _card(row.action)),
     "approvals.boundfile": Rule(
         bound={"path": "the digest of the call covers it", "sha256": "it is a digest"}, cleared=frozenset({"content"})

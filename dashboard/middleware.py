@@ -20,6 +20,7 @@ from django.utils.decorators import sync_and_async_middleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from dashboard.background_requests import takes_parts
+from dashboard.desk_name import FOR_PROGRAMS
 from dashboard.logs import about
 
 
@@ -74,13 +75,12 @@ def time_zone(get_response):
     return middleware
 
 
-# What programs read is English whoever asks. Only pages are translated.
-FOR_PROGRAMS = ("/api/", "/hooks/", "/healthz", "/readyz")
-
-
 @sync_and_async_middleware
 def language(get_response):
-    """Answer in the language that the viewer chose (a cookie), else in the one that the browser asks for first."""
+    """Answer in the language that the viewer chose (a cookie), else in the one that the browser asks for first.
+
+    What programs read is English whoever asks. Only pages are translated.
+    """
 
     def wanted(request) -> str:
         if request.path_info.startswith(FOR_PROGRAMS):

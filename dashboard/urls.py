@@ -90,6 +90,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", api.urls),
     path("hooks/", include("approvals.hooks.urls")),
+    path("aap/", include("approvals.aap.urls")),
     path("manifest.webmanifest", installable.manifest, name="manifest"),
     path("service-worker.js", installable.service_worker, name="service-worker"),
     path("healthz", health.healthz, name="healthz"),

@@ -27,6 +27,7 @@ TABS = [
     *((dialect.name, dialect.title) for dialect in agents.ALL),
     ("mcp", "MCP"),
     ("python", "Python"),
+    ("aap", "AAP"),
     ("http", gettext_lazy("Anything over HTTP")),
 ]
 EDITS = {
@@ -38,13 +39,15 @@ NAMES = {
     "claude-code": "Claude Code",
     "mcp": "MCP",
     "python": "Python",
+    "aap": "AAP",
 }  # the name of an agent if nobody gives another one
 GATED_SERVER = ["mcp-gate", "--name", "github", "--", "npx", "-y", "github-server"]
 MCP_GATE = {"mcpServers": {"github": {"command": "handrail", "args": GATED_SERVER}}}
 MCP_SERVER = "claude mcp add handrail -- handrail mcp-server"
 TEST_TOOL = "HandrailTest"
 SHOWN = 5  # agents that were heard
-PYTHON = Path(__file__).parent.parent / "snippets" / "handrail.py"
+SNIPPETS = Path(__file__).parent.parent / "snippets"
+PYTHON = SNIPPETS / "handrail.py"
 PYTHON_USE = """import subprocess
 
 from handrail import allowed
@@ -93,6 +96,8 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
             "python_module": PYTHON.read_text(),
             "python_use": PYTHON_USE,
             "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",
+            "aap_install": "pip install agentapprovalprotocol",
+            "aap_use": (SNIPPETS / "aap.py").read_text().replace("https://desk.example", settings.HANDRAIL_PUBLIC_URL),
             **_http_lines(),
             "over_plain_http": settings.HANDRAIL_PUBLIC_URL.startswith("http://")
             and "127.0.0.1" not in settings.HANDRAIL_PUBLIC_URL,

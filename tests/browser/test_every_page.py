@@ -91,6 +91,7 @@ def addresses(things, workspace) -> list[str]:
     found += [
         "/connect/?tab=python",
         "/connect/?tab=mcp",
+        "/connect/?tab=aap",
         "/connect/?tab=http",
         "/policy/?try=git+push+--force",
         "/log/?verb=command.asked",

@@ -36,7 +36,7 @@ from workspaces.services.retention import holds
 from .conftest import FORCE, make_workspace
 
 # Addresses that have their own way of saying who may: tokens, links, Django's admin, allauth's pages; and public ones.
-OTHER_DOORS = ("admin/", "api/v1/", "hooks/", "accounts/", "sign-in/", "healthz", "readyz", "push/")
+OTHER_DOORS = ("admin/", "api/v1/", "hooks/", "aap/", "accounts/", "sign-in/", "healthz", "readyz", "push/")
 OTHER_DOORS += ("metrics", "manifest.webmanifest", "service-worker.js", "texts.js", "language/")
 # What a viewer may change: what is only their own.
 OWN = {"theme", "keys", "connect-phone", "notifications", "notifications-test", "channel-add", "channel-remove"}

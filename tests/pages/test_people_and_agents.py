@@ -140,14 +140,14 @@ def test_each_tab_of_connect_tells_of_calls_of_its_own_kind_of_agent(team, other
     heard("codex", other_team)
     Agent.objects.create(team=team, name="qwen")
     told = {}
-    for tab in ("claude-code", "codex", "gemini", "qwen", "python", "http"):
+    for tab in ("claude-code", "codex", "gemini", "qwen", "python", "aap", "http"):
         text = read(browser_of(alice), f"/connect/?tab={tab}")
         shown = text.split('id="heard"', 1)[1].split("</section>", 1)[0]
         told[tab] = re.findall(r"([\w-]+) last seen", shown)
         assert told[tab] or "has arrived yet. This turns green" in shown
     program = ["nightly-program"]
     assert told == {"claude-code": ["of-a-box"], "codex": ["of-ci"], "gemini": ["gemini"], "qwen": [],
-                    "python": program, "http": program}  # fmt: skip
+                    "python": program, "aap": program, "http": program}  # fmt: skip
 
 
 def test_a_test_action_is_a_card_that_runs_nothing(agent, alice, browser_of):

@@ -25,7 +25,7 @@ EXAMPLE = re.compile(
 # Of the rows that the tests make, of the languages and products, and what is recorded in English.
 OURS = re.compile(
     r"claude|repo-(task-1|thrown)|payments|Browser|alice|bob|lena|vera|Payments|Handrail|"
-    r"Claude Code|Codex|Copilot CLI|Gemini CLI|OpenCode|Qwen Code|MCP|Python|Deutsch|"
+    r"Claude Code|Codex|Copilot CLI|Gemini CLI|OpenCode|Qwen Code|MCP|AAP|Python|Deutsch|"
     r"English|default( v1)?|[Oo]nly-for-payments.*|before lunch|nightly|tests|Bash|UTC|DEPLOY_KEY|make up|"
     r"(Overwrite|Push to) main on origin|(Run )?pwd|[\d.,]+ EUR|"
     r"namespace|none|sandbox|container|microvm(-emulated)?|U\+27E\d.*|/workspace|\.tar(\.\w+)*"

@@ -1,0 +1,182 @@
+"""Create, find, use and end requests. Each is decided as an action like any other."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+
+from asgiref.sync import sync_to_async
+
+from approvals import calls, gate
+from approvals.calls import Call
+from approvals.evaluation import content
+from approvals.models import Action, Status
+from approvals.models.aap import AapRequest
+from approvals.submission import MAX_EXPIRY_SECONDS
+from dashboard import clock, strict_json
+from dashboard.problems import conflict, invalid, not_allowed, not_found
+
+MAX_KEY = 180  # characters; the gate's own key has a prefix
+FIELDS = {"tool": str, "server": str, "arguments": dict, "timeout": str, "agent_reasoning": str, "context": dict}
+REQUIRED = ("tool", "arguments", "timeout")
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+DURATION = re.compile(rf"(?:{PARTS.pattern})+")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A parsed submission; `text` is the JSON as it came."""
+
+    text: str
+    tool: str
+    arguments: dict
+    timeout: str
+    server: str = ""
+    agent_reasoning: str = ""
+    context: dict = field(default_factory=dict)
+
+
+def parse(body: bytes) -> Submission:
+    """Parse a submission. Problem 400, 422."""
+    told = strict_json.loads(body)
+    if not isinstance(told, dict):
+        raise invalid("The body must be a JSON object.")
+    for name, value in told.items():
+        if name not in FIELDS:
+            raise invalid(f"A request has no field {name!r}.")
+        if not isinstance(value, FIELDS[name]) or (value == "" and name != "agent_reasoning"):
+            raise invalid(f"{name} must be {'an object' if FIELDS[name] is dict else 'a text'}.")
+    for name in REQUIRED:
+        if name not in told:
+            raise invalid(f"{name} is missing.")
+    text = body.decode()
+    # The client runs its own arguments: a number with more digits than the card shows would differ from it.
+    if json.loads(text, parse_float=Decimal)["arguments"] != json.loads(
+        strict_json.canonical(told["arguments"]), parse_float=Decimal
+    ):
+        raise invalid("A number in arguments has more digits than can be shown exactly. Send it as a text.")
+    return Submission(text, **told)
+
+
+def seconds(duration: str) -> float:
+    """Return the seconds in a duration like 10m, 24h or 1h30m. Problem 422."""
+    if not DURATION.fullmatch(duration):
+        raise invalid(f"{duration!r} is no duration like 90s, 10m or 24h.")
+    return sum(float(number) * UNITS[unit] for number, unit in PARTS.findall(duration))
+
+
+def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
+    """Create the request, or find it by its key; return (request, whether it is new). The Problems of `gate.submit`."""
+    if caller.is_person:
+        raise not_allowed("Only agents ask for approval. This token is a person's.")
+    if not 0 < len(key) <= MAX_KEY:
+        raise invalid(f"Idempotency-Key must have 1 to {MAX_KEY} characters.", code="missing_idempotency_key")
+    if known := _same_key(submission, key, caller):
+        return known, False
+    call = _call(submission, key, caller)
+    edited = _waiting_edit(call, caller)
+    action = edited or gate.submit(call, caller=caller)[0]
+    created_at = clock.now() if edited else action.created_at
+    found, is_new = AapRequest.objects.get_or_create(
+        agent=caller.agent,
+        key=key,
+        defaults={
+            "action": action,
+            "submission": submission.text,
+            "created_at": created_at,
+            "deadline_at": max(action.expires_at, created_at + timedelta(seconds=1)),
+        },
+    )
+    return (found, True) if is_new else (_same_key(submission, key, caller), False)
+
+
+def _same_key(submission: Submission, key: str, caller) -> AapRequest | None:
+    found = AapRequest.objects.filter(agent=caller.agent, key=key).first()
+    if found and strict_json.loads(found.submission.encode()) != strict_json.loads(submission.text.encode()):
+        raise conflict("This Idempotency-Key was used with a different request.", code="idempotency_conflict")
+    return found
+
+
+def _call(submission: Submission, key: str, caller) -> Call:
+    wait = int(seconds(submission.timeout))
+    if not 1 <= wait <= MAX_EXPIRY_SECONDS:
+        raise invalid(f"timeout must be from 1s to {MAX_EXPIRY_SECONDS // 86_400}d.")
+    call_id = submission.context.get("call_id")
+    tool = f"mcp__{submission.server}__{submission.tool}" if submission.server else submission.tool
+    return Call(
+        tool=tool,
+        arguments=submission.arguments,
+        workspace=calls.find_workspace(None, caller),
+        call_id=call_id[:200] if isinstance(call_id, str) else "",
+        reasoning=submission.agent_reasoning,
+        expires_in_s=wait,
+        idempotency_key=f"aap {key}",
+        body_hash=calls.sha256(strict_json.canonical(strict_json.loads(submission.text.encode()))),
+    )
+
+
+def _waiting_edit(call: Call, caller) -> Action | None:
+    """Return the approved action of a request whose call a person edited into this one, not used yet."""
+    open_ones = AapRequest.objects.filter(agent=caller.agent, action__status=Status.APPROVED, action__tool=call.tool)
+    for request in open_ones.filter(action__workspace=call.workspace, action__revision__gt=1).order_by("created_at"):
+        request.action = gate.find(request.action_id, caller=caller)
+        is_open = request.action.status == Status.APPROVED and is_edited(request)
+        if is_open and content(request.action)["arguments"] == call.arguments:
+            return request.action
+    return None
+
+
+def is_edited(request: AapRequest) -> bool:
+    """Return whether a person changed the arguments, so that the approval is for another call than was asked for."""
+    return content(request.action)["arguments"] != json.loads(request.submission)["arguments"]
+
+
+def find(pk, caller) -> AapRequest:
+    """Return the request with its action as it is now. Problem 403, 404."""
+    if caller.is_person:
+        raise not_allowed("A request is its agent's to see. People see it on the desk.")
+    found = AapRequest.objects.filter(agent=caller.agent, pk=pk).first()
+    if found is None:
+        raise not_found("request")
+    found.action = gate.find(found.action_id, caller=caller)
+    return found
+
+
+async def consume(request: AapRequest, key: str, caller) -> None:
+    """Use the approval, once; again with the same key is no second use. Problem 400, 409, 503."""
+    action = request.action
+    if not 0 < len(key) <= MAX_KEY:
+        raise invalid(f"Idempotency-Key must have 1 to {MAX_KEY} characters.", code="missing_idempotency_key")
+    if action.consumed_at and action.consume_key == key:
+        return
+    if action.decided_at and is_edited(request):
+        raise conflict("A person changed this call. Ask for the changed one.", code="not_approved")
+    await gate.consume(action.pk, digest=action.digest, caller=caller, consume_key=key)
+
+
+def cancel(request: AapRequest, caller) -> None:
+    """Cancel a request that nobody has decided. Problem 409."""
+    if request.action.status not in (Status.PENDING, Status.CANCELLED):
+        raise conflict("This request is decided or over.", code="already_terminal")
+    gate.cancel(request.action, caller=caller)
+
+
+@sync_to_async
+def report(pk, body: bytes, caller) -> None:
+    """Record the outcome that the agent reports; the same again changes nothing. Problem 400, 409, 422."""
+    told = strict_json.loads(body)
+    is_text = isinstance(told, dict) and isinstance(told.get("note", ""), str)
+    if not is_text or told.get("status") not in (Status.SUCCEEDED, Status.FAILED) or told.keys() - {"status", "note"}:
+        raise invalid("An outcome is {status: succeeded or failed, note: an optional text}.")
+    request, note = find(pk, caller), told.get("note", "")
+    if not is_used(request):
+        raise conflict("The approval has not been used.", code="not_consumed")
+    if request.action.status in (Status.SUCCEEDED, Status.FAILED) and request.action.result.get("note", "") != note:
+        raise conflict("Another outcome was reported already.", code="outcome_conflict")
+    gate.outcome(request.action, told["status"], caller=caller, note=note)
+
+
+def is_used(request: AapRequest) -> bool:
+    return request.action.consumed_at is not None and not is_edited(request)

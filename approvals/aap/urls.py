@@ -1,0 +1,12 @@
+"""Addresses of the Agent Approval Protocol, which its clients know below the desk's /aap."""
+
+from django.urls import path
+
+from approvals.aap import views
+
+urlpatterns = [
+    path("v1/requests", views.ask, name="aap-requests"),
+    path("v1/requests/<uuid:pk>", views.one, name="aap-request"),
+    path("v1/requests/<uuid:pk>/consume", views.consume, name="aap-consume"),
+    path("v1/requests/<uuid:pk>/outcome", views.outcome, name="aap-outcome"),
+]

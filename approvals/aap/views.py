@@ -1,0 +1,153 @@
+"""The protocol's addresses below /aap/v1, for agents' tokens."""
+
+import functools
+import json
+import logging
+import re
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from approvals import gate
+from approvals.aap import requests, wire
+from approvals.models import Status
+from dashboard.access import Caller
+from dashboard.api_base import Bearer
+from dashboard.long_poll import place_for, same_view, wait_for
+from dashboard.problems import Problem, invalid
+from dashboard.threads import query_in_thread
+
+logger = logging.getLogger("handrail.aap")
+MAX_WAIT = 60  # seconds
+WAIT = re.compile(r"(\d{1,3})s")
+
+
+def answered(*methods: str):
+    """Make a view that takes (request, caller, ...) and returns (status, AapRequest) respond in the protocol's form."""
+
+    def decorate(view):
+        @csrf_exempt
+        @functools.wraps(view)
+        async def guarded(request, **named) -> HttpResponse:
+            try:
+                if request.method not in methods:
+                    raise Problem(405, f"This address takes {' and '.join(methods)}.")
+                caller = await query_in_thread(_caller_of, request)
+                status, body = await view(request, caller, **named)
+            except Problem as problem:
+                status, body = problem.status, json.dumps(wire.error(problem, str(request.id)))
+            except Exception:  # any other error: the client asks again, and nothing is approved
+                logger.exception("unhandled in %s %s", request.method, request.path)
+                broken = Problem(500, "Something broke here; nothing is approved.")
+                status, body = 500, json.dumps(wire.error(broken, str(request.id)))
+            return HttpResponse(body, status=status, content_type="application/json")
+
+        return guarded
+
+    return decorate
+
+
+def _caller_of(request) -> Caller:
+    caller = Bearer()(request)
+    if caller is None:
+        raise Problem(401, "The Authorization header holds no valid token: Bearer hr_…")
+    return caller
+
+
+def _body_of(request) -> bytes:
+    try:
+        body = request.body
+    except RequestDataTooBig:
+        body = None
+    if body is None or len(body) > settings.HANDRAIL_BODY_BYTES:
+        raise Problem(413, f"A body may have {settings.HANDRAIL_BODY_BYTES:,} bytes.")
+    return body
+
+
+def _key_of(request) -> str:
+    return request.headers.get("Idempotency-Key", "")
+
+
+@answered("POST")
+async def ask(request, caller):
+    """Submit a request."""
+
+    def create():
+        made, is_new = requests.create(requests.parse(_body_of(request)), _key_of(request), caller)
+        return 201 if is_new else 200, wire.as_json(requests.find(made.pk, caller))
+
+    return await sync_to_async(create)()
+
+
+@answered("GET", "DELETE")
+async def one(request, caller, pk):
+    """Return a request, with `?wait=25s` once it is decided; or cancel it."""
+    if request.method == "GET":
+        return await _get(request, caller, pk)
+
+    def cancel():
+        requests.cancel(requests.find(pk, caller), caller)
+        return 200, wire.as_json(requests.find(pk, caller))
+
+    return await sync_to_async(cancel)()
+
+
+async def _get(request, caller, pk):
+    found = await query_in_thread(requests.find, pk, caller)
+    wait = _wait_of(request)
+    if wait and found.action.status == Status.PENDING:
+        await _decided(found.action_id, caller, wait)
+        found = await query_in_thread(requests.find, pk, caller)
+    return 200, await query_in_thread(wire.as_json, found)
+
+
+def _wait_of(request) -> int:
+    if unknown := request.GET.keys() - {"wait"}:
+        raise invalid(f"unknown parameter: {', '.join(sorted(unknown))}")
+    match = WAIT.fullmatch(request.GET.get("wait", "0s"))
+    if not match or int(match[1]) > MAX_WAIT:
+        raise invalid(f"wait must be from 0s to {MAX_WAIT}s.")
+    return int(match[1])
+
+
+async def _decided(action_id, caller, wait: int) -> None:
+    """Wait until the action is decided or over."""
+
+    def look(pks):
+        return {pk: gate.is_answered(action) for pk, action in gate.find_all(pks, caller=caller).items()}
+
+    with place_for(caller):
+        await wait_for(
+            look,
+            lambda is_answered: is_answered is not False,
+            team_ids=caller.team_ids,
+            subject=str(action_id),
+            timeout=wait,
+            batch=("aap", *same_view(caller)),
+            key=action_id,
+        )
+
+
+@answered("POST")
+async def consume(request, caller, pk):
+    """Use an approval, once."""
+    found = await query_in_thread(requests.find, pk, caller)
+    try:
+        await requests.consume(found, _key_of(request), caller)
+    except Problem:
+        now = await query_in_thread(requests.find, pk, caller)
+        if not (requests.is_used(now) and now.action.consume_key == _key_of(request)):
+            raise
+    now = await query_in_thread(requests.find, pk, caller)
+    return 200, await query_in_thread(wire.as_json, now)
+
+
+@answered("POST")
+async def outcome(request, caller, pk):
+    """Report how the call ended."""
+    await requests.report(pk, _body_of(request), caller)
+    now = await query_in_thread(requests.find, pk, caller)
+    return 200, await query_in_thread(wire.as_json, now)
