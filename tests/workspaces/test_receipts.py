@@ -20,7 +20,8 @@ def test_receipts_of_what_settled_a_year_ago_are_forgotten(new_product):
     product.start()
     with closing(sqlite3.connect(path)) as database:
         for _ in range(300):
-            kept = [row[0] for row in database.execute("SELECT operation FROM receipts ORDER BY operation")]
+            found = database.execute("SELECT operation FROM receipts ORDER BY operation").fetchall()
+            kept = [name for (name,) in found if name in ("old", "old but open", "young")]  # the start has its own
             if "old" not in kept:
                 break
             time.sleep(0.1)
