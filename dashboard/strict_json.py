@@ -76,6 +76,11 @@ def canonical(value) -> bytes:
         return _canonical(value)
 
 
+def same(one, other) -> bool:
+    """Return whether two JSON values are equal. Python's own comparison takes true for 1 and false for 0."""
+    return canonical(one) == canonical(other)
+
+
 def _canonical(value) -> bytes:
     try:
         return rfc8785.dumps(value)

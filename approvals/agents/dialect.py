@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from approvals.agents.heard import Heard, OfCall
+from dashboard import strict_json
 
 ALLOW, DENY = "allow", "deny"
 # What an agent does with the arguments of an answer: takes them as they are, lays them over its own (none can be
@@ -110,7 +111,7 @@ class Dialect(ABC):
     def native(self, heard: OfCall, arguments: dict) -> dict:
         """Return arguments in Handrail's names under those that the agent has for them; unchanged ones as they came."""
         tool, own = heard.native
-        if arguments == heard.arguments:
+        if strict_json.same(arguments, heard.arguments):
             return own
         if heard.tool != self.tools.get(tool, ("",))[0]:
             return arguments
@@ -119,6 +120,6 @@ class Dialect(ABC):
 
     def carries(self, heard: OfCall, arguments: dict) -> bool:
         """Return whether an answer makes the agent run its call with exactly these arguments."""
-        if arguments == heard.arguments or self.edits == WHOLE:
+        if self.edits == WHOLE or strict_json.same(arguments, heard.arguments):
             return True
         return self.edits == MERGED and set(heard.arguments) <= set(arguments)

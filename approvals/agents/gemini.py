@@ -19,6 +19,7 @@ from approvals.agents.heard import (
     text,
     words,
 )
+from dashboard import strict_json
 from dashboard.problems import invalid
 
 GO_ON = {"continue": True}
@@ -134,7 +135,7 @@ class Gemini(Dialect):
         if reply.decision != ALLOW:
             return self.deny("\n\n".join(filter(None, (reply.reason, reply.context, reply.ends_turn))))
         answer = {"decision": ALLOW, "reason": reply.reason}
-        if reply.arguments == heard.arguments:  # else it tells the model that the call was changed
+        if strict_json.same(reply.arguments, heard.arguments):  # else it tells the model that the call was changed
             return answer
         given = {"hookEventName": "BeforeTool", "tool_input": self.native(heard, reply.arguments)}
         return answer | {"hookSpecificOutput": given}

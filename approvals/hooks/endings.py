@@ -11,6 +11,7 @@ from approvals.hooks.before_call import call_of
 from approvals.hooks.connection import connection_of
 from approvals.hooks.tool_output import result_of
 from approvals.models import Action, Status
+from dashboard import strict_json
 
 
 def call_ended(request, heard: After, dialect: Dialect, caller) -> Reply:
@@ -39,7 +40,7 @@ def _let_through(request, heard: After, dialect: Dialect, caller) -> Action | No
 def _edited_to(heard: After, found) -> Action | None:
     """Return the call that a person edited to this one: without an id, only its tool and arguments tell."""
     edited = found.filter(tool=heard.tool, revision__gt=1)
-    return next((action for action in edited if content(action)["arguments"] == heard.arguments), None)
+    return next((action for action in edited if strict_json.same(content(action)["arguments"], heard.arguments)), None)
 
 
 def turn_or_session_ended(request, heard: Turning, caller) -> Reply:

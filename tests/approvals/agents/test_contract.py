@@ -104,6 +104,14 @@ def test_an_edit_that_removes_an_argument_never_runs_with_it(ask_hook, dialect, 
     assert Action.objects.count() == 1
 
 
+def test_an_edit_of_true_to_1_is_an_edit(ask_hook, decide, bob):
+    asked, instead = PUSH | {"force": True}, PUSH | {"force": 1}
+    ask_hook(asked)
+    decide(Action.objects.get(), "edit", by=bob, arguments=instead)
+    done, said = ask_hook(asked)
+    assert '"force": 1' in (json.dumps(said) if done == "runs" else said), (done, said)
+
+
 def test_how_an_edited_call_ended_is_recorded_also_without_an_id(hook, agent_token, ask_hook, dialect, decide, bob):
     instead = {"command": "git push origin review"}
     ask_hook(PUSH)
