@@ -51,6 +51,9 @@ class Call:
     def __post_init__(self):
         if self.cwd is None and self.workspace is not None:
             object.__setattr__(self, "cwd", root_of(self.workspace))
+        for name in ("session", "call_id", "reasoning"):
+            if "\0" in getattr(self, name):  # PostgreSQL stores none
+                raise invalid(f"{name} can't contain NUL.")
         if self.served is not None and not self.tool.startswith("mcp__"):
             raise invalid("Only a tool named mcp__SERVER__TOOL has an MCP server.")
         if not self.own_verb:

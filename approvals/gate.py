@@ -16,6 +16,7 @@ from approvals.evaluation import PolicyUnavailable, judge_again, with_all
 from approvals.expiry import end_if_due, sweep
 from approvals.models import Action, ActionEndCode, ModelUsage, Status, Tier
 from approvals.submission import is_approval_for, of_call, refuse_when_stopped, submit, unheard_approval
+from approvals.talk import interrupts
 from approvals.transitions import actor_of, answer_conflict, move, withdraw
 from dashboard import clock, lookup
 from dashboard.failpoints import failpoint
@@ -34,6 +35,7 @@ __all__ = [
     "is_answered",
     "is_approval_for",
     "lift_stop",
+    "mark_end_heard",
     "mark_heard",
     "may_take_back",
     "outcome",
@@ -77,6 +79,16 @@ def mark_heard(action: Action):
     now = clock.now()
     if Action.objects.filter(pk=action.pk, status=action.status).update(agent_seen_at=now):
         action.agent_seen_at = now
+
+
+def mark_end_heard(action: Action, caller):
+    """Record that an agent has heard how its action ended, and of the interrupt that ended it; nothing for a person."""
+    if caller.is_person or action.ended_at is None:
+        return
+    if action.agent_seen_at is None or action.agent_seen_at < action.ended_at:
+        mark_heard(action)
+        if action.end_code == ActionEndCode.INTERRUPTED:
+            interrupts.mark_heard(action.agent, action.session, by=caller.actor)
 
 
 # Consume, report, cancel ---------------------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ from approvals.submission import MAX_EXPIRY_SECONDS
 from dashboard import clock, strict_json
 from dashboard.problems import conflict, invalid, not_allowed, not_found
 
-MAX_KEY = 180  # characters; the gate's own key has a prefix
+MAX_KEY = 150  # characters; what is stored has a prefix
+MAX_REASONING = 20_000  # characters, as over the API
+MAX_DURATION = 20  # characters
 FIELDS = {"tool": str, "server": str, "arguments": dict, "timeout": str, "agent_reasoning": str, "context": dict}
 REQUIRED = ("tool", "arguments", "timeout")
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -51,6 +53,8 @@ def parse(body: bytes) -> Submission:
     for name in REQUIRED:
         if name not in told:
             raise invalid(f"{name} is missing.")
+    if len(told.get("agent_reasoning", "")) > MAX_REASONING:
+        raise invalid(f"agent_reasoning can have at most {MAX_REASONING:,} characters.")
     text = body.decode()
     # The client runs its own arguments: a number with more digits than the card shows would differ from it.
     if json.loads(text, parse_float=Decimal)["arguments"] != json.loads(
@@ -62,7 +66,7 @@ def parse(body: bytes) -> Submission:
 
 def seconds(duration: str) -> float:
     """Return the seconds in a duration like 10m, 24h or 1h30m. Problem 422."""
-    if not DURATION.fullmatch(duration):
+    if len(duration) > MAX_DURATION or not DURATION.fullmatch(duration):
         raise invalid(f"{duration!r} is no duration like 90s, 10m or 24h.")
     return sum(float(number) * UNITS[unit] for number, unit in PARTS.findall(duration))
 
@@ -71,12 +75,11 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
     """Create the request, or find it by its key; return (request, whether it is new). The Problems of `gate.submit`."""
     if caller.is_person:
         raise not_allowed("Only agents ask for approval. This token is a person's.")
-    if not 0 < len(key) <= MAX_KEY:
-        raise invalid(f"Idempotency-Key must have 1 to {MAX_KEY} characters.", code="missing_idempotency_key")
+    _check_key(key)
     if known := _same_key(submission, key, caller):
         return known, False
     call = _call(submission, key, caller)
-    edited = _waiting_edit(call, caller)
+    edited = _edited_into(call, caller)
     action = edited or gate.submit(call, caller=caller)[0]
     created_at = clock.now() if edited else action.created_at
     found, is_new = AapRequest.objects.get_or_create(
@@ -92,9 +95,14 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
     return (found, True) if is_new else (_same_key(submission, key, caller), False)
 
 
+def _check_key(key: str):
+    if not 0 < len(key) <= MAX_KEY:
+        raise invalid(f"Idempotency-Key must have 1 to {MAX_KEY} characters.", code="missing_idempotency_key")
+
+
 def _same_key(submission: Submission, key: str, caller) -> AapRequest | None:
     found = AapRequest.objects.filter(agent=caller.agent, key=key).first()
-    if found and strict_json.loads(found.submission.encode()) != strict_json.loads(submission.text.encode()):
+    if found and not strict_json.same(json.loads(found.submission), json.loads(submission.text)):
         raise conflict("This Idempotency-Key was used with a different request.", code="idempotency_conflict")
     return found
 
@@ -113,24 +121,29 @@ def _call(submission: Submission, key: str, caller) -> Call:
         reasoning=submission.agent_reasoning,
         expires_in_s=wait,
         idempotency_key=f"aap {key}",
-        body_hash=calls.sha256(strict_json.canonical(strict_json.loads(submission.text.encode()))),
+        body_hash=calls.sha256(strict_json.canonical(json.loads(submission.text))),
     )
 
 
-def _waiting_edit(call: Call, caller) -> Action | None:
+def _edited_into(call: Call, caller) -> Action | None:
     """Return the approved action of a request whose call a person edited into this one, not used yet."""
     open_ones = AapRequest.objects.filter(agent=caller.agent, action__status=Status.APPROVED, action__tool=call.tool)
     for request in open_ones.filter(action__workspace=call.workspace, action__revision__gt=1).order_by("created_at"):
         request.action = gate.find(request.action_id, caller=caller)
         is_open = request.action.status == Status.APPROVED and is_edited(request)
-        if is_open and content(request.action)["arguments"] == call.arguments:
+        if is_open and strict_json.same(content(request.action)["arguments"], call.arguments):
             return request.action
     return None
 
 
 def is_edited(request: AapRequest) -> bool:
     """Return whether a person changed the arguments, so that the approval is for another call than was asked for."""
-    return content(request.action)["arguments"] != json.loads(request.submission)["arguments"]
+    return not strict_json.same(content(request.action)["arguments"], json.loads(request.submission)["arguments"])
+
+
+def used_by(request: AapRequest, key: str) -> bool:
+    """Return whether this request has used the approval, with this key of the client."""
+    return request.action.consumed_at is not None and request.action.consume_key == f"{request.pk} {key}"
 
 
 def find(pk, caller) -> AapRequest:
@@ -146,14 +159,13 @@ def find(pk, caller) -> AapRequest:
 
 async def consume(request: AapRequest, key: str, caller) -> None:
     """Use the approval, once; again with the same key is no second use. Problem 400, 409, 503."""
-    action = request.action
-    if not 0 < len(key) <= MAX_KEY:
-        raise invalid(f"Idempotency-Key must have 1 to {MAX_KEY} characters.", code="missing_idempotency_key")
-    if action.consumed_at and action.consume_key == key:
+    _check_key(key)
+    if used_by(request, key):
         return
-    if action.decided_at and is_edited(request):
-        raise conflict("A person changed this call. Ask for the changed one.", code="not_approved")
-    await gate.consume(action.pk, digest=action.digest, caller=caller, consume_key=key)
+    if is_edited(request):
+        raise conflict("A person edited this call. Ask for the edited one.", code="not_approved")
+    action, consume_key = request.action, f"{request.pk} {key}"
+    await gate.consume(action.pk, digest=action.digest, caller=caller, consume_key=consume_key)
 
 
 def cancel(request: AapRequest, caller) -> None:

@@ -67,6 +67,13 @@ def _body_of(request) -> bytes:
     return body
 
 
+def _answer(pk, caller) -> str:
+    """Return the request as it is now, as JSON, and record that its agent has heard of its end."""
+    found = requests.find(pk, caller)
+    gate.mark_end_heard(found.action, caller)
+    return wire.as_json(found)
+
+
 def _key_of(request) -> str:
     return request.headers.get("Idempotency-Key", "")
 
@@ -77,7 +84,7 @@ async def ask(request, caller):
 
     def create():
         made, is_new = requests.create(requests.parse(_body_of(request)), _key_of(request), caller)
-        return 201 if is_new else 200, wire.as_json(requests.find(made.pk, caller))
+        return 201 if is_new else 200, _answer(made.pk, caller)
 
     return await sync_to_async(create)()
 
@@ -90,7 +97,7 @@ async def one(request, caller, pk):
 
     def cancel():
         requests.cancel(requests.find(pk, caller), caller)
-        return 200, wire.as_json(requests.find(pk, caller))
+        return 200, _answer(pk, caller)
 
     return await sync_to_async(cancel)()
 
@@ -100,8 +107,7 @@ async def _get(request, caller, pk):
     wait = _wait_of(request)
     if wait and found.action.status == Status.PENDING:
         await _decided(found.action_id, caller, wait)
-        found = await query_in_thread(requests.find, pk, caller)
-    return 200, await query_in_thread(wire.as_json, found)
+    return 200, await query_in_thread(_answer, pk, caller)
 
 
 def _wait_of(request) -> int:
@@ -139,15 +145,13 @@ async def consume(request, caller, pk):
         await requests.consume(found, _key_of(request), caller)
     except Problem:
         now = await query_in_thread(requests.find, pk, caller)
-        if not (requests.is_used(now) and now.action.consume_key == _key_of(request)):
+        if not requests.used_by(now, _key_of(request)):  # the same consume at the same time was first
             raise
-    now = await query_in_thread(requests.find, pk, caller)
-    return 200, await query_in_thread(wire.as_json, now)
+    return 200, await query_in_thread(_answer, pk, caller)
 
 
 @answered("POST")
 async def outcome(request, caller, pk):
     """Report how the call ended."""
     await requests.report(pk, _body_of(request), caller)
-    now = await query_in_thread(requests.find, pk, caller)
-    return 200, await query_in_thread(wire.as_json, now)
+    return 200, await query_in_thread(_answer, pk, caller)

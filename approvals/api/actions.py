@@ -18,7 +18,7 @@ from approvals.evaluation import content, current, was_edited, with_all
 from approvals.evidence import evidence_of
 from approvals.line_comments import drafts, sending
 from approvals.mcp_tools import Served
-from approvals.models import Action, ActionEndCode, Tier
+from approvals.models import Action, Tier
 from approvals.models import Status as ActionStatus
 from approvals.talk import interrupts
 from approvals.transitions import policy_label
@@ -225,14 +225,7 @@ def decision_of(action: Action) -> dict | None:
 
 def _answer(action: Action, caller) -> dict:
     """Return the action as JSON. For its agent, record that it has heard of the end."""
-    if (
-        not caller.is_person
-        and action.ended_at
-        and (not action.agent_seen_at or action.agent_seen_at < action.ended_at)
-    ):
-        gate.mark_heard(action)
-        if action.end_code == ActionEndCode.INTERRUPTED:
-            interrupts.mark_heard(action.agent, action.session, by=caller.actor)
+    gate.mark_end_heard(action, caller)
     return whole(action)
 
 

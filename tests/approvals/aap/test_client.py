@@ -156,6 +156,43 @@ def test_an_edited_call_is_approved_when_the_agent_asks_for_it(client, reviewer)
     client.cancel(again.id)
 
 
+def test_two_requests_for_an_edited_call_use_its_approval_once(client, reviewer):
+    call = arguments()
+    first = create(client, call)
+    edited = call | {"command": "git push origin main --dry-run"}
+    reviewer.decide(call, "edit", arguments=edited)
+    with pytest.raises(ConflictError) as error:
+        client.consume(first.id, "k")
+    assert error.value.code == "not_approved"
+    one, other = create(client, edited), create(client, edited)
+    assert (one.status, other.status) == ("approved", "approved")
+    assert client.consume(one.id, "k").consumption
+    with pytest.raises(ConflictError) as error:
+        client.consume(other.id, "k")
+    assert error.value.code == "already_consumed"
+
+
+@pytest.mark.parametrize(("asked", "edited"), [(True, 1), (1, True), (0, False)])
+def test_an_edit_of_true_to_1_is_an_edit(client, reviewer, asked, edited):
+    call = arguments() | {"force": asked}
+    request = create(client, call)
+    reviewer.decide(call, "edit", arguments=call | {"force": edited})
+    assert client.get(request.id).status == "denied"
+    again = create(client, call)
+    assert again.status == "pending"
+    client.cancel(again.id)
+
+
+def test_an_answer_that_the_agent_has_heard_is_recorded_as_heard(product, client, reviewer):
+    call = arguments()
+    asked = create(client, call)
+    card = reviewer.decide(call, "deny", comment="No.")
+    seen = f"from approvals.models import Action; a = Action.objects.get(pk={card['id']!r}); print(a.agent_seen_at)"
+    assert product.shell(seen).strip().endswith("None")
+    assert client.get(asked.id).status == "denied"
+    assert not product.shell(seen).strip().endswith("None")
+
+
 def test_cancelled_and_expired_requests_say_so(client, reviewer):
     cancelled = create(client, arguments())
     assert client.cancel(cancelled.id).status == client.cancel(cancelled.id).status == "cancelled"
@@ -217,6 +254,9 @@ def test_strangers_and_people_are_refused(product, client_of, client, reviewer):
         b'{"tool": "Bash", "arguments": {}, "timeout": "10m", "context": null}',
         b'{"tool": "Bash", "arguments": {"a": 1, "a": 2}, "timeout": "10m"}',
         b'{"tool": "Bash", "arguments": {"a": 0.10000000000000000000001}, "timeout": "10m"}',
+        b'{"tool": "Bash", "arguments": {}, "timeout": "%sd"}' % (b"9" * 400),
+        b'{"tool": "Bash", "arguments": {}, "timeout": "10m", "agent_reasoning": "a\\u0000b"}',
+        b'{"tool": "Bash", "arguments": {}, "timeout": "10m", "context": {"call_id": "a\\u0000b"}}',
         b'{"tool": "Handrail.restore", "arguments": {}, "timeout": "10m"}',
     ],
 )
