@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
@@ -60,8 +61,9 @@ def policy(request):
             "verdict": _try(tried, active, floor) if tried.strip() else None,
             "grants": Grant.objects.active(clock.now())
             .filter(team=team)
-            .select_related("agent__owner", "workspace", "by")
+            .select_related("agent__owner", "workspace__team", "by")
             .order_by("expires_at")[:100],
+            "grants_next": f"{reverse('policy')}?team={team.slug}",
             "may_decide": request.caller.can("decide", team),
             "may_write": (may_write := request.caller.can("write_policy", team)),
             "past": question_of(scope) if may_write else None,
