@@ -1,4 +1,4 @@
-"""Ask the desk for one call."""
+"""Ask for approval of one call, and make it if it is approved."""
 
 import os
 

@@ -37,7 +37,7 @@ def post(client):
 @pytest.fixture
 def full(team, agent, workspace, ask, decide, bob):
     """The agent with one of everything."""
-    shared = Environment.objects.create(team=team, name="web", egress={"agent": ["pypi.org"]})
+    shared = Environment.objects.create(team=team, name="web", egress={"agent": ["packages.example"]})
     Environment.objects.create(team=team, name="vault", secrets={"agent": ["KEY"]}, agents=["other"])
     soon = clock.now() + timedelta(days=9)
     make_token(team, agent=agent, expires_at=soon)
@@ -54,7 +54,7 @@ def test_the_page_answers_what_it_may_use_and_what_it_was_denied(full, agent, bo
     text = read(browser_of(bob), f"/agents/{agent.pk}/")
     for words in (
         "repo-task-1",
-        "reaches pypi.org",
+        "reaches packages.example",
         "vault has secrets",
         "isn&#x27;t one of its agents",
         "valid until",
