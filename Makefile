@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Most tests wait for something, so more of them than there are processors.
 WORKERS ?= 3
-# Of the tests that only `make test-all` has, one in this many, chosen by chance.
+# Run one in this many of the tests that only `make test-all` has, chosen at random.
 SHARE ?= 1
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 10
 # A skip for want of one of these fails `make test-all`.

@@ -63,8 +63,11 @@ def _answer(request: AapRequest) -> tuple[str, str]:
     action = request.action
     if action.status == Status.PENDING or (action.is_carried_out and action.ended_at is None):
         return "pending", ""
-    if action.is_carried_out:  # a person approved what a rehearsal left, so it is not the agent's to run
-        return "denied", f"{agent_messages.permission(action)} Handrail has applied the result of a try. Do not run it."
+    if action.is_carried_out:  # a person approved the result of a rehearsal
+        return (
+            "denied",
+            f"{agent_messages.permission(action)} Handrail has applied the result of its rehearsal. Do not run it.",
+        )
     was_approved = action.status in (Status.APPROVED, *USED) or (action.status == Status.EXPIRED and action.consume_by)
     if was_approved and is_edited(request):
         call = content(action)

@@ -156,7 +156,7 @@ class Action(models.Model):
     decided_at = models.DateTimeField(null=True, blank=True)
     consume_by = models.DateTimeField(null=True, blank=True)
     consumed_at = models.DateTimeField(null=True, blank=True)
-    consume_key = models.CharField(max_length=200, null=True, blank=True)  # the idempotency key of that, if it had one
+    consume_key = models.CharField(max_length=200, null=True, blank=True)  # the AAP request and key that consumed it
     ended_at = models.DateTimeField(null=True, blank=True)
     snapshot_before = models.ForeignKey(Snapshot, models.SET_NULL, null=True, blank=True, related_name="+")
     # The files as they were when it began to wait (approvals.asked_snapshots), and the operation that takes it.

@@ -119,7 +119,9 @@ TESTS = Path(__file__).resolve().parents[1]
 
 def pytest_addoption(parser):
     parser.addoption("--ring", choices=sorted(NOT_IN), default="all", help="check, test or all (the default)")
-    parser.addoption("--share", type=int, default=1, metavar="N", help="of the long tests one in N, by chance")
+    parser.addoption(
+        "--share", type=int, default=1, metavar="N", help="run one in N of the long tests, chosen at random"
+    )
     parser.addoption("--cases", type=int, metavar="N", help="at most N cases of each parametrized test")
 
 
@@ -131,7 +133,7 @@ def pytest_configure(config):
 
 def pytest_report_header(config):
     if (share := config.getoption("--share")) > 1:
-        return f"of the long tests one in {share}, as {SEED}={os.environ[SEED]} chooses"
+        return f"one in {share} of the long tests, chosen at random: {SEED}={os.environ[SEED]}"
     return None
 
 
