@@ -52,8 +52,7 @@ class Call:
         if self.cwd is None and self.workspace is not None:
             object.__setattr__(self, "cwd", root_of(self.workspace))
         for name in ("session", "call_id", "reasoning"):
-            if "\0" in getattr(self, name):  # PostgreSQL stores none
-                raise invalid(f"{name} can't contain NUL.")
+            object.__setattr__(self, name, getattr(self, name).replace("\0", "␀"))  # PostgreSQL cannot store NUL
         if self.served is not None and not self.tool.startswith("mcp__"):
             raise invalid("Only a tool named mcp__SERVER__TOOL has an MCP server.")
         if not self.own_verb:
