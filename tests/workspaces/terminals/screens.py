@@ -17,6 +17,14 @@ def typed_by(page) -> list:
     return [data for data in page.sent if isinstance(data, bytes) or json.loads(data)["type"] not in quiet]
 
 
+def until_typed(page, data: bytes):
+    """Wait until the page has sent these bytes to the terminal."""
+    deadline = time.monotonic() + 20
+    while data not in b"".join(frame for frame in typed_by(page) if isinstance(frame, bytes)):
+        assert time.monotonic() < deadline, typed_by(page)
+        page.wait_for_timeout(50)
+
+
 def shows(page, text: str):
     page.wait_for_function(f"() => ({SPOKEN}).includes({json.dumps(text)})", timeout=20_000)
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.workspaces.terminals.screens import PHONE, Thumb, ready, serious, shows
+from tests.workspaces.terminals.screens import PHONE, Thumb, ready, serious, shows, until_typed
 
 BOX = "(element) => { const box = element.getBoundingClientRect(); return [box.width, box.height] }"
 # The window has the size that there is room for; it opens with 24 lines.
@@ -253,7 +253,7 @@ def test_several_lines_are_shown_before_they_are_pasted(phone):
     dialog = page.get_by_role("dialog")
     page.evaluate("navigator.clipboard.writeText('one')")
     key(page, "Paste").tap()
-    page.wait_for_timeout(300)
+    until_typed(page, b"one")
     expect(dialog).to_have_count(0)
     page.evaluate("navigator.clipboard.writeText('two\\nand\\x1b[201~')")
     key(page, "Paste").tap()
