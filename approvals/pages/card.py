@@ -6,12 +6,10 @@ from datetime import timedelta
 from functools import cached_property
 
 from django.db.models import Prefetch
-from django.urls import reverse
 from django.utils.translation import gettext
 
 from approvals import prompts, secret_reads, solo
 from approvals.broker import envelope_of
-from approvals.call_span import CallSpan, span_of
 from approvals.calls import GATE, parsed
 from approvals.decisions import may_approve
 from approvals.evaluation import can_be_held, was_edited
@@ -27,10 +25,11 @@ from approvals.pages.own_part import OwnPart
 from approvals.pages.policy.card_part import RulePart
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
+from approvals.pages.workspace_part import WorkspacePart
 from dashboard.templatetags.handrail import ACTION_STATES
 from dashboard.visible_text import hidden_note
-from workspaces import agents_at_work, terminals
-from workspaces.models import AgentsTogether, Command
+from workspaces import agents_at_work
+from workspaces.models import AgentsTogether
 from workspaces.provisioning import isolation
 
 # Arguments with an agent's explanation; they are shown apart from what would run.
@@ -60,7 +59,7 @@ def cards_of(actions, caller, now) -> "list[Card]":
     return [Card(action, caller, now) for action in actions]
 
 
-class Card(EvidencePart, OwnPart, RulePart):
+class Card(EvidencePart, OwnPart, RulePart, WorkspacePart):
     """An action as a person sees it. `action` was loaded with `for_rows`; further queries are cached."""
 
     def __init__(self, action: Action, caller, now):
@@ -311,43 +310,6 @@ class Card(EvidencePart, OwnPart, RulePart):
     @property
     def ended(self):
         return self.action.ended_at
-
-    @cached_property
-    def output_address(self) -> str:
-        """The URL of the command that the runner ran for it, with its output; "" if there is none."""
-        command = (
-            Command.objects.filter(operation=self.action.operation_id).first() if self.action.operation_id else None
-        )
-        return self._in_workspace("command", command.pk) if command else ""
-
-    @cached_property
-    def span(self) -> CallSpan | None:
-        """The points between which the call changed files; None if there was no snapshot before it."""
-        return span_of(self.action) if self.action.snapshot_before else None
-
-    @property
-    def changes_address(self) -> str:
-        span = self.span
-        return f"{self._in_workspace('workspace-changes')}?from={span.since}&to={span.until}" if span else ""
-
-    @property
-    def rollback_address(self) -> str:
-        return reverse("action-rollback", args=[self.action.pk]) if self.action.snapshot_before else ""
-
-    @property
-    def terminals(self) -> list[tuple[str, str]]:
-        """Terminals that it may have been submitted from: [(URL of that moment in the recording, name)]."""
-        if self.action.workspace_id is None:
-            return []
-        found = terminals.open_at(self.action.workspace_id, self.action.created_at)
-        return [
-            (f"{self._in_workspace('terminal-recording', terminal.pk)}?at={seconds:.1f}", terminals.name_of(terminal))
-            for terminal, seconds in found
-        ]
-
-    def _in_workspace(self, name: str, *more) -> str:
-        workspace = self.action.workspace
-        return reverse(name, args=[workspace.team.slug, workspace.key, *more])
 
     @property
     def step_says(self) -> str:

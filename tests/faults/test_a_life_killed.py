@@ -17,7 +17,8 @@ from tests.faults.conftest import ROUNDS
 from tests.support.engine import Engine, lacks, make_busybox
 from tests.workspaces.drivers.runs import IMAGES, why_not
 from tests.workspaces.store.compare_trees import describe
-from workspaces.drivers.base import RunRecord, start_time
+from workspaces.drivers.base import RunRecord
+from workspaces.drivers.processes import start_time
 
 DOWN = ("down.stopped", "down.closed", "down.snapshot")
 UP = ("resume.proved", "up.row", "up.started")

@@ -8,7 +8,8 @@ import sys
 from tests.support import CHECKOUT
 from tests.support.product import Product
 from tests.support.waiting import until
-from workspaces.drivers.base import RunRecord, start_time
+from workspaces.drivers.base import RunRecord
+from workspaces.drivers.processes import start_time
 
 
 def state_of(pid: int) -> str:

@@ -21,12 +21,8 @@ PATIENCE = 20.0  # seconds for a supervisor to end its parts
 
 def end_runs(home: Path, runtime: Path, engine: str = ""):
     """End what runs in a product's workspaces, and clear it away as its runner would: containers, control groups."""
-    from workspaces.drivers.base import (  # the janitor mostly needs none of it
-        RunRecord,
-        boot_id,
-        get_driver,
-        start_time,
-    )
+    from workspaces.drivers.base import RunRecord, get_driver
+    from workspaces.drivers.processes import boot_id, start_time
 
     async def end(owner: RunRecord):
         if owner.boot_id == boot_id() and owner.pid and start_time(owner.pid) == owner.start_time:

@@ -25,7 +25,8 @@ from tests.support.desk import Desk
 from tests.support.product import Product
 from tests.support.waiting import until
 from tests.workspaces.drivers.runs import IMAGES, NOBODY, OPTIONS, why_not
-from workspaces.drivers.base import RunRecord, start_time
+from workspaces.drivers.base import RunRecord
+from workspaces.drivers.processes import start_time
 from workspaces.models import Environment, Operation, Phase, Runner, State, Workspace
 
 DRIVERS = ("sandbox", "folder", "docker", "microvm")

@@ -12,7 +12,7 @@ from dashboard.lookup import page_of
 from dashboard.problems import Problem
 from dashboard.threads import query_in_thread
 from workspaces import lifecycle, operations, recordings
-from workspaces.api import schemas
+from workspaces.api import answers, schemas
 from workspaces.api.lookup import CONTROLLED, MAX_WAIT_S, find
 from workspaces.models import Command, Workspace
 from workspaces.services import commands
@@ -34,7 +34,7 @@ def run_command(
     """Run a program. A request with the same Idempotency-Key returns the same command."""
     workspace, body = find(request, key, "use_workspace"), wish.model_dump(exclude_none=True)
     command = commands.run_command(workspace, body, by=request.auth.actor, idempotency_key=idempotency_key)
-    return Status(201, schemas.command_out(command))
+    return Status(201, answers.command_out(command))
 
 
 def _command(request, id: str) -> Command:
@@ -49,7 +49,7 @@ def list_commands(request, key: str, cursor: str | None = None):
     return Status(
         200,
         {
-            "commands": [schemas.CommandOut(**schemas.command_out(c)).model_dump(mode="json") for c in page.rows],
+            "commands": [schemas.CommandOut(**answers.command_out(c)).model_dump(mode="json") for c in page.rows],
             "cursor": page.cursor,
         },
     )
@@ -65,7 +65,7 @@ async def get_command(request, id: str, wait: float = 0):
         subject=id.lower(),
         timeout=min(wait, MAX_WAIT_S),
     )
-    return Status(200, schemas.command_out(command))
+    return Status(200, answers.command_out(command))
 
 
 @router.get("/commands/{id}/output", response={200: None} | PROBLEMS, auth=AsyncBearer(), tags=["commands"])
@@ -85,7 +85,7 @@ def cancel_command(request, id: str):
     """Ask a command to end; one that is over is returned unchanged."""
     command = _command(request, id)
     lifecycle.require_permission(request.auth, "use_workspace", command.workspace)
-    return Status(202, schemas.command_out(commands.cancel_command(command, by=request.auth.actor)))
+    return Status(202, answers.command_out(commands.cancel_command(command, by=request.auth.actor)))
 
 
 @router.post(
@@ -99,12 +99,12 @@ def open_terminal(request, key: str, wish: schemas.NewTerminal = None):
     terminal = commands.open_terminal(
         workspace, wish.model_dump(exclude_none=True) if wish else {}, by=request.auth.actor
     )
-    return Status(201, schemas.terminal_out(terminal))
+    return Status(201, answers.terminal_out(terminal))
 
 
 @router.get("/workspaces/{key}/terminals", response={200: dict} | PROBLEMS, tags=["terminals"])
 def list_terminals(request, key: str, cursor: str | None = None):
     """List terminals, newest first, 50 per page."""
     page = page_of(find(request, key).terminals.select_related("operation"), cursor)
-    rows = [schemas.TerminalOut(**schemas.terminal_out(t)).model_dump(mode="json") for t in page.rows]
+    rows = [schemas.TerminalOut(**answers.terminal_out(t)).model_dump(mode="json") for t in page.rows]
     return Status(200, {"terminals": rows, "cursor": page.cursor})

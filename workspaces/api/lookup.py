@@ -9,7 +9,7 @@ from dashboard import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, invalid, not_found, unavailable
 from workspaces import activity, agents_at_work, extensions, history, lifecycle, operations
-from workspaces.api import schemas
+from workspaces.api import answers, schemas
 from workspaces.models import Command, Operation, Terminal, Workspace
 from workspaces.needs_approval import AskFirst
 from workspaces.services import agent_bindings
@@ -22,7 +22,7 @@ SHOWN_WITH = (
     "baseline",
     "owner",
     "forked_from",
-)  # rows that schemas.workspace_out reads
+)  # rows that answers.workspace_out reads
 CONTROLLED = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
 
 
@@ -59,7 +59,7 @@ def shown(workspace) -> dict:
     fresh = Workspace.objects.select_related(*SHOWN_WITH).get(pk=workspace.pk)
     run = fresh.runs.order_by("-started_at").first()
     working = [agent.name for agent in agents_at_work.at_work(fresh, clock.now())]
-    return schemas.workspace_out(fresh, busy, run, agent_bindings.bound(fresh)) | {"agents_at_work": working}
+    return answers.workspace_out(fresh, busy, run, agent_bindings.bound(fresh)) | {"agents_at_work": working}
 
 
 def team_of(request):
@@ -95,10 +95,10 @@ def ask_first(request, wanted: AskFirst) -> HttpResponse:
     told = extensions.ask_a_person(request.auth, wanted, request.headers.get("Idempotency-Key"))
     made = told.pop("made", None)
     if isinstance(made, Command):
-        return JsonResponse(schemas.CommandOut(**schemas.command_out(made)).model_dump(mode="json") | told, status=201)
+        return JsonResponse(schemas.CommandOut(**answers.command_out(made)).model_dump(mode="json") | told, status=201)
     if isinstance(made, Terminal):
         return JsonResponse(
-            schemas.TerminalOut(**schemas.terminal_out(made)).model_dump(mode="json") | told, status=201
+            schemas.TerminalOut(**answers.terminal_out(made)).model_dump(mode="json") | told, status=201
         )
     return JsonResponse(told, status=202)
 
@@ -133,7 +133,7 @@ async def safety_known(operation) -> dict:
     operation = await operations.wait_async(operation, 60, until=known)
     if operations.is_over(operation) and not operation.outcome["ok"]:
         raise Problem(503, operation.outcome["reason"])
-    return schemas.restore_out(operation)
+    return answers.restore_out(operation)
 
 
 def operation_out(operation) -> dict:

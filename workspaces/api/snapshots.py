@@ -11,7 +11,7 @@ from dashboard.lookup import page_of
 from dashboard.pages import download
 from dashboard.problems import not_found
 from workspaces import history, lifecycle, operations
-from workspaces.api import schemas
+from workspaces.api import answers, schemas
 from workspaces.api.lookup import answered, ended_well, find, number_of, operation_out, safety_known
 from workspaces.manifests import keep
 from workspaces.models import Snapshot
@@ -36,14 +36,14 @@ def _take(request, key, wish):
     workspace = find(request, key, "use_workspace")
     operation = lifecycle.snapshot(workspace, by=request.auth.actor, label=(wish.label if wish else None) or "")
     outcome = ended_well(operations.wait(operation, 120))
-    return schemas.snapshot_out(history.find_snapshot(workspace, outcome["snapshot"]))
+    return answers.snapshot_out(history.find_snapshot(workspace, outcome["snapshot"]))
 
 
 @router.get("/workspaces/{key}/snapshots", response={200: schemas.SnapshotPage} | PROBLEMS, tags=["snapshots"])
 def list_snapshots(request, key: str, cursor: str | None = None):
     """List snapshots, newest first, 50 per page."""
     page = page_of(find(request, key).snapshots.all(), cursor)
-    return Status(200, {"snapshots": [schemas.snapshot_out(snapshot) for snapshot in page.rows], "cursor": page.cursor})
+    return Status(200, {"snapshots": [answers.snapshot_out(snapshot) for snapshot in page.rows], "cursor": page.cursor})
 
 
 def _snapshot(request, key, number: str, verb="read") -> Snapshot:
@@ -53,7 +53,7 @@ def _snapshot(request, key, number: str, verb="read") -> Snapshot:
 @router.get("/workspaces/{key}/snapshots/{n}", response={200: schemas.SnapshotOut} | PROBLEMS, tags=["snapshots"])
 def get_snapshot(request, key: str, n: str):
     """Return a snapshot."""
-    return Status(200, schemas.snapshot_out(_snapshot(request, key, n)))
+    return Status(200, answers.snapshot_out(_snapshot(request, key, n)))
 
 
 @router.delete("/workspaces/{key}/snapshots/{n}", response={202: schemas.SnapshotOut} | PROBLEMS, tags=["snapshots"])
@@ -61,7 +61,7 @@ def trash(request, key: str, n: str):
     """Move a snapshot to the trash, from which it can be restored for some days."""
     snapshot = _snapshot(request, key, n, "delete_snapshot")
     snapshot_trash.trash(snapshot, by=request.auth.actor)
-    return Status(202, schemas.snapshot_out(snapshot))
+    return Status(202, answers.snapshot_out(snapshot))
 
 
 @router.post(
@@ -71,7 +71,7 @@ def untrash(request, key: str, n: str):
     """Restore a snapshot from the trash, and pin it."""
     snapshot = _snapshot(request, key, n, "delete_snapshot")
     snapshot_trash.untrash(snapshot, by=request.auth.actor)
-    return Status(202, schemas.snapshot_out(snapshot))
+    return Status(202, answers.snapshot_out(snapshot))
 
 
 @router.get("/workspaces/{key}/snapshots/{n}/manifest", response={200: dict} | PROBLEMS, tags=["snapshots"])
@@ -137,4 +137,4 @@ def unpin(request, key: str, n: str):
 def _pin(request, key, n, pinned):
     snapshot = _snapshot(request, key, n, "use_workspace")
     lifecycle.pin(snapshot, pinned, by=request.auth.actor)
-    return schemas.snapshot_out(snapshot)
+    return answers.snapshot_out(snapshot)

@@ -13,7 +13,7 @@ from dashboard.feed import feed
 from dashboard.lookup import page_of
 from dashboard.problems import Problem
 from workspaces import lifecycle
-from workspaces.api import schemas
+from workspaces.api import answers, schemas
 from workspaces.api.lookup import MAX_WAIT_S, SHOWN_WITH, answered, busy_of, find, safety_known, shown, team_of
 from workspaces.models import Workspace
 from workspaces.provisioning import uploads
@@ -56,7 +56,7 @@ def list_workspaces(request, wanted: Query[schemas.WorkspaceFilters], trashed: b
     return Status(
         200,
         {
-            "workspaces": [schemas.workspace_out(workspace, busy.get(workspace.pk)) for workspace in page.rows],
+            "workspaces": [answers.workspace_out(workspace, busy.get(workspace.pk)) for workspace in page.rows],
             "cursor": page.cursor,
         },
     )

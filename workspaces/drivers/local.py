@@ -36,11 +36,9 @@ from .base import (
     Process,
     RunRecord,
     RunSpec,
-    boot_id,
-    start_time,
-    this_host,
 )
 from .init_client import InitClient, InitGone, InitRefused, short_address
+from .processes import boot_id, start_time, this_host
 
 HERE = Path(__file__).parent
 START_S = 20.0

@@ -23,7 +23,8 @@ from dashboard.logs import about
 from dashboard.threads import in_threads
 from dashboard.wakes import listen
 from workspaces import extensions, operations, paths
-from workspaces.drivers.base import DriverError, RunRecord, boot_id, get_driver
+from workspaces.drivers.base import DriverError, RunRecord, get_driver
+from workspaces.drivers.processes import boot_id
 from workspaces.models import Operation, Phase, ReasonCode, Runner
 from workspaces.runner import rootfs, server
 from workspaces.runner.code_host.door import Doors

@@ -18,7 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dashboard.files.atomic_write import create_file, replace_file
-from workspaces.drivers.base import Address, DriverError, boot_id, start_time, this_host
+from workspaces.drivers.base import Address, DriverError
+from workspaces.drivers.processes import boot_id, start_time, this_host
 
 MIB = 1 << 20
 REDACTION_DELAY_S = 0.25  # how long output that may begin a secret is held back

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import CHECKOUT
 from tests.workspaces.drivers.runs import begin, ground
-from workspaces.drivers.base import start_time
+from workspaces.drivers.processes import start_time
 from workspaces.egress.listeners import HANDRAIL_PORT, PROXY_PORT, NoListeners, Opener
 
 __all__ = ["begin", "ground"]  # fixtures

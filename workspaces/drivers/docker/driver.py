@@ -34,11 +34,9 @@ from ..base import (
     Probe,
     RunRecord,
     RunSpec,
-    boot_id,
-    start_time,
-    this_host,
 )
 from ..local import START_S, LocalDriver, listen
+from ..processes import boot_id, start_time, this_host
 from ..sandbox import own
 from . import bundle, container
 from .engine import INSTALLATION, RUN, WORKSPACE, Engine, EngineLost, runs

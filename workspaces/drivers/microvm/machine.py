@@ -16,7 +16,8 @@ from pathlib import Path
 from dashboard.files.atomic_write import replace_file
 
 from ...default_limits import GUEST_CPUS
-from ..base import DriverError, boot_id
+from ..base import DriverError
+from ..processes import boot_id
 from .image import Image
 
 MIB = 1 << 20

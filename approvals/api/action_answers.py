@@ -1,0 +1,177 @@
+"""Actions and their evidence as the answers of the API."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from ninja import Schema
+from pydantic import Field
+
+from approvals import own_questions, rehearsals
+from approvals.api.schemas import AskedFilesOut, RehearsalOut
+from approvals.api.talk import AgentMessageOut
+from approvals.asked_snapshots.state import asked_files
+from approvals.evaluation import content, current, was_edited
+from approvals.models import Action, Tier
+from approvals.transitions import policy_label
+
+
+class DecisionOut(Schema):
+    verdict: str = Field(description="approve, deny or edit")
+    by: str
+    comment: str
+    do_first: bool = Field(description="whether a denial's comment says what to do before the call is made again")
+    edited: bool = Field(description="whether what is approved differs from what was asked")
+    decided_at: datetime
+
+
+class Row(Schema):
+    """An action without its arguments, as in lists."""
+
+    id: UUID
+    number: int
+    title: str
+    status: str
+    tier: str
+    undo: str = Field(description="yes, partly, unknown, no, or gone: the snapshot for it was deleted")
+    reasons: list[str]
+    rule: str
+    digest: str = Field(description="SHA-256 of the RFC 8785 bytes of {arguments, cwd, files?, tool, workspace}")
+    revision: int
+    mode: str
+    tool: str
+    workspace: str | None
+    agent: str
+    votes: int
+    quorum: int
+    created_at: datetime
+    expires_at: datetime
+    consume_by: datetime | None
+    decision: DecisionOut | None
+    result: dict[str, Any] | None
+    envelope: dict[str, Any] | None  # of the policy's verdict: what the kernel holds the call to
+    blocked: list[dict[str, str]]  # what that refused: {kind, what}
+    snapshot_before: int | None
+    url: str = Field(description="the card, for people")
+
+
+class QuestionOut(Schema):
+    id: UUID
+    text: str
+    by: str
+    at: datetime
+
+
+class Whole(Row):
+    question: QuestionOut | None = Field(description="a person's, unanswered: answer it at …/messages; it still waits")
+    arguments: dict[str, Any] = Field(description="those that count: edited or not")
+    answers: dict[str, Any] | None = Field(
+        description="of a question of the agent, once a person answered: {text, id or name of each: answer}; else null"
+    )
+    cwd: str | None
+    files: list[dict[str, str]] = Field(description="{kind, path, sha256} of the scripts and commits that it runs")
+    commands: list[dict[str, Any]]
+    rehearsal: RehearsalOut | None
+    files_when_asked: AskedFilesOut | None = Field(
+        description="the snapshot of the files as they were when it began to need approval; null where none is taken"
+    )
+    reasoning: str
+    session: str
+    call_id: str
+    messages: list[AgentMessageOut] = Field(
+        [], description="people's, to the agent that asks: until it acknowledges them at /messages/{id}/read"
+    )
+    others_at_work: list[str] = Field([], description="when a call is submitted: other agents at work on these files")
+
+
+class Rows(Schema):
+    actions: list[Row]
+    cursor: str | None
+
+
+def row(action: Action) -> dict:
+    revision = current(action)
+    return {
+        "id": action.pk,
+        "number": action.number,
+        "title": action.title,
+        "status": action.status,
+        "tier": action.tier,
+        "undo": action.undo_now,
+        "reasons": revision.all_reasons,
+        "rule": revision.rule,
+        "digest": action.digest,
+        "revision": action.revision,
+        "mode": action.mode,
+        "tool": action.tool,
+        "workspace": action.workspace.key if action.workspace else None,
+        "agent": str(action.agent),
+        "votes": sum(d.verdict == "approve" and d.revision_id == revision.pk for d in action.decisions.all()),
+        "quorum": action.quorum,
+        "created_at": action.created_at,
+        "expires_at": action.expires_at,
+        "consume_by": action.consume_by,
+        "decision": decision_of(action),
+        "result": action.result,
+        "envelope": action.envelope,
+        "blocked": action.blocked,
+        "snapshot_before": action.snapshot_before.number if action.snapshot_before else None,
+        "url": f"{settings.HANDRAIL_PUBLIC_URL}/actions/{action.pk}/",
+    }
+
+
+def _question(action: Action) -> dict | None:
+    asked = action.open_question
+    return asked and {"id": asked.pk, "text": asked.text, "by": asked.user.get_username(), "at": asked.at}
+
+
+def whole(action: Action) -> dict:
+    call = content(action)
+    return row(action) | {
+        "arguments": call["arguments"],
+        "answers": own_questions.answers_in(call["tool"], call["arguments"]),
+        "cwd": call["cwd"],
+        "files": call.get("files", []),
+        "commands": current(action).commands,
+        "question": _question(action),
+        "rehearsal": rehearsals.as_json(action.rehearsal),
+        "files_when_asked": asked.as_json() if (asked := asked_files(action)) else None,
+        "reasoning": action.reasoning,
+        "session": action.session,
+        "call_id": action.call_id,
+    }
+
+
+def decision_of(action: Action) -> dict | None:
+    """Return the final decision of a person, a grant or the policy; None while the action is undecided."""
+    if action.decided_at is None:
+        return None
+    final = next((d for d in action.decisions.all() if d.final), None)
+    edited = was_edited(action)
+    if final:
+        by, verdict, comment = final.user.get_username(), final.verdict, final.comment
+    else:
+        by, verdict, comment = policy_label(action), "deny" if action.tier == Tier.FORBIDDEN else "approve", ""
+    said = {"comment": comment, "do_first": bool(final and final.do_first)}
+    return {"verdict": verdict, "by": by, **said, "edited": edited, "decided_at": action.decided_at}
+
+
+class FindingOut(Schema):
+    """The evidence for one sub-command."""
+
+    line: int
+    text: str
+    says: list[str]
+    names: list[dict[str, str]] = Field(description="{path}, and {path_b64} where it is not UTF-8")
+    commits: list[dict[str, str]]
+    files: list[dict[str, Any]]
+    more: int
+
+
+class EvidenceOut(Schema):
+    digest: str
+    says: str
+    diff: dict[str, Any] | None
+    diffs: list[dict[str, Any]]
+    findings: list[FindingOut]

@@ -1,0 +1,100 @@
+"""Rows of workspaces, snapshots, commands, terminals and operations, as the API answers with them."""
+
+from workspaces.models import Operation, Run
+from workspaces.provisioning import isolation
+
+
+def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: list[str] | None = None) -> dict:
+    head, environment = workspace.head, workspace.environment
+    return {
+        "key": workspace.key,
+        "team": workspace.team.slug,
+        "description": workspace.description,
+        "driver": environment.driver,
+        "isolation": isolation.of(workspace),
+        "environment": environment.name,
+        "environment_version": environment.version,
+        "source": {name: value for name, value in workspace.source.items() if name != "fork"},
+        "state": workspace.state,
+        "reason": workspace.reason,
+        "reason_code": workspace.reason_code,
+        "busy": busy,
+        "labels": workspace.labels,
+        "owner": workspace.owner.username if workspace.owner else None,
+        "ticket": workspace.ticket,
+        "ticket_url": workspace.ticket_link,
+        "forked_from": workspace.forked_from.key if workspace.forked_from else None,
+        "created_at": workspace.created_at,
+        "last_active_at": workspace.last_active_at,
+        "head_snapshot": head.number if head else None,
+        "baseline_snapshot": workspace.baseline.number if workspace.baseline else None,
+        "entries": head.entries if head else None,
+        "bytes": head.bytes if head else None,
+        **{name: getattr(workspace, name) for name in ("proof", "alarm", "missing_snapshot", "awake_until", "vitals")},
+        "agents": agents,
+        "run": run and run_out(run),
+        "in_trash_until": workspace.purge_at if workspace.trashed_at else None,
+        "url": f"/w/{workspace.team.slug}/{workspace.key}/",
+    }
+
+
+def run_out(run: Run) -> dict:
+    names = ("started_at", "ready_at", "first_useful_at", "ended_at", "end_reason", "end_code", "cold", "setup_seconds")
+    return {name: getattr(run, name) for name in names} | {"useful_after_s": run.useful_after_s}
+
+
+def snapshot_out(snapshot) -> dict:
+    return {
+        "number": snapshot.number,
+        "tree": snapshot.tree_hex,
+        "kind": snapshot.kind,
+        "label": snapshot.label,
+        "entries": snapshot.entries,
+        "bytes": snapshot.bytes,
+        "added_bytes": snapshot.added_bytes,
+        "skipped": len(snapshot.skipped),
+        "pinned": snapshot.pinned,
+        "created_at": snapshot.created_at,
+        "in_trash_until": snapshot.drop_at,
+    }
+
+
+def command_out(command) -> dict:
+    outcome = command.operation.outcome or {}
+    return {
+        "id": str(command.pk),
+        "state": command.operation.phase,
+        "command": command.shown,
+        "cwd": command.cwd,
+        "check": command.check_name or None,
+        "exit_status": command.exit_status,
+        "signal": command.signal,
+        "reason": outcome.get("words") or outcome.get("reason", ""),
+        "output_bytes": command.output_bytes,
+        "truncated": command.truncated,
+        "envelope": command.envelope,
+        "blocked": command.blocked,
+        "created_at": command.created_at,
+        "started_at": command.started_at,
+        "ended_at": command.ended_at,
+    }
+
+
+def terminal_out(terminal) -> dict:
+    names = ("argv", "cols", "rows", "exit_status", "created_at", "ended_at")
+    return {
+        "id": str(terminal.pk),
+        "state": terminal.operation.phase,
+        "offset": terminal.first_offset,
+        **{name: getattr(terminal, name) for name in names},
+    }
+
+
+def restore_out(operation: Operation) -> dict:
+    return {
+        "operation": str(operation.pk),
+        "safety_snapshot": operation.progress.get("safety_snapshot"),
+        "snapshot": operation.args["number"],
+        "state": operation.phase,
+        "outcome": operation.outcome,
+    }
