@@ -36,7 +36,7 @@ class Home:
         (self.programs / name).chmod(0o755)
         return self.programs / name
 
-    def claude_row(self, command, *, cwd="/work/calc", days_ago=1.0, tool="Bash", call_id=None, **arguments) -> dict:
+    def claude_row(self, command, *, cwd="/srv/calc", days_ago=1.0, tool="Bash", call_id=None, **arguments) -> dict:
         self.ids += 1
         given = arguments or {"command": command}
         block = {"type": "tool_use", "id": call_id or f"toolu_{self.ids}", "name": tool, "input": given}
@@ -46,17 +46,17 @@ class Home:
     def claude(self, *rows, name="-work-calc/one.jsonl"):
         return self.lines(f".claude/projects/{name}", rows)
 
-    def codex(self, *items, cwd="/work/calc", days_ago=1.0):
+    def codex(self, *items, cwd="/srv/calc", days_ago=1.0):
         head = {"timestamp": moment(days_ago), "type": "session_meta", "payload": {"id": "x", "cwd": cwd}}
         rows = [{"timestamp": moment(days_ago), "type": "response_item", "payload": item} for item in items]
         return self.lines(".codex/sessions/2026/11/20/rollout-2026-11-20T10-00-00-abc.jsonl", [head, *rows])
 
-    def copilot(self, *calls, cwd="/work/calc"):
+    def copilot(self, *calls, cwd="/srv/calc"):
         start = {"type": "session.start", "timestamp": moment(), "data": {"context": {"cwd": cwd}}}
         rows = [{"type": "tool.execution_start", "timestamp": moment(), "data": data} for data in calls]
         return self.lines(".copilot/session-state/abc/events.jsonl", [start, *rows])
 
-    def opencode(self, *parts, cwd="/work/calc"):
+    def opencode(self, *parts, cwd="/srv/calc"):
         path = self.path / ".local/share/opencode/opencode.db"
         path.parent.mkdir(parents=True)
         base = sqlite3.connect(path)

@@ -43,10 +43,10 @@ def test_a_rule_of_the_policy_and_what_the_team_forbids_count(home):
 
 
 def test_the_folder_is_the_workspace_of_its_sessions(home):
-    file = home.claude_row("", tool="Write", cwd="/work/calc/src", file_path="/work/calc/a.py", content="x")
+    file = home.claude_row("", tool="Write", cwd="/srv/calc/src", file_path="/srv/calc/a.py", content="x")
     home.claude(file)
     assert home.report()["asked"] == 1
-    assert home.report(folders=["/work/calc"])["asked"] == 0
+    assert home.report(folders=["/srv/calc"])["asked"] == 0
 
 
 def test_a_program_is_suggested_with_what_it_saves_and_what_an_attacker_could_do(home):

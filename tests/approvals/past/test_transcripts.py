@@ -20,8 +20,8 @@ def told(past) -> list:
 
 
 def test_claude_codes_calls_are_read_with_their_folder(home):
-    home.claude({"type": "summary"}, home.claude_row("make", cwd="/work/calc/src"))
-    assert told(read(home)) == [("claude-code", "Bash", "make", "/work/calc/src")]
+    home.claude({"type": "summary"}, home.claude_row("make", cwd="/srv/calc/src"))
+    assert told(read(home)) == [("claude-code", "Bash", "make", "/srv/calc/src")]
 
 
 def test_a_sub_agents_transcript_counts_as_well(home):
@@ -52,21 +52,21 @@ def test_codexs_commands_and_patches_are_read_and_its_plans_are_not(home):
     )
     assert told(read(home)) == [
         ("codex", "Bash", "id", "/x"),
-        ("codex", "Bash", "ls 'a b'", "/work/calc"),
-        ("codex", "Bash", "make a", "/work/calc"),
-        ("codex", "Bash", "pwd", "/work/calc"),
-        ("codex", "apply_patch", patch, "/work/calc"),
+        ("codex", "Bash", "ls 'a b'", "/srv/calc"),
+        ("codex", "Bash", "make a", "/srv/calc"),
+        ("codex", "Bash", "pwd", "/srv/calc"),
+        ("codex", "apply_patch", patch, "/srv/calc"),
     ]
 
 
 def test_copilots_calls_have_the_names_that_the_policy_knows(home):
     home.copilot(
         {"toolCallId": "1", "toolName": "bash", "arguments": {"command": "make"}},
-        {"toolCallId": "2", "toolName": "view", "arguments": {"path": "/work/calc/a.py"}},
+        {"toolCallId": "2", "toolName": "view", "arguments": {"path": "/srv/calc/a.py"}},
     )
     assert told(read(home)) == [
-        ("copilot", "Bash", "make", "/work/calc"),
-        ("copilot", "Read", "/work/calc/a.py", "/work/calc"),
+        ("copilot", "Bash", "make", "/srv/calc"),
+        ("copilot", "Read", "/srv/calc/a.py", "/srv/calc"),
     ]
 
 
@@ -75,7 +75,7 @@ def test_opencodes_database_is_read_and_stays_as_it_was(home):
     path = home.opencode(tool, {"type": "text"}, "no json", "[1]")
     before = (path.read_bytes(), sorted(path.parent.iterdir()))
     past = read(home)
-    assert told(past) == [("opencode", "Bash", "make", "/work/calc")]
+    assert told(past) == [("opencode", "Bash", "make", "/srv/calc")]
     assert past.broken == 2
     assert (path.read_bytes(), sorted(path.parent.iterdir())) == before
 
@@ -96,10 +96,10 @@ def test_only_the_days_asked_for_count(home):
 
 
 def test_only_sessions_of_the_folder_count(home):
-    rows = [home.claude_row("in", cwd="/work/calc/src"), home.claude_row("beside", cwd="/work/calculator")]
+    rows = [home.claude_row("in", cwd="/srv/calc/src"), home.claude_row("beside", cwd="/srv/calculator")]
     for number, row in enumerate(rows):
         home.claude(row, name=f"-work/{number}.jsonl")
-    assert [call.text for call in read(home, folders=["/work/calc"]).calls.values()] == ["in"]
+    assert [call.text for call in read(home, folders=["/srv/calc"]).calls.values()] == ["in"]
 
 
 NONSENSE = [
@@ -130,7 +130,7 @@ def test_lines_that_make_no_sense_are_counted_and_the_others_read(home):
 )
 def test_rows_of_another_shape_are_no_calls(home, row):
     home.claude(row, home.claude_row("make"))
-    assert told(read(home)) == [("claude-code", "Bash", "make", "/work/calc")]
+    assert told(read(home)) == [("claude-code", "Bash", "make", "/srv/calc")]
 
 
 def test_a_line_without_end_is_skipped_in_bounded_memory(home, monkeypatch):
