@@ -5,6 +5,7 @@ import io
 import zipfile
 from datetime import timedelta
 from itertools import pairwise
+from random import Random
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -14,7 +15,7 @@ from django.utils import timezone
 from approvals.models import Action, AgentSession, Status
 from dashboard import clock
 from dashboard.event_log.verify import prove
-from dashboard.management.fortnight import telling
+from dashboard.management.fortnight import story, telling
 from dashboard.models import Event, Membership, Role, Team
 from workspaces import changed_lines, recordings
 from workspaces.beside import beside
@@ -57,6 +58,19 @@ def test_a_day_of_it_is_told_with_real_rows_trees_and_recordings(main, admin_use
     assert [waiting.count(), waiting.filter(expires_at__lte=clock.now()).count()] == [3, 0]
     with pytest.raises(CommandError, match="there already"):
         call_command("demo", "--fortnight")
+
+
+@pytest.mark.parametrize("turn", [0, len(story.PLACES[0].features)])
+def test_the_same_task_is_done_differently_each_time(turn):
+    """So that forks have something to compare, also when all features of a place exist already."""
+    place, random = story.PLACES[0], Random(1)
+    files = story.first_files(place)
+    if turn:
+        files[f"src/{place.package}/{place.features[0]}.py"] = "total = 0\n"
+    first, second = (
+        next(step.files for step in story.task(place, turn, random, files).steps if step.files) for _ in "12"
+    )
+    assert first != second
 
 
 def wednesday_afternoon():

@@ -187,7 +187,9 @@ def task(place: Place, turn: int, random: Random, files: dict[str, str]) -> Task
     module, test = f"src/{place.package}/{feature}.py", f"tests/test_{feature}.py"
     steps = [_look(random), _read(module if module in files else f"src/{place.package}/settings.py")]
     if module in files:
-        steps += [_edit(module, files[module], texts.second_part(feature, turn), "I add what is still missing.")]
+        steps += [
+            _edit(module, files[module], texts.second_part(feature, turn, random), "I add what is still missing.")
+        ]
     else:
         steps += [_write(module, texts.module_of(feature, random), "First the module itself.")]
     steps += [_write(test, texts.test_of(feature), "Now its tests.")]

@@ -35,8 +35,13 @@ def module_of(feature: str, random: Random) -> str:
     return "\n".join(lines) + "\n"
 
 
-def second_part(feature: str, turn: int) -> str:
-    return f"\n\ndef {feature}_summary_{turn}(values):\n    return {{'count': len(values), 'total': sum(values)}}\n"
+def second_part(feature: str, turn: int, random: Random) -> str:
+    """Return a function to add to a module; each agent that is given the task writes it differently."""
+    noun, least = random.choice(NOUNS), random.randint(1, 999)
+    return (
+        f"\n\ndef {feature}_summary_{turn}({noun}):\n    counted = [value for value in {noun} if value >= {least}]\n"
+        "    return {'count': len(counted), 'total': sum(counted)}\n"
+    )
 
 
 def mend(feature: str) -> str:
