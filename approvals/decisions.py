@@ -76,25 +76,24 @@ def decide(
     _check_wishes(action, verdict, comment, do_first=do_first, unheld=unheld, apply=apply)
     end_if_due(action)
     edited = _edited(action, digest, arguments) if verdict == EDIT else None
-    if verdict == EDIT:
-        verdict = verdict if edited else APPROVE  # an edit that changes nothing is an approval
-    # Gathered before the transaction, as it may take two seconds.
+    if verdict == EDIT and not edited:
+        verdict = APPROVE  # an edit that changes nothing is an approval
     evidence = _evidence(action) if verdict == APPROVE and action.digest == digest else None
     is_open = action.status == Status.PENDING and action.digest == digest
     tree = rehearsals.tree_to_apply(action, rehearsal) if apply and is_open else ""
     confirmed = _confirmed(action, caller, passkey, alone, unheld, tree) if passkey and is_open else None
     how = Approval(evidence, alone, unheld, tree, confirmed)
-    with transaction.atomic():
+    with transaction.atomic():  # what may take seconds is gathered before it
         still_open = Q(status=Status.PENDING, digest=digest, expires_at__gt=clock.now())
         still_open &= Q(rehearsal=action.rehearsal_id) if tree else Q()
         # The lock serializes the counting of votes; the winner is decided by the conditional update.
-        answered = Action.objects.select_for_update().filter(still_open, pk=action.pk).exists() and (
-            _deny(action, still_open, caller, comment, do_first)
-            if verdict == DENY
-            else _approve(action, still_open, caller, comment, how)
-            if verdict == APPROVE
-            else _edit(action, still_open, caller, comment, edited)
-        )
+        answered = Action.objects.select_for_update().filter(still_open, pk=action.pk).exists()
+        if answered and verdict == DENY:
+            answered = _deny(action, still_open, caller, comment, do_first)
+        elif answered and verdict == APPROVE:
+            answered = _approve(action, still_open, caller, comment, how)
+        elif answered:
+            answered = _edit(action, still_open, caller, comment, edited)
     if not answered:
         action.refresh_from_db()
         raise answer_conflict(end_if_due(action))

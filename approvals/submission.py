@@ -52,15 +52,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     (too many pending).
     """
     failpoint("K0")
-    if not caller.is_person and caller.agent.team_id in caller.archived:
-        raise not_allowed("This team is archived. Nothing runs in it.")
-    if caller.is_person or not caller.can("submit", caller.agent.team_id):
-        raise not_allowed("Only agents submit actions.")
-    expires_in = settings.HANDRAIL_EXPIRY_SECONDS if call.expires_in_s is None else call.expires_in_s
-    if not 1 <= expires_in <= MAX_EXPIRY_SECONDS:
-        raise invalid(f"expires_in_s must be from 1 to {MAX_EXPIRY_SECONDS:,}.")
-    if call.hold_s:
-        expires_in = min(expires_in, call.hold_s)
+    expires_in = _checked_expiry(call, caller)
     if call.workspace:
         agents_at_work.enter(call.workspace, caller)
         activity.touch(call.workspace)
@@ -68,14 +60,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
         return known, False
     call.canonical()  # raises Problem 422 before any other work
     own_questions.check_new(call.tool, call.arguments)
-    held = call.wraps or can_be_held(call.mode, call.tool, call.workspace)
-    found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, caller.agent.team_id, held=held)
-    if call.asks and found.is_allowed:
-        also = found.reasons if found.needs_approval else []
-        found = replace(found, tier=Tier.HIGH.value, reasons=[ASKED_OVER_THE_API, *also])
-    found = mcp_tools.with_doubts(call, found, caller.agent.team_id)
-    if found.needs_approval and (tried := refused_before(call, caller.agent)):
-        found = replace(found, reasons=[*found.reasons, f"It ran held before. Refused: {tried}."])
+    found = _verdict(call, caller.agent)
     bound = bound_files.bind(call.tool, call.arguments, call.cwd, call.workspace, found)
     bound = mcp_tools.bound_with(call, bound)
     grant = grants.find(call, found, caller.agent, bound)
@@ -96,6 +81,31 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     failpoint("K1")
     failpoint("K3")
     return action, True
+
+
+def _checked_expiry(call: Call, caller) -> int:
+    """Return the seconds after which the action expires. Problem 403 for who may not submit, 422."""
+    if not caller.is_person and caller.agent.team_id in caller.archived:
+        raise not_allowed("This team is archived. Nothing runs in it.")
+    if caller.is_person or not caller.can("submit", caller.agent.team_id):
+        raise not_allowed("Only agents submit actions.")
+    expires_in = settings.HANDRAIL_EXPIRY_SECONDS if call.expires_in_s is None else call.expires_in_s
+    if not 1 <= expires_in <= MAX_EXPIRY_SECONDS:
+        raise invalid(f"expires_in_s must be from 1 to {MAX_EXPIRY_SECONDS:,}.")
+    return min(expires_in, call.hold_s) if call.hold_s else expires_in
+
+
+def _verdict(call: Call, agent):
+    """Return the policy's verdict on a call, with what else makes a person look at it."""
+    held = call.wraps or can_be_held(call.mode, call.tool, call.workspace)
+    found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, agent.team_id, held=held)
+    if call.asks and found.is_allowed:
+        also = found.reasons if found.needs_approval else []
+        found = replace(found, tier=Tier.HIGH.value, reasons=[ASKED_OVER_THE_API, *also])
+    found = mcp_tools.with_doubts(call, found, agent.team_id)
+    if found.needs_approval and (tried := refused_before(call, agent)):
+        found = replace(found, reasons=[*found.reasons, f"It ran held before. Refused: {tried}."])
+    return found
 
 
 def _known(call: Call, agent) -> Action | None:
