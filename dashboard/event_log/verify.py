@@ -11,9 +11,7 @@ from dashboard.event_log.chain import GENESIS, chain_hash
 from dashboard.models import Event, Team
 
 BATCH_SIZE = 250  # events read at a time
-RENDER_SECONDS = (
-    0.02  # spent on the logs of all teams in rendering the page; the rest is verified while the page is open
-)
+RENDER_SECONDS = 0.02  # for the logs of all teams while a page is made; the page goes on with the rest
 REVERIFY_AFTER = timedelta(hours=1)  # after which everything is verified again
 
 

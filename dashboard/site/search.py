@@ -190,7 +190,9 @@ def _actions(caller, wanted, limits: Limits) -> Scan:
     def own(word):
         asked_for = ContainsBytes(F("canonical"), Value(_as_stored(word), BinaryField()))
         found = Q(title__icontains=word) | Q(tool__iexact=word)
-        found |= Q(Exists(Revision.objects.filter(asked_for, action=OuterRef("pk"))))
+        # No revision is older than its action. Said so, PostgreSQL reads those of this stretch instead of the table.
+        revisions = Revision.objects.filter(asked_for, action=OuterRef("pk"), created_at__gte=OuterRef("created_at"))
+        found |= Q(Exists(revisions))
         number = NUMBERED.fullmatch(word)
         return found | Q(number=int(number[1])) if number else found
 
