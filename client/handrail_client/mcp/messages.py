@@ -96,8 +96,8 @@ def error(message_id: Any, code: int, words: str) -> dict:
 
 
 def progress(token: Any, step: int, words: str) -> dict:
-    # Far below 1, so that the progress which the server itself tells later is greater.
-    told = {"progressToken": token, "progress": step * 1e-6, "message": words}
+    # Below 0, where the progress that the server itself tells later begins: each has to be greater than the one before.
+    told = {"progressToken": token, "progress": step * 1e-6 - 1, "message": words}
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
 
 

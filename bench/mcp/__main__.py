@@ -1,0 +1,122 @@
+"""The MCP project's own conformance suite, unmodified, against a server and against the same server behind the gate.
+
+    npm install --prefix FOLDER @modelcontextprotocol/conformance node@22
+    deploy/frameworks.sh
+    python -m bench.mcp FOLDER
+
+Each tool call waits at a desk, where a person approves it. Ends with 1 if a check that the server passes fails behind
+the gate.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from tests.support.product import Product
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SUITE = "node_modules/@modelcontextprotocol/conformance"
+NODE = "node_modules/node/bin/node"  # the suite needs a newer one than Debian has
+FRAMEWORKS = CHECKOUT / ".venv-frameworks/bin/python"
+RESULT = re.compile(r"^[✓✗] ([\w-]+): (\d+) passed, (\d+) failed$", re.MULTILINE)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.mcp", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where npm installed the suite and Node")
+    folder = parser.parse_args().folder.resolve()
+    with tempfile.TemporaryDirectory(prefix="handrail-bench-") as home:
+        product = Product(Path(home, "home"))
+        product.start()
+        try:
+            with Line([FRAMEWORKS, "-W", "ignore", CHECKOUT / "bench/mcp/server.py"]) as port:
+                server = f"http://127.0.0.1:{port}/mcp"
+                alone = scenarios(folder, server)
+                token = product.agent_token("conformance")
+                environment = {
+                    "HANDRAIL_URL": product.url,
+                    "HANDRAIL_TOKEN": token,
+                    "PYTHONPATH": str(CHECKOUT / "client"),
+                }
+                words = [sys.executable, "-m", "handrail_client", "mcp-gate", "--name", "suite", "--http", server]
+                with Approver(product) as approver, Line(words, stream="stderr", **environment) as told:
+                    gated = scenarios(folder, told.split()[-1])
+        finally:
+            product.stop()
+            product.clean_up()
+    print(f"{'scenario':<34}{'server':>8}{'gate':>8}   checks passed of those made")
+    for name, (passed, failed) in alone.items():
+        behind = gated.get(name, (0, 1))
+        worse = "  WORSE" if behind[1] > failed or behind[0] < passed else ""
+        print(f"{name:<34}{passed:>5}/{passed + failed:<2}{behind[0]:>5}/{sum(behind):<2}{worse}")
+    lost = sum(found[0] for found in alone.values()) - sum(found[0] for found in gated.values())
+    print(f"{sum(found[0] for found in gated.values())} passed behind the gate, {approver.count} calls were approved")
+    return 1 if lost > 0 or not alone else 0
+
+
+def scenarios(folder: Path, address: str) -> dict[str, tuple[int, int]]:
+    """Run the suite against a server; {scenario: (checks passed, checks failed)}."""
+    said = subprocess.run(
+        [folder / NODE, folder / SUITE / "dist/index.js", "server", "--url", address],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    ).stdout
+    return {name: (int(passed), int(failed)) for name, passed, failed in RESULT.findall(said)}
+
+
+class Line:
+    """A process whose first line says where it listens."""
+
+    def __init__(self, argv, *, stream: str = "stdout", **environment):
+        pipes = {stream: subprocess.PIPE}
+        self._process = subprocess.Popen(
+            [str(word) for word in argv], env=os.environ | environment, cwd=CHECKOUT, text=True, **pipes
+        )
+        self._stream = getattr(self._process, stream)
+
+    def __enter__(self) -> str:
+        line = self._stream.readline().strip()
+        threading.Thread(target=self._stream.read, daemon=True).start()
+        return line
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait(60)
+
+
+class Approver:
+    """A person who approves whatever waits."""
+
+    def __init__(self, product: Product):
+        self._product, self._token = product, product.person_token("rita", "reviewer")
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._approve)
+        self.count = 0
+
+    def _approve(self):
+        while not self._over.wait(0.05):
+            waiting = self._product.get("/api/v1/actions?status=pending", self._token).json["actions"]
+            for action in waiting:
+                answer = {"verdict": "approve", "digest": action["digest"]}
+                sent = self._product.post(f"/api/v1/actions/{action['id']}/decision", self._token, answer)
+                self.count += sent.status == 200
+
+    def __enter__(self) -> "Approver":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
