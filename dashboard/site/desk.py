@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from hashlib import sha256
 from itertools import chain
 
 from django.conf import settings
@@ -185,7 +186,8 @@ def _verbs_of(teams) -> list[str]:
         events = Event.objects.filter(team__in=teams)
         return list(events.order_by("verb").values_list("verb", flat=True).distinct())
 
-    return cache.get_or_set(f"log-verbs:{' '.join(sorted(str(team.pk) for team in teams))}", read, 60)
+    which = sha256("".join(sorted(team.pk.hex for team in teams)).encode()).hexdigest()
+    return cache.get_or_set(f"log-verbs:{which}", read, 60)
 
 
 def _proofs(teams, seconds: float = RENDER_SECONDS) -> dict:
