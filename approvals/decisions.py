@@ -78,12 +78,13 @@ def decide(
     edited = _edited(action, digest, arguments) if verdict == EDIT else None
     if verdict == EDIT and not edited:
         verdict = APPROVE  # an edit that changes nothing is an approval
+    # The evidence is gathered before the transaction, because it may take two seconds.
     evidence = _evidence(action) if verdict == APPROVE and action.digest == digest else None
     is_open = action.status == Status.PENDING and action.digest == digest
     tree = rehearsals.tree_to_apply(action, rehearsal) if apply and is_open else ""
     confirmed = _confirmed(action, caller, passkey, alone, unheld, tree) if passkey and is_open else None
     how = Approval(evidence, alone, unheld, tree, confirmed)
-    with transaction.atomic():  # what may take seconds is gathered before it
+    with transaction.atomic():
         still_open = Q(status=Status.PENDING, digest=digest, expires_at__gt=clock.now())
         still_open &= Q(rehearsal=action.rehearsal_id) if tree else Q()
         # The lock serializes the counting of votes; the winner is decided by the conditional update.

@@ -52,7 +52,8 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     (too many pending).
     """
     failpoint("K0")
-    expires_in = _checked_expiry(call, caller)
+    _check_submitter(caller)
+    expires_in = _expiry_of(call)
     if call.workspace:
         agents_at_work.enter(call.workspace, caller)
         activity.touch(call.workspace)
@@ -83,12 +84,16 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     return action, True
 
 
-def _checked_expiry(call: Call, caller) -> int:
-    """Return the seconds after which the action expires. Problem 403 for who may not submit, 422."""
+def _check_submitter(caller):
+    """Raise Problem 403 unless the caller is an agent that may submit actions."""
     if not caller.is_person and caller.agent.team_id in caller.archived:
         raise not_allowed("This team is archived. Nothing runs in it.")
     if caller.is_person or not caller.can("submit", caller.agent.team_id):
         raise not_allowed("Only agents submit actions.")
+
+
+def _expiry_of(call: Call) -> int:
+    """Return the seconds after which the action of this call expires. Problem 422."""
     expires_in = settings.HANDRAIL_EXPIRY_SECONDS if call.expires_in_s is None else call.expires_in_s
     if not 1 <= expires_in <= MAX_EXPIRY_SECONDS:
         raise invalid(f"expires_in_s must be from 1 to {MAX_EXPIRY_SECONDS:,}.")
@@ -96,7 +101,7 @@ def _checked_expiry(call: Call, caller) -> int:
 
 
 def _verdict(call: Call, agent):
-    """Return the policy's verdict on a call, with what else makes a person look at it."""
+    """Return the policy's verdict on a call; doubts and earlier refusals can add reasons or make a person decide."""
     held = call.wraps or can_be_held(call.mode, call.tool, call.workspace)
     found = judge_or_ask(call.tool, call.arguments, call.cwd, call.workspace, agent.team_id, held=held)
     if call.asks and found.is_allowed:

@@ -170,7 +170,7 @@ def add_revision(
         rule=found.rule,
         commands=found.commands,
         by=by.as_json,
-        created_at=clock.now(),
+        created_at=max(clock.now(), action.created_at),  # the clock may have been set back; Search relies on it
     )
     BoundFile.objects.bulk_create(BoundFile(revision=revision, number=n, **file) for n, file in enumerate(files, 1))
     return revision

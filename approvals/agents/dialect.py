@@ -87,9 +87,9 @@ class Dialect(ABC):
     owns_file: bool = False  # the file has nothing but Handrail's hook
     switches: dict = {}  # top-level settings without which the user's hooks might not run
 
+    @abstractmethod
     def hooks(self, line: Line) -> dict[str, dict] | str:
         """Return {event: the group that is added to the settings file}, or the text of a file of Handrail's own."""
-        raise NotImplementedError
 
     @abstractmethod
     def test_call(self, session: str, cwd: str, *, ended: bool) -> dict:

@@ -1,4 +1,4 @@
-"""Actions and their evidence as the answers of the API."""
+"""Response schemas of actions, decisions and evidence, and the functions that fill them."""
 
 from datetime import datetime
 from typing import Any

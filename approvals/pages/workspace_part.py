@@ -1,4 +1,4 @@
-"""What a card links to in its action's workspace: output, file changes, rollback and recordings of terminals."""
+"""The links of a card into its action's workspace: output, file changes, rollback and recordings of terminals."""
 
 from functools import cached_property
 

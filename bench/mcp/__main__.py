@@ -1,11 +1,10 @@
-"""The MCP project's own conformance suite, unmodified, against a server and against the same server behind the gate.
+"""Run the MCP project's conformance suite against a server, and against the same server behind `handrail mcp-gate`.
 
     npm install --prefix FOLDER @modelcontextprotocol/conformance node@22
     deploy/frameworks.sh
     python -m bench.mcp FOLDER
 
-Each tool call waits at a desk, where a person approves it. Ends with 1 if a check that the server passes fails behind
-the gate.
+A person approves each tool call at a desk. The exit status is 1 if a scenario has a worse result behind the gate.
 """
 
 import argparse
@@ -21,20 +20,20 @@ from tests.support.product import Product
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SUITE = "node_modules/@modelcontextprotocol/conformance"
-NODE = "node_modules/node/bin/node"  # the suite needs a newer one than Debian has
+NODE = "node_modules/node/bin/node"  # the suite needs Node 22, which Debian 12 lacks
 FRAMEWORKS = CHECKOUT / ".venv-frameworks/bin/python"
 RESULT = re.compile(r"^[✓✗] ([\w-]+): (\d+) passed, (\d+) failed$", re.MULTILINE)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.mcp", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where npm installed the suite and Node")
+    parser.add_argument("folder", type=Path, help="the folder in which npm installed the suite and Node")
     folder = parser.parse_args().folder.resolve()
     with tempfile.TemporaryDirectory(prefix="handrail-bench-") as home:
         product = Product(Path(home, "home"))
         product.start()
         try:
-            with Line([FRAMEWORKS, "-W", "ignore", CHECKOUT / "bench/mcp/server.py"]) as port:
+            with ServerProcess([FRAMEWORKS, "-W", "ignore", CHECKOUT / "bench/mcp/server.py"]) as port:
                 server = f"http://127.0.0.1:{port}/mcp"
                 alone = scenarios(folder, server)
                 token = product.agent_token("conformance")
@@ -44,19 +43,24 @@ def main() -> int:
                     "PYTHONPATH": str(CHECKOUT / "client"),
                 }
                 words = [sys.executable, "-m", "handrail_client", "mcp-gate", "--name", "suite", "--http", server]
-                with Approver(product) as approver, Line(words, stream="stderr", **environment) as told:
+                with Approver(product) as approver, ServerProcess(words, stream="stderr", **environment) as told:
                     gated = scenarios(folder, told.split()[-1])
         finally:
             product.stop()
             product.clean_up()
-    print(f"{'scenario':<34}{'server':>8}{'gate':>8}   checks passed of those made")
+    print(f"{'scenario':<34}{'server':>8}{'gate':>8}   checks passed, of all")
+    worse = 0
     for name, (passed, failed) in alone.items():
         behind = gated.get(name, (0, 1))
-        worse = "  WORSE" if behind[1] > failed or behind[0] < passed else ""
-        print(f"{name:<34}{passed:>5}/{passed + failed:<2}{behind[0]:>5}/{sum(behind):<2}{worse}")
-    lost = sum(found[0] for found in alone.values()) - sum(found[0] for found in gated.values())
-    print(f"{sum(found[0] for found in gated.values())} passed behind the gate, {approver.count} calls were approved")
-    return 1 if lost > 0 or not alone else 0
+        is_worse = behind[1] > failed or behind[0] < passed
+        worse += is_worse
+        print(
+            f"{name:<34}{passed:>5}/{passed + failed:<2}{behind[0]:>5}/{sum(behind):<2}{'  WORSE' if is_worse else ''}"
+        )
+    print(
+        f"{sum(found[0] for found in gated.values())} passed behind the gate; a person approved {approver.count} calls"
+    )
+    return 1 if worse or not alone else 0
 
 
 def scenarios(folder: Path, address: str) -> dict[str, tuple[int, int]]:
@@ -72,8 +76,8 @@ def scenarios(folder: Path, address: str) -> dict[str, tuple[int, int]]:
     return {name: (int(passed), int(failed)) for name, passed, failed in RESULT.findall(said)}
 
 
-class Line:
-    """A process whose first line says where it listens."""
+class ServerProcess:
+    """A process that prints its port or address as its first line, which `with` returns."""
 
     def __init__(self, argv, *, stream: str = "stdout", **environment):
         pipes = {stream: subprocess.PIPE}
@@ -93,7 +97,7 @@ class Line:
 
 
 class Approver:
-    """A person who approves whatever waits."""
+    """A person who approves every pending action."""
 
     def __init__(self, product: Product):
         self._product, self._token = product, product.person_token("rita", "reviewer")

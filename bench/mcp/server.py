@@ -1,6 +1,6 @@
-"""An MCP server over streamable HTTP with all that the suite `@modelcontextprotocol/conformance` asks a server for.
+"""An MCP server over streamable HTTP with the tools, resources and prompts of `@modelcontextprotocol/conformance`.
 
-It is made with the MCP project's SDK and prints its port. The names, texts and shapes are those that the suite expects.
+It uses the MCP project's SDK and prints its port. The conformance suite prescribes all names, texts and schemas.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ async def _reconnect(ctx, _):
     return "Reconnection test completed successfully."
 
 
-ACTING = {
+HANDLERS = {
     "test_tool_with_logging": _log,
     "test_tool_with_progress": _progress,
     "test_sampling": _sample,
@@ -122,18 +122,18 @@ ACTING = {
     "test_elicitation_sep1330_enums": lambda ctx, _: _elicit(ctx, "Please choose", ENUMS, []),
     "test_reconnection": _reconnect,
 }
-NAMED = {"test_sampling": "prompt", "test_elicitation": "message"}
+ARGUMENTS = {"test_sampling": "prompt", "test_elicitation": "message"}
 
 
 def _tool(name: str) -> types.Tool:
     schema = SCHEMA_2020_12 if name.startswith("json_schema") else NOTHING
-    if argument := NAMED.get(name):
+    if argument := ARGUMENTS.get(name):
         schema = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument]}
-    return types.Tool(name=name, description=f"What the suite calls as {name}.", input_schema=schema)
+    return types.Tool(name=name, description="A tool that the conformance suite calls.", input_schema=schema)
 
 
 async def list_tools(ctx, params):
-    names = [*CONTENT, *ACTING, "test_error_handling"]
+    names = [*CONTENT, *HANDLERS, "test_error_handling"]
     return types.ListToolsResult(tools=[_tool(name) for name in names])
 
 
@@ -144,7 +144,7 @@ async def call_tool(ctx, params):
         )
     if params.name in CONTENT:
         return types.CallToolResult(content=CONTENT[params.name])
-    return types.CallToolResult(content=[_text(await ACTING[params.name](ctx, params.arguments or {}))])
+    return types.CallToolResult(content=[_text(await HANDLERS[params.name](ctx, params.arguments or {}))])
 
 
 # Resources and prompts -----------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ async def list_prompts(ctx, params):
     made = [
         types.Prompt(
             name=name,
-            description=f"What the suite asks for as {name}.",
+            description="A prompt that the conformance suite gets.",
             arguments=[types.PromptArgument(name=each, description=each, required=True) for each in arguments],
         )
         for name, arguments in PROMPTS.items()
@@ -224,7 +224,7 @@ async def complete(ctx, params):
     return types.CompleteResult(completion=types.Completion(values=["paris", "park", "party"], total=3, has_more=False))
 
 
-async def nothing(ctx, params):
+async def accept(ctx, params):
     return types.EmptyResult()
 
 
@@ -236,12 +236,12 @@ server = Server(
     on_list_resources=list_resources,
     on_list_resource_templates=list_templates,
     on_read_resource=read_resource,
-    on_subscribe_resource=nothing,
-    on_unsubscribe_resource=nothing,
+    on_subscribe_resource=accept,
+    on_unsubscribe_resource=accept,
     on_list_prompts=list_prompts,
     on_get_prompt=get_prompt,
     on_completion=complete,
-    on_set_logging_level=nothing,
+    on_set_logging_level=accept,
 )
 
 

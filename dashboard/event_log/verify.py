@@ -11,7 +11,7 @@ from dashboard.event_log.chain import GENESIS, chain_hash
 from dashboard.models import Event, Team
 
 BATCH_SIZE = 250  # events read at a time
-RENDER_SECONDS = 0.02  # for the logs of all teams while a page is made; the page goes on with the rest
+RENDER_SECONDS = 0.02  # spent on all teams while the page is rendered; the open page requests the rest
 REVERIFY_AFTER = timedelta(hours=1)  # after which everything is verified again
 
 

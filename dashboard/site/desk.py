@@ -180,7 +180,7 @@ def log(request):
 
 
 def _verbs_of(teams) -> list[str]:
-    """Return the verbs in the teams' logs; a new one is missing for up to a minute, as this reads all events."""
+    """Return the verbs in the logs of these teams, cached for a minute, because the query reads every event."""
 
     def read() -> list[str]:
         events = Event.objects.filter(team__in=teams)
@@ -191,7 +191,7 @@ def _verbs_of(teams) -> list[str]:
 
 
 def _proofs(teams, seconds: float = RENDER_SECONDS) -> dict:
-    """Verify the teams' logs further, for about `seconds` together."""
+    """Continue verifying the teams' logs: at least one batch of each, and more for about `seconds` in total."""
     proofs = [prove(team, seconds / len(teams)) for team in teams]
     return {"proofs": proofs, "unproven": any(proof.holds and not proof.is_whole for proof in proofs)}
 

@@ -190,7 +190,8 @@ def _actions(caller, wanted, limits: Limits) -> Scan:
     def own(word):
         asked_for = ContainsBytes(F("canonical"), Value(_as_stored(word), BinaryField()))
         found = Q(title__icontains=word) | Q(tool__iexact=word)
-        # No revision is older than its action. Said so, PostgreSQL reads those of this stretch instead of the table.
+        # A revision is never older than its action. With this condition PostgreSQL reads only the revisions of the
+        # actions that it compares, by index, instead of the whole table.
         revisions = Revision.objects.filter(asked_for, action=OuterRef("pk"), created_at__gte=OuterRef("created_at"))
         found |= Q(Exists(revisions))
         number = NUMBERED.fullmatch(word)

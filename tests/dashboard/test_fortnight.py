@@ -62,13 +62,13 @@ def test_a_day_of_it_is_told_with_real_rows_trees_and_recordings(main, admin_use
 
 @pytest.mark.parametrize("turn", [0, len(story.PLACES[0].features)])
 def test_the_same_task_is_done_differently_each_time(turn):
-    """So that forks have something to compare, also when all features of a place exist already."""
+    """Two forks of a place have differences to compare, even if all features of the place exist already."""
     place, random = story.PLACES[0], Random(1)
     files = story.first_files(place)
     if turn:
         files[f"src/{place.package}/{place.features[0]}.py"] = "total = 0\n"
     first, second = (
-        next(step.files for step in story.task(place, turn, random, files).steps if step.files) for _ in "12"
+        next(step.files for step in story.task(place, turn, random, files).steps if step.files) for _ in range(2)
     )
     assert first != second
 

@@ -21,6 +21,7 @@ PATIENCE = 20.0  # seconds for a supervisor to end its parts
 
 def end_runs(home: Path, runtime: Path, engine: str = ""):
     """End what runs in a product's workspaces, and clear it away as its runner would: containers, control groups."""
+    # Imported here, because the janitor mostly needs none of it.
     from workspaces.drivers.base import RunRecord, get_driver
     from workspaces.drivers.processes import boot_id, start_time
 

@@ -1,4 +1,4 @@
-"""Rows of workspaces, snapshots, commands, terminals and operations, as the API answers with them."""
+"""Convert workspaces, runs, snapshots, commands, terminals and restores to the fields of their response schemas."""
 
 from workspaces.models import Operation, Run
 from workspaces.provisioning import isolation

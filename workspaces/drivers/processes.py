@@ -1,4 +1,4 @@
-"""What identifies a process: its host, the boot of its kernel and when it started; and the sockets that it can see."""
+"""Facts that identify a process (host, boot, start time), and the TCP tables of its network namespace."""
 
 import os
 import socket

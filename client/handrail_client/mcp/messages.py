@@ -96,7 +96,7 @@ def error(message_id: Any, code: int, words: str) -> dict:
 
 
 def progress(token: Any, step: int, words: str) -> dict:
-    # Below 0, where the progress that the server itself tells later begins: each has to be greater than the one before.
+    # Progress must increase with each notification, and the server's own may begin at 0, so the gate's stays below 0.
     told = {"progressToken": token, "progress": step * 1e-6 - 1, "message": words}
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
 

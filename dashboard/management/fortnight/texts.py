@@ -36,7 +36,7 @@ def module_of(feature: str, random: Random) -> str:
 
 
 def second_part(feature: str, turn: int, random: Random) -> str:
-    """Return a function to add to a module; each agent that is given the task writes it differently."""
+    """Return a function to add to a module; two agents with the same task write different ones."""
     noun, least = random.choice(NOUNS), random.randint(1, 999)
     return (
         f"\n\ndef {feature}_summary_{turn}({noun}):\n    counted = [value for value in {noun} if value >= {least}]\n"

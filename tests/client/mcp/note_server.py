@@ -1,7 +1,7 @@
 """An MCP server over stdio, of the standard library: `note` adds a line to the file `ran`.
 
-The file `lines` has what it was sent. The file `description`, if there is one, is what it says of its tool;
-`notifications/change` has it say that its tools have changed.
+A call that asks for progress is told 0 and 1. The file `lines` has what it was sent. The file `description`, if it
+exists, is the description of its tool; after `notifications/change` it announces that its tools have changed.
 """
 
 import json
@@ -48,4 +48,8 @@ for line in sys.stdin:
     elif message.get("method") == "notifications/change":
         write({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
     elif "id" in message and "method" in message:
+        if token := message.get("params", {}).get("_meta", {}).get("progressToken"):
+            for done in (0, 1):
+                told = {"progressToken": token, "progress": done}
+                write({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
         write({"jsonrpc": "2.0", "id": message["id"], "result": answer(message["method"], message.get("params", {}))})

@@ -95,11 +95,19 @@ def test_progress_is_told_while_a_call_waits(gate, person, name):
     client = gate()
     client.call(1, "ten", _meta={"progressToken": "t"})
     asked = person.sees(name)
-    [first] = until(lambda: [each for each in client.heard if each.get("method") == "notifications/progress"][:1])
-    assert first["params"]["progressToken"] == "t"
-    assert asked["id"] in first["params"]["message"]
+    [first, *_] = until(lambda: told_progress(client))
+    assert first["progressToken"] == "t"
+    assert asked["id"] in first["message"]
     person.decides(asked, "approve")
     assert client.text(1) == "noted ten"
+    told = [each["progress"] for each in told_progress(client)]
+    assert told[-2:] == [0, 1]  # the server's own, and each is greater than the one before, as the protocol demands
+    assert len(told) > 2
+    assert told == sorted(set(told))
+
+
+def told_progress(client) -> list[dict]:
+    return [each["params"] for each in client.heard if each.get("method") == "notifications/progress"]
 
 
 def test_calls_wait_beside_each_other_and_ids_are_of_any_type(gate, person, name, ran):

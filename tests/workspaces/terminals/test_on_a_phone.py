@@ -179,8 +179,8 @@ def test_a_quick_thumb_goes_on_and_stands_still_where_less_motion_is_wished(phon
 def test_on_the_alternate_screen_a_thumb_is_what_the_program_wants(phone):
     page = phone(
         "stty raw -echo; printf '\\033[?1049h\\033[?1h\\033[Hready'; head -c 6 | xxd -p;"
-        # Each byte is shown as it comes, as one more arrow of the first swipe can come before the wheel.
-        " printf '\\033[?1000h\\033[?1006h go '; while byte=$(head -c 1 | xxd -p); do printf %s $byte; done"
+        # Bytes are printed one by one, as an arrow of the first swipe may still arrive before the wheel event.
+        " printf '\\033[?1000h\\033[?1006h go '; while byte=$(head -c 1 | xxd -p) && [ $byte ]; do printf $byte; done"
     )
     Thumb(page).swipe(60)
     shows(page, "1b4f411b4f41")

@@ -189,7 +189,7 @@ class MicroVMDriver(Roots):
                 "keep": [fd for name, fd in fds.items() if name not in ("first", "bridge", "config")],
                 "ports": fds["ports"],
                 "oom": fds["oom"],
-                "guest": None if template else self._guest(spec, fds),
+                "guest": None if template else _configure_message(spec, fds),
             }
             (folder / "config").write_bytes(marshal.dumps(config, 2))
             undo.pop_all()
@@ -205,23 +205,6 @@ class MicroVMDriver(Roots):
             "stage": stage,
             "keep": list(fds.values()),
             "groups": machine.kvm_groups() if shape.accel == "kvm" and os.getuid() == 0 else [],
-        }
-
-    def _guest(self, spec: RunSpec, fds: dict[str, int]) -> dict:
-        """Return what the agent of the guest is told at its start."""
-        return {
-            "op": "configure",
-            "hostname": hostname(spec.key),
-            "machine_id": machine_id(spec),
-            "uid": inside(),
-            "pids": spec.limits.pids,
-            "hosts": HOSTS.format(name=hostname(spec.key)),
-            "disks": {"workspace": "/workspace", "home": "/home/agent"},
-            "ports": PORTS,
-            "layer": "layer" in fds,
-            "setup": "upper" in fds,
-            "system_files": {path: content.decode() for path, content in spec.system_files.items()},
-            "manifest": None if spec.manifest is None else spec.manifest.decode(),
         }
 
     def _open(self, spec: RunSpec, folder: Path, image: Image, undo: contextlib.ExitStack) -> dict[str, int]:
@@ -366,3 +349,21 @@ def write_bridge(path: Path) -> None:
 @lru_cache(maxsize=1)
 def _bridge() -> bytes:
     return archive({name: HERE / name for name in ("bridge.py", "mux.py")} | init_modules())
+
+
+def _configure_message(spec: RunSpec, fds: dict[str, int]) -> dict:
+    """Return the first message to the agent in the guest."""
+    return {
+        "op": "configure",
+        "hostname": hostname(spec.key),
+        "machine_id": machine_id(spec),
+        "uid": inside(),
+        "pids": spec.limits.pids,
+        "hosts": HOSTS.format(name=hostname(spec.key)),
+        "disks": {"workspace": "/workspace", "home": "/home/agent"},
+        "ports": PORTS,
+        "layer": "layer" in fds,
+        "setup": "upper" in fds,
+        "system_files": {path: content.decode() for path, content in spec.system_files.items()},
+        "manifest": None if spec.manifest is None else spec.manifest.decode(),
+    }
