@@ -286,7 +286,8 @@ LABELS = {
 }
 # Not shown: they repeat the row's other columns, or are ids that nobody reads.
 HIDDEN_FIELDS = {"approved_by", "credential", "epoch", "operation", "tree", "store"}
-DIGESTS, TIMES = {"sha256", "was", "key_sha256"}, {"made_at", "until"}  # fields that may hold one
+DIGESTS = {"sha256", "was", "key_sha256"}  # fields that may hold a digest
+TIMES = {"expires_at", "made_at", "signed_in_at", "since", "unless_used_since", "until"}  # fields that may hold a time
 CODES = {"how", "kind", "phase", "reason_code", "scope", "type", "why"}  # fields whose values are codes of ours
 MAX_DETAILS = 300  # characters
 _DIGEST = re.compile(r"[0-9a-f]{32,64}")

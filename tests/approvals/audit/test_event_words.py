@@ -62,6 +62,7 @@ def test_the_data_of_an_event_is_read_as_labels_and_values():
     )
     assert details({"number": 3, "sha256": "ab" * 32}) == "number: 3 · SHA-256: abababab…"
     assert details({"title": "git push", "tool": "Bash"}) == "git push"
+    assert details({"expires_at": "2027-02-25T12:45:15+00:00"}) == "expires at: 2027-02-25 12:45 UTC"
 
 
 def test_text_of_an_agent_is_not_changed_in_the_log():
