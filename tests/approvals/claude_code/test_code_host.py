@@ -12,13 +12,15 @@ import pytest
 from tests.support.held_calls import HOLD, HeldCalls, give
 from tests.support.waiting import until
 
-# Says what it was called with, where, and whether it is outside the box.
+# Says what it was called with, where, and whether it is outside the box. Its output and its errors arrive through two
+# pipes; the pause keeps their order.
 FAKE = """#!/bin/sh
 echo "$(basename "$0") $*" >> "LOG"
 echo "$(basename "$0") $*"
 echo "repo=$GH_REPO host=$GH_HOST pager=$GH_PAGER $PAGER browser=$BROWSER token=${GH_TOKEN:-none} in=$(pwd)"
 cat "CANARY"
 case "$*" in *endless*) exec yes ;; *slow*) echo $$ > "LOG.pid"; exec sleep 300 ;; *lingers*) sleep 30 & ;; esac
+sleep 0.2
 echo trouble >&2
 exit 4
 """
