@@ -17,6 +17,7 @@ class ApprovalsConfig(AppConfig):
             transitions,
             workspace_actions,
         )
+        from approvals.agent_runs import scheduled
         from approvals.conversations import reading
         from approvals.line_comments import drafts, placing
         from approvals.line_comments import sending as line_comments
@@ -25,6 +26,7 @@ class ApprovalsConfig(AppConfig):
         from dashboard.people import sso
         from workspaces import extensions
 
+        extensions.agent_jobs = scheduled
         extensions.ask_a_person = workspace_actions.ask
         extensions.told_of_work.append(told_of_work.approved)
         extensions.said_in = reading.said_in

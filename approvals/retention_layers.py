@@ -8,6 +8,7 @@ from approvals.models import (
     AgentMessage,
     AgentSession,
     CardViewer,
+    ModelCall,
     ModelUsage,
     SessionPrompt,
     Status,
@@ -91,13 +92,17 @@ class CardViewers(_OfTeam):
 class Usage(_OfTeam):
     name = "usage"
     label = "Usage by day and call"
-    covers = "Tokens of models and bytes over the network, which the measures add up. Those of this month always stay."
+    covers = (
+        "Tokens of models, also of started agents, and bytes over the network, which the measures add up. Those of "
+        "this month always stay."
+    )
     default = Terms(730)
 
     def sources(self, scope, cutoff):
         # The limits of a team count its month.
         cutoff = min(cutoff, scope.at.replace(day=1, hour=0, minute=0, second=0, microsecond=0))
         yield ModelUsage.objects.filter(action__team=scope.team, at__lt=cutoff), "at", "tokens of a call"
+        yield ModelCall.objects.filter(run__team=scope.team, at__lt=cutoff), "at", "tokens of a started agent"
         days = EgressDay.objects.filter(workspace__team=scope.team, day__lt=cutoff.date())
         yield days, "day", "bytes of a day"
 

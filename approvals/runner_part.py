@@ -1,8 +1,9 @@
 """Register approvals' kinds of operations, sweeps and system files with the runner."""
 
 from approvals import broker, quarantine_cards, tasks, workspace_actions
+from approvals.agent_runs import turns
 from approvals.asked_snapshots import asking, taking
-from approvals.connect import claude_settings, hook_watch
+from approvals.connect import claude_settings, codex_settings, hook_watch
 from approvals.conversations import following
 from workspaces import extensions
 
@@ -14,6 +15,7 @@ def register():
         "put_hook_back": hook_watch.carrier,
         asking.KIND: taking.carrier,
     }
-    extensions.sweeps += [tasks.sweep, hook_watch.sweep, quarantine_cards.sweep, following.sweep]
+    extensions.sweeps += [tasks.sweep, hook_watch.sweep, quarantine_cards.sweep, following.sweep, tasks.follow_agents]
+    extensions.program_variables.append(turns.program_variables)
     extensions.home_readers.append(following.read_home)
-    extensions.system_files.append(claude_settings.system_files)
+    extensions.system_files += [claude_settings.system_files, codex_settings.system_files]

@@ -66,6 +66,15 @@ RULES = {
     "approvals.logtarget": Rule(bound={"address": "it is where the log is sent: remove the target"}),
     "approvals.passkeychallenge": Rule(bound={"*": "a passkey signed it"}),
     "approvals.agentsession": Rule(bound={"native_id": "it is the session's id"}, url=lambda row: _conversation(row)),
+    "approvals.agentrun": Rule(
+        bound={"native_id": "it is the session's id", "token_sha256": "it is a digest"},
+        name=str,
+        url=lambda row: reverse("agent-run", args=(row.pk,)),
+    ),
+    "approvals.agentturn": Rule(
+        name=lambda row: str(row.run), url=lambda row: reverse("agent-run", args=(row.run_id,))
+    ),
+    "approvals.modelcall": Rule(bound={"model": "it is a model's name"}, name=lambda row: str(row.run)),
     "approvals.follow": Rule(bound={"path": "it is where the transcript is read on"}),
     "approvals.message": Rule(
         bound={"native_id": "the transcript names it so", "sha256": "it is a digest"},

@@ -2,7 +2,8 @@
 
 import time
 
-from approvals import gate
+from approvals import agent_runs, gate
+from approvals.notify import agent_runs as agent_run_notices
 from approvals.notify import going, notices, scheduled
 from dashboard import clock
 from workspaces.services import schedules
@@ -13,6 +14,13 @@ NOTIFY_SECONDS = 60  # after which the queue gets its turn; what is left is due 
 def sweep() -> int:
     """End the actions that are due; return how many changed."""
     return gate.sweep()
+
+
+def follow_agents() -> int:
+    """Bring the runs of started agents further, and tell who started them; return how many were looked at."""
+    looked_at = agent_runs.step()
+    agent_run_notices.tell_all()
+    return looked_at
 
 
 def forget_notifications():

@@ -18,6 +18,7 @@ from dashboard.addresses import in_url, shared_domain, to_call
 from dashboard.keys.key_files import make_private, read_or_make
 from dashboard.oidc_settings import read_rules, refused_issuer
 from workspaces.egress.addresses import read_networks
+from workspaces.upstreams import read_upstreams
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -121,6 +122,11 @@ HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
 HANDRAIL_HELD = env("HANDRAIL_HELD", "1") == "1"
 # Folders in which gh, glab and git are looked for, to read at the code host with the person's credentials.
 HANDRAIL_CODE_HOST_PATH = env("HANDRAIL_CODE_HOST_PATH", "/usr/local/bin:/usr/bin:/bin:/home/linuxbrew/.linuxbrew/bin")
+# Where the model relay sends the requests of agents that Handrail starts, by provider.
+try:
+    HANDRAIL_MODEL_UPSTREAMS = read_upstreams(env("HANDRAIL_MODEL_UPSTREAMS"))
+except ValueError as error:
+    raise ImproperlyConfigured(f"HANDRAIL_MODEL_UPSTREAMS: {error}.") from None
 HANDRAIL_CONSUME_SECONDS = env_int("HANDRAIL_CONSUME_SECONDS", 24 * 3600, least=5)
 HANDRAIL_SETUP_SECONDS = env_int("HANDRAIL_SETUP_SECONDS", 15 * 60, least=1)
 HANDRAIL_IDLE_SECONDS = env_int("HANDRAIL_IDLE_SECONDS", 5 * 60, least=5)

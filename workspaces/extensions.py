@@ -4,6 +4,24 @@
 """
 
 from collections.abc import Callable
+from typing import Protocol
+
+
+class AgentJobs(Protocol):
+    """How the scheduled runs of an agent are checked, started, followed and stopped. Set when Django is ready."""
+
+    def check(self, environment, team, job: dict) -> dict:
+        """Return {program, model, task, budget_tokens, budget_cost} of a wished job. Problem 409, 422."""
+
+    def start(self, run, workspace, caller) -> None:
+        """Start the agent for a ScheduledRun, in the caller's transaction. Problem."""
+
+    def end_of(self, run) -> tuple[str, str] | None:
+        """Return (ScheduledState, reason) once the agent has ended, None while it works or asks."""
+
+    def stop(self, run, caller) -> None:
+        """End the agent of a ScheduledRun."""
+
 
 # (caller, AskFirst, idempotency key) -> {action, status, url, …}: create an action for a person to decide on.
 ask_a_person: Callable | None = None
@@ -14,6 +32,8 @@ name_of_action: Callable | None = None
 kinds: dict[str, object] = {}  # further kinds of operations, by Operation.kind
 sweeps: list[Callable] = []  # the runner calls each every few seconds
 system_files: list[Callable] = []  # (workspace) -> {path below /etc: content} for the agent's programs
+agent_jobs = None  # an AgentJobs: how schedules start agents
+program_variables: list[Callable] = []  # (operation) -> {variable: value} for its program alone; redacted from output
 # (workspace) -> [(heading, lines of Markdown)]: what a pull request says of the work beside commits and commands.
 told_of_work: list[Callable] = []
 # (workspace, tree): called at the end of a run, while `tree.files("home")` can be read and nothing runs any more.

@@ -149,11 +149,18 @@ def for_phase(workspace: Workspace, phase: str) -> dict[str, str]:
 
 
 def for_code_host(team: Team, name: str) -> str:
-    """Return the team's token for a code host, "" if none is set that is in force. Only the runner calls this.
+    """Return the team's token for a code host, "" if none is set that is in force. Only the runner calls this."""
+    return _for_handrail(team, name, Scope.CODE_HOST)
 
-    No program of a workspace is given it, so nothing is recorded as handed.
-    """
-    secret = Secret.objects.filter(team=team, scope=Scope.CODE_HOST, name=name).first()
+
+def for_models(team_id, name: str) -> str:
+    """Return the team's key for a provider of models, "" if none is set that is in force. For the model relay."""
+    return _for_handrail(team_id, name, Scope.MODELS)
+
+
+def _for_handrail(team, name: str, scope: Scope) -> str:
+    """Return a value that no program of a workspace is given, so that nothing is recorded as handed."""
+    secret = Secret.objects.filter(team=team, scope=scope, name=name).first()
     if secret is None or state(secret) != SET:
         return ""
     value = keyring.load().decrypt(secret.value, _associated_data(secret)).decode()

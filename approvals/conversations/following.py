@@ -88,7 +88,6 @@ def read_on(follow: Follow, tree=None) -> int:
             new += found
     except (OSError, StoreError, BadPath) as error:
         problem = (getattr(error, "strerror", "") or str(error))[:200]
-        problem = (error.strerror or str(error))[:200]
     if problem != follow.problem:
         Follow.objects.filter(pk=follow.pk).update(problem=problem)
         follow.problem = problem

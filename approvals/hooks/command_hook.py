@@ -4,8 +4,9 @@ Standard library only, Python 3.9 and later. Claude Code runs `python -IS comman
 tool and `… report` for events that are only recorded. As a gate it exits with 2 on any failure, which every agent takes
 as a denial. A report that cannot be delivered exits with 1: after Stop, a 2 would keep the agent from stopping.
 
-Other agents run `… CONNECTION gate AGENT`, with the event's name after it if the event does not tell it. This program
-knows none of their formats: Handrail puts the text to print into an envelope, and says whether it decides.
+CONNECTION is a file, or `env` in a workspace. Other agents run `… CONNECTION gate AGENT`, with the event's name after
+it if the event does not tell it. This program knows none of their formats: Handrail puts the text to print into an
+envelope, and says whether it decides.
 """
 
 # Every tool call waits for these imports: `socket`, `threading`, `json` and `http.client` would take longer than all
@@ -20,6 +21,7 @@ import time
 BLOCK, NOT_DELIVERED = 2, 1
 CONNECT_TIMEOUT = 10  # seconds
 FIRST_CONTACT = 30  # seconds for which a gate retries until Handrail has accepted the call
+WORKSPACE_PATIENCE = 86_400 - 600  # ends before the agent's own time-out, after which the tool would run
 REPORT_TIMEOUT = 20
 PROMPT_TIMEOUT = 2  # for a report that a person at the terminal waits for
 # Seconds. A connection that stayed open this long after the call was sent was held by Handrail, to wait for a person.
@@ -69,8 +71,7 @@ def main(arguments) -> int:
     gate = arguments[1:2] != ["report"]
     fail = refuse if gate else give_up
     try:
-        with open(arguments[0], "rb") as file:
-            connection = read_json(file.read())
+        connection = read_connection(arguments[0])
         call = sys.stdin.buffer.read()
         event = read_json(call)
         connection["agent"], connection["event"] = [*arguments[2:4], "", ""][:2]
@@ -99,6 +100,15 @@ def main(arguments) -> int:
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
     return 0
+
+
+def read_connection(name: str):
+    """Return the connection in the file; for `env`, that of a workspace's programs. OSError, ValueError, KeyError."""
+    if name == "env":
+        address, token = os.environ["HANDRAIL_URL"], os.environ["HANDRAIL_TOKEN"]
+        return {"address": address, "token": token, "patience_s": WORKSPACE_PATIENCE}
+    with open(name, "rb") as file:
+        return read_json(file.read())
 
 
 def post_until_answered(connection, call: bytes, patience: float, first_contact: float) -> bytes:

@@ -27,6 +27,7 @@ class AgentMessage(models.Model):
     class Way(models.TextChoices):
         HOOK = "hook", "hook"
         API = "api", "API"
+        TURN = "turn", "the next turn of a run"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     agent = models.ForeignKey(Agent, models.CASCADE, related_name="+")

@@ -1,8 +1,23 @@
 """Tell one person something that is not an action, on their devices and through their channels."""
 
+from django.utils import translation
+
 from approvals.models import DeliveryKind
 from approvals.notify import notices
+from approvals.notify.routing import settings_of
 from dashboard import clock
+
+
+def tell_member(person, team_id, words) -> bool:
+    """Tell a member of the team who is on duty for it, in their language; `words()` gives the text. False: nobody."""
+    if person is None or not person.is_active or not person.memberships.in_force().filter(team=team_id).exists():
+        return False
+    wanted = settings_of(person)
+    if not wanted.on_duty or str(team_id) in wanted.teams_off:
+        return False
+    with translation.override(wanted.language):
+        tell(person, words())
+    return True
 
 
 def tell(user, text: str):

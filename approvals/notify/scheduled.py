@@ -1,11 +1,11 @@
 """Tell the owner of a schedule that a run failed, or that its budget is met."""
 
+from functools import partial
+
 from django.db import transaction
-from django.utils import translation
 from django.utils.translation import gettext
 
 from approvals.notify import direct
-from approvals.notify.routing import settings_of
 from workspaces.models import ScheduledRun
 
 
@@ -19,17 +19,7 @@ def tell_all() -> int:
 def _tell(run: ScheduledRun) -> bool:
     if not ScheduledRun.objects.filter(pk=run.pk, untold=run.untold).update(untold=""):
         return False  # another host was first
-    person = run.schedule.owner
-    if person is None or not person.is_active:
-        return False
-    if not person.memberships.in_force().filter(team=run.schedule.team_id).exists():
-        return False
-    wanted = settings_of(person)
-    if not wanted.on_duty or str(run.schedule.team_id) in wanted.teams_off:
-        return False
-    with translation.override(wanted.language):
-        direct.tell(person, _words(run))
-    return True
+    return direct.tell_member(run.schedule.owner, run.schedule.team_id, partial(_words, run))
 
 
 def _words(run: ScheduledRun) -> str:

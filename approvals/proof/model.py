@@ -44,12 +44,13 @@ DONE = [say("Done.")]
 class Model:
     """`scripts`: {word: turns}; a turn is a list of blocks or a function that returns one when it is asked for.
 
-    `asked` are the bodies of all requests about a scripted conversation, in order.
+    `asked` are the bodies of all requests about a scripted conversation, in order; `keys` are those they came with.
     """
 
     def __init__(self, address="127.0.0.1"):
         self.scripts: dict[str, list[list[dict] | Callable[[], list[dict]]]] = {}
         self.asked: list[dict] = []
+        self.keys: set[str] = set()  # with which requests were authorized
         self._about: dict[str, tuple[Wire, list[dict]]] = {}  # of each word
         self._said: dict[tuple[str, int], list[dict]] = {}
         self._lock = threading.Lock()
@@ -119,6 +120,8 @@ def _handler(model: Model) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            sent = self.headers.get("X-Api-Key") or self.headers.get("Authorization", "").removeprefix("Bearer ")
+            model.keys.add(sent)
             path = self.path.partition("?")[0]
             wire = next((each for each in wires.ALL if each.reads(path)), None)
             if wire:

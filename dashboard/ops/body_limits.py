@@ -12,6 +12,8 @@ from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 
 from approvals import agents
+from approvals.model_relay import accounts
+from approvals.model_relay import application as relay
 from dashboard.desk_name import session_key
 from dashboard.tokens import find_token
 from workspaces.previews.headers import COOKIE
@@ -40,6 +42,8 @@ def limit_for(method: str, path: str, headers: dict[str, str]) -> int:
         if label := previews.label_of(headers.get("host", "")):
             cookie = parse_cookie(headers.get("cookie", "")).get(COOKIE, "")
             return settings.HANDRAIL_FILE_BYTES if previews.target_of(label, cookie) else ANONYMOUS_LIMIT
+        if path.startswith(relay.PATH):
+            return relay.MAX_BODY if accounts.is_known(relay.token_in(headers)) else ANONYMOUS_LIMIT
         if not _is_known(headers):
             return ANONYMOUS_LIMIT
     finally:

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from approvals.ask_rate import ask_rate
 from approvals.changed_since import changed_since
-from approvals.models import Action, Decision, Status, Tier
+from approvals.models import Action, AgentRun, Decision, Status, Tier
 from approvals.notify.routing import note_language
 from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
 from approvals.pages.changed import Row
@@ -120,6 +120,7 @@ def _went_wrong(caller, since, now) -> dict:
         "sweeps": sweeps.late(caller.team_ids),
         "secrets": secret_expiry.ending(caller),
         **schedules.pressing(caller),
+        "agent_runs": list(AgentRun.objects.visible_to(caller).to_see_to().select_related("workspace__team")[:10]),
         "proofs": list(
             Run.objects.filter(workspace__in=workspaces, ended_at=None, proof_differ__gt=0).select_related(
                 "workspace__team"

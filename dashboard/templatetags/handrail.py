@@ -64,6 +64,7 @@ PACKAGE_PARTS = {
 }
 REST = [
     Page("agents", "/agents/", gettext_lazy("Agents")),
+    Page("agent-runs", "/agent-runs/", gettext_lazy("Agent runs")),
     Page("history", "/actions/", gettext_lazy("History")),
     Page("log", "/log/", gettext_lazy("Log")),
     Page("policy", "/policy/", gettext_lazy("Policy")),

@@ -74,7 +74,16 @@ import json
 from workspaces.models import Operation, Environment
 environment = Environment.objects.filter(team__slug={team!r}).first()
 operation = Operation.objects.filter(workspace__key={key!r}, exclusive=True).order_by("created_at").first()
-print(json.dumps({{"environments": str(environment.pk), "operations": str(operation.pk)}}))
+from dashboard import clock
+from approvals.models import AgentRun
+place = operation.workspace
+agent = place.created_by_agent or place.team.agents.first()
+row = {{"team": place.team, "workspace": place, "agent": agent, "task": "Make it green " * 30, "summary": "x" * 300}}
+row |= {{"program": "codex@1.2.3", "model": "gpt-5", "state": "asks", "reason": "Its budget is met: 9 tokens."}}
+run, _ = AgentRun.objects.get_or_create(
+    token_sha256="0" * 64, defaults=row | {{"created_at": clock.now(), "changed_at": clock.now()}}
+)
+print(json.dumps({{"agent-runs": str(run.pk), "environments": str(environment.pk), "operations": str(operation.pk)}}))
 """
 
 

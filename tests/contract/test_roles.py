@@ -48,6 +48,14 @@ VERBS = {
     "POST /lessons/{lesson_id}/accept": "decide_lesson",
     "POST /lessons/{lesson_id}/decline": "decide_lesson",
     "DELETE /lessons/{lesson_id}": "decide_lesson",
+    "POST /agent-runs": "start_agents",
+    "POST /agent-runs/{agent_run_id}/messages": "start_agents",
+    "POST /agent-runs/{agent_run_id}/interrupt": "start_agents",
+    "POST /agent-runs/{agent_run_id}/stop": "start_agents",
+    "POST /agent-runs/{agent_run_id}/go-on": "start_agents",
+    "POST /agent-runs/{agent_run_id}/budget": "start_agents",
+    "POST /agent-runs/{agent_run_id}/accept": "start_agents",
+    "POST /agent-runs/{agent_run_id}/discard": "start_agents",
     "POST /schedules": "manage_schedules",
     "PATCH /schedules/{schedule_id}": "manage_schedules",
     "DELETE /schedules/{schedule_id}": "manage_schedules",
@@ -242,6 +250,7 @@ def things(agent, place, everybody) -> dict[str, str]:
     return {
         "artifact_id": kept["id"],
         "checkpoint_id": checkpoint_of(agent, place),
+        "agent_run_id": agent_run_of(agent, place),
         "agent_id": agent_id_of(agent, action["id"]),
         "agent": agent.get("/me").json["name"],
         "hold_id": held["id"],
@@ -292,6 +301,21 @@ def checkpoint_of(agent, key: str) -> str:
             "row = {'workspace': place, 'environment': place.environment, 'name': 'walked', 'bytes': 1};"
             "row |= {'snapshot_number': 1, 'disk_generation': 0, 'created_at': clock.now()};"
             "print(json.dumps(str(Checkpoint.objects.create(**row).pk)))"
+        )
+    )
+
+
+def agent_run_of(agent, key: str) -> str:
+    """The id of a run that has failed: no environment here names an agent."""
+    return json.loads(
+        agent.product.shell(
+            "import json; from dashboard import clock; from approvals.models import AgentRun;"
+            "from workspaces.models import Workspace; from workspaces.services import run_tokens;"
+            f"place = Workspace.objects.get(key='{key}');"
+            "row = {'team': place.team, 'workspace': place, 'agent': run_tokens.agent_of(place), 'task': 'walked'};"
+            "row |= {'program': 'codex@1.2.3', 'model': 'none', 'state': 'failed', 'token_sha256': '0' * 64};"
+            "row |= dict.fromkeys(('created_at', 'changed_at'), clock.now());"
+            "print(json.dumps(str(AgentRun.objects.create(**row).pk)))"
         )
     )
 

@@ -25,6 +25,7 @@ def test_nothing_else_reads_a_variable_of_ours():
         for app in ("dashboard", "workspaces", "approvals")
         for path in (CHECKOUT / app).rglob("*.py")
         if path.parent.name != "snippets"  # given out, to run elsewhere
+        and path.name != "command_hook.py"  # runs beside agents
         and re.search(r"(environ\.get\(|environ\[|getenv\()[\"'](HANDRAIL_|DATABASE_URL)", path.read_text())
     ]
     assert elsewhere == []

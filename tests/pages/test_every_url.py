@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from approvals.models import AgentSession, Grant, LineComment, LogTarget, Message
+from approvals.models import AgentRun, AgentSession, Grant, LineComment, LogTarget, Message
 from dashboard import clock
 from dashboard.models import Actor, Event, Membership, SignInLink, Token
 from dashboard.tokens import make_sign_in_link, make_token
@@ -94,7 +94,10 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
         created_at=soon,
     )
     night = {"workspace": workspace, "command": command, "reason": SECRET, "state": "running", "budget_asked_at": soon}
+    started = {"team": team, "workspace": workspace, "agent": agent, "program": "codex@1.2.3", "task": SECRET}
+    started |= {"model": "none", "state": "done", "summary": SECRET, "created_at": soon, "changed_at": soon}
     about = {
+        "agent-runs/": AgentRun.objects.create(**started).pk,
         "schedules/": schedule.pk,
         "scheduled-runs/": ScheduledRun.objects.create(schedule=schedule, due_at=soon, **night).pk,
         "actions/": action.pk,
@@ -181,7 +184,7 @@ def state():
         "workspaces_checkpoint",
         "workspaces_retentionrule",
     ]
-    tables += ["workspaces_schedule", "workspaces_scheduledrun"]
+    tables += ["workspaces_schedule", "workspaces_scheduledrun", "approvals_agentrun", "approvals_agentturn"]
     tables += ["workspaces_noteversion", "workspaces_lesson", "workspaces_handover"]
     found = {}
     with connection.cursor() as cursor:

@@ -266,7 +266,7 @@ def test_while_the_team_is_stopped_nothing_starts(nightly, team):
 
 def test_a_maker_who_may_no_longer_starts_nothing(nightly, lena):
     Membership.objects.filter(user=lena).update(role=Role.VIEWER)
-    assert night()[0][1].startswith("lena may no longer run commands in this team.")
+    assert night()[0][1].startswith("lena may no longer run this in this team.")
     lena.delete()
     assert night(NIGHT + DAY)[0][1].startswith("The person who answered for this schedule is no longer here.")
 
@@ -408,7 +408,7 @@ def test_it_is_deleted_with_its_history(nightly, lena, call):
         ({"command": " "}, "command"),
         ({"command": "a\0b"}, "command"),
         ({"kind": "check", "check": "none"}, "check"),
-        ({"kind": "agent"}, "kind"),
+        ({"kind": "agent"}, "program"),
         ({"workspace": "not-there"}, "workspace"),
         ({"workspace": ""}, "workspace"),
         ({"environment": "default"}, "workspace"),

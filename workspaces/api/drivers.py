@@ -45,6 +45,8 @@ SHOWN = (
     "working_directory",
     "maintenance_seconds",
     "agents_together",
+    "agent_programs",
+    "model_access",
     "snapshot_ignore",
     "ephemeral",
 )
@@ -74,6 +76,12 @@ class Limits(schemas.Strict):
     disk_bytes: int | None = Field(None, ge=16 * 1024**2)
 
 
+class ModelAccess(schemas.Strict):
+    secret: str = Field(max_length=80, description="the secret with the key, given to Handrail for models")
+    models: list[str] = Field(min_length=1, max_length=20, description="names, or patterns with *")
+    tools: bool = Field(False, description="whether tools that run at the provider may be used")
+
+
 class NewEnvironment(schemas.Strict):
     name: str = Field(pattern=r"^[\w][\w .-]{0,79}$")
     driver: str | None = Field(None, max_length=32)
@@ -98,6 +106,12 @@ class NewEnvironment(schemas.Strict):
     )
     agents: list[str] | None = Field(
         None, max_length=200, description="names; while it has secrets, only these create workspaces of it"
+    )
+    agent_programs: list[str] | None = Field(
+        None, max_length=10, description="NAME@VERSION of the agents that Handrail may start in its workspaces"
+    )
+    model_access: dict[str, ModelAccess] | None = Field(
+        None, description="by provider (anthropic, openai), what the model relay gives those agents"
     )
     agents_together: AgentsTogether | None = Field(None, description="what happens when two agents work in a workspace")
 

@@ -1,6 +1,7 @@
 """Schedules: jobs at the times of a cron text, their runs, and answers to runs that met their budget."""
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal
 
 from ninja import Router, Schema, Status
@@ -24,13 +25,18 @@ class ScheduleChange(schemas.Strict):
     name: str = Field("", max_length=80)
     cron: str = Field("", max_length=120, description="minute, hour, day of the month, month, day of the week")
     zone: str = Field("UTC", max_length=64, description="the time zone of the cron text, such as Europe/Berlin")
-    kind: Literal["command", "check"] = "command"
+    kind: Literal["command", "check", "agent"] = "command"
     command: str = Field("", max_length=128 * 1024, description="of a command; bash runs it")
     check: str = Field("", max_length=80, description="the name of a check of the environment")
     workspace: str = Field("", max_length=64, description="its key, or else `environment`")
     environment: str = Field("", max_length=80, description="each run gets a new workspace of it")
     catch_up: Literal["skip", "once"] = "skip"
     budget_minutes: int | None = Field(None, ge=1, le=schedules.MAX_MINUTES, description="then a person is asked")
+    program: str | None = Field(None, max_length=60, description="of an agent: one that the environment names")
+    model: str | None = Field(None, max_length=100)
+    task: str | None = Field(None, max_length=50_000, description="of an agent")
+    budget_tokens: int | None = Field(None, ge=1, description="of an agent, for each run")
+    budget_cost: Decimal | None = Field(None, gt=0, description="of an agent, for each run, at the team's prices")
     keep: int = Field(100, ge=1, le=schedules.MAX_KEEP, description="runs in the history")
 
 
@@ -53,6 +59,11 @@ class ScheduleOut(Schema):
     kind: str
     command: str
     check: str
+    program: str | None
+    model: str | None
+    task: str | None
+    budget_tokens: int | None
+    budget_cost: Decimal | None
     workspace: str | None
     environment: str
     catch_up: str
@@ -82,6 +93,7 @@ class ScheduledRunOut(Schema):
     output_bytes: int
     output_sha256: str
     asks_since: datetime | None
+    agent_run: str | None = Field(description="of an agent: its run")
 
 
 class ComparedRunsOut(Schema):
@@ -217,6 +229,7 @@ def _out(schedule: Schedule) -> dict:
         "words": cron.in_words(schedule.cron),
         "next": [] if paused else cron.times(schedule.cron, schedule.zone, clock.now()),
         "check": schedule.check_name,
+        **{name: schedule.agent_job.get(name) for name in schedules.AGENT_FIELDS},
         "workspace": schedule.workspace.key if schedule.workspace else None,
         "owner": schedule.owner.get_username() if schedule.owner else None,
     }
@@ -229,6 +242,7 @@ def _run_out(run: ScheduledRun) -> dict:
         "workspace": run.workspace.key if run.workspace else None,
         "command": str(run.command_id) if run.command_id else None,
         "asks_since": run.budget_asked_at,
+        "agent_run": str(run.agent_run.pk) if hasattr(run, "agent_run") else None,
     }
 
 

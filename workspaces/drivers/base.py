@@ -102,6 +102,7 @@ class RunSpec:
     # {FOLDER/NAME below /etc: content}, read-only for the workload. Its /etc/FOLDER holds nothing else, whatever the
     # image has there. Ignored by drivers that make no /etc.
     system_files: Mapping[str, bytes] = field(default_factory=dict)
+    agent_programs: Mapping[str, Path] = field(default_factory=dict)  # {NAME/VERSION below /opt/agents: host folder}
     # (with `capabilities.shows_manifest`) read-only at /workspace/.handrail/manifest.json, unless the tree has its own
     # file there. None: nothing is shown. b"": where files need a Run, an empty file until `show_manifest`.
     manifest: bytes | None = None

@@ -144,6 +144,7 @@ class SandboxDriver(LocalDriver):
         write_program(etc / "init.pyz", init_archive())
         shows = manifest.write(etc, spec)
         folders = {"workspace": spec.workspace, "home": spec.home, "etc": etc}
+        folders |= {f"agent-{name.replace('/', '-')}": path for name, path in spec.agent_programs.items()}
         program, prefix = find_python()
         if prefix is not None:
             folders["python"] = prefix
@@ -187,6 +188,8 @@ class SandboxDriver(LocalDriver):
             arguments += ["--ro-bind", f"{places['etc']}/{name}", f"/etc/{name}"]
         if python is not None:
             arguments += ["--ro-bind", places["python"], str(python)]
+        for name in spec.agent_programs:
+            arguments += ["--ro-bind", places[f"agent-{name.replace('/', '-')}"], f"/opt/agents/{name}"]
         arguments += ["--bind", places["workspace"], "/workspace", "--bind", places["home"], "/home/agent"]
         return [*arguments, "--remount-ro", "/", "--chdir", "/workspace"]
 

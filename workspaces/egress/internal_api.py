@@ -1,4 +1,4 @@
-"""Serve http://handrail.internal/ to a workspace: Handrail's API and hooks only."""
+"""Serve http://handrail.internal/ to a workspace: Handrail's API, hooks and model relay only."""
 
 from urllib.parse import unquote
 
@@ -7,7 +7,7 @@ import h11
 from .http_head import RequestHead
 from .names import HANDRAIL, BadName, host_and_port
 
-SERVED_PATHS = ("/api/v1/", "/hooks/")
+SERVED_PATHS = ("/api/v1/", "/hooks/", "/models/")
 INSIDE_HEADER = "x-handrail-inside"
 # Cookies must not authenticate a workspace, and only the proxy may set the headers that state a request's origin.
 NOT_FORWARDED = frozenset(("host", "cookie", "forwarded", "via", "x-real-ip", INSIDE_HEADER))

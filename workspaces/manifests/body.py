@@ -18,6 +18,7 @@ def made_with(environment: Environment) -> dict:
     return {
         "environment": {"name": environment.name, "version": environment.version, "driver": environment.driver},
         "image": environment.image or None,
+        **({"agent_programs": environment.agent_programs} if environment.agent_programs else {}),
         "setup_sha256": hashlib.sha256(environment.setup.encode()).hexdigest() if environment.setup else None,
     }
 

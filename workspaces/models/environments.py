@@ -55,6 +55,9 @@ class Environment(models.Model):
     services = models.JSONField(default=dict, blank=True)  # {name: shell command}; started with each run
     secrets = models.JSONField(default=dict, blank=True)  # {"setup": [name…], "agent": [name…]}
     agents = models.JSONField(default=list, blank=True)  # names; with secrets, only these agents create workspaces
+    agent_programs = models.JSONField(default=list, blank=True)  # NAME@VERSION of agents that Handrail may start
+    # What the model relay gives those: {provider: {"secret": name, "models": [name or pattern with *…]}}
+    model_access = models.JSONField(default=dict, blank=True)
     agents_together = models.CharField(
         max_length=16, choices=AgentsTogether, default=AgentsTogether.WARN, blank=True
     )  # what happens when two agents work in one workspace

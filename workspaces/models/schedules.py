@@ -19,6 +19,7 @@ class JobKind(models.TextChoices):
 
     COMMAND = "command", gettext_lazy("A command")
     CHECK = "check", gettext_lazy("A check of the environment")
+    AGENT = "agent", gettext_lazy("An agent with a task")
 
 
 class CatchUp(models.TextChoices):
@@ -67,6 +68,8 @@ class Schedule(models.Model):
     kind = models.CharField(max_length=16, choices=JobKind)
     command = models.TextField(blank=True)  # of a command; bash runs it
     check_name = models.CharField(max_length=80, blank=True)  # of a check
+    # Of an agent: {program, model, task, budget_tokens, budget_cost}
+    agent_job = models.JSONField(default=dict, blank=True)
     workspace = models.ForeignKey(Workspace, models.CASCADE, null=True, blank=True, related_name="schedules")
     environment = models.CharField(max_length=80, blank=True)  # the name of the environment of new workspaces
     catch_up = models.CharField(max_length=8, choices=CatchUp, default=CatchUp.SKIP)
@@ -94,7 +97,9 @@ class Schedule(models.Model):
 
     @property
     def job(self) -> str:
-        """What it runs, for display: the command, or the name of the check."""
+        """What it runs, for display: the command, the name of the check, or the task of the agent."""
+        if self.kind == JobKind.AGENT:
+            return f"{self.agent_job['program']}: {self.agent_job['task']}"
         return self.check_name if self.kind == JobKind.CHECK else self.command
 
 

@@ -13,6 +13,7 @@ class Scope(models.TextChoices):
     SETUP = "setup", "Setup"
     AGENT = "agent", "Agent"
     CODE_HOST = "host", "Handrail, for pull requests"
+    MODELS = "models", "Handrail, for models"
 
 
 class Secret(models.Model):

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy
 from dashboard.models import Team
 from workspaces.models import AgentsTogether, Environment
 from workspaces.pages.forms import CODE, DRIVERS
-from workspaces.provisioning import isolation
+from workspaces.provisioning import isolation, model_access
 from workspaces.services import environments, network
 
 MB = 1024**2
@@ -169,6 +169,25 @@ class EnvironmentForm(forms.Form):
             "workspaces with it, and only from the git address above."
         ),
     )
+    agent_programs = _line(
+        gettext_lazy("Agents that Handrail starts"),
+        max_length=500,
+        placeholder="claude-code@2.1.329 codex@0.169.0",
+        help_text=gettext_lazy(
+            "Programs with their versions, separated by spaces. An operator installs them once for each host."
+        ),
+    )
+    model_access = _code(
+        gettext_lazy("Models"),
+        rows=3,
+        placeholder="anthropic ANTHROPIC_API_KEY claude-sonnet-*",
+        max_length=5000,
+        help_text=gettext_lazy(
+            "For those agents. One line for each provider: anthropic or openai, the secret with its key (given to "
+            "Handrail, for models), then names of models. The key never enters a workspace. +tools at the end also "
+            "allows tools that run at the provider: web search, web fetch, code, MCP."
+        ),
+    )
     services = _code(
         gettext_lazy("Services"),
         rows=3,
@@ -270,6 +289,8 @@ class EnvironmentForm(forms.Form):
             "working_directory": cleaned["working_directory"],
             "snapshot_ignore": cleaned["snapshot_ignore"].replace("\r\n", "\n"),
             "checks": environments.read_checks(cleaned["checks"]),
+            "agent_programs": cleaned["agent_programs"].split(),
+            "model_access": model_access.read(cleaned["model_access"]),
             "services": environments.read_checks(cleaned["services"], "services"),
             "ephemeral": cleaned["ephemeral"],
             **self._times(),
@@ -314,6 +335,8 @@ def _initial(base: Environment) -> dict:
         "setup_secrets": " ".join(base.secrets.get("setup", [])),
         "agent_secrets": " ".join(base.secrets.get("agent", [])),
         "agents": ", ".join(base.agents),
+        "agent_programs": " ".join(base.agent_programs),
+        "model_access": model_access.write(base.model_access),
         "services": environments.write_checks(base.services),
         "idle_minutes": base.idle_seconds // 60 or None,
         "stop_hours": base.stop_seconds // 3600 or None,

@@ -268,6 +268,12 @@ class Head:
         return self._keeps_memory
 
     @property
+    def may_start_agent(self) -> bool:
+        """Whether its environment names agents that the person may start here."""
+        named = self.workspace.environment.agent_programs and not self.workspace.trashed_at
+        return bool(named) and self.caller.can("start_agents", self.workspace.team_id)
+
+    @property
     def may_keep_checkpoint(self) -> bool:
         """Whether it is paused with memory that a person may keep under a name."""
         paused = self.workspace.state == State.PAUSED and not self.workspace.trashed_at and self._keeps_memory

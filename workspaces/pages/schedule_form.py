@@ -7,6 +7,7 @@ from django.utils.translation import gettext, gettext_lazy
 from dashboard.models import Team
 from workspaces.models import CatchUp, JobKind, Schedule, Workspace
 from workspaces.pages.forms import AS_CODE, CODE
+from workspaces.provisioning import agent_programs
 from workspaces.services import schedules
 from workspaces.services.environments import newest
 
@@ -45,6 +46,28 @@ class ScheduleForm(forms.Form):
         max_length=80,
         help_text=gettext_lazy("Its name. It runs as the environment has it at that time."),
         widget=forms.TextInput(attrs=AS_CODE),
+    )
+    task = forms.CharField(
+        label=gettext_lazy("Or a task for an agent"),
+        required=False,
+        max_length=50_000,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text=gettext_lazy("The environment names the agents that Handrail starts, and their models."),
+    )
+    program = forms.ChoiceField(
+        label=gettext_lazy("Which agent"),
+        required=False,
+        choices=[(program.name, program.title) for program in agent_programs.PROGRAMS.values()],
+    )
+    model = forms.CharField(
+        label=gettext_lazy("Its model"),
+        required=False,
+        max_length=100,
+        help_text=gettext_lazy("Empty: the first one that the environment names."),
+        widget=forms.TextInput(attrs=AS_CODE),
+    )
+    budget_tokens = forms.IntegerField(
+        label=gettext_lazy("Ask a person after so many tokens"), required=False, min_value=1
     )
     catch_up = forms.ChoiceField(
         label=gettext_lazy("Times at which Handrail did not run"),
@@ -87,10 +110,10 @@ class ScheduleForm(forms.Form):
 
     def clean(self):
         cleaned = super().clean()
-        if "command" in cleaned and "check" in cleaned:
-            command, check = bool(cleaned["command"].strip()), bool(cleaned["check"].strip())
-            if command == check:
-                self.add_error("command", gettext("Give a command, or the name of a check."))
+        if {"command", "check", "task"} <= set(cleaned):
+            given = [name for name in ("command", "check", "task") if cleaned[name].strip()]
+            if len(given) != 1:
+                self.add_error("command", gettext("Give a command, the name of a check, or a task for an agent."))
         return cleaned
 
     @property
@@ -101,6 +124,7 @@ class ScheduleForm(forms.Form):
         cleaned = dict(self.cleaned_data)
         _, place, _ = self.places[cleaned.pop("place")]
         kind = JobKind.CHECK if cleaned["check"].strip() else JobKind.COMMAND
+        kind = JobKind.AGENT if cleaned["task"].strip() else kind
         return {"workspace": "", "environment": ""} | place | cleaned | {"kind": kind.value}
 
 
@@ -110,7 +134,13 @@ def _initial(schedule: Schedule | None, place: str) -> dict:
         return start | {"place": place}
     where = f"workspace:{schedule.team_id}:{schedule.workspace.key}" if schedule.workspace else ""
     same = ("name", "cron", "zone", "command", "catch_up", "budget_minutes", "keep")
-    return {name: getattr(schedule, name) for name in same} | {
-        "check": schedule.check_name,
-        "place": where or f"environment:{schedule.team_id}:{schedule.environment}",
-    }
+    job = {name: schedule.agent_job.get(name) for name in schedules.AGENT_FIELDS}
+    job["program"] = (job["program"] or "").partition("@")[0]
+    return (
+        {name: getattr(schedule, name) for name in same}
+        | job
+        | {
+            "check": schedule.check_name,
+            "place": where or f"environment:{schedule.team_id}:{schedule.environment}",
+        }
+    )

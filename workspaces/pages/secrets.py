@@ -44,6 +44,7 @@ class SecretForm(forms.Form):
             (Scope.SETUP.value, gettext_lazy("The setup script; agents never see it")),
             (Scope.AGENT.value, gettext_lazy("The agent, commands, terminals and services")),
             (Scope.CODE_HOST.value, gettext_lazy("Handrail, for pull requests; no program of a workspace sees it")),
+            (Scope.MODELS.value, gettext_lazy("Handrail, for models; no program of a workspace sees it")),
         ],
     )
     value = forms.CharField(

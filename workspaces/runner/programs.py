@@ -10,7 +10,7 @@ from django.conf import settings
 
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
-from workspaces import paths, secrets
+from workspaces import extensions, paths, secrets
 from workspaces.drivers.base import Address, DriverError
 from workspaces.envelope.output_refusals import sentence
 from workspaces.models import Command, Operation, ReasonCode
@@ -57,7 +57,7 @@ async def run(
         ring=envelope and _ring(envelope, owner.address),
         **pty,
     )
-    handed = await job.thread(_handed, job.workspace, phase)
+    handed = await job.thread(_handed, job, phase)
     handed = replace(handed, hidden=(*handed.hidden, *hidden))
     await job.mark_started(begins)
     failpoint("program.asked")
@@ -74,10 +74,12 @@ def _ring(envelope: dict, address: Address) -> dict:
     return {"envelope": envelope, "workspace": address.cwd, "home": address.env.get("HOME")}
 
 
-def _handed(workspace, phase):
+def _handed(job, phase):
     try:
-        more = run_tokens.variables(workspace, phase) if phase else {}
-        return secrets.handed_to_program(workspace, phase, more)
+        more = run_tokens.variables(job.workspace, phase) if phase else {}
+        for variables_of in extensions.program_variables:
+            more |= variables_of(job.operation)
+        return secrets.handed_to_program(job.workspace, phase, more)
     except Unreadable as error:
         raise DriverError(f"Its secrets cannot be read. {error}") from error
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from workspaces import extensions, paths
 from workspaces.drivers.base import DriverError, Limits, RunSpec
 from workspaces.models import FOLDER
-from workspaces.provisioning import git_identity, limits
+from workspaces.provisioning import agent_programs, git_identity, limits
 from workspaces.runner.code_host import copies
 from workspaces.services import network
 
@@ -33,6 +33,7 @@ def spec_of(workspace, run_id, *, phase="agent", home=None, tree=None) -> RunSpe
         code_host=copies.folder_of(workspace.pk) if workspace.held and not tree and os.geteuid() != 0 else None,
         generation=workspace.disk_generation,
         image=workspace.base.get("layer_digest") or workspace.base.get("digest"),
+        agent_programs=agent_programs.folders_for(workspace.environment) if phase == "agent" else {},
         system_files=system_files_of(workspace) if phase == "agent" and network.reaches_handrail(workspace) else {},
         **uid_of(workspace),
     )

@@ -28,6 +28,7 @@ OURS = re.compile(
     r"Claude Code|Codex|Copilot CLI|Gemini CLI|OpenCode|Qwen Code|MCP|AAP|Python|Deutsch|"
     r"English|default( v1)?|[Oo]nly-for-payments.*|before lunch|nightly|tests|Bash|UTC|DEPLOY_KEY|make up|"
     r"(Overwrite|Push to) main on origin|(Run )?pwd|[\d.,]+ EUR|"
+    r"(claude-code|codex)@[\d.]+|anthropic ANTHROPIC_API_KEY claude-sonnet-\*|"
     r"namespace|none|sandbox|container|microvm(-emulated)?|U\+27E\d.*|/workspace|\.tar(\.\w+)*"
 )
 # Pages of operators, whose findings are those of `manage.py doctor`, and the log, whose data stays as it was recorded.

@@ -114,6 +114,8 @@ def _mounts(spec: RunSpec, place: Path, shown: Path) -> Iterator[dict]:
     if (shown / manifest.NAME).exists():
         yield _bind(shown / manifest.NAME, f"/workspace/{manifest.PATH}", read_only=True)
     yield _bind(spec.home, "/home/agent")
+    for name, folder in spec.agent_programs.items():
+        yield _bind(folder, f"/opt/agents/{name}", read_only=True)
     yield _bind(place, AT, read_only=True)
     yield _bind(shown, f"{AT}/run", read_only=True)
     # Packages that setup installs may add users, so it keeps the image's own passwd and group.

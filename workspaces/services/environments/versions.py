@@ -12,7 +12,7 @@ from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, operations, secrets
 from workspaces.manifests import ignore_patterns
 from workspaces.models import FOLDER, AgentsTogether, Environment, Operation, State, Workspace
-from workspaces.provisioning import caps, eligibility, images, isolation
+from workspaces.provisioning import agent_programs, caps, eligibility, images, isolation, model_access
 from workspaces.provisioning.sources import check_git
 from workspaces.services.environments.limits import check_limits
 
@@ -154,6 +154,8 @@ def save(team: Team, name: str, fields: dict, *, base: Environment | None, by: A
         fields = fields | {"working_directory": check_working_directory(fields["working_directory"])}
     if "agents" in fields:
         fields = fields | {"agents": eligibility.check_agents(team, fields["agents"])}
+    if "model_access" in fields:
+        fields = fields | {"model_access": model_access.check(fields["model_access"])}
     with transaction.atomic():
         Team.objects.select_for_update().get(pk=team.pk)
         if base is None:
@@ -195,6 +197,7 @@ def check(fields: dict, base: Environment | None = None):
     _check_image(fields, base)
     named = fields.get("secrets", base.secrets if base else {})
     check_ignore(fields.get("snapshot_ignore") or "")
+    agent_programs.check_names(fields.get("agent_programs") or [])
     check_variables(fields.get("variables", base.variables if base else {}), named)
     driver = fields.get("driver") or (base.driver if base else "sandbox")
     if FOLDER in (driver, base and base.driver) and (base is None or driver != base.driver):

@@ -1,6 +1,7 @@
 """Schedules: jobs at the times of a cron text, their runs, and how a run compares with the one before."""
 
 from workspaces.services.schedules.changes import (
+    AGENT_FIELDS,
     MAX_KEEP,
     MAX_MINUTES,
     add,
@@ -15,6 +16,7 @@ from workspaces.services.schedules.comparing import Comparison, compare
 from workspaces.services.schedules.runs import is_due, let_run, pressing, run_now, step, stop
 
 __all__ = [
+    "AGENT_FIELDS",
     "MAX_KEEP",
     "MAX_MINUTES",
     "Comparison",

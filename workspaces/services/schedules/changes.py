@@ -6,6 +6,7 @@ from dashboard import clock
 from dashboard.access import Caller
 from dashboard.models import Event
 from dashboard.problems import conflict, invalid, not_found
+from workspaces import extensions
 from workspaces.models import CatchUp, Environment, JobKind, Schedule, Workspace
 from workspaces.provisioning import eligibility
 from workspaces.services.commands import COMMAND_BYTES
@@ -13,6 +14,8 @@ from workspaces.services.schedules import cron
 
 FIELDS = ("name", "cron", "zone", "kind", "command", "check", "workspace", "environment", "catch_up", "budget_minutes")
 FIELDS += ("keep",)
+AGENT_FIELDS = ("program", "model", "task", "budget_tokens", "budget_cost")  # of the job of an agent
+FIELDS += AGENT_FIELDS
 MAX_KEEP = 1000
 MAX_MINUTES = 7 * 24 * 60
 MAX_SCHEDULES = 200  # of a team
@@ -31,6 +34,7 @@ def wish_of(schedule: Schedule) -> dict:
     """Return what was wished for a schedule, in the form that `add` and `change` take."""
     same = ("name", "cron", "zone", "kind", "command", "environment", "catch_up", "budget_minutes", "keep")
     told = {name: getattr(schedule, name) for name in same}
+    told |= {name: schedule.agent_job.get(name) for name in AGENT_FIELDS}
     return told | {"check": schedule.check_name, "workspace": schedule.workspace.key if schedule.workspace else ""}
 
 
@@ -109,6 +113,11 @@ def _read_place(schedule: Schedule, wish: dict, caller: Caller):
 
 def _read_job(schedule: Schedule, wish: dict):
     schedule.command = schedule.check_name = ""
+    schedule.agent_job = {}
+    if schedule.kind == JobKind.AGENT:
+        job = {name: wish.get(name) for name in AGENT_FIELDS} | {"budget_minutes": schedule.budget_minutes}
+        schedule.agent_job = extensions.agent_jobs.check(environment_of(schedule), schedule.team, job)
+        return
     if schedule.kind == JobKind.CHECK:
         name = wish.get("check") or ""
         if name not in environment_of(schedule).checks:

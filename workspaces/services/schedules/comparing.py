@@ -25,7 +25,7 @@ class Comparison:
 
 def compare(run: ScheduledRun) -> Comparison | None:
     """Return how the run differs from the one before it; None if it has no outcome, or there was none before."""
-    if run.state not in ENDED:
+    if run.state not in ENDED or run.command is None:
         return None
     earlier = run.schedule.runs.filter(state__in=ENDED, due_at__lt=run.due_at).select_related("command")
     before = earlier.order_by("-due_at").first()

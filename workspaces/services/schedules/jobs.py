@@ -5,7 +5,7 @@ from django.db import transaction
 from dashboard.access import Caller, caller_of
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, not_allowed
-from workspaces import lifecycle, operations
+from workspaces import extensions, lifecycle, operations
 from workspaces.models import JobKind, ScheduledRun, ScheduledState, State, Workspace
 from workspaces.services import commands
 from workspaces.services.schedules.changes import MAX_MINUTES
@@ -23,8 +23,9 @@ def responsible(run: ScheduledRun) -> Caller:
         raise not_allowed("The person who answered for this schedule is no longer here. Save it to answer for it.")
     caller = caller_of(person).only_in(schedule.team_id)
     verbs = ["use_workspace"] if schedule.workspace_id else ["create_workspace", "use_workspace"]
+    verbs += ["start_agents"] if schedule.kind == JobKind.AGENT else []
     if not all(caller.can(verb, schedule.team_id) for verb in verbs):
-        raise not_allowed(f"{person} may no longer run commands in this team. Another lead can save this schedule.")
+        raise not_allowed(f"{person} may no longer run this in this team. Another lead can save this schedule.")
     return caller
 
 
@@ -35,15 +36,19 @@ def actor_of(run: ScheduledRun, caller: Caller) -> Actor:
 
 
 def begin(run: ScheduledRun):
-    """Bring the run one step towards its command, in the caller's transaction. Problem if it cannot start.
+    """Bring the run one step towards its command or agent, in the caller's transaction. Problem if it cannot start.
 
-    That step is to create or resume its workspace, or to submit the command. The caller saves `run`, which it changes.
+    That step is to create or resume its workspace, or to start the job. The caller saves `run`, which it changes.
     """
     caller = responsible(run)
     if run.workspace_id is None:
         run.workspace = _place(run, caller)
     workspace = run.workspace
     _refuse_failed(run)
+    if run.schedule.kind == JobKind.AGENT:
+        extensions.agent_jobs.start(run, workspace, caller)  # which brings the workspace up itself
+        run.state = ScheduledState.RUNNING
+        return
     if workspace.state in COMES_UP:
         return
     by = actor_of(run, caller)

@@ -14,12 +14,13 @@ from dashboard import clock
 from dashboard.access import Caller
 from dashboard.models import Actor, Event
 from dashboard.problems import conflict, invalid
-from workspaces import operations, recordings
+from workspaces import extensions, operations, recordings
 from workspaces.models import (
     FAILING_STATES,
     OPEN_STATES,
     CatchUp,
     Command,
+    JobKind,
     Phase,
     Schedule,
     ScheduledRun,
@@ -118,6 +119,8 @@ def _follow(pk):
         return
     if run.state == ScheduledState.WAITING:
         _start(run)
+    elif run.schedule.kind == JobKind.AGENT:
+        _follow_agent(run)
     elif run.command is None:
         _end(run, ScheduledState.UNCLEAR, "Its command was deleted.")
     elif operations.is_over(run.command.operation):
@@ -133,10 +136,20 @@ def _start(run: ScheduledRun):
     if why := jobs.attempt(run):
         _end(run, ScheduledState.NOT_STARTED, why)
         return
-    run.save(update_fields=["workspace", "preparing", "command", "state"])
+    if run.schedule.kind == JobKind.AGENT:
+        run.started_at = clock.now()
+    run.save(update_fields=["workspace", "preparing", "command", "state", "started_at"])
     if run.command:
         by = Actor(**run.command.by)
         _record(run, by, "schedule.started", {"command": str(run.command.pk)})
+    elif run.state == ScheduledState.RUNNING:
+        _record(run, BY, "schedule.started", {})
+
+
+def _follow_agent(run: ScheduledRun):
+    """End the run once its agent has; what the agent asks for, its own page asks."""
+    if ended := extensions.agent_jobs.end_of(run):
+        _end(run, *ended)
 
 
 def _follow_command(run: ScheduledRun):
@@ -231,7 +244,9 @@ def stop(run: ScheduledRun, *, caller: Caller):
         found = ScheduledRun.objects.select_for_update(of=("self",)).select_related(*WITH_ALL).get(pk=run.pk)
         if not found.is_open:
             raise conflict("This run has ended.")
-        if found.command:
+        if found.schedule.kind == JobKind.AGENT and found.state == ScheduledState.RUNNING:
+            extensions.agent_jobs.stop(found, caller)
+        elif found.command:
             commands.cancel_command(found.command, by=caller.actor)
             ScheduledRun.objects.filter(pk=run.pk).update(budget_asked_at=None, untold="", budget_until=None)
         else:

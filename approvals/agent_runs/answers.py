@@ -1,0 +1,177 @@
+"""What people answer to a run: messages, interrupts, more budget, and whether its work is accepted."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+from django.db import IntegrityError, transaction
+
+from approvals.agent_runs import requests, turns
+from approvals.models import AgentRun, AgentRunState, AgentTurn, TurnKind
+from approvals.talk import messages
+from dashboard import clock
+from dashboard.access import Caller
+from dashboard.problems import conflict, invalid, not_allowed
+from workspaces import lifecycle, operations
+from workspaces.models import Operation
+from workspaces.services import commands
+
+
+def _must_manage(run: AgentRun, caller: Caller):
+    if not caller.is_person or not caller.can("start_agents", run.team_id):
+        raise not_allowed("Only a lead or admin can answer for this run.")
+
+
+def _locked(run: AgentRun) -> AgentRun:
+    rows = AgentRun.objects.select_for_update(of=("self",)).select_related("workspace__environment", "session", "agent")
+    return rows.get(pk=run.pk)
+
+
+def say(run: AgentRun, text: str, *, caller: Caller):
+    """Tell the agent something: with its next call while it works, as its next turn otherwise. Problem 403, 409, 422.
+
+    What no call delivers before the turn ends is the next turn.
+    """
+    _must_manage(run, caller)
+    with transaction.atomic():
+        found = _locked(run)
+        if found.is_closed:
+            raise conflict("This run is over: its work was accepted or discarded.")
+        messages.send(found.agent, session=found.native_id, caller=caller, text=text)
+        turns.record(found, caller.actor, "agent_run.told")
+        if not found.is_open:
+            turns.deliver(found, turns.undelivered(found))
+            _reopen(found, caller)
+    transaction.on_commit(operations.wake_runner)
+
+
+def interrupt(run: AgentRun, text: str, *, caller: Caller):
+    """End the turn that runs, and go on with this message. Problem 403, 409, 422."""
+    _must_manage(run, caller)
+    if not text.strip() or len(text) > messages.MAX_TEXT:
+        raise invalid(f"Give a message of at most {messages.MAX_TEXT:,} characters.", field="text")
+    with transaction.atomic():
+        found = _locked(run)
+        if not found.is_open:
+            raise conflict("It does not work now. Send it a message instead.")
+        said = messages.without_secrets(text, found.agent, found.native_id)
+        _end_turn(found, caller, next_prompt=turns.signed(caller.user, said))
+        turns.record(found, caller.actor, "agent_run.interrupted")
+
+
+def stop(run: AgentRun, *, caller: Caller):
+    """End the turn that runs, and start no other one: its session and files stay. Problem 403, 409."""
+    _must_manage(run, caller)
+    with transaction.atomic():
+        found = _locked(run)
+        if not found.is_open:
+            raise conflict("It does not work now.")
+        turns.take(turns.undelivered(found))
+        _end_turn(found, caller)
+        turns.record(found, caller.actor, "agent_run.stopped")
+    transaction.on_commit(operations.wake_runner)
+
+
+def _end_turn(run: AgentRun, caller: Caller, next_prompt: str = ""):
+    turn = run.turns.select_related("command__operation", "command__workspace").filter(end="").first()
+    if turn is None:
+        return
+    AgentTurn.objects.filter(pk=turn.pk).update(asked_to_end_at=clock.now(), next_prompt=next_prompt)
+    if turn.command:
+        commands.cancel_command(turn.command, by=caller.actor)
+
+
+def go_on(run: AgentRun, *, caller: Caller):
+    """Go on in the same session after a stop, a failure or the end of the workspace. Problem 403, 409."""
+    _must_manage(run, caller)
+    with transaction.atomic():
+        found = _locked(run)
+        if found.state not in (AgentRunState.STOPPED, AgentRunState.INTERRUPTED, AgentRunState.FAILED):
+            raise conflict("It has nothing to go on with: it works, or waits for an answer.")
+        turns.add(found, TurnKind.GO_ON, turns.GO_ON, by=caller.user)
+        _reopen(found, caller)
+        turns.record(found, caller.actor, "agent_run.went_on")
+    transaction.on_commit(operations.wake_runner)
+
+
+def extend_budget(run: AgentRun, wish: dict, *, caller: Caller):
+    """Set the budgets that `wish` names, and go on if the run asked for that.
+
+    `budget_tokens` and `budget_cost` are totals of the run; `budget_minutes` count from now on, `until` gives them as
+    a time. Problem 403, 409, 422.
+    """
+    _must_manage(run, caller)
+    with transaction.atomic():
+        found = _locked(run)
+        if found.is_closed:
+            raise conflict("This run is over: its work was accepted or discarded.")
+        _take(found, wish)
+        asked = found.state == AgentRunState.ASKS
+        found.budget_met, found.budget_from, found.changed_at = "", clock.now(), clock.now()
+        found.save(
+            update_fields=["budget_minutes", "budget_tokens", "budget_cost", "budget_met", "budget_from", "changed_at"]
+        )
+        data = {name: str(wish[name]) for name in wish if wish[name]}
+        turns.record(found, caller.actor, "agent_run.budget_extended", **data)
+        if asked:
+            turns.add(found, TurnKind.GO_ON, turns.MORE_BUDGET, by=caller.user)
+            _reopen(found, caller)
+    transaction.on_commit(operations.wake_runner)
+
+
+def _take(run: AgentRun, wish: dict):
+    given = {name: wish.get(name) or None for name in ("budget_minutes", "budget_tokens", "budget_cost")}
+    if until := wish.get("until"):
+        left = (until - clock.now()) / timedelta(minutes=1)
+        if left < 1:
+            raise invalid("The time must be in the future.", field="until")
+        given["budget_minutes"] = int(left)
+    if not any(given.values()):
+        raise invalid("Give more minutes, tokens or money.", field="budget_minutes")
+    environment, launcher = run.workspace.environment, turns.launcher_of(run)
+    found = requests.check_budgets(environment, launcher, run.team, given)
+    used = {"budget_tokens": run.tokens_in + run.tokens_out, "budget_cost": run.cost}
+    for name, value in found.items():
+        if value is None:
+            continue
+        if name in used and Decimal(value) <= used[name]:
+            raise invalid(f"The run has used {used[name]:,} already: give more than that in all.", field=name)
+        setattr(run, name, value)
+
+
+def _reopen(run: AgentRun, caller: Caller):
+    run.state, run.reason, run.untold, run.tries = AgentRunState.STARTING, "", "", 0
+    run.started_by, run.changed_at = caller.user, clock.now()
+    if not run.budget_met:
+        run.budget_from = None  # the minutes count from the start of the turn
+    try:
+        with transaction.atomic():
+            run.save()
+    except IntegrityError:
+        raise conflict(f"Another agent works in {run.workspace.key}. Wait until it has ended, or stop it.") from None
+
+
+def accept(run: AgentRun, *, caller: Caller):
+    """Note that a person accepts the work. Problem 403, 409."""
+    _close(run, AgentRunState.ACCEPTED, "agent_run.accepted", caller)
+
+
+def discard(run: AgentRun, *, caller: Caller) -> Operation | None:
+    """Bring the files back as they were before the run; a snapshot of them now is taken first. Problem 403, 409."""
+    with transaction.atomic():
+        _close(run, AgentRunState.DISCARDED, "agent_run.discarded", caller)
+        if run.before is None:
+            raise conflict("There is no snapshot from before this run, so it can't be undone as a whole.")
+        return lifecycle.restore(run.workspace, run.before.number, by=caller.actor)
+
+
+@transaction.atomic
+def _close(run: AgentRun, state: str, verb: str, caller: Caller):
+    _must_manage(run, caller)
+    found = _locked(run)
+    if found.is_open:
+        raise conflict("It still works. Stop it first.")
+    if found.is_closed:
+        raise conflict(f"This run was {found.get_state_display().lower()} already.")
+    found.state, found.untold, found.changed_at = state, "", clock.now()
+    found.save(update_fields=["state", "untold", "changed_at"])
+    turns.record(found, caller.actor, verb)

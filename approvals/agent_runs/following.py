@@ -1,0 +1,238 @@
+"""Follow open runs: bring up their workspace, start their turns, and say how each turn ended.
+
+`step` compares rows and may be called at any time, twice, or late. What it does is one transaction for each run, so
+that a process that is killed leaves either nothing or a step that the next call continues.
+"""
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+
+from approvals.agent_runs import turns
+from approvals.agent_runs.launching import MAX_SAID, Told
+from approvals.model_relay import accounts
+from approvals.models import OPEN_RUNS, AgentRun, AgentRunState, AgentSession, AgentTurn, TurnEnd, TurnKind
+from dashboard import clock
+from dashboard.access import Caller, caller_of
+from dashboard.models import Actor
+from dashboard.problems import Problem, conflict, not_allowed
+from workspaces import lifecycle, operations, recordings, secrets
+from workspaces.models import Phase, ReasonCode, Snapshot, State
+
+BY = Actor.system("agent runs")
+MAX_TRIES = 3  # starts in a row that end without an answer
+COMES_UP = (State.CREATING, State.SETTING_UP)
+NEEDS_RESUME = (State.STOPPED, State.ARCHIVED)
+FIRST_BYTES = 1 << 16  # of the output, in which a program tells its session
+BEFORE = "Before the agent"
+WITH_ALL = ("workspace__environment", "workspace__team", "preparing", "started_by", "session", "agent")
+STATE_AFTER = {
+    TurnEnd.ANSWERED: AgentRunState.DONE,
+    TurnEnd.BUDGET: AgentRunState.ASKS,
+    TurnEnd.STOPPED: AgentRunState.STOPPED,
+    TurnEnd.ENDED: AgentRunState.INTERRUPTED,
+    TurnEnd.FAILED: AgentRunState.FAILED,
+    TurnEnd.CRASHED: AgentRunState.FAILED,  # too often
+    TurnEnd.LOST: AgentRunState.FAILED,
+}
+TOLD = (AgentRunState.DONE, AgentRunState.ASKS, AgentRunState.FAILED, AgentRunState.INTERRUPTED)
+
+
+def step() -> int:
+    """Follow the open runs in workspaces of this host; return their number."""
+    here = Q(workspace__runner=None) | Q(workspace__runner__host=settings.HANDRAIL_HOST_NAME)
+    found = list(AgentRun.objects.filter(here, state__in=OPEN_RUNS).order_by("created_at").values_list("pk", flat=True))
+    for pk in found:
+        _follow(pk)
+    return len(found)
+
+
+@transaction.atomic
+def _follow(pk):
+    """Bring one open run a step further."""
+    rows = AgentRun.objects.select_for_update(of=("self",)).select_related(*WITH_ALL)
+    run = rows.filter(pk=pk, state__in=OPEN_RUNS).first()
+    if run is None:
+        return
+    turn = run.turns.select_related("command__operation", "command__workspace").filter(end="").first()
+    if turn is None or (turn.command is None and run.state == AgentRunState.WORKING):
+        _close(run, turn, TurnEnd.FAILED, "Its command was deleted.")
+    elif turn.command is None:
+        _begin(run, turn)
+    elif operations.is_over(turn.command.operation):
+        _end(run, turn)
+    else:
+        _note_session(run, turn)
+
+
+# Starting -------------------------------------------------------------------------------------------------------------
+
+
+def responsible(run: AgentRun) -> Caller:
+    """Return the person with whose permissions the run works. Problem 403 if they may not start agents (any more)."""
+    person = run.started_by
+    if person is None:
+        raise not_allowed("The person who started this agent is no longer here.")
+    caller = caller_of(person).only_in(run.team_id)
+    if not caller.can("start_agents", run.team_id):
+        raise not_allowed(f"{person} may no longer start agents in this team.")
+    return caller
+
+
+def _begin(run: AgentRun, turn: AgentTurn):
+    if turn.asked_to_end_at:
+        _close(run, turn, TurnEnd.STOPPED)
+        return
+    try:
+        with transaction.atomic():
+            _start(run, turn)
+    except Problem as problem:
+        _close(run, turn, TurnEnd.FAILED, problem.detail)
+
+
+def _start(run: AgentRun, turn: AgentTurn):
+    """Take the next step towards the turn's command: resume the workspace, take a snapshot, or submit the command."""
+    caller, workspace = responsible(run), run.workspace
+    by = Actor(caller.actor.type, caller.actor.id, f"{caller.actor.label} (agent)"[:200])
+    if workspace.trashed_at:
+        raise conflict(f"{workspace.key} is in the trash.")
+    if workspace.state == State.FAILED:
+        raise conflict(f"{workspace.key} has failed: {workspace.reason}")
+    if workspace.state in COMES_UP or (run.preparing and not operations.is_over(run.preparing)):
+        return
+    if workspace.state in NEEDS_RESUME:
+        _must_have_worked(run)
+        run.preparing = lifecycle.resume(workspace, by=by)
+    elif run.before is None and turn.number == 1 and not _has_tried_snapshot(run):
+        run.preparing = lifecycle.snapshot(workspace, by=by, label=BEFORE)
+    else:
+        _submit(run, turn, by)
+    run.save(update_fields=["preparing", "before", "state", "budget_from", "changed_at"])
+
+
+def _must_have_worked(run: AgentRun):
+    before = run.preparing
+    if before and before.kind == "resume" and not (before.outcome or {}).get("ok"):
+        raise conflict((before.outcome or {}).get("reason") or f"{run.workspace.key} did not resume.")
+
+
+def _has_tried_snapshot(run: AgentRun) -> bool:
+    """Return whether a snapshot was asked for; note it as the run's first, unless it could not be taken."""
+    asked = run.preparing
+    if asked is None or asked.kind != "snapshot":
+        return False
+    if (asked.outcome or {}).get("ok"):
+        run.before = Snapshot.objects.filter(workspace=run.workspace, number=asked.outcome["snapshot"]).first()
+    return True
+
+
+def _submit(run: AgentRun, turn: AgentTurn, by: Actor):
+    turn.command = turns.submit(run, turn, by=by)
+    turn.save(update_fields=["command"])
+    run.state, run.preparing, run.changed_at = AgentRunState.WORKING, None, clock.now()
+    run.budget_from = run.budget_from or run.changed_at
+    turns.record(run, by, "agent_run.turn_started", turn=turn.number, command=str(turn.command_id))
+
+
+# At work --------------------------------------------------------------------------------------------------------------
+
+
+def _note_session(run: AgentRun, turn: AgentTurn):
+    """Link the run to its session once that is known: the program tells its id, and the hook tells of its messages."""
+    if not run.native_id:
+        beginning = next(recordings.pieces(recordings.folder_of(turn.command)), b"")[:FIRST_BYTES]
+        run.native_id = turns.launcher_of(run).told_in([beginning]).session[:200]
+        if run.native_id:
+            run.save(update_fields=["native_id"])
+    _link(run)
+    _end_when_minutes_are_over(run)
+
+
+def _link(run: AgentRun):
+    if run.native_id and run.session is None:
+        known = {"agent": run.agent_id, "dialect": run.program_name, "native_id": run.native_id}
+        run.session = AgentSession.objects.filter(**known).first()
+        if run.session:
+            run.save(update_fields=["session"])
+
+
+def _end_when_minutes_are_over(run: AgentRun):
+    """Refuse the models from now on, by which the turn ends; without the relay nothing can, and a person is told."""
+    if not run.budget_met and accounts.minutes_are_over(run):
+        run.budget_met = f"{run.budget_minutes:,} minutes"
+        run.untold = "" if turns.uses_relay(run) else AgentRunState.ASKS
+        run.save(update_fields=["budget_met", "untold"])
+        turns.record(run, BY, "agent_run.budget_met", budget=run.budget_met)
+
+
+# The end of a turn ----------------------------------------------------------------------------------------------------
+
+
+def _end(run: AgentRun, turn: AgentTurn):
+    launcher, command = turns.launcher_of(run), turn.command
+    told = launcher.told_in(recordings.pieces(recordings.folder_of(command)))
+    if not run.native_id:
+        run.native_id = told.session[:200]
+    _link(run)
+    accounts.settle_abandoned(run)
+    run.refresh_from_db(fields=["budget_met", "tokens_in", "tokens_out", "tokens_cached", "cost"])
+    end, reason = _how(run, turn, told)
+    if told.has_no_session and end == TurnEnd.CRASHED:
+        run.native_id, run.session = launcher.first_session(), None
+    if told.said:
+        run.summary = secrets.without_values(run.workspace, told.said.replace("\0", "␀"))[:MAX_SAID]
+    _close(run, turn, end, secrets.without_values(run.workspace, reason))
+
+
+def _how(run: AgentRun, turn: AgentTurn, told: Told) -> tuple[str, str]:
+    """Return (how the turn ended, why)."""
+    command = turn.command
+    outcome = command.operation.outcome or {}
+    code, reason = outcome.get("reason_code", ""), outcome.get("reason", "")
+    if told.is_answered and not told.error:
+        return TurnEnd.ANSWERED, ""
+    if command.cancelled_at or turn.asked_to_end_at:
+        return TurnEnd.STOPPED, ""
+    if command.operation.phase == Phase.UNCERTAIN or code in (ReasonCode.LOST, ReasonCode.FORGOTTEN):
+        return TurnEnd.LOST, reason
+    if code in (ReasonCode.KILLED, ReasonCode.STATE, ReasonCode.RUNNER_STOPPED):
+        return TurnEnd.ENDED, reason
+    if run.budget_met:
+        return TurnEnd.BUDGET, f"Its budget is met: {run.budget_met}."
+    if told.error:
+        return TurnEnd.FAILED, told.error[:2000]
+    if command.started_at is None:
+        return TurnEnd.FAILED, reason or "Its program did not start."
+    return TurnEnd.CRASHED, outcome.get("words") or reason
+
+
+def _close(run: AgentRun, turn: AgentTurn | None, end: str, reason: str = ""):
+    """End the turn, then either add the next one or let a person decide."""
+    now = clock.now()
+    if turn is not None:
+        turn.end, turn.reason, turn.ended_at = end, reason, now
+        turn.save(update_fields=["end", "reason", "ended_at"])
+    run.tries = 0 if end == TurnEnd.ANSWERED else run.tries + 1
+    run.reason, run.changed_at, run.preparing = reason, now, None
+    if _goes_on(run, turn, end):
+        run.state = AgentRunState.STARTING
+    else:
+        run.state = STATE_AFTER[end]
+        run.untold = run.state if run.state in TOLD else ""
+    run.save()
+    data = {"end": end, "reason": reason[:500], "turn": turn and turn.number}
+    turns.record(run, BY, "agent_run.turn_ended", **data)
+
+
+def _goes_on(run: AgentRun, turn: AgentTurn | None, end: str) -> bool:
+    """Add the next turn if there is one: what people said meanwhile, or the rest of one that broke off."""
+    if turn is not None and turn.next_prompt and end in (TurnEnd.ANSWERED, TurnEnd.STOPPED):
+        turns.add(run, TurnKind.MESSAGE, turn.next_prompt)
+        return True
+    if end in (TurnEnd.ANSWERED, TurnEnd.STOPPED) and (messages := turns.undelivered(run)):
+        turns.deliver(run, messages)
+        return True
+    if end in (TurnEnd.CRASHED, TurnEnd.LOST) and run.tries < MAX_TRIES:
+        turns.add(run, TurnKind.GO_ON, turns.GO_ON)
+        return True
+    return False

@@ -1,0 +1,145 @@
+"""How each agent's program is started without a terminal, goes on in its session, and tells how it ended.
+
+Its calls are gated by the hook in /etc of its workspace, so it is told to ask nobody else. It asks its models at the
+relay, if the environment gives it some; else at its provider, with a key that the environment gives its programs.
+"""
+
+import json
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from workspaces.services.network import URL
+
+MAX_LINE = 4 << 20  # bytes of one line of output that is read
+MAX_SAID = 100_000  # characters of an answer that are kept
+MODEL_TOKEN = "HANDRAIL_MODEL_TOKEN"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a program told in its output: its session, its last answer, and its error if it ended with one."""
+
+    session: str = ""
+    said: str = ""
+    is_answered: bool = False
+    error: str = ""
+    has_no_session: bool = False  # it does not know the session in which it was to go on
+
+
+class Launcher(ABC):
+    """One agent's program."""
+
+    name: str  # as in `agent_programs` and the dialects
+    provider: str
+    key_variable: str  # in which it is given the token of the relay
+    own_keys: tuple[str, ...]  # secrets with which it can ask its provider itself
+
+    @abstractmethod
+    def argv(self, program: str, prompt: str, *, session: str, is_first: bool, model: str, relay: bool) -> list[str]:
+        """Return the words that start it."""
+
+    @abstractmethod
+    def variables(self, *, relay: bool) -> dict[str, str]:
+        """Return its environment, without the token."""
+
+    @abstractmethod
+    def read(self, row: dict, told: Told) -> Told:
+        """Return what it has told, given one more line of its output."""
+
+    def first_session(self) -> str:
+        """Return the id that a new session is given; "" if the program chooses one."""
+        return ""
+
+    def told_in(self, pieces: Iterable[bytes]) -> Told:
+        """Return what the output tells."""
+        told, rest = Told(), b""
+        for piece in pieces:
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                told = self._with_line(line, told)
+            rest = rest[-MAX_LINE:]
+        return self._with_line(rest, told)
+
+    def _with_line(self, line: bytes, told: Told) -> Told:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            return replace(told, has_no_session=True) if NO_SESSION in line else told
+        return self.read(row, told) if isinstance(row, dict) else told
+
+
+NO_SESSION = b"No conversation found with session ID"
+
+
+class ClaudeCode(Launcher):
+    name, provider, key_variable = "claude-code", "anthropic", "ANTHROPIC_AUTH_TOKEN"
+    own_keys = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN")
+
+    def first_session(self) -> str:
+        return str(uuid.uuid4())
+
+    def argv(self, program: str, prompt: str, *, session: str, is_first: bool, model: str, relay: bool) -> list[str]:
+        where = ["--session-id", session] if is_first else ["--resume", session]
+        how = ["--output-format", "stream-json", "--verbose", "--model", model]
+        return [program, "-p", *how, *where, "--", prompt]
+
+    def variables(self, *, relay: bool) -> dict[str, str]:
+        quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+        return quiet | ({"ANTHROPIC_BASE_URL": f"{URL}/models/{self.provider}"} if relay else {})
+
+    def read(self, row: dict, told: Told) -> Told:
+        if row.get("type") == "system" and isinstance(row.get("session_id"), str):
+            return replace(told, session=row["session_id"])
+        if row.get("type") != "result":
+            return told
+        said = row.get("result") if isinstance(row.get("result"), str) else ""
+        if NO_SESSION.decode() in json.dumps(row.get("errors") or ""):
+            return replace(told, has_no_session=True)
+        if row.get("is_error"):
+            return replace(told, error=said or str(row.get("subtype") or "it says no more"))
+        return replace(told, said=said, is_answered=True, error="")
+
+
+class Codex(Launcher):
+    name, provider, key_variable = "codex", "openai", MODEL_TOKEN
+    own_keys = ("CODEX_API_KEY",)
+    relay_settings = {
+        "model_provider": "handrail",
+        "model_providers.handrail.name": "Handrail",
+        "model_providers.handrail.base_url": f"{URL}/models/openai/v1",
+        "model_providers.handrail.wire_api": "responses",
+        "model_providers.handrail.env_key": MODEL_TOKEN,
+        "web_search": "disabled",  # it runs at the provider
+    }
+
+    def argv(self, program: str, prompt: str, *, session: str, is_first: bool, model: str, relay: bool) -> list[str]:
+        settings = {"check_for_update_on_startup": False} | (self.relay_settings if relay else {})
+        how = [word for name, value in settings.items() for word in ("-c", f"{name}={json.dumps(value)}")]
+        # Its own sandbox can't be made within the workspace's; its hook in /etc stays whatever it is told.
+        how += ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", model]
+        where = [] if is_first else ["resume", session]
+        return [program, "exec", *where, *how, "--", prompt]
+
+    def variables(self, *, relay: bool) -> dict[str, str]:
+        return {}
+
+    def read(self, row: dict, told: Told) -> Told:
+        match row.get("type"):
+            case "thread.started" if isinstance(row.get("thread_id"), str):
+                return replace(told, session=row["thread_id"])
+            case "item.completed":
+                item = row.get("item")
+                if isinstance(item, dict) and item.get("type") == "agent_message" and isinstance(item.get("text"), str):
+                    return replace(told, said=item["text"])
+            case "turn.completed":
+                return replace(told, is_answered=True, error="")
+            case "turn.failed":
+                error = row.get("error")
+                words = error.get("message") if isinstance(error, dict) else ""
+                return replace(told, error=str(words or "it says no more"))
+        return told
+
+
+LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (ClaudeCode(), Codex())}

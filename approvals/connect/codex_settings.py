@@ -1,0 +1,39 @@
+"""Codex's managed settings in a workspace: the gate, which neither a user's settings nor an option switches off."""
+
+import json
+import shlex
+
+from approvals import agents
+from approvals.connect.claude_settings import PROGRAM
+
+FOLDER = "codex"  # below /etc
+REQUIREMENTS, HOOK = f"{FOLDER}/requirements.toml", f"{FOLDER}/handrail_hook.py"
+# `unified_exec = false` takes `write_stdin` from the model: what it types into a running program is not gated.
+HEAD = f"""allow_managed_hooks_only = true
+
+[features]
+hooks = true
+unified_exec = false
+
+[hooks]
+managed_dir = "/etc/{FOLDER}"
+"""
+
+
+def system_files(workspace) -> dict[str, bytes]:
+    """Return {path below /etc: content} with Codex's requirements and the program of their hooks."""
+    hooks = agents.DIALECTS["codex"].hooks(_line)
+    return {REQUIREMENTS: (HEAD + "".join(map(_toml, hooks.items()))).encode(), HOOK: PROGRAM.read_bytes()}
+
+
+def _line(role: str, *event: str) -> str:
+    line = shlex.join(["python3", "-IS", f"/etc/{HOOK}", "env", role, "codex", *event])
+    return f"{line} || exit 2" if role == "gate" else line
+
+
+def _toml(entry: tuple[str, dict]) -> str:
+    event, group = entry
+    hook = group["hooks"][0]
+    matcher = f"matcher = {json.dumps(group['matcher'])}\n" if "matcher" in group else ""
+    values = "".join(f"{name} = {json.dumps(value)}\n" for name, value in hook.items())
+    return f"\n[[hooks.{event}]]\n{matcher}\n[[hooks.{event}.hooks]]\n{values}"
