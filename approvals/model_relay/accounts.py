@@ -63,6 +63,8 @@ def given_to(token: str, provider: str, model: str | None = None) -> Given:
         raise NotGiven(401, "This is not the token of a run that works now.")
     if operations.is_stopped(run.team_id):
         raise NotGiven(403, "Everything of this team is stopped by a person.")
+    if run.turns.filter(end="", asked_to_end_at__isnull=False).exists():
+        raise NotGiven(403, "A person has ended this turn. Stop here.")  # a program may go on for a while after SIGTERM
     environment = run.workspace.environment
     access = environment.model_access.get(provider)
     if access is None:

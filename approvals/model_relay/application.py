@@ -40,14 +40,23 @@ def with_model_relay(app):
 async def _relay(scope, receive, send):
     name, _, rest = scope["path"].removeprefix(PATH).partition("/")
     provider = PROVIDERS.get(name)
+    has_begun = False
+
+    async def noted_send(message):
+        nonlocal has_begun
+        has_begun = True
+        await send(message)
+
     try:
         if provider is None:
             raise Refusal(404, "There is no such provider of models.")
-        await _pass_on(provider, f"/{rest}", scope, receive, send)
+        await _pass_on(provider, f"/{rest}", scope, receive, noted_send)
     except (Refusal, accounts.NotGiven) as refused:
         await _refuse(provider or PROVIDERS["anthropic"], refused.status, str(refused), send)
     except Exception:
-        # Broad on purpose: whatever fails before an answer began, the agent hears of it in its provider's words.
+        if has_begun:
+            raise  # the server cuts the connection, so that the agent does not take a part for the whole
+        # Broad on purpose: whatever fails, the agent hears of it in its provider's words.
         logger.exception("a request to a model failed")
         await _refuse(provider, 500, "The model relay failed.", send)
 

@@ -42,18 +42,27 @@ class Request:
 
 
 class Exchange:
-    """The state of one exchange: whether the agent has a response yet, and what was used."""
+    """The state of one exchange: what the provider answered, and what is reserved for it until it is settled."""
 
-    def __init__(self, provider: Provider):
-        self.provider = provider
+    def __init__(self, provider: Provider, call: ModelCall | None):
+        self.provider, self.call = provider, call
         self.status: int | None = None
         self.usage: UsageReader | None = None
         self.is_sent = False  # to the provider
 
+    async def settle(self):
+        """Replace what is reserved by what was used, once."""
+        call, self.call = self.call, None
+        if call is not None:
+            used = self.usage.end() if self.usage else None
+            status = self.status if self.is_sent else 502
+            # Shielded: web may be ending, and the row must not stay reserved.
+            await asyncio.shield(query_in_thread(accounts.settle, call, status, used))
+
 
 async def exchange(request: Request, call: ModelCall | None, receive, send):
     """Pass the request on and answer it; `call` is what was reserved for it, if it costs anything."""
-    state = Exchange(request.provider)
+    state = Exchange(request.provider, call)
     answering = asyncio.ensure_future(_answer(request, state, send))
     leaving = asyncio.ensure_future(_disconnected(receive))
     try:
@@ -65,11 +74,7 @@ async def exchange(request: Request, call: ModelCall | None, receive, send):
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError, *FAILED):
             await answering
-        if call is not None:
-            used = state.usage.end() if state.usage else None
-            status = state.status if state.is_sent else 502
-            # Shielded: web may be ending, and the row must not stay reserved.
-            await asyncio.shield(query_in_thread(accounts.settle, call, status, used))
+        await state.settle()
 
 
 async def _disconnected(receive):
@@ -86,12 +91,10 @@ async def _answer(request: Request, state: Exchange, send):
             sent = session.post(request.url, data=request.data, headers=request.sent_headers, allow_redirects=False)
             async with sent as response:
                 await _stream(response, state, send)
-        except aiohttp.ClientConnectorError:
-            state.is_sent = False
-            await _say_unreachable(request.provider, send)
-        except FAILED:
+        except FAILED as error:
             if state.status is not None:
-                raise  # the server cuts the connection, so that the agent does not take a part for the whole
+                raise  # a part was passed on
+            state.is_sent = not isinstance(error, aiohttp.ClientConnectorError)
             await _say_unreachable(request.provider, send)
 
 
@@ -106,6 +109,7 @@ async def _stream(response: aiohttp.ClientResponse, state: Exchange, send):
     async for piece in response.content.iter_any():
         state.usage.feed(piece)
         await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await state.settle()  # before the end, so that the agent's next request finds the budget as it is
     await send({"type": "http.response.body", "body": b""})
 
 

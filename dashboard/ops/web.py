@@ -66,6 +66,16 @@ class Request(WebRequest):
         elif not self.refused:
             super().process()
 
+    def handle_exception(self, exception):
+        """Cut the connection if a response has begun: whoever asked must not take a part for the whole, or wait.
+
+        daphne would begin a second response, which fails, and would never again look whether an application failed.
+        """
+        if self._response_started:
+            self.channel.transport.abortConnection()
+        else:
+            super().handle_exception(exception)
+
     def _look_up_limit(self, size: int):
         if self.limit_known:
             self._or_refuse(lambda: body_limits.refuse_beyond(size, self.limit))
