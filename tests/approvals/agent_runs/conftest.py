@@ -1,4 +1,4 @@
-"""A product whose model relay leads to a scripted model, with the real programs of agents installed in it."""
+"""A product whose model relay leads to a scripted model, with the real programs of agents; and rows without either."""
 
 import os
 import re
@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from approvals import agent_runs
 from approvals.proof.model import Model
+from dashboard.access import caller_of
+from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
 from tests.support.product import Product
 from tests.support.waiting import until
+from workspaces.models import Environment, Operation, Phase
+from workspaces.provisioning import agent_programs
+
+from .steps import WISH, follow
 
 PINNED = (CHECKOUT / "deploy" / "agents.txt").read_text()
 VERSIONS = {
@@ -119,3 +126,40 @@ def desk(real_agents, tmp_path_factory):
 @pytest.fixture(params=[*VERSIONS])
 def program(request) -> str:
     return request.param
+
+
+# Without the programs -------------------------------------------------------------------------------------------------
+
+ACCESS = {"anthropic": {"secret": "A_KEY", "models": ["claude-x", "claude-*"]}}
+
+
+@pytest.fixture
+def installed(monkeypatch, settings, tmp_path):
+    """Two programs as `manage.py agents install` leaves them."""
+    settings.HANDRAIL_HOME = tmp_path
+    for name, program in agent_programs.PROGRAMS.items():
+        folder = tmp_path / "agents" / name / "1.2.3" / "bin"
+        folder.mkdir(parents=True)
+        (folder / program.link).write_text("")
+
+
+@pytest.fixture
+def workspace(team, agent, installed):
+    made = make_workspace(team, agent, "repo-task-1")
+    fields = {"agent_programs": ["claude-code@1.2.3", "codex@1.2.3"], "model_access": ACCESS}
+    Environment.objects.filter(pk=made.environment_id).update(**fields)
+    made.environment.refresh_from_db()
+    return made
+
+
+@pytest.fixture
+def started(workspace, lena):
+    return agent_runs.start(workspace, WISH, caller=caller_of(lena))
+
+
+@pytest.fixture
+def working(started):
+    """A run whose program runs."""
+    follow()  # asks for the snapshot
+    Operation.objects.filter(kind="snapshot").update(phase=Phase.SETTLED, outcome={"ok": True, "snapshot": 2})
+    return follow()

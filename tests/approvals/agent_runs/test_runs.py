@@ -1,0 +1,349 @@
+"""Runs of started agents: who may start and answer them, how each turn ends, and what follows.
+
+What the runner would do to a command's row is done by `ended`; the programs themselves are in test_real_agents.py.
+"""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from approvals import agent_runs
+from approvals.model_relay import accounts
+from approvals.models import Action, AgentMessage, AgentRun, Delivery
+from approvals.tasks import run_schedules
+from dashboard import clock
+from dashboard.access import caller_of
+from dashboard.models import Event, Membership, Role
+from dashboard.problems import Problem
+from workspaces.models import Command, Environment, Operation, Phase, Prices, Schedule, ScheduledRun, State, Workspace
+from workspaces.provisioning import agent_programs
+from workspaces.services import schedules
+
+from .steps import ANSWER, WISH, ended, follow, told, turn
+
+# It works -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_becomes_a_command_after_a_snapshot(started, workspace, lena):
+    assert (started.state, started.agent.name) == ("starting", "claude")
+    follow()
+    assert Operation.objects.get().kind == "snapshot"
+    assert follow().state == "starting"
+    Operation.objects.update(phase=Phase.SETTLED, outcome={"ok": True, "snapshot": 2})
+    run = follow()
+    assert (run.state, run.before.number) == ("working", 2)
+    command = Command.objects.get()
+    assert command.argv[:2] == ["/opt/agents/claude-code/1.2.3/bin/claude", "-p"]
+    assert command.argv[-1].startswith("Make it green.")
+    assert ["--session-id", run.native_id] == command.argv[-4:-2]
+    assert command.by["label"] == "lena (agent)"
+    assert accounts.token_of(run) not in json.dumps([command.argv, command.env])
+
+
+def test_its_answer_is_kept_and_its_starter_told(working, lena):
+    run = ended(working, {"type": "system", "session_id": working.native_id}, ANSWER)
+    assert (run.state, run.summary, run.untold) == ("done", "It is green.", "")
+    assert told(run) == [("task", "answered")]
+    verbs = Event.objects.filter(verb__startswith="agent_run.").order_by("seq").values_list("verb", flat=True)
+    assert list(verbs) == ["agent_run.asked", "agent_run.turn_started", "agent_run.turn_ended"]
+
+
+def test_a_message_that_no_call_delivered_is_the_next_turn(working, lena):
+    agent_runs.say(working, "Also the docs.", caller=caller_of(lena))
+    assert AgentMessage.objects.get().session == working.native_id
+    run = ended(working, ANSWER)
+    assert (run.state, told(run)) == ("starting", [("task", "answered"), ("message", "")])
+    assert turn(run).prompt == "lena: Also the docs."
+    assert AgentMessage.objects.get().given_by == "turn"
+
+
+def test_a_message_that_a_call_delivered_is_not_said_twice(working, lena):
+    agent_runs.say(working, "Also the docs.", caller=caller_of(lena))
+    AgentMessage.objects.update(given_at=clock.now(), given_by="hook")
+    assert ended(working, ANSWER).state == "done"
+
+
+def test_it_is_sent_back_with_words_and_accepted_at_last(working, lena):
+    ended(working, ANSWER)
+    agent_runs.say(working, "The tests are missing.", caller=caller_of(lena))
+    run = follow()
+    assert (run.state, turn(run).prompt) == ("working", "lena: The tests are missing.")
+    run = ended(run, ANSWER)
+    agent_runs.accept(run, caller=caller_of(lena))
+    run.refresh_from_db()
+    assert run.state == "accepted"
+    for again in (agent_runs.accept, agent_runs.discard, agent_runs.go_on, agent_runs.stop):
+        with pytest.raises(Problem):
+            again(run, caller=caller_of(lena))
+    with pytest.raises(Problem, match="over"):
+        agent_runs.say(run, "One more.", caller=caller_of(lena))
+
+
+def test_discarding_restores_the_files_from_before(working, lena):
+    run = ended(working, ANSWER)
+    operation = agent_runs.discard(run, caller=caller_of(lena))
+    assert (operation.kind, operation.args["number"]) == ("restore", 2)
+    run.refresh_from_db()
+    assert run.state == "discarded"
+
+
+def test_what_cannot_be_restored_is_not_discarded(working, lena):
+    run = ended(working, ANSWER)
+    AgentRun.objects.update(before=None)
+    with pytest.raises(Problem, match="no snapshot"):
+        agent_runs.discard(AgentRun.objects.get(), caller=caller_of(lena))
+    run.refresh_from_db()
+    assert run.state == "done"
+
+
+# How a turn ends ------------------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_ends_without_an_answer_goes_on_three_times_at_most(working):
+    run = working
+    for number in (1, 2):
+        run = ended(run, exit_status=137)
+        assert (run.state, run.turns.count()) == ("starting", number + 1)
+        run = follow()
+    run = ended(run, exit_status=137)
+    assert (run.state, [end for _, end in told(run)]) == ("failed", ["crashed"] * 3)
+
+
+def test_an_answer_between_counts_the_tries_anew(working, lena):
+    run = ended(working, exit_status=1)
+    run = follow()
+    run = ended(run, ANSWER)
+    assert (run.state, run.tries) == ("done", 0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "end"),
+    [
+        ({"ok": False, "reason": "Lost.", "reason_code": "lost", "phase": Phase.UNCERTAIN}, "starting", "lost"),
+        ({"ok": False, "reason": "Unknown.", "reason_code": "forgotten"}, "starting", "lost"),
+        ({"ok": False, "reason": "Killed with its workspace.", "reason_code": "killed"}, "interrupted", "ended"),
+        ({"ok": False, "reason": "No such file.", "reason_code": "not_started"}, "starting", "crashed"),
+    ],
+)
+def test_what_ended_it_decides_what_follows(working, outcome, state, end):
+    run = ended(working, exit_status=None, **outcome)
+    assert (run.state, told(run)[0]) == (state, ("task", end))
+
+
+def test_an_error_of_its_provider_is_said(working):
+    error = {"type": "result", "is_error": True, "result": "API Error: 401 invalid key"}
+    run = ended(working, error, exit_status=1)
+    assert (run.state, run.reason) == ("failed", "API Error: 401 invalid key")
+
+
+def test_a_session_that_the_program_does_not_know_begins_anew(working):
+    before = working.native_id
+    lost = {"type": "result", "is_error": True, "errors": [f"No conversation found with session ID: {before}"]}
+    run = ended(working, lost, exit_status=1)
+    assert run.state == "starting"
+    assert run.native_id not in ("", before)
+    run = follow()
+    argv = turn(run).command.argv
+    assert "--session-id" in argv
+    assert argv[-1].startswith("Make it green.")
+
+
+def test_a_met_budget_asks_and_goes_on_with_more(working, lena):
+    AgentRun.objects.update(budget_met="1,000 tokens")
+    run = ended(working, {"type": "result", "is_error": True, "result": "403"}, exit_status=1)
+    assert (run.state, run.reason) == ("asks", "Its budget is met: 1,000 tokens.")
+    with pytest.raises(Problem) as refused:
+        agent_runs.extend_budget(run, {}, caller=caller_of(lena))
+    assert refused.value.extra["field"] == "budget_minutes"
+    agent_runs.extend_budget(run, {"budget_tokens": 5000}, caller=caller_of(lena))
+    run = follow()
+    assert (run.state, run.budget_tokens, run.budget_met, told(run)[-1]) == ("working", 5000, "", ("go_on", ""))
+
+
+def test_minutes_count_work_and_not_waiting(working, lena):
+    began = clock.now() - timedelta(minutes=20)
+    AgentRun.objects.update(budget_minutes=15, budget_from=began)
+    run = AgentRun.objects.get()
+    assert accounts.minutes_are_over(run)
+    about = {"team": run.team, "agent": run.agent, "workspace": run.workspace, "session": run.native_id}
+    about |= {"mode": "gate", "tool": "Bash", "title": "x", "tier": "high", "undo": "no", "digest": ""}
+    asked = {"created_at": began + timedelta(minutes=1), "expires_at": clock.now()}
+    Action.objects.create(**about, **asked, number=1, call_hash="1", decided_at=began + timedelta(minutes=9))
+    Action.objects.create(
+        **about, **asked, number=2, call_hash="2", decided_at=began + timedelta(minutes=5)
+    )  # at the same time
+    assert not accounts.minutes_are_over(run)
+    AgentRun.objects.update(budget_minutes=11)
+    assert follow().budget_met == "11 minutes"
+
+
+def test_a_person_interrupts_with_words_or_stops(working, lena):
+    caller = caller_of(lena)
+    agent_runs.interrupt(working, "Not like this.", caller=caller)
+    assert turn(working).command.cancelled_at
+    run = ended(working, exit_status=143)
+    assert (told(run), turn(run).prompt) == ([("task", "stopped"), ("message", "")], "lena: Not like this.")
+    run = follow()
+    agent_runs.say(run, "And hurry.", caller=caller)
+    agent_runs.stop(run, caller=caller)
+    run = ended(run, exit_status=143)
+    assert (run.state, told(run)[-1]) == ("stopped", ("message", "stopped"))
+    agent_runs.go_on(run, caller=caller)
+    assert follow().state == "working"
+
+
+def test_one_that_has_not_begun_is_stopped_at_once(started, lena):
+    agent_runs.stop(started, caller=caller_of(lena))
+    run = follow()
+    assert (run.state, told(run)) == ("stopped", [("task", "stopped")])
+
+
+# Who may --------------------------------------------------------------------------------------------------------------
+
+
+def test_only_leads_start_and_answer(workspace, lena, bob, vera, agent_token, api, token_of):
+    for person in (bob, vera):
+        with pytest.raises(Problem) as refused:
+            agent_runs.start(workspace, WISH, caller=caller_of(person))
+        assert refused.value.status == 403
+    run = agent_runs.start(workspace, WISH, caller=caller_of(lena))
+    for person in (bob, vera):
+        for answer in (agent_runs.stop, agent_runs.accept, agent_runs.go_on, agent_runs.discard):
+            with pytest.raises(Problem) as refused:
+                answer(run, caller=caller_of(person))
+            assert refused.value.status == 403
+    body = WISH | {"workspace": workspace.key}
+    answer = api(agent_token).post("/api/v1/agent-runs", body, content_type="application/json")
+    assert answer.status_code == 403
+
+
+def test_a_starter_who_may_no_longer_starts_nothing(started, lena):
+    Membership.objects.filter(user=lena).update(role=Role.VIEWER)
+    run = follow()
+    assert (run.state, run.reason) == ("failed", "lena may no longer start agents in this team.")
+
+
+def test_one_run_at_a_time_in_a_workspace(started, workspace, lena):
+    with pytest.raises(Problem, match="works in repo-task-1 already"):
+        agent_runs.start(workspace, WISH, caller=caller_of(lena))
+    assert AgentRun.objects.count() == 1
+
+
+# What is refused ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wish", "field"),
+    [
+        ({"task": "  "}, "task"),
+        ({"task": "x" * 50_001}, "task"),
+        ({"program": "emacs"}, "program"),
+        ({"program": ""}, "program"),
+        ({"model": "gpt-5"}, "model"),
+        ({"model": "claude-*"}, "model"),
+        ({"model": "--help"}, "model"),
+        ({"ticket_url": "javascript:alert(1)"}, "ticket_url"),
+        ({"ticket_url": "https://x/\u202e"}, "ticket_url"),
+        ({"budget_minutes": 10**6}, "budget_minutes"),
+        ({"budget_tokens": 5}, "budget_tokens"),
+        ({"budget_cost": 1}, "budget_cost"),  # the team has no prices
+    ],
+)
+def test_what_is_wrong_is_named(workspace, lena, wish, field):
+    with pytest.raises(Problem) as refused:
+        agent_runs.start(workspace, WISH | wish, caller=caller_of(lena))
+    assert (refused.value.status, refused.value.extra["field"]) == (422, field)
+    assert not AgentRun.objects.exists()
+
+
+def test_a_cost_is_a_budget_once_the_team_has_prices(workspace, lena, team):
+    Prices.objects.create(team=team, input_mtok=3, output_mtok=15)
+    run = agent_runs.start(workspace, WISH | {"budget_cost": "2.5"}, caller=caller_of(lena))
+    assert str(run.budget_cost) == "2.5"
+
+
+def test_a_program_that_is_not_installed_or_not_here_is_said(workspace, lena):
+    environment = workspace.environment
+    environment.agent_programs = ["claude-code@9.9.9"]
+    with pytest.raises(Problem, match=r"manage\.py agents install claude-code@9\.9\.9"):
+        agent_programs.require(environment, "claude-code")
+    environment.driver = "microvm"
+    with pytest.raises(Problem, match="sandbox and docker, not of microvm"):
+        agent_programs.require(environment, "claude-code")
+
+
+def test_without_models_or_a_key_of_its_own_it_does_not_start(workspace, lena):
+    Environment.objects.update(model_access={})
+    workspace.environment.refresh_from_db()
+    with pytest.raises(Problem, match="gives claude-code no models"):
+        agent_runs.start(workspace, WISH | {"model": "claude-x"}, caller=caller_of(lena))
+    Environment.objects.update(secrets={"agent": ["CLAUDE_CODE_OAUTH_TOKEN"]})
+    workspace.environment.refresh_from_db()
+    run = agent_runs.start(workspace, WISH | {"model": "claude-x"}, caller=caller_of(lena))
+    follow()
+    Operation.objects.update(phase=Phase.SETTLED, outcome={"ok": False})
+    assert follow().before is None
+    assert "ANTHROPIC_BASE_URL" not in turn(run).command.env
+
+
+# Schedules ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nightly(workspace, team, lena):
+    wish = {"name": "nightly", "cron": "0 3 * * *", "kind": "agent", "workspace": "repo-task-1"} | WISH
+    return schedules.add(team, wish | {"budget_minutes": 30, "budget_tokens": 9000}, caller=caller_of(lena))
+
+
+def test_a_schedule_starts_an_agent_and_ends_with_it(nightly, lena):
+    schedules.run_now(nightly, caller=caller_of(lena))
+    run = AgentRun.objects.get()
+    assert (run.budget_minutes, run.budget_tokens, run.scheduled.state) == (30, 9000, "running")
+    follow()
+    Operation.objects.filter(kind="snapshot").update(phase=Phase.SETTLED, outcome={"ok": True, "snapshot": 2})
+    follow()
+    run_schedules()
+    assert ScheduledRun.objects.get().state == "running"
+    ended(AgentRun.objects.get(), ANSWER)
+    run_schedules()
+    assert ScheduledRun.objects.get().state == "passed"
+
+
+def test_a_schedule_in_a_new_workspace_waits_for_it(nightly, team, lena):
+    schedules.change(nightly, {"workspace": "", "environment": "default"}, caller=caller_of(lena))
+    schedules.run_now(nightly, caller=caller_of(lena))
+    made = Workspace.objects.get(key__startswith="nightly-")
+    assert follow().state == "starting"
+    Workspace.objects.filter(pk=made.pk).update(state=State.READY)
+    follow()
+    assert Operation.objects.get(workspace=made, kind="snapshot")
+
+
+def test_a_schedule_whose_workspace_is_busy_says_so(nightly, started, lena):
+    schedules.run_now(nightly, caller=caller_of(lena))
+    found = ScheduledRun.objects.get()
+    assert (found.state, found.reason.startswith("An agent works in repo-task-1")) == ("not_started", True)
+
+
+def test_stopping_a_scheduled_run_stops_its_agent(nightly, lena):
+    found = schedules.run_now(nightly, caller=caller_of(lena))
+    schedules.stop(found, caller=caller_of(lena))
+    assert follow().state == "stopped"
+    run_schedules()
+    assert ScheduledRun.objects.get().state == "stopped"
+
+
+def test_a_schedule_names_what_is_wrong_with_its_agent(workspace, team, lena):
+    wish = {"name": "x", "cron": "0 3 * * *", "kind": "agent", "workspace": "repo-task-1"} | WISH
+    for wrong, field in (({"task": ""}, "task"), ({"model": "gpt-5"}, "model"), ({"program": "x"}, "program")):
+        with pytest.raises(Problem) as refused:
+            schedules.add(team, wish | wrong, caller=caller_of(lena))
+        assert refused.value.extra["field"] == field
+    assert not Schedule.objects.exists()
+
+
+def test_who_started_it_gets_a_notification(working, lena, monkeypatch):
+    ended(working, ANSWER)
+    assert AgentRun.objects.get().untold == ""
+    assert not Delivery.objects.exists()  # lena has no device
