@@ -23,7 +23,7 @@ from approvals.calls import GATE, Call, sha256
 from approvals.emergency_stop import STOPPED
 from approvals.evaluation import PolicyResult, can_be_held, content, judge_or_ask, with_all
 from approvals.expiry import end_if_due
-from approvals.models import Action, Status, Tier
+from approvals.models import OPEN_RUNS, Action, AgentRun, Status, Tier
 from approvals.talk import interrupts
 from approvals.transitions import LIVE, add_revision, approve, move, policy_label, record
 from dashboard import clock
@@ -41,6 +41,7 @@ UNHEARD &= Q(agent_seen_at=None) | Q(ended_at=None) | Q(agent_seen_at__lt=F("end
 SAME_EVENT = timedelta(seconds=8)
 MAX_EARLIER = 20  # calls with refusals that are compared with one that asks to run without an envelope
 MAX_EXPIRY_SECONDS = 7 * 24 * 3600
+STARTED_AGENT_EXPIRY = 24 * 3600
 ASKED_OVER_THE_API = "Needs approval: the agent asked Handrail to change a file in a connected folder."
 
 
@@ -94,10 +95,17 @@ def _check_submitter(caller):
 
 def _expiry_of(call: Call) -> int:
     """Return the seconds after which the action of this call expires. Problem 422."""
-    expires_in = settings.HANDRAIL_EXPIRY_SECONDS if call.expires_in_s is None else call.expires_in_s
+    expires_in = _default_expiry(call) if call.expires_in_s is None else call.expires_in_s
     if not 1 <= expires_in <= MAX_EXPIRY_SECONDS:
         raise invalid(f"expires_in_s must be from 1 to {MAX_EXPIRY_SECONDS:,}.")
     return min(expires_in, call.hold_s) if call.hold_s else expires_in
+
+
+def _default_expiry(call: Call) -> int:
+    """Return the installation's seconds; a day for what an agent that Handrail started asks, which may be at night."""
+    if call.workspace and AgentRun.objects.filter(workspace=call.workspace, state__in=OPEN_RUNS).exists():
+        return max(settings.HANDRAIL_EXPIRY_SECONDS, STARTED_AGENT_EXPIRY)
+    return settings.HANDRAIL_EXPIRY_SECONDS
 
 
 def _verdict(call: Call, agent):

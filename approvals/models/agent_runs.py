@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 from approvals.models.conversations import AgentSession
 from dashboard.models import Agent, Team
 from workspaces.models import Command, OfTeamQuerySet, Operation, ScheduledRun, Snapshot, Workspace
+from workspaces.provisioning import agent_programs
 
 
 class AgentRunState(models.TextChoices):
@@ -124,6 +125,12 @@ class AgentRun(models.Model):
     @property
     def program_name(self) -> str:
         return self.program.partition("@")[0]
+
+    @property
+    def program_title(self) -> str:
+        """The program as people call it: "Codex 0.169.0"."""
+        name, _, version = self.program.partition("@")
+        return f"{agent_programs.PROGRAMS[name].title} {version}"
 
 
 class AgentTurn(models.Model):

@@ -8,14 +8,16 @@ from datetime import timedelta
 
 import pytest
 
-from approvals import agent_runs
+from approvals import agent_runs, gate
+from approvals.calls import Call
 from approvals.model_relay import accounts
 from approvals.models import Action, AgentMessage, AgentRun, Delivery
 from approvals.tasks import run_schedules
 from dashboard import clock
-from dashboard.access import caller_of
+from dashboard.access import caller_by_token, caller_of
 from dashboard.models import Event, Membership, Role
 from dashboard.problems import Problem
+from dashboard.tokens import find_token, make_token
 from workspaces.models import Command, Environment, Operation, Phase, Prices, Schedule, ScheduledRun, State, Workspace
 from workspaces.provisioning import agent_programs
 from workspaces.services import schedules
@@ -176,6 +178,16 @@ def test_minutes_count_work_and_not_waiting(working, lena):
     assert not accounts.minutes_are_over(run)
     AgentRun.objects.update(budget_minutes=11)
     assert follow().budget_met == "11 minutes"
+
+
+def test_what_it_asks_waits_for_a_day(working, agent, workspace):
+    ask = {"tool": "Bash", "arguments": {"command": "git push --force origin main"}, "session": working.native_id}
+    caller = caller_by_token(find_token(make_token(workspace.team, agent=agent)))
+    action, _ = gate.submit(Call(**ask, workspace=workspace, mode="gate"), caller=caller)
+    assert action.expires_at - action.created_at > timedelta(hours=23)
+    ended(working, ANSWER)
+    later, _ = gate.submit(Call(**ask | {"session": "of a person"}, workspace=workspace, mode="gate"), caller=caller)
+    assert later.expires_at - later.created_at < timedelta(hours=1)
 
 
 def test_a_person_interrupts_with_words_or_stops(working, lena):
