@@ -66,6 +66,9 @@ RULES = {
     "approvals.logtarget": Rule(bound={"address": "it is where the log is sent: remove the target"}),
     "approvals.passkeychallenge": Rule(bound={"*": "a passkey signed it"}),
     "approvals.agentsession": Rule(bound={"native_id": "it is the session's id"}, url=lambda row: _conversation(row)),
+    "approvals.agentdefinition": Rule(
+        name=str, url=lambda row: reverse("agent-definition", args=(row.name,)) + f"?version={row.version}"
+    ),
     "approvals.agentrun": Rule(
         bound={"native_id": "it is the session's id", "token_sha256": "it is a digest"},
         name=str,

@@ -43,6 +43,8 @@ MATRIX = {
     "hold_calls": (Role.LEAD, False),  # in a connected folder: run the agent's shell calls in a box, or no longer
     "write_policy": (Role.LEAD, False),
     "manage_environments": (Role.LEAD, False),
+    "read_definitions": (Role.VIEWER, False),  # of agents
+    "write_definitions": (Role.LEAD, False),
     "start_agents": (Role.LEAD, False),  # and answer their runs
     "manage_schedules": (Role.LEAD, False),  # and answer their runs that ask for more minutes
     "manage_secrets": (Role.LEAD, False),  # and allow one in snapshots

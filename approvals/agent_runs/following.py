@@ -25,7 +25,7 @@ COMES_UP = (State.CREATING, State.SETTING_UP)
 NEEDS_RESUME = (State.STOPPED, State.ARCHIVED)
 FIRST_BYTES = 1 << 16  # of the output, in which a program tells its session
 BEFORE = "Before the agent"
-WITH_ALL = ("workspace__environment", "workspace__team", "preparing", "started_by", "session", "agent")
+WITH_ALL = ("workspace__environment", "workspace__team", "preparing", "started_by", "session", "agent", "definition")
 STATE_AFTER = {
     TurnEnd.ANSWERED: AgentRunState.DONE,
     TurnEnd.BUDGET: AgentRunState.ASKS,

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from approvals.agent_runs import turns
 from approvals.agent_runs.launching import LAUNCHERS
 from approvals.model_relay import accounts
-from approvals.models import OPEN_RUNS, AgentRun, TurnKind
+from approvals.models import OPEN_RUNS, AgentDefinition, AgentRun, TurnKind
 from dashboard import clock
 from dashboard.access import Caller
 from dashboard.lookup import Order
@@ -31,7 +31,8 @@ BY_TIME = Order("at")
 def find(caller: Caller, run_id) -> AgentRun:
     """Return a run that the caller may see. Problem 404."""
     rows = AgentRun.objects.visible_to(caller)
-    rows = rows.select_related("workspace__environment", "workspace__team", "agent", "session", "before", "started_by")
+    rows = rows.select_related("workspace__environment", "workspace__team", "agent", "session", "before")
+    rows = rows.select_related("started_by", "definition")
     found = rows.filter(pk=run_id).first() if run_id else None
     if found is None:
         raise not_found("run")
@@ -86,8 +87,22 @@ def check(environment, team, wish: dict) -> dict:
     ticket = (wish.get("ticket_url") or "").strip()
     if ticket and (len(ticket) > MAX_URL or not ticket.startswith(("https://", "http://")) or not ticket.isprintable()):
         raise invalid("A ticket is an address that begins with https:// or http://.", field="ticket_url")
+    definition = _definition(team, wish)
+    if definition and not wish.get("model") and definition.content["model"]["provider"] == launcher.provider:
+        wish = wish | {"model": definition.content["model"]["name"]}
     found = {"program": program, "task": task, "ticket_url": ticket, "model": _model(environment, launcher, wish)}
-    return found | check_budgets(environment, launcher, team, wish)
+    return found | {"definition": definition} | check_budgets(environment, launcher, team, wish)
+
+
+def _definition(team, wish: dict) -> AgentDefinition | None:
+    """Return the newest version of the definition that is wished for. Problem 422."""
+    name = (wish.get("definition") or "").strip()
+    if not name:
+        return None
+    found = AgentDefinition.objects.filter(team=team, name=name).order_by("-version").first()
+    if found is None:
+        raise invalid(f"There is no definition named {name[:80]!r}.", field="definition")
+    return found
 
 
 def _model(environment, launcher, wish: dict) -> str:

@@ -2,6 +2,7 @@
 
 from django.db.models import Max
 
+from approvals.agent_definitions import content
 from approvals.agent_runs.launching import LAUNCHERS, Launcher
 from approvals.model_relay import accounts
 from approvals.models import AgentMessage, AgentRun, AgentTurn, TurnKind
@@ -60,9 +61,11 @@ def is_known(run: AgentRun) -> bool:
 def _prompt(run: AgentRun, turn: AgentTurn, is_first: bool) -> str:
     if not is_first:
         return turn.prompt
+    told = content.prompt_of(run.definition.content) if run.definition else ""
+    told = f"{told}\n\n" if told else ""
     ticket = f"\n\nThe ticket: {run.ticket_url}" if run.ticket_url else ""
     later = f"\n\n{turn.prompt}" if turn.kind != TurnKind.TASK else ""
-    return f"{run.task}{ticket}{later}\n\n{HOW}"
+    return f"{told}{run.task}{ticket}{later}\n\n{HOW}"
 
 
 def program_variables(operation) -> dict[str, str]:

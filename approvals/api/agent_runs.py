@@ -36,6 +36,7 @@ class NewAgentRun(Budgets):
     environment: str = Field("", max_length=80, description="a new workspace of it is made")
     model: str = Field("", max_length=100, description="empty: the first one that the environment names")
     ticket_url: str = Field("", max_length=requests.MAX_URL)
+    definition: str = Field("", max_length=80, description="the name of a definition: its prompt and memory go first")
 
 
 class MoreBudget(Budgets):
@@ -66,6 +67,7 @@ class AgentRunOut(Schema):
     model: str
     task: str
     ticket_url: str
+    definition: str | None = Field(description="its name and version")
     state: Literal[*AgentRunState.values]
     reason: str
     session: UUID | None = Field(description="its conversation, once the agent has said something")
@@ -124,7 +126,7 @@ def list_agent_runs(
     rows = AgentRun.objects.visible_to(request.auth)
     rows = rows.filter(workspace__key=workspace) if workspace else rows
     rows = rows.filter(state=state) if state else rows
-    page = page_of(rows.select_related("workspace", "agent", "before", "started_by"), cursor)
+    page = page_of(rows.select_related("workspace", "agent", "before", "started_by", "definition"), cursor)
     return Status(200, {"runs": [_out(run) for run in page.rows], "cursor": page.cursor})
 
 
@@ -230,6 +232,7 @@ def _out(run: AgentRun) -> dict:
         "workspace": run.workspace.key,
         "agent": run.agent.name,
         "session": run.session_id,
+        "definition": str(run.definition) if run.definition else None,
         "snapshot_before": run.before.number if run.before else None,
         "started_by": run.started_by.get_username() if run.started_by else None,
     }

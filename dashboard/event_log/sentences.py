@@ -41,6 +41,7 @@ WORDS = {
     "agent.messaged": gettext_lazy("Sent an agent a message"),
     "agent.paused": gettext_lazy("Paused an agent"),
     "agent.unpaused": gettext_lazy("Resumed an agent"),
+    "agent_definition.saved": gettext_lazy("Saved a definition of an agent"),
     "agent_run.accepted": gettext_lazy("Accepted the work of an agent"),
     "agent_run.asked": gettext_lazy("Started an agent"),
     "agent_run.budget_extended": gettext_lazy("Gave a started agent more budget"),

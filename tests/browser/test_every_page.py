@@ -75,9 +75,14 @@ from workspaces.models import Operation, Environment
 environment = Environment.objects.filter(team__slug={team!r}).first()
 operation = Operation.objects.filter(workspace__key={key!r}, exclusive=True).order_by("created_at").first()
 from dashboard import clock
-from approvals.models import AgentRun
+from approvals.agent_definitions import content
+from approvals.models import AgentDefinition, AgentRun
 place = operation.workspace
 agent = place.created_by_agent or place.team.agents.first()
+long = {{"system": "Look twice. " * 100, "memory": [{{"label": "x" * 90, "value": "y" * 300}}]}}
+long |= {{"tools": [{{"name": "z" * 90, "schema": {{}}, "approval": "ask"}}], "variables": {{"A": "b" * 200}}}}
+defined = {{"content": content.checked(long), "created_at": clock.now()}}
+AgentDefinition.objects.get_or_create(team=place.team, name="Reviewer", version=1, defaults=defined)
 row = {{"team": place.team, "workspace": place, "agent": agent, "task": "Make it green " * 30, "summary": "x" * 300}}
 row |= {{"program": "codex@1.2.3", "model": "gpt-5", "state": "asks", "reason": "Its budget is met: 9 tokens."}}
 run, _ = AgentRun.objects.get_or_create(
@@ -91,6 +96,7 @@ def addresses(things, workspace) -> list[str]:
     """Each address of ours that names something of this team."""
     found = list(things["also"])
     for route, _ in ROUTES:
+        route = route.replace("<str:name>", "Reviewer")
         address = "/" + route.replace("<slug:team>", TEAM).replace("<str:key>", workspace).replace("<int:number>", "1")
         for word, pk in things.items():
             address = address.replace(f"{word}/<uuid:pk>", f"{word}/{pk}")

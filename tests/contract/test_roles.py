@@ -48,6 +48,8 @@ VERBS = {
     "POST /lessons/{lesson_id}/accept": "decide_lesson",
     "POST /lessons/{lesson_id}/decline": "decide_lesson",
     "DELETE /lessons/{lesson_id}": "decide_lesson",
+    "POST /definitions": "write_definitions",
+    "POST /definitions/import": "write_definitions",
     "POST /agent-runs": "start_agents",
     "POST /agent-runs/{agent_run_id}/messages": "start_agents",
     "POST /agent-runs/{agent_run_id}/interrupt": "start_agents",
@@ -134,6 +136,11 @@ VERBS = {
 }
 PEOPLE_ALONE = {
     "GET /agents/{agent_id}/day",
+    "GET /definitions",
+    "GET /definitions/{name}",
+    "GET /definitions/{name}/comparison",
+    "GET /definitions/{name}/export",
+    "GET /definitions/{name}/versions",
     "GET /log-targets",
     "GET /measures",
     "GET /measures/limits",
@@ -165,7 +172,7 @@ PEOPLE_ALONE = {
 }
 # Addresses that name a kind of work, or a version of the policy, of the caller's own team, or what its admins see.
 OF_THE_TEAM = ("/storage/", "/policies/", "/tokens/", "/secrets/", "/measures/", "/scrubs/", "/purges/")
-OF_THE_TEAM += ("/teams/", "/me/sessions/", "/log-targets/")
+OF_THE_TEAM += ("/teams/", "/me/sessions/", "/log-targets/", "/definitions/")
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
@@ -234,6 +241,7 @@ def things(agent, place, everybody) -> dict[str, str]:
     told = agent.post("/actions", asked, 201).json
     message = everybody["contract reviewer"].post(f"/actions/{told['id']}/tell", {"text": "Wait."}, 201).json
     everybody["contract lead"].call("PUT", "/secrets/WALKED", {"value": "of the walk"})
+    everybody["contract lead"].post("/definitions", {"name": "WALKED", "content": {"system": "Walk."}}, 201)
     agent.call("PUT", f"/workspaces/{place}/notes", {"text": "walked"})
     nightly = {"name": "walked", "cron": "0 3 1 1 *", "command": "true", "workspace": place}
     schedule = everybody["contract lead"].post("/schedules", nightly, 201).json

@@ -11,7 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from approvals.models import AgentRun, AgentSession, Grant, LineComment, LogTarget, Message
+from approvals.agent_definitions import content
+from approvals.models import AgentDefinition, AgentRun, AgentSession, Grant, LineComment, LogTarget, Message
 from dashboard import clock
 from dashboard.models import Actor, Event, Membership, SignInLink, Token
 from dashboard.tokens import make_sign_in_link, make_token
@@ -94,6 +95,8 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
         created_at=soon,
     )
     night = {"workspace": workspace, "command": command, "reason": SECRET, "state": "running", "budget_asked_at": soon}
+    told = content.checked({"system": SECRET})
+    AgentDefinition.objects.create(team=team, name="claude", content=told, created_at=soon)
     started = {"team": team, "workspace": workspace, "agent": agent, "program": "codex@1.2.3", "task": SECRET}
     started |= {"model": "none", "state": "done", "summary": SECRET, "created_at": soon, "changed_at": soon}
     about = {
@@ -161,6 +164,7 @@ def site(team, agent, alice, lena, bob, vera, mallory, ask, workspace, command, 
 
     def arguments(route):
         named = {"pk": signed_in.pk, "team": team.slug, "key": workspace.key, "number": 1, "line": 1}
+        named |= {"name": "claude", "form": "letta"}
         for converter, name in re.findall(r"<(\w+):(\w+)>", route):
             if converter == "uuid":
                 named[name] = next((pk for part, pk in about.items() if f"{part}<uuid" in route), uuid.uuid4())
@@ -185,6 +189,7 @@ def state():
         "workspaces_retentionrule",
     ]
     tables += ["workspaces_schedule", "workspaces_scheduledrun", "approvals_agentrun", "approvals_agentturn"]
+    tables += ["approvals_agentdefinition"]
     tables += ["workspaces_noteversion", "workspaces_lesson", "workspaces_handover"]
     found = {}
     with connection.cursor() as cursor:

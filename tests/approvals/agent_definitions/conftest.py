@@ -1,0 +1,1 @@
+from tests.approvals.agent_runs.conftest import installed, workspace  # noqa: F401 - fixtures
