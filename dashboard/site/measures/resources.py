@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from django.db.models import Sum
 
-from approvals.models import ModelUsage
+from approvals.models import ModelCall, ModelUsage
 from dashboard.site.measures.period import Period
 from workspaces.models import EgressDay, Environment, Prices, Run, Snapshot, Workspace
 
@@ -63,9 +63,17 @@ def egress(team_id, period: Period) -> dict:
 
 
 def tokens(team_id, period: Period) -> dict:
-    used = ModelUsage.objects.filter(action__team=team_id, at__gte=period.since, at__lt=period.until)
-    rows = used.values("model").annotate(read=Sum("input_tokens"), wrote=Sum("output_tokens")).order_by("model")
-    by_model = [{"model": row["model"], "input": row["read"], "output": row["wrote"]} for row in rows]
+    """Return the tokens that agents reported with their calls, and those of started agents at the model relay."""
+    within = {"at__gte": period.since, "at__lt": period.until}
+    reported = ModelUsage.objects.filter(action__team=team_id, **within)
+    relayed = ModelCall.objects.filter(run__team=team_id, **within)
+    used = defaultdict(lambda: [0, 0])
+    for rows, names in ((reported, ("input_tokens", "output_tokens")), (relayed, ("tokens_in", "tokens_out"))):
+        sums = rows.values("model").annotate(read=Sum(names[0]), wrote=Sum(names[1])).order_by()
+        for model, read, wrote in sums.values_list("model", "read", "wrote"):
+            used[model][0] += read
+            used[model][1] += wrote
+    by_model = [{"model": model, "input": read, "output": wrote} for model, (read, wrote) in sorted(used.items())]
     return {
         "input": sum(row["input"] for row in by_model),
         "output": sum(row["output"] for row in by_model),

@@ -239,6 +239,11 @@ def test_the_limit_of_an_answer_is_lowered_to_what_is_left_and_a_met_budget_refu
     assert shown(relay, made)["met"] == "1,500 tokens"
 
 
+def test_an_answer_without_a_limit_gets_what_is_left(relay, provider, run):
+    assert ask(relay, run(budget_tokens=1500), max_tokens=None).status == 200
+    assert provider.came[0][2]["max_tokens"] == 1500
+
+
 def test_requests_at_the_same_time_cannot_exceed_the_budget_together(relay, provider, run):
     made = run(budget_tokens=3000)
     provider.mode = "slow"
