@@ -104,7 +104,7 @@ def definition(request, name):
         "changes": agent_definitions.compare(before, found) if before else [],
         "before": before,
         "variables": "\n".join(f"{key}={value}" for key, value in found.content["variables"].items()),
-        "settings": versions.shown(found.content["model"]["settings"]),
+        "settings": json.dumps(found.content["model"]["settings"], ensure_ascii=False),
         "versions": rows.order_by("-version")[:50],
         "formats": list(SUFFIXES),
         "may_write": request.caller.can("write_definitions", found.team_id),
