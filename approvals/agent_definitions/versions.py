@@ -8,10 +8,10 @@ from django.db.models import F, OuterRef, Subquery
 from approvals.agent_definitions import content as contents
 from approvals.agent_definitions import letta
 from approvals.models import AgentDefinition
-from dashboard import clock
+from dashboard import clock, strict_json
 from dashboard.access import Caller
 from dashboard.models import Event, Team
-from dashboard.problems import conflict, invalid, not_found
+from dashboard.problems import Problem, conflict, invalid, not_found
 
 OWN = "handrail"
 FORMATS = (OWN, letta.NAME)
@@ -109,18 +109,11 @@ def import_document(team: Team, text: bytes, *, caller: Caller, name: str = "") 
 
 def _parsed(text: bytes) -> dict:
     try:
-        found = json.loads(text, object_pairs_hook=_no_duplicates)
-    except (ValueError, RecursionError):
-        raise invalid("The document is not JSON, or names a field twice.", field="document") from None
+        found = strict_json.loads_large(text)
+    except Problem as problem:
+        raise invalid(f"The document: {problem.detail}", field="document") from None
     if not isinstance(found, dict):
         raise invalid("The document is not a JSON object.", field="document")
-    return found
-
-
-def _no_duplicates(pairs):
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
     return found
 
 

@@ -7,6 +7,9 @@ refused. An environment may allow them (`tools` in its models).
 
 import json
 
+from dashboard import strict_json
+from dashboard.problems import Problem
+
 # Types of tools that run at the agent, whatever the version at their end. Without a type it is the agent's own.
 CLIENT_TOOLS = {
     "anthropic": ("custom", "bash_", "text_editor_", "memory_", "computer_", "tool_search_tool_"),
@@ -27,23 +30,13 @@ class BodyRefused(Exception):
 
 
 def read(data: bytes) -> dict:
-    """Parse a body as one object without repeated names. Raise BodyRefused.
-
-    `strict_json` is for what people are shown: it takes fewer values than a long conversation has.
-    """
+    """Parse a body as one object without repeated names. Raise BodyRefused."""
     try:
-        found = json.loads(data, object_pairs_hook=_no_duplicates)
-    except (ValueError, RecursionError):
-        raise BodyRefused("The body is not JSON, or names a field twice.") from None
+        found = strict_json.loads_large(data)
+    except Problem as problem:
+        raise BodyRefused(f"The body: {problem.detail}") from None
     if not isinstance(found, dict):
         raise BodyRefused("The body is not a JSON object.")
-    return found
-
-
-def _no_duplicates(pairs):
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
     return found
 
 
@@ -56,12 +49,19 @@ def check(provider: str, body: dict, *, with_tools: bool):
     for field in REFUSED_FIELDS[provider]:
         if body.get(field):
             raise BodyRefused(f"The model relay does not pass on {field}: {_why()}")
-    for tool in body.get("tools") or ():
+    _check_tools(provider, body.get("tools"), 0)
+    for part in ("messages", "system", "input", "instructions"):
+        _check_sources(body.get(part), 0)
+
+
+def _check_tools(provider: str, tools, depth: int):
+    if depth > MAX_DEPTH or not isinstance(tools, list | None):
+        raise BodyRefused("The tools are no list, or nested too deeply.")
+    for tool in tools or ():
         kind = tool.get("type") if isinstance(tool, dict) else "?"
         if not _is_client_tool(provider, kind):
             raise BodyRefused(f"The model relay does not pass on the tool {str(kind)[:60]}: {_why()}")
-    for part in ("messages", "system", "input", "instructions"):
-        _check_sources(body.get(part), 0)
+        _check_tools(provider, tool.get("tools"), depth + 1)  # a namespace holds further ones
 
 
 def _is_client_tool(provider: str, kind) -> bool:

@@ -37,6 +37,7 @@ def content(*parts) -> dict:
         ),
         ("openai", openai(store=False)),
         ("openai", openai(tools=[{"type": "function", "name": "x"}, {"type": "local_shell"}])),
+        ("openai", openai(tools=[{"type": "namespace", "tools": [{"type": "function", "name": "x"}]}])),
         ("openai", openai(input=[{"type": "function_call", "arguments": '{"file_url": "https://x"}'}])),
         (
             "openai",
@@ -76,6 +77,8 @@ def test_what_only_answers_passes_and_is_written_as_it_was_read(provider, body):
         ("openai", openai(tools=[{"type": "code_interpreter"}]), "code_interpreter"),
         ("openai", openai(tools=[{"type": "file_search"}]), "file_search"),
         ("openai", openai(tools=[{"name": "no type"}]), "the tool"),
+        ("openai", openai(tools=[{"type": "namespace", "tools": [{"type": "web_search"}]}]), "web_search"),
+        ("openai", openai(tools={"type": "web_search"}), "no list"),
         ("openai", openai(previous_response_id="r"), "previous_response_id"),
         ("openai", openai(conversation="c"), "conversation"),
         ("openai", openai(background=True), "background"),
