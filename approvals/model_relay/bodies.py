@@ -20,7 +20,7 @@ REFUSED_FIELDS = {
     "anthropic": ("mcp_servers", "container"),
     "openai": ("previous_response_id", "conversation", "prompt", "background"),
 }
-SOURCES = ("url", "file")  # kinds of sources that the provider fetches or loads
+SOURCES = ("url", "file", "item_reference")  # kinds of parts that the provider fetches or loads
 ADDRESSES = ("image_url", "file_url")  # as a value: an address that is no data: URL
 MAX_DEPTH = 40
 

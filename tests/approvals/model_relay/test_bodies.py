@@ -79,6 +79,7 @@ def test_what_only_answers_passes_and_is_written_as_it_was_read(provider, body):
         ("openai", openai(tools=[{"name": "no type"}]), "the tool"),
         ("openai", openai(tools=[{"type": "namespace", "tools": [{"type": "web_search"}]}]), "web_search"),
         ("openai", openai(tools={"type": "web_search"}), "no list"),
+        ("openai", openai(input=[{"type": "item_reference", "id": "msg_1"}]), "files"),
         ("openai", openai(previous_response_id="r"), "previous_response_id"),
         ("openai", openai(conversation="c"), "conversation"),
         ("openai", openai(background=True), "background"),
