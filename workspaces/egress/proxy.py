@@ -13,7 +13,7 @@ from .addresses import Network, Resolve, Unresolved, resolve_by_system, resolve_
 from .attempts import Attempt, Block, BlockCode
 from .http_head import BadHead, RequestHead, read_request
 from .names import HANDRAIL, BadName, host_and_port, host_name
-from .relay import DISCONNECTED, Flow, Peer, exchange, tunnel
+from .relay import DISCONNECTED, HOLD_TIMEOUT, Flow, Peer, exchange, tunnel
 from .tls_sni import UNRECOGNIZED_NAME_ALERT, BadHello, read_hello
 
 logger = logging.getLogger("handrail.egress")
@@ -138,7 +138,8 @@ class Proxy:
             raise Refused(error.status, str(error)) from None
         host = await self._open([self.web[0]], self.web[1], "Handrail does not answer.")
         try:
-            await exchange(program, host, Flow(Attempt(HANDRAIL, 80, head.method)), head.connection, request)
+            flow = Flow(Attempt(HANDRAIL, 80, head.method), HOLD_TIMEOUT)
+            await exchange(program, host, flow, head.connection, request)
         finally:
             await host.close()
 

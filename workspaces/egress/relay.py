@@ -11,6 +11,7 @@ from .attempts import Attempt
 from .http_head import MAX_HEAD_BYTES, forwarded_response, read_response
 
 IDLE_TIMEOUT = 600.0  # seconds without bytes in either direction; a model may take minutes to respond
+HOLD_TIMEOUT = 25 * 3600.0  # the same for requests to Handrail, which holds a hook for a day
 READ_BYTES = 256 * 1024
 DISCONNECTED = (ConnectionError, asyncio.IncompleteReadError, TimeoutError, OSError)
 
@@ -37,13 +38,13 @@ class Peer:
 class Flow:
     """Count the bytes relayed between a program and a host; time out an idle connection."""
 
-    def __init__(self, attempt: Attempt):
-        self.attempt = attempt
+    def __init__(self, attempt: Attempt, idle_seconds: float = IDLE_TIMEOUT):
+        self.attempt, self.idle_seconds = attempt, idle_seconds
         self._limit: asyncio.Timeout | None = None
 
     @contextlib.asynccontextmanager
     async def idle_timeout(self):
-        async with asyncio.timeout(IDLE_TIMEOUT) as self._limit:
+        async with asyncio.timeout(self.idle_seconds) as self._limit:
             yield
 
     async def up(self, parts: Sequence[bytes], host: Peer):
@@ -60,7 +61,7 @@ class Flow:
         else:
             to.writer.writelines(parts)
         await to.writer.drain()
-        self._limit.reschedule(asyncio.get_running_loop().time() + IDLE_TIMEOUT)
+        self._limit.reschedule(asyncio.get_running_loop().time() + self.idle_seconds)
 
 
 async def tunnel(program: Peer, host: Peer, flow: Flow, first: bytes):
