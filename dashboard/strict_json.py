@@ -33,7 +33,7 @@ def _no_duplicates(pairs):
 
 
 def loads_large(raw: bytes):
-    """Parse text of any size without repeated names, for what nobody is shown as it came. Raise Problem 422."""
+    """Parse JSON of any size; only repeated names are refused, not what has no canonical form. Raise Problem 422."""
     try:
         return json.loads(raw, object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError):

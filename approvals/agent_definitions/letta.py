@@ -14,7 +14,7 @@ NAME = "letta"
 SUFFIX = ".af"
 ASKS = "requires_approval"  # the type of a rule for a tool whose calls a person approves
 SECRET_NAME = re.compile(r"(api_?key|token|secret|passw(or)?d|authorization|credential)s?$", re.IGNORECASE)
-# Objects whose values are all secret, and lists of such objects that have names.
+# Objects whose values are all secret.
 SECRET_OBJECTS = ("tool_exec_environment_variables", "custom_headers", "env", "secrets")
 NOT_SECRET = ("max_tokens", "termination_token")
 SETTINGS = ("context_window", "temperature", "max_tokens")  # of a model's configuration, in a definition
@@ -48,7 +48,7 @@ def read(document: dict) -> tuple[str, dict]:
 
 
 def write(name: str, content: dict, document: dict | None) -> dict:
-    """Return the definition as an agent file; `document` is the one that it came from, if there is one."""
+    """Return the definition as an agent file, based on `document`, the file it was imported from, if there is one."""
     found = copy.deepcopy(document) if document else _empty()
     agent = found["agents"][0]
     if document is None or read(document)[1].get("system") != content["system"]:

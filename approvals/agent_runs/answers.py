@@ -54,7 +54,7 @@ def interrupt(run: AgentRun, text: str, *, caller: Caller):
         if not found.is_open:
             raise conflict("It does not work now. Send it a message instead.")
         said = messages.without_secrets(text, found.agent, found.native_id)
-        _end_turn(found, caller, next_prompt=turns.signed(caller.user, said))
+        _end_turn(found, caller, next_prompt=said)
         turns.record(found, caller.actor, "agent_run.interrupted")
 
 
@@ -156,7 +156,7 @@ def accept(run: AgentRun, *, caller: Caller):
 
 
 def discard(run: AgentRun, *, caller: Caller) -> Operation | None:
-    """Bring the files back as they were before the run; a snapshot of them now is taken first. Problem 403, 409."""
+    """Restore the files from before the run, after a snapshot of the current ones. Problem 403, 409."""
     with transaction.atomic():
         _close(run, AgentRunState.DISCARDED, "agent_run.discarded", caller)
         if run.before is None:

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from approvals.agent_runs import turns
-from approvals.agent_runs.launching import MAX_SAID, Told
+from approvals.agent_runs.launching import MAX_SAID, ProgramResult
 from approvals.model_relay import accounts
 from approvals.models import OPEN_RUNS, AgentRun, AgentRunState, AgentSession, AgentTurn, TurnEnd, TurnKind
 from dashboard import clock
@@ -32,7 +32,7 @@ STATE_AFTER = {
     TurnEnd.STOPPED: AgentRunState.STOPPED,
     TurnEnd.ENDED: AgentRunState.INTERRUPTED,
     TurnEnd.FAILED: AgentRunState.FAILED,
-    TurnEnd.CRASHED: AgentRunState.FAILED,  # too often
+    TurnEnd.CRASHED: AgentRunState.FAILED,  # after MAX_TRIES
     TurnEnd.LOST: AgentRunState.FAILED,
 }
 TOLD = (AgentRunState.DONE, AgentRunState.ASKS, AgentRunState.FAILED, AgentRunState.INTERRUPTED)
@@ -141,7 +141,7 @@ def _note_session(run: AgentRun, turn: AgentTurn):
     """Link the run to its session once that is known: the program tells its id, and the hook tells of its messages."""
     if not run.native_id:
         beginning = next(recordings.pieces(recordings.folder_of(turn.command)), b"")[:FIRST_BYTES]
-        run.native_id = turns.launcher_of(run).told_in([beginning]).session[:200]
+        run.native_id = turns.launcher_of(run).parse_output([beginning]).session[:200]
         if run.native_id:
             run.save(update_fields=["native_id"])
     _link(run)
@@ -157,7 +157,7 @@ def _link(run: AgentRun):
 
 
 def _end_when_minutes_are_over(run: AgentRun):
-    """Refuse the models from now on, by which the turn ends; without the relay nothing can, and a person is told."""
+    """Mark the minutes as met: the relay then refuses model calls, which ends the turn. Without it, only notify."""
     if not run.budget_met and accounts.minutes_are_over(run):
         run.budget_met = f"{run.budget_minutes:,} minutes"
         run.untold = "" if turns.uses_relay(run) else AgentRunState.ASKS
@@ -170,26 +170,26 @@ def _end_when_minutes_are_over(run: AgentRun):
 
 def _end(run: AgentRun, turn: AgentTurn):
     launcher, command = turns.launcher_of(run), turn.command
-    told = launcher.told_in(recordings.pieces(recordings.folder_of(command)))
+    result = launcher.parse_output(recordings.pieces(recordings.folder_of(command)))
     if not run.native_id:
-        run.native_id = told.session[:200]
+        run.native_id = result.session[:200]
     _link(run)
     accounts.settle_abandoned(run)
     run.refresh_from_db(fields=["budget_met", "tokens_in", "tokens_out", "tokens_cached", "cost"])
-    end, reason = _how(run, turn, told)
-    if told.has_no_session and end == TurnEnd.CRASHED:
+    end, reason = _how(run, turn, result)
+    if result.has_no_session and end == TurnEnd.CRASHED:
         run.native_id, run.session = launcher.first_session(), None
-    if told.said:
-        run.summary = secrets.without_values(run.workspace, told.said.replace("\0", "␀"))[:MAX_SAID]
+    if result.answer:
+        run.summary = secrets.without_values(run.workspace, result.answer.replace("\0", "␀"))[:MAX_SAID]
     _close(run, turn, end, secrets.without_values(run.workspace, reason))
 
 
-def _how(run: AgentRun, turn: AgentTurn, told: Told) -> tuple[str, str]:
+def _how(run: AgentRun, turn: AgentTurn, result: ProgramResult) -> tuple[str, str]:
     """Return (how the turn ended, why)."""
     command = turn.command
     outcome = command.operation.outcome or {}
     code, reason = outcome.get("reason_code", ""), outcome.get("reason", "")
-    if told.is_answered and not told.error:
+    if result.is_answered and not result.error:
         return TurnEnd.ANSWERED, ""
     if command.cancelled_at or turn.asked_to_end_at:
         return TurnEnd.STOPPED, ""
@@ -199,8 +199,8 @@ def _how(run: AgentRun, turn: AgentTurn, told: Told) -> tuple[str, str]:
         return TurnEnd.ENDED, reason
     if run.budget_met:
         return TurnEnd.BUDGET, f"Its budget is met: {run.budget_met}."
-    if told.error:
-        return TurnEnd.FAILED, told.error[:2000]
+    if result.error:
+        return TurnEnd.FAILED, result.error[:2000]
     if command.started_at is None:
         return TurnEnd.FAILED, reason or "Its program did not start."
     return TurnEnd.CRASHED, outcome.get("words") or reason
@@ -225,7 +225,7 @@ def _close(run: AgentRun, turn: AgentTurn | None, end: str, reason: str = ""):
 
 
 def _goes_on(run: AgentRun, turn: AgentTurn | None, end: str) -> bool:
-    """Add the next turn if there is one: what people said meanwhile, or the rest of one that broke off."""
+    """Add the next turn, for people's messages or to continue one that broke off; return whether there is one."""
     if turn is not None and turn.next_prompt and end in (TurnEnd.ANSWERED, TurnEnd.STOPPED):
         turns.add(run, TurnKind.MESSAGE, turn.next_prompt)
         return True

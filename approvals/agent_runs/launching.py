@@ -1,4 +1,4 @@
-"""How each agent's program is started without a terminal, goes on in its session, and tells how it ended.
+"""How each agent's program is started without a terminal and resumes its session, and how its output is read.
 
 Its calls are gated by the hook in /etc of its workspace, so it is told to ask nobody else. It asks its models at the
 relay, if the environment gives it some; else at its provider, with a key that the environment gives its programs.
@@ -18,14 +18,26 @@ MODEL_TOKEN = "HANDRAIL_MODEL_TOKEN"
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a program told in its output: its session, its last answer, and its error if it ended with one."""
+class ProgramResult:
+    """What a program's output says: its session, its last answer, and its error if it ended with one."""
 
     session: str = ""
-    said: str = ""
+    answer: str = ""
     is_answered: bool = False
     error: str = ""
-    has_no_session: bool = False  # it does not know the session in which it was to go on
+    has_no_session: bool = False  # it does not know the session that it was to resume
+
+
+@dataclass(frozen=True)
+class Start:
+    """One turn: its prompt, the instructions that stand beside it, and the session that it begins or resumes."""
+
+    prompt: str
+    instructions: str
+    session: str
+    is_first: bool
+    model: str
+    relay: bool
 
 
 class Launcher(ABC):
@@ -37,37 +49,37 @@ class Launcher(ABC):
     own_keys: tuple[str, ...]  # secrets with which it can ask its provider itself
 
     @abstractmethod
-    def argv(self, program: str, prompt: str, *, session: str, is_first: bool, model: str, relay: bool) -> list[str]:
-        """Return the words that start it."""
+    def argv(self, program: str, start: Start) -> list[str]:
+        """Return the command line of a turn."""
 
     @abstractmethod
     def variables(self, *, relay: bool) -> dict[str, str]:
         """Return its environment, without the token."""
 
     @abstractmethod
-    def read(self, row: dict, told: Told) -> Told:
-        """Return what it has told, given one more line of its output."""
+    def read(self, row: dict, result: ProgramResult) -> ProgramResult:
+        """Return the result updated with one parsed line of output."""
 
     def first_session(self) -> str:
         """Return the id that a new session is given; "" if the program chooses one."""
         return ""
 
-    def told_in(self, pieces: Iterable[bytes]) -> Told:
-        """Return what the output tells."""
-        told, rest = Told(), b""
+    def parse_output(self, pieces: Iterable[bytes]) -> ProgramResult:
+        """Return what the output says, which comes in pieces."""
+        result, rest = ProgramResult(), b""
         for piece in pieces:
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
-                told = self._with_line(line, told)
+                result = self._with_line(line, result)
             rest = rest[-MAX_LINE:]
-        return self._with_line(rest, told)
+        return self._with_line(rest, result)
 
-    def _with_line(self, line: bytes, told: Told) -> Told:
+    def _with_line(self, line: bytes, result: ProgramResult) -> ProgramResult:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            return replace(told, has_no_session=True) if NO_SESSION in line else told
-        return self.read(row, told) if isinstance(row, dict) else told
+            return replace(result, has_no_session=True) if NO_SESSION in line else result
+        return self.read(row, result) if isinstance(row, dict) else result
 
 
 NO_SESSION = b"No conversation found with session ID"
@@ -80,26 +92,27 @@ class ClaudeCode(Launcher):
     def first_session(self) -> str:
         return str(uuid.uuid4())
 
-    def argv(self, program: str, prompt: str, *, session: str, is_first: bool, model: str, relay: bool) -> list[str]:
-        where = ["--session-id", session] if is_first else ["--resume", session]
-        how = ["--output-format", "stream-json", "--verbose", "--model", model]
-        return [program, "-p", *how, *where, "--", prompt]
+    def argv(self, program: str, start: Start) -> list[str]:
+        where = ["--session-id" if start.is_first else "--resume", start.session]
+        how = ["--output-format", "stream-json", "--verbose", "--model", start.model]
+        how += ["--append-system-prompt", start.instructions]
+        return [program, "-p", *how, *where, "--", start.prompt]
 
     def variables(self, *, relay: bool) -> dict[str, str]:
         quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
         return quiet | ({"ANTHROPIC_BASE_URL": f"{URL}/models/{self.provider}"} if relay else {})
 
-    def read(self, row: dict, told: Told) -> Told:
+    def read(self, row: dict, result: ProgramResult) -> ProgramResult:
         if row.get("type") == "system" and isinstance(row.get("session_id"), str):
-            return replace(told, session=row["session_id"])
+            return replace(result, session=row["session_id"])
         if row.get("type") != "result":
-            return told
+            return result
         said = row.get("result") if isinstance(row.get("result"), str) else ""
         if NO_SESSION.decode() in json.dumps(row.get("errors") or ""):
-            return replace(told, has_no_session=True)
+            return replace(result, has_no_session=True)
         if row.get("is_error"):
-            return replace(told, error=said or str(row.get("subtype") or "it says no more"))
-        return replace(told, said=said, is_answered=True, error="")
+            return replace(result, error=said or str(row.get("subtype") or "it says no more"))
+        return replace(result, answer=said, is_answered=True, error="")
 
 
 class Codex(Launcher):
@@ -114,32 +127,34 @@ class Codex(Launcher):
         "web_search": "disabled",  # it runs at the provider
     }
 
-    def argv(self, program: str, prompt: str, *, session: str, is_first: bool, model: str, relay: bool) -> list[str]:
-        settings = {"check_for_update_on_startup": False} | (self.relay_settings if relay else {})
+    def argv(self, program: str, start: Start) -> list[str]:
+        settings = {"check_for_update_on_startup": False} | (self.relay_settings if start.relay else {})
         how = [word for name, value in settings.items() for word in ("-c", f"{name}={json.dumps(value)}")]
         # Its own sandbox can't be made within the workspace's; its hook in /etc stays whatever it is told.
-        how += ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", model]
-        where = [] if is_first else ["resume", session]
+        how += ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", start.model]
+        where = [] if start.is_first else ["resume", start.session]
+        # Its session keeps the instructions of the first prompt.
+        prompt = f"{start.prompt}\n\n{start.instructions}" if start.is_first else start.prompt
         return [program, "exec", *where, *how, "--", prompt]
 
     def variables(self, *, relay: bool) -> dict[str, str]:
         return {}
 
-    def read(self, row: dict, told: Told) -> Told:
+    def read(self, row: dict, result: ProgramResult) -> ProgramResult:
         match row.get("type"):
             case "thread.started" if isinstance(row.get("thread_id"), str):
-                return replace(told, session=row["thread_id"])
+                return replace(result, session=row["thread_id"])
             case "item.completed":
                 item = row.get("item")
                 if isinstance(item, dict) and item.get("type") == "agent_message" and isinstance(item.get("text"), str):
-                    return replace(told, said=item["text"])
+                    return replace(result, answer=item["text"])
             case "turn.completed":
-                return replace(told, is_answered=True, error="")
+                return replace(result, is_answered=True, error="")
             case "turn.failed":
                 error = row.get("error")
                 words = error.get("message") if isinstance(error, dict) else ""
-                return replace(told, error=str(words or "it says no more"))
-        return told
+                return replace(result, error=str(words or "it says no more"))
+        return result
 
 
 LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (ClaudeCode(), Codex())}

@@ -3,7 +3,7 @@
 from django.db.models import Max
 
 from approvals.agent_definitions import content
-from approvals.agent_runs.launching import LAUNCHERS, Launcher
+from approvals.agent_runs.launching import LAUNCHERS, Launcher, Start
 from approvals.model_relay import accounts
 from approvals.models import AgentMessage, AgentRun, AgentTurn, TurnKind
 from dashboard import clock
@@ -43,9 +43,15 @@ def submit(run: AgentRun, turn: AgentTurn, *, by: Actor) -> Command:
     relay = uses_relay(run)
     program = agent_programs.path_inside(run.program)
     is_first = not is_known(run)
-    argv = launcher.argv(
-        program, _prompt(run, turn, is_first), session=run.native_id, is_first=is_first, model=run.model, relay=relay
+    start = Start(
+        prompt=_prompt(run, turn, is_first),
+        instructions=_instructions(run),
+        session=run.native_id,
+        is_first=is_first,
+        model=run.model,
+        relay=relay,
     )
+    argv = launcher.argv(program, start)
     if relay:
         token = accounts.token_of(run)
         secrets.search_for(run.workspace, launcher.key_variable, "agent", token)
@@ -54,18 +60,22 @@ def submit(run: AgentRun, turn: AgentTurn, *, by: Actor) -> Command:
 
 
 def is_known(run: AgentRun) -> bool:
-    """Return whether the program has a session that it can go on in: it said or did something there."""
+    """Return whether the program can resume its session: a hook has reported something of it."""
     return bool(run.native_id) and run.session is not None
 
 
 def _prompt(run: AgentRun, turn: AgentTurn, is_first: bool) -> str:
     if not is_first:
         return turn.prompt
-    told = content.prompt_of(run.definition.content) if run.definition else ""
-    told = f"{told}\n\n" if told else ""
     ticket = f"\n\nThe ticket: {run.ticket_url}" if run.ticket_url else ""
     later = f"\n\n{turn.prompt}" if turn.kind != TurnKind.TASK else ""
-    return f"{told}{run.task}{ticket}{later}\n\n{HOW}"
+    return f"{run.task}{ticket}{later}"
+
+
+def _instructions(run: AgentRun) -> str:
+    """Return what the agent is told beside its prompts: its definition, and how it works here."""
+    told = content.prompt_of(run.definition.content) if run.definition else ""
+    return f"{told}\n\n{HOW}" if told else HOW
 
 
 def program_variables(operation) -> dict[str, str]:
@@ -84,20 +94,18 @@ def undelivered(run: AgentRun) -> list[AgentMessage]:
 
 
 def deliver(run: AgentRun, messages: list[AgentMessage]) -> AgentTurn:
-    """Make the next turn of messages; none of them goes with a hook's response any more."""
+    """Add a turn with these messages, so that no hook's response delivers them again."""
     take(messages)
-    prompt = "\n\n".join(signed(message.user, message.text) for message in messages)
+    several = len({message.user_id for message in messages}) > 1
+    texts = [f"{message.user.get_username()}: {message.text}" if several else message.text for message in messages]
+    prompt = "\n\n".join(texts)
     return add(run, TurnKind.MESSAGE, prompt, by=messages[-1].user)
 
 
 def take(messages: list[AgentMessage]):
-    """Note that the messages were given with a turn, or that a stop has made them needless."""
+    """Mark the messages as delivered: the next turn has them, or a stop cancels them."""
     rows = AgentMessage.objects.filter(pk__in=[message.pk for message in messages])
     rows.update(given_at=clock.now(), given_by=AgentMessage.Way.TURN)
-
-
-def signed(person, text: str) -> str:
-    return f"{person.get_username()}: {text}"
 
 
 def record(run: AgentRun, by: Actor, verb: str, **data):

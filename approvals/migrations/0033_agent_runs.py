@@ -146,7 +146,7 @@ class Migration(migrations.Migration):
                 (
                     "kind",
                     models.CharField(
-                        choices=[("task", "Task"), ("message", "Message"), ("go_on", "Goes on")], max_length=8
+                        choices=[("task", "Task"), ("message", "Message"), ("go_on", "Continue")], max_length=8
                     ),
                 ),
                 ("prompt", models.TextField()),
@@ -161,7 +161,7 @@ class Migration(migrations.Migration):
                             ("lost", "Ended by a crash of the host or the workspace"),
                             ("ended", "Its workspace was paused or stopped"),
                             ("stopped", "Stopped by a person"),
-                            ("budget", "Its budget was met"),
+                            ("budget", "Budget reached"),
                         ],
                         max_length=8,
                     ),

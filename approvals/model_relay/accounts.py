@@ -25,7 +25,7 @@ LEAST_OUTPUT = 1024  # tokens; with less left, the budget is met
 CACHED_SHARE = Decimal("0.1")  # of the price of tokens that are read: what a provider takes for those from its cache
 MILLION = Decimal(1_000_000)
 CENTS = Decimal("0.000001")
-# After this the response of a request is not waited for any more: a process was killed before it could settle.
+# A reservation older than this is ignored: web was killed before it could settle the call.
 LONGEST_CALL = timedelta(hours=1)
 
 
@@ -191,6 +191,6 @@ def settle(call: ModelCall, status: int | None, used: Used | None):
 
 
 def settle_abandoned(run: AgentRun):
-    """Settle the calls that nobody waits for any more: the run's program has ended, or web was killed meanwhile."""
+    """Settle the run's open calls: its program has ended, so that no response is read any more."""
     for call in run.model_calls.filter(settled_at=None):
         settle(call, None, None)

@@ -86,7 +86,7 @@ def _check_sources(value, depth: int):
             address = address.get("url") if isinstance(address, dict) else address
             if isinstance(address, str) and not address.startswith("data:"):
                 raise BodyRefused(f"The model relay passes on no addresses: {_why()}")
-        # What a call of a tool was given is data for the model, whatever its fields are called.
+        # The arguments of a tool call are data, even where a field has the name of a source.
         inner = (each for name, each in value.items() if name not in ("input", "arguments"))
         for each in inner:
             _check_sources(each, depth + 1)

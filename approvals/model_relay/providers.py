@@ -38,7 +38,7 @@ class Provider(ABC):
 
     @abstractmethod
     def read_usage(self, event: dict, used: Used | None) -> Used | None:
-        """Return what was used, as an event of the stream or a whole response tells it beside earlier ones."""
+        """Return `used` updated with the usage in an event of the stream, or in a whole response."""
 
 
 class Anthropic(Provider):

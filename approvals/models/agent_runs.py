@@ -33,7 +33,7 @@ CLOSED_RUNS = (AgentRunState.ACCEPTED, AgentRunState.DISCARDED)
 class TurnKind(models.TextChoices):
     TASK = "task", gettext_lazy("Task")
     MESSAGE = "message", gettext_lazy("Message")
-    GO_ON = "go_on", gettext_lazy("Goes on")
+    GO_ON = "go_on", gettext_lazy("Continue")
 
 
 class TurnEnd(models.TextChoices):
@@ -43,7 +43,7 @@ class TurnEnd(models.TextChoices):
     LOST = "lost", gettext_lazy("Ended by a crash of the host or the workspace")
     ENDED = "ended", gettext_lazy("Its workspace was paused or stopped")
     STOPPED = "stopped", gettext_lazy("Stopped by a person")
-    BUDGET = "budget", gettext_lazy("Its budget was met")
+    BUDGET = "budget", gettext_lazy("Budget reached")
 
 
 class AgentRunQuerySet(OfTeamQuerySet):
@@ -64,7 +64,9 @@ class AgentRun(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     team = models.ForeignKey(Team, models.CASCADE, related_name="+")
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="agent_runs")
-    agent = models.ForeignKey(Agent, models.CASCADE, related_name="+")  # whom its calls are of
+    agent = models.ForeignKey(
+        Agent, models.CASCADE, related_name="+"
+    )  # the agent that its tool calls are attributed to
     program = models.CharField(max_length=60)  # NAME@VERSION
     model = models.CharField(max_length=100)
     task = models.TextField()
@@ -75,13 +77,15 @@ class AgentRun(models.Model):
     state = models.CharField(max_length=12, choices=AgentRunState, default=AgentRunState.STARTING)
     reason = models.TextField(blank=True)  # why it failed or asks, as a message
     token_sha256 = models.CharField(max_length=64, unique=True)  # of the token for the model relay
-    before = models.ForeignKey(Snapshot, models.SET_NULL, null=True, blank=True, related_name="+")  # the files at first
+    before = models.ForeignKey(
+        Snapshot, models.SET_NULL, null=True, blank=True, related_name="+"
+    )  # taken before the first turn
     preparing = models.ForeignKey(Operation, models.SET_NULL, null=True, blank=True, related_name="+")
     started_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     scheduled = models.OneToOneField(
         ScheduledRun, models.SET_NULL, null=True, blank=True, related_name="agent_run"
     )  # the run of a schedule that started it
-    # Budgets; None: no limit. What is met is asked about, and nothing is ended for it.
+    # Budgets; None: no limit. Once one is met the relay refuses model calls, and a person is asked.
     budget_minutes = models.PositiveIntegerField(null=True, blank=True)  # of work since it was last extended
     budget_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     budget_cost = models.DecimalField(max_digits=12, decimal_places=4, null=True, blank=True)  # at the team's prices

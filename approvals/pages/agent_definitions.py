@@ -1,4 +1,4 @@
-"""Pages of definitions of agents: the list, one version with what differs from the one before, edit, import, export."""
+"""Pages of definitions of agents: the list, one version compared with the one before, edit, import, export."""
 
 import json
 

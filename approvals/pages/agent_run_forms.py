@@ -23,7 +23,7 @@ class BudgetForm(forms.Form):
     budget_minutes = _budget(
         gettext_lazy("Minutes of work"),
         max_value=requests.MAX_MINUTES,
-        help_text=gettext_lazy("From now on. Time in which a call waits for a person does not count."),
+        help_text=gettext_lazy("From now on. Time that calls wait for approval does not count."),
     )
     budget_tokens = _budget(gettext_lazy("Tokens in all"), max_value=requests.MAX_TOKENS)
     budget_cost = forms.DecimalField(
@@ -55,7 +55,7 @@ class NewRunForm(forms.Form):
         label=gettext_lazy("Task"),
         max_length=requests.MAX_TASK,
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text=gettext_lazy("What the agent is told. It works alone, and its risky calls wait for a person."),
+        help_text=gettext_lazy("The prompt. The agent works unattended, and its risky calls wait for approval."),
     )
     place = forms.ChoiceField(label=gettext_lazy("Where"))
     program = forms.ChoiceField(
@@ -72,19 +72,19 @@ class NewRunForm(forms.Form):
     definition = forms.ChoiceField(
         label=gettext_lazy("Definition"),
         required=False,
-        help_text=gettext_lazy("Its system prompt and memory go before the task."),
+        help_text=gettext_lazy("Its system prompt and memory blocks are added to the instructions."),
     )
     ticket_url = forms.CharField(
         label=gettext_lazy("Ticket"),
         required=False,
         max_length=requests.MAX_URL,
-        help_text=gettext_lazy("Its address. The agent is told it."),
+        help_text=gettext_lazy("The URL of the ticket. It is added to the prompt."),
         widget=forms.TextInput(attrs=AS_CODE | {"placeholder": "https://"}),
     )
     budget_minutes = _budget(
         gettext_lazy("Ask a person after so many minutes of work"),
         max_value=requests.MAX_MINUTES,
-        help_text=gettext_lazy("It then stops asking its model, and keeps its session. Empty: nobody is asked."),
+        help_text=gettext_lazy("The agent then stops and keeps its session. Empty: no limit."),
     )
     budget_tokens = _budget(gettext_lazy("Ask a person after so many tokens"), max_value=requests.MAX_TOKENS)
     budget_cost = forms.DecimalField(

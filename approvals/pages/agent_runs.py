@@ -115,7 +115,7 @@ def _find(request, pk) -> AgentRun:
 @signed_in
 @require_safe
 def run(request, pk):
-    """Show a run: what it does, asks and said, and once it has ended its result."""
+    """Show a run: its pending calls, conversation and turns, and its result once it has ended."""
     return _page(request, _find(request, pk))
 
 
@@ -146,7 +146,7 @@ def _page(request, run: AgentRun, *, say: SayForm | None = None, budget: BudgetF
 
 
 def _step_of(run: AgentRun, caller) -> Action | None:
-    """Return the newest call of the run's session: what it does now, or did last."""
+    """Return the newest call of the run's session."""
     rows = Action.objects.visible_to(caller).filter(workspace=run.workspace, session=run.native_id)
     return rows.order_by("-number").first() if run.native_id else None
 
@@ -179,7 +179,7 @@ def say(request, pk):
     found = _to_answer(request, pk)
     at_once = bool(asked(request, "interrupt")["interrupt"])
     do = agent_runs.interrupt if at_once else agent_runs.say
-    words = gettext("It goes on with your message.") if at_once else gettext("Sent.")
+    words = gettext("Interrupted. The agent continues with your message.") if at_once else gettext("Sent.")
     return take_form(
         request,
         SayForm(request.POST),
@@ -202,7 +202,7 @@ def budget(request, pk):
             request,
             lambda: agent_runs.extend_budget(found, {"until": _next_morning()}, caller=request.caller),
             then=here,
-            say=gettext("It may work until 8:00. Its risky calls wait for you."),
+            say=gettext("The agent may work until 8:00. Risky calls wait for approval."),
         )
     return take_form(
         request,
@@ -211,7 +211,7 @@ def budget(request, pk):
         shown=lambda form: _page(request, found, budget=form),
         then=here,
         at="budget_minutes",
-        say=gettext("It has more now."),
+        say=gettext("Budget extended."),
     )
 
 
@@ -230,13 +230,13 @@ def _act(request, pk, do, say: str):
 @signed_in
 @require_POST
 def stop(request, pk):
-    return _act(request, pk, agent_runs.stop, gettext("Its turn is ended. Its session and files stay."))
+    return _act(request, pk, agent_runs.stop, gettext("Stopping. The session and the files are kept."))
 
 
 @signed_in
 @require_POST
 def go_on(request, pk):
-    return _act(request, pk, agent_runs.go_on, gettext("It goes on in the same session."))
+    return _act(request, pk, agent_runs.go_on, gettext("Continuing in the same session."))
 
 
 @signed_in
@@ -248,5 +248,7 @@ def accept(request, pk):
 @signed_in
 @require_POST
 def discard(request, pk):
-    words = gettext("Discarded: its files are restored from before it began. A snapshot of how they were is kept.")
+    words = gettext(
+        "Discarded: the files from before the run are being restored, after a snapshot of the current ones."
+    )
     return _act(request, pk, agent_runs.discard, words)

@@ -38,8 +38,8 @@ class Peer:
 class Flow:
     """Count the bytes relayed between a program and a host; time out an idle connection."""
 
-    def __init__(self, attempt: Attempt, idle_seconds: float = IDLE_TIMEOUT):
-        self.attempt, self.idle_seconds = attempt, idle_seconds
+    def __init__(self, attempt: Attempt, idle_seconds: float | None = None):
+        self.attempt, self.idle_seconds = attempt, idle_seconds or IDLE_TIMEOUT
         self._limit: asyncio.Timeout | None = None
 
     @contextlib.asynccontextmanager

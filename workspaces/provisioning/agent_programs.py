@@ -171,7 +171,7 @@ def _npm(folder: Path, package: str):
 
 
 def _let_all_read(folder: Path):
-    """Workspaces run as users of their own."""
+    """Make all files readable by every user: each workspace runs as a uid of its own."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))

@@ -1,4 +1,4 @@
-"""Letta's own schema of agent files: `python letta_schema.py full` prints a file, `check FILE` accepts one or fails."""
+"""Letta's own schema of agent files: `python letta_schema.py full` prints a file, `check FILE` reads one, or fails."""
 
 import json
 import sys
@@ -52,4 +52,5 @@ match sys.argv[1]:
     case "full":  # with every field that the schema has
         print(AgentFileSchema.model_validate(FULL).model_dump_json())
     case "check":
-        AgentFileSchema.model_validate(json.loads(Path(sys.argv[2]).read_text()))
+        file = AgentFileSchema.model_validate(json.loads(Path(sys.argv[2]).read_text()))
+        print(json.dumps([[agent.system for agent in file.agents], [block.label for block in file.blocks]]))

@@ -282,7 +282,10 @@ def test_a_run_begins_with_the_prompt_and_the_memory(workspace, team, lena):
     follow()
     Operation.objects.update(phase=Phase.SETTLED, outcome={"ok": False})
     follow()
-    assert Command.objects.get().argv[-1].startswith("You review code.\n\npersona:\nTerse.\n\nMake it green.")
+    argv = Command.objects.get().argv
+    instructions = argv[argv.index("--append-system-prompt") + 1]
+    assert instructions.startswith("You review code.\n\npersona:\nTerse.\n\nYou work alone")
+    assert argv[-1] == "Make it green."
 
 
 def test_an_empty_definition_says_nothing():

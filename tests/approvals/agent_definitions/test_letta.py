@@ -41,11 +41,11 @@ def test_a_file_of_lettas_schema_comes_back_the_same_without_secrets(schema, tea
     assert exported == wanted
     file = tmp_path / "support.af"
     file.write_text(json.dumps(exported))
-    schema("check", file)
+    assert json.loads(schema("check", file).splitlines()[-1]) == [["You help."], ["persona"]]
 
 
 def test_letta_takes_a_definition_that_was_made_here(schema, team, lena, tmp_path):
     made = agent_definitions.save(team, "Reviewer", REVIEWER, caller=caller_of(lena))
     file = tmp_path / "reviewer.af"
     file.write_text(json.dumps(agent_definitions.export(made, "letta")))
-    schema("check", file)
+    assert json.loads(schema("check", file).splitlines()[-1]) == [["You review code."], ["persona", "human"]]

@@ -69,7 +69,7 @@ def test_who_may_not_start_one_sees_runs_and_no_buttons(browser_of, bob, vera, s
         client = browser_of(person)
         text = page(client, started)
         assert "Make it green." in text
-        assert "Stop it" not in text
+        assert "Stop the agent" not in text
         assert client.get("/agent-runs/new/").status_code == 403
         assert client.post(f"/agent-runs/{started.pk}/stop/").status_code == 403
     assert follow().state == "starting"
@@ -101,7 +101,7 @@ def test_a_run_that_asks_gets_more_at_its_page_or_works_until_the_morning(browse
     AgentRun.objects.update(budget_met="9 minutes", budget_minutes=9)
     run = ended(working, exit_status=1)
     client = browser_of(lena)
-    assert "Give it more?" in page(client, run)
+    assert "Extend the budget" in page(client, run)
     wrong = client.post(f"/agent-runs/{run.pk}/budget/", {"budget_minutes": ""}).content.decode()
     assert "Give more minutes, tokens or money." in wrong
     client.post(f"/agent-runs/{run.pk}/budget/", {"budget_minutes": "45"})

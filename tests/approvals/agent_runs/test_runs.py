@@ -11,7 +11,7 @@ import pytest
 from approvals import agent_runs, gate
 from approvals.calls import Call
 from approvals.model_relay import accounts
-from approvals.models import Action, AgentMessage, AgentRun, Delivery
+from approvals.models import Action, AgentMessage, AgentRun, Channel, Delivery
 from approvals.tasks import run_schedules
 from dashboard import clock
 from dashboard.access import caller_by_token, caller_of
@@ -37,8 +37,9 @@ def test_a_task_becomes_a_command_after_a_snapshot(started, workspace, lena):
     assert (run.state, run.before.number) == ("working", 2)
     command = Command.objects.get()
     assert command.argv[:2] == ["/opt/agents/claude-code/1.2.3/bin/claude", "-p"]
-    assert command.argv[-1].startswith("Make it green.")
+    assert command.argv[-1] == "Make it green."
     assert ["--session-id", run.native_id] == command.argv[-4:-2]
+    assert "end with a short summary" in command.argv[command.argv.index("--append-system-prompt") + 1]
     assert command.by["label"] == "lena (agent)"
     assert accounts.token_of(run) not in json.dumps([command.argv, command.env])
 
@@ -56,8 +57,14 @@ def test_a_message_that_no_call_delivered_is_the_next_turn(working, lena):
     assert AgentMessage.objects.get().session == working.native_id
     run = ended(working, ANSWER)
     assert (run.state, told(run)) == ("starting", [("task", "answered"), ("message", "")])
-    assert turn(run).prompt == "lena: Also the docs."
+    assert turn(run).prompt == "Also the docs."
     assert AgentMessage.objects.get().given_by == "turn"
+
+
+def test_messages_of_several_people_are_signed(working, lena, alice):
+    agent_runs.say(working, "Also the docs.", caller=caller_of(lena))
+    agent_runs.say(working, "And the tests.", caller=caller_of(alice))
+    assert turn(ended(working, ANSWER)).prompt == "lena: Also the docs.\n\nalice: And the tests."
 
 
 def test_a_message_that_a_call_delivered_is_not_said_twice(working, lena):
@@ -70,7 +77,7 @@ def test_it_is_sent_back_with_words_and_accepted_at_last(working, lena):
     ended(working, ANSWER)
     agent_runs.say(working, "The tests are missing.", caller=caller_of(lena))
     run = follow()
-    assert (run.state, turn(run).prompt) == ("working", "lena: The tests are missing.")
+    assert (run.state, turn(run).prompt) == ("working", "The tests are missing.")
     run = ended(run, ANSWER)
     agent_runs.accept(run, caller=caller_of(lena))
     run.refresh_from_db()
@@ -195,7 +202,7 @@ def test_a_person_interrupts_with_words_or_stops(working, lena):
     agent_runs.interrupt(working, "Not like this.", caller=caller)
     assert turn(working).command.cancelled_at
     run = ended(working, exit_status=143)
-    assert (told(run), turn(run).prompt) == ([("task", "stopped"), ("message", "")], "lena: Not like this.")
+    assert (told(run), turn(run).prompt) == ([("task", "stopped"), ("message", "")], "Not like this.")
     run = follow()
     agent_runs.say(run, "And hurry.", caller=caller)
     agent_runs.stop(run, caller=caller)
@@ -355,7 +362,13 @@ def test_a_schedule_names_what_is_wrong_with_its_agent(workspace, team, lena):
     assert not Schedule.objects.exists()
 
 
-def test_who_started_it_gets_a_notification(working, lena, monkeypatch):
-    ended(working, ANSWER)
-    assert AgentRun.objects.get().untold == ""
-    assert not Delivery.objects.exists()  # lena has no device
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [((ANSWER,), "is done. Look at its work"), (({"type": "result", "is_error": True, "result": "401"},), "failed")],
+)
+def test_who_started_it_gets_a_notification_that_says_nothing_of_the_task(working, lena, lines, said):
+    Channel.objects.create(user=lena, value=b"", label="ntfy", created_at=clock.now())
+    ended(working, *lines)
+    text = Delivery.objects.get().text
+    assert text.endswith(said)
+    assert "green" not in text

@@ -5,10 +5,12 @@ import os
 import socket
 import ssl
 import threading
+import time
 
 import pytest
 
 from tests.workspaces.egress.grounds import HOST_LOOPBACK, OPEN, Running, Server, Site, certificate, read_request
+from workspaces.egress import relay
 from workspaces.egress.addresses import may_be_reached, read_networks
 
 NAME = "allowed.test"
@@ -429,3 +431,18 @@ def test_handrail_is_reached_at_its_own_name_and_only_its_api_and_hooks(made, st
     assert bytes(web.got) == b""
     # A program that takes the proxy for every address finds it all the same.
     assert running.say(get("http://handrail.internal/api/v1/me", "handrail.internal")).endswith(b"hello")
+
+
+def test_a_hook_that_handrail_holds_is_not_cut_as_an_idle_connection_to_a_host_is(made, start, monkeypatch):
+    monkeypatch.setattr(relay, "IDLE_TIMEOUT", 0.3)
+
+    def answer_late(sock, got):
+        read_request(sock, got)
+        time.sleep(1.5)
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate")
+
+    web, host = made(Server(HOST_LOOPBACK, talk=answer_late)), made(Server(talk=answer_late))
+    running = start(f"{NAME}:{host.port}", web=(web.address, web.port))
+    assert running.say(get("/hooks/codex", "handrail.internal"), to=running.inside).endswith(b"late")
+    cut = running.say(get(f"http://{NAME}:{host.port}/", f"{NAME}:{host.port}"))
+    assert b"late" not in cut

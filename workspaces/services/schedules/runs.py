@@ -147,7 +147,7 @@ def _start(run: ScheduledRun):
 
 
 def _follow_agent(run: ScheduledRun):
-    """End the run once its agent has; what the agent asks for, its own page asks."""
+    """End the run once its agent has ended. Requests for more budget are answered on the agent run's page."""
     if ended := extensions.agent_jobs.end_of(run):
         _end(run, *ended)
 
