@@ -13,6 +13,7 @@ from approvals.agents.heard import (
     Ended,
     Heard,
     Other,
+    OwnPrompt,
     Prompted,
     TurnEnded,
     folder,
@@ -24,7 +25,8 @@ from approvals.agents.heard import (
 from dashboard.problems import invalid
 
 GO_ON = {"continue": True}  # changes nothing: the response to events that are only recorded
-TOOL_EVENTS = {"PreToolUse": Before, "PostToolUse": After, "PostToolUseFailure": After}
+TOOL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
+PERMITTED = {"decision": {"behavior": "allow"}}
 TURNINGS = {"SessionStart": Began, "Stop": TurnEnded, "SessionEnd": Ended}
 QUESTION = {"mcp_server_name": "server", "message": "message", "mode": "mode", "requested_schema": "requestedSchema"}
 
@@ -70,7 +72,7 @@ class ClaudeWords(Dialect):
                 return Other(cwd=folder(event))
         raise invalid("hook_event_name is missing, so nothing is allowed.")
 
-    def _call(self, name: str, event: dict, common: dict) -> Before | After:
+    def _call(self, name: str, event: dict, common: dict) -> Before | OwnPrompt | After:
         tool, arguments = event.get("tool_name"), event.get("tool_input")
         common |= {"call_id": text(event, "tool_use_id"), "transcript": _transcript(event)}
         common |= {"native": (tool, arguments)}
@@ -81,12 +83,11 @@ class ClaudeWords(Dialect):
             common |= {"session": session(event, "session_id"), "cwd": path(event, "cwd")}
             return Before(tool=ours, arguments=translated, **common)
         ours, translated = self.canonical(tool, arguments) if isinstance(tool, str) else ("", arguments)
+        common |= {"session": text(event, "session_id"), "cwd": folder(event), "tool": ours, "arguments": translated}
+        if name == "PermissionRequest":
+            return OwnPrompt(**common)
         response = event.get("tool_response")
         return After(
-            session=text(event, "session_id"),
-            cwd=folder(event),
-            tool=ours,
-            arguments=translated,
             event=name,
             response=response,
             error=words(event, "error"),
@@ -106,6 +107,8 @@ class ClaudeWords(Dialect):
         match heard:
             case Before():
                 return self._decided(heard, reply)
+            case OwnPrompt():
+                return GO_ON | (_output("PermissionRequest", **PERMITTED) if reply.decision == ALLOW else {})
             case Asked():
                 return _of_question(reply)
             case TurnEnded():

@@ -41,6 +41,10 @@ class After(OfCall):
     failed: bool = False
 
 
+class OwnPrompt(OfCall):
+    """The agent is about to ask at its own terminal whether a call may run, which the gate has allowed already."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asked(Heard):
     """A question that an MCP server puts to the person."""

@@ -16,12 +16,16 @@ from dashboard.problems import Problem, invalid
 from workspaces.services import network
 
 OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
-EVENTS = (*OF_TOOLS, "SessionStart", "UserPromptSubmit", "Elicitation", "Stop", "SessionEnd")
+OF_SESSIONS = ("SessionStart", "UserPromptSubmit", "Notification", "SubagentStop", "Stop", "SessionEnd")
+EVENTS = (*OF_TOOLS, "PermissionRequest", "Elicitation", *OF_SESSIONS)
+# Folders that an older version connected lack these until they are connected again; their gate is whole without them.
+ADDED_LATER = ("PermissionRequest", "Notification", "SubagentStop")
 PROGRAM = Path(__file__).parent.parent / "hooks" / "command_hook.py"
 HOOK_TIMEOUT = 86_400  # seconds that Claude Code waits for the gate
 REPORT_TIMEOUT = 60
 PROMPT_TIMEOUT = 5  # the person at the terminal waits for it; a late one is given up, and the prompt goes on
 SWITCHED_OFF = "disableAllHooks"
+PROGRAM_INSIDE = "claude-code/handrail_hook.py"  # below the /etc of a workspace
 SYSTEM_CONNECTION = SYSTEM_FOLDER / "handrail/connection.json"
 
 
@@ -61,7 +65,8 @@ def entries(connection: Path, **where) -> dict[str, dict]:
     report = {"type": "command", "command": hook_command(connection, "report", **where), "timeout": REPORT_TIMEOUT}
     hooks = dict.fromkeys(EVENTS, report)
     hooks |= {"PreToolUse": gate, "Elicitation": gate, "UserPromptSubmit": report | {"timeout": PROMPT_TIMEOUT}}
-    return {event: ({"matcher": "*"} if event in OF_TOOLS else {}) | {"hooks": [hooks[event]]} for event in EVENTS}
+    named = (*OF_TOOLS, "PermissionRequest")  # whose matcher is a tool
+    return {event: ({"matcher": "*"} if event in named else {}) | {"hooks": [hooks[event]]} for event in EVENTS}
 
 
 def http_settings(address: str, status: str) -> dict:
@@ -83,7 +88,10 @@ def http_settings(address: str, status: str) -> dict:
             "Elicitation": [{"hooks": [{**hook, "statusMessage": status}]}],
             "PostToolUse": [every | told],
             "PostToolUseFailure": [every | told],
+            "PermissionRequest": [every | told],
             "UserPromptSubmit": [{"hooks": [{**hook, "timeout": PROMPT_TIMEOUT, "onFailure": "continue"}]}],
+            "Notification": [told],
+            "SubagentStop": [told],
             "Stop": [told],
             "SessionEnd": [told],
         }
@@ -91,10 +99,20 @@ def http_settings(address: str, status: str) -> dict:
 
 
 def system_files(workspace) -> dict[str, bytes]:
-    """Return {path below /etc: content} with the managed settings of Claude Code in a workspace."""
-    hooks = http_settings(network.URL, f"Asking Handrail. Approve at {settings.HANDRAIL_PUBLIC_URL}")
-    managed = {SWITCHED_OFF: False} | hooks
-    return {str(MANAGED.relative_to("/etc")): (json.dumps(managed, indent=2) + "\n").encode()}
+    """Return {path below /etc: content} with the managed settings of Claude Code in a workspace.
+
+    In a sandbox, which always has Python, the hook is a program: it waits on while web and runner restart. Images of
+    other drivers may have none, so Claude Code itself asks over HTTP there.
+    """
+    in_sandbox = workspace.environment.driver == "sandbox"
+    if in_sandbox:
+        program = Path("/etc", PROGRAM_INSIDE)
+        hooks = {name: [group] for name, group in entries(Path("env"), python="python3", program=program).items()}
+    else:
+        hooks = http_settings(network.URL, status_message())["hooks"]
+    managed = json.dumps({SWITCHED_OFF: False, "hooks": hooks}, indent=2) + "\n"
+    files = {str(MANAGED.relative_to("/etc")): managed.encode()}
+    return files | ({PROGRAM_INSIDE: PROGRAM.read_bytes()} if in_sandbox else {})
 
 
 def read(file: Path) -> str | None:
@@ -143,7 +161,8 @@ def problem(real: Path, added: dict[str, dict]) -> str:
     now = json.loads(text)
     if now.get(SWITCHED_OFF) is not False:
         return f"{LOCAL} no longer keeps hooks switched on ({SWITCHED_OFF})."
-    if missing := [event for event, group in added.items() if not json_hooks.holds(now, event, group)]:
+    needed = {event: group for event, group in added.items() if event not in ADDED_LATER}
+    if missing := [event for event, group in needed.items() if not json_hooks.holds(now, event, group)]:
         return f"{LOCAL} does not hold Handrail's hook for {', '.join(missing)} as it was set."
     return ""
 

@@ -84,6 +84,11 @@ def _said(event: dict) -> list[Line]:
     return [Line(Role.ASSISTANT, MessageKind.TEXT, text)] if text else []
 
 
+def _notified(event: dict) -> list[Line]:
+    text = _text(event, "message").strip()
+    return [Line(Role.SYSTEM, MessageKind.NOTE, text)] if text else []
+
+
 def _called(event: dict) -> list[Line]:
     call_id, tool = _text(event, "tool_use_id"), _text(event, "tool_name")
     if not call_id or not tool:
@@ -117,6 +122,7 @@ TOLD = {
     "SessionEnd": _nothing,
     "SubagentStart": _nothing,
     "UserPromptSubmit": _prompted,
+    "Notification": _notified,
     "PreToolUse": _called,
     "PostToolUse": _returned,
     "PostToolUseFailure": _returned,

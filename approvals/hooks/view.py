@@ -9,9 +9,9 @@ from asgiref.sync import sync_to_async
 
 from approvals import agents, prompts
 from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
-from approvals.agents.heard import After, Asked, Before, Began, Ended, Heard, Prompted, TurnEnded, Turning
+from approvals.agents.heard import After, Asked, Before, Began, Ended, Heard, OwnPrompt, Prompted, TurnEnded, Turning
 from approvals.conversations import hearing
-from approvals.hooks import before_call, people
+from approvals.hooks import before_call, own_prompts, people
 from approvals.hooks.endings import call_ended, turn_or_session_ended
 from approvals.hooks.hold import check_size, read_body, read_caller
 from approvals.hooks.responses import fails_closed
@@ -59,6 +59,8 @@ async def _reply(request, heard: Heard, dialect: Dialect, caller) -> Reply:
             return await _decided(request, heard, dialect, caller)
         case After():
             return await sync_to_async(call_ended)(request, heard, dialect, caller)
+        case OwnPrompt():
+            return await sync_to_async(own_prompts.answer)(heard, caller)
         case Prompted():
             await sync_to_async(_note_prompt)(request, heard, caller)
         case Turning():

@@ -398,3 +398,29 @@ def test_a_token_of_no_workspace_asks_for_the_connected_folder_it_works_in(
     Workspace.objects.create(team=team, key="shop", environment=environment, source=source, created_by_agent=agent)
     hook(agent_token, before(LIST, cwd=cwd))
     assert [action.workspace and action.workspace.key for action in Action.objects.all()] == [asked_for]
+
+
+# What the agent's own settings ask about ---------------------------------------------------------------------------
+
+
+def own_prompt(arguments, tool="Bash", session="s1") -> dict:
+    """The event of Claude Code's own question about a call; it does not tell the call's id."""
+    event = {name: value for name, value in before(arguments).items() if name != "tool_use_id"}
+    return event | {"hook_event_name": "PermissionRequest", "tool_name": tool, "session_id": session}
+
+
+def test_what_a_person_approved_here_is_not_asked_again_at_the_terminal(hook, agent_token, soon, decide, bob):
+    soon(lambda action: decide(action, "edit", by=bob, arguments=LIST))
+    hook(agent_token, before(PUSH))
+    permitted = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
+    assert hook(agent_token, own_prompt(LIST)).json["hookSpecificOutput"] == permitted
+    # Nothing else, not another session, and not once it has ended.
+    for other in (own_prompt(PUSH), own_prompt(LIST, tool="Write"), own_prompt(LIST, session="s2")):
+        assert hook(agent_token, other).json == {"continue": True}
+    Action.objects.update(status=Status.SUCCEEDED)
+    assert hook(agent_token, own_prompt(LIST)).json == {"continue": True}
+
+
+def test_what_the_policy_allowed_by_itself_stays_a_question_of_its_users_own(hook, agent_token):
+    hook(agent_token, before(LIST))
+    assert hook(agent_token, own_prompt(LIST)).json == {"continue": True}

@@ -239,12 +239,15 @@ def test_the_hook_fails_closed_also_when_its_shell_dies_or_its_time_is_over(conn
     assert gate["command"].endswith("gate || exit 2")
     assert sorted(hooks) == [
         "Elicitation",
+        "Notification",
+        "PermissionRequest",
         "PostToolUse",
         "PostToolUseFailure",
         "PreToolUse",
         "SessionEnd",
         "SessionStart",
         "Stop",
+        "SubagentStop",
         "UserPromptSubmit",
     ]
     reports = {event: groups[0]["hooks"][0]["command"].split()[-1] for event, groups in hooks.items()}

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,21 @@ def test_after_a_crash_of_the_host_the_task_goes_on_with_the_same_files_and_sess
     assert (tuesday["turns"][0]["kind"], tuesday["turns"][0]["end"]) == ("task", "lost")
     assert "remember 42" in desk.model.transcript(word)
     assert desk.prints(started, "sha256sum day.txt") == monday
+
+
+def test_a_call_waits_on_while_web_and_runner_are_killed(desk, program):
+    word = f"[restart {program}]"
+    desk.model.scripts[word] = [[run("echo once >> done.txt; git push origin main || true")], [say("Done.")]]
+    started = desk.start(program, f"{word} Wait for it.")
+    card = desk.card_of(started)
+    for part in ("web", "runner"):
+        os.kill(desk.product.part_pid(part), signal.SIGKILL)
+    desk.product.wait_for("/readyz", within=60)
+    time.sleep(12)  # longer than the pauses between two tries
+    assert desk.card_of(started)["id"] == card["id"]
+    desk.decide(card, "approve")
+    done = desk.reaches(started, "done")
+    assert [turn["end"] for turn in done["turns"]] == ["answered"]
+    assert desk.prints(started, "cat done.txt") == "once\n"
+    actions = [each for each in desk.get("/actions?limit=50")["actions"] if each["workspace"] == started["workspace"]]
+    assert [each["status"] for each in actions if each["tool"] == "Bash"] == ["succeeded"]

@@ -78,6 +78,17 @@ def test_the_note_on_an_edit_reaches_the_model(project, model, reviewer, session
     assert "Note from rita: Production is frozen until Monday." in model.transcript("SHIP")
 
 
+def test_a_call_that_the_users_own_settings_ask_about_is_asked_here_once(project, model, reviewer, session):
+    """Claude Code would ask at its terminal after the gate's answer, and without one it would deny the call."""
+    own = project.home / ".claude" / "settings.json"
+    own.write_text(json.dumps({"permissions": {"allow": ["Bash"], "ask": ["Bash(./deploy.sh:*)"]}}))
+    model.scripts["SHIP"] = [[ONE], DONE]
+    running = project.start("SHIP it", session=session)
+    reviewer.answer(reviewer.card(session), "approve")
+    project.finish(running)
+    assert project.ran == ["one"]
+
+
 def test_two_hooks_of_one_call_have_one_card_and_one_answer(project, model, reviewer, session, product):
     """As in a folder that is connected and lies on a machine that is gated as a whole."""
     second = json.dumps(claude_code_settings()).replace(settings.HANDRAIL_PUBLIC_URL, product.url)
