@@ -3,7 +3,7 @@
 from approvals import broker, quarantine_cards, tasks, workspace_actions
 from approvals.agent_runs import turns
 from approvals.asked_snapshots import asking, taking
-from approvals.connect import claude_settings, codex_settings, hook_watch
+from approvals.connect import claude_settings, codex_settings, hook_watch, opencode_settings
 from approvals.conversations import following
 from workspaces import extensions
 
@@ -18,4 +18,5 @@ def register():
     extensions.sweeps += [tasks.sweep, hook_watch.sweep, quarantine_cards.sweep, following.sweep, tasks.follow_agents]
     extensions.program_variables.append(turns.program_variables)
     extensions.home_readers.append(following.read_home)
-    extensions.system_files += [claude_settings.system_files, codex_settings.system_files]
+    of_agents = (claude_settings, codex_settings, opencode_settings)
+    extensions.system_files += [each.system_files for each in of_agents]

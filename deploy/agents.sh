@@ -33,6 +33,9 @@ npm install --prefix "$folder.part" --ignore-scripts --no-audit --no-fund --no-u
 for program in codex copilot gemini; do
     ln -s "../node_modules/.bin/$program" "$folder.part/bin/$program"
 done
+# OpenCode's own launcher needs the script that did not run.
+opencode=$(cd "$folder.part" && ls -d node_modules/opencode-linux-*/bin/opencode | head -n 1)
+ln -s "../$opencode" "$folder.part/bin/opencode"
 ln -s "$node" "$folder.part/bin/node"
 ln -s "$claude" "$folder.part/bin/claude"
 rm -rf "$folder"

@@ -10,10 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from workspaces.provisioning.agent_programs import ACP_CLIENT
 from workspaces.services.network import URL
 
 MAX_LINE = 4 << 20  # bytes of one line of output that is read
 MAX_SAID = 100_000  # characters of an answer that are kept
+ROOT = "/workspace"  # the files, in each workspace
 MODEL_TOKEN = "HANDRAIL_MODEL_TOKEN"
 
 
@@ -39,6 +41,11 @@ class Start:
     model: str
     relay: bool
 
+    @property
+    def first_prompt(self) -> str:
+        """The prompt, with the instructions of a program that takes none beside it: its session keeps them."""
+        return f"{self.prompt}\n\n{self.instructions}" if self.is_first else self.prompt
+
 
 class Launcher(ABC):
     """One agent's program."""
@@ -53,7 +60,7 @@ class Launcher(ABC):
         """Return the command line of a turn."""
 
     @abstractmethod
-    def variables(self, *, relay: bool) -> dict[str, str]:
+    def variables(self, start: Start) -> dict[str, str]:
         """Return its environment, without the token."""
 
     @abstractmethod
@@ -98,9 +105,9 @@ class ClaudeCode(Launcher):
         how += ["--append-system-prompt", start.instructions]
         return [program, "-p", *how, *where, "--", start.prompt]
 
-    def variables(self, *, relay: bool) -> dict[str, str]:
+    def variables(self, start: Start) -> dict[str, str]:
         quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-        return quiet | ({"ANTHROPIC_BASE_URL": f"{URL}/models/{self.provider}"} if relay else {})
+        return quiet | ({"ANTHROPIC_BASE_URL": f"{URL}/models/{self.provider}"} if start.relay else {})
 
     def read(self, row: dict, result: ProgramResult) -> ProgramResult:
         if row.get("type") == "system" and isinstance(row.get("session_id"), str):
@@ -133,11 +140,9 @@ class Codex(Launcher):
         # Its own sandbox can't be made within the workspace's; its hook in /etc stays whatever it is told.
         how += ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", start.model]
         where = [] if start.is_first else ["resume", start.session]
-        # Its session keeps the instructions of the first prompt.
-        prompt = f"{start.prompt}\n\n{start.instructions}" if start.is_first else start.prompt
-        return [program, "exec", *where, *how, "--", prompt]
+        return [program, "exec", *where, *how, "--", start.first_prompt]
 
-    def variables(self, *, relay: bool) -> dict[str, str]:
+    def variables(self, start: Start) -> dict[str, str]:
         return {}
 
     def read(self, row: dict, result: ProgramResult) -> ProgramResult:
@@ -157,4 +162,41 @@ class Codex(Launcher):
         return result
 
 
-LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (ClaudeCode(), Codex())}
+class OpenCode(Launcher):
+    """OpenCode, over ACP: Handrail's client in the workspace starts it, prompts it and prints what it says."""
+
+    name, provider, key_variable = "opencode", "anthropic", "ANTHROPIC_API_KEY"
+    own_keys = ("ANTHROPIC_API_KEY",)
+
+    def argv(self, program: str, start: Start) -> list[str]:
+        session = "" if start.is_first else start.session
+        turn = {"prompt": start.first_prompt, "session": session, "cwd": ROOT, "dialect": self.name}
+        return ["python3", "-IS", ACP_CLIENT, "env", "run", json.dumps(turn), "--", program, "acp"]
+
+    def variables(self, start: Start) -> dict[str, str]:
+        model = f"{self.provider}/{start.model}"
+        provider: dict = {"models": {start.model: {}}}
+        if start.relay:
+            provider["options"] = {"baseURL": f"{URL}/models/{self.provider}/v1"}
+        own = {"model": model, "small_model": model, "enabled_providers": [self.provider]}
+        # Without a model's request of its own for the session's title, which the budget would pay.
+        own |= {"provider": {self.provider: provider}, "agent": {"title": {"disable": True}}}
+        quiet = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+        # Paths in its calls are relative to this variable, not to its folder.
+        given = {"PWD": ROOT, "OPENCODE_CONFIG_CONTENT": json.dumps(own)}
+        return given | {f"OPENCODE_DISABLE_{name}": "true" for name in quiet}
+
+    def read(self, row: dict, result: ProgramResult) -> ProgramResult:
+        match row.get("type"):
+            case "session" if isinstance(row.get("session"), str):
+                return replace(result, session=row["session"])
+            case "no_session":
+                return replace(result, has_no_session=True)
+            case "result" if isinstance(row.get("answer"), str):
+                return replace(result, answer=row["answer"], is_answered=True, error="")
+            case "result":
+                return replace(result, error=str(row.get("error") or "it says no more"))
+        return result
+
+
+LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (ClaudeCode(), Codex(), OpenCode())}

@@ -55,7 +55,7 @@ def submit(run: AgentRun, turn: AgentTurn, *, by: Actor) -> Command:
     if relay:
         token = accounts.token_of(run)
         secrets.search_for(run.workspace, launcher.key_variable, "agent", token)
-    wish = {"argv": argv, "env": launcher.variables(relay=relay), "timeout_s": SECONDS}
+    wish = {"argv": argv, "env": launcher.variables(start), "timeout_s": SECONDS}
     return commands.run_command(run.workspace, wish, by=by, idempotency_key=f"agent-turn-{turn.pk}")
 
 

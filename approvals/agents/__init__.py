@@ -1,5 +1,6 @@
 """The agents that Handrail understands: one dialect for each, under the contract in `dialect.py`."""
 
+from approvals.agents.acp import ACP
 from approvals.agents.claude_code import ClaudeCode
 from approvals.agents.codex import Codex
 from approvals.agents.copilot import Copilot
@@ -10,12 +11,13 @@ from approvals.agents.qwen import Qwen
 
 ALL = (ClaudeCode(), Codex(), Gemini(), Qwen(), Copilot(), OpenCode())
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in ALL}
+OF_CLIENTS = {ACP.name: ACP()}  # asked by an agent's client, not by its hook: there is nothing to connect
 DEFAULT = DIALECTS["claude-code"]  # whose shape a denial has when the agent is not known
 
 
 def find(name: str) -> Dialect | None:
     """Return the dialect of this name, None if there is none."""
-    return DIALECTS.get(name)
+    return DIALECTS.get(name) or OF_CLIENTS.get(name)
 
 
 def of_path(path: str) -> Dialect:

@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from approvals.claude_own_settings import LOCAL, MANAGED, SYSTEM_FOLDER
 from approvals.connect import json_hooks
+from approvals.connect.hook_programs import PROGRAM
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import Problem, invalid
 from workspaces.services import network
@@ -20,7 +21,6 @@ OF_SESSIONS = ("SessionStart", "UserPromptSubmit", "Notification", "SubagentStop
 EVENTS = (*OF_TOOLS, "PermissionRequest", "Elicitation", *OF_SESSIONS)
 # Folders that an older version connected lack these until they are connected again; their gate is whole without them.
 ADDED_LATER = ("PermissionRequest", "Notification", "SubagentStop")
-PROGRAM = Path(__file__).parent.parent / "hooks" / "command_hook.py"
 HOOK_TIMEOUT = 86_400  # seconds that Claude Code waits for the gate
 REPORT_TIMEOUT = 60
 PROMPT_TIMEOUT = 5  # the person at the terminal waits for it; a late one is given up, and the prompt goes on

@@ -4,7 +4,7 @@ import json
 import shlex
 
 from approvals import agents
-from approvals.connect.claude_settings import PROGRAM
+from approvals.connect.hook_programs import PROGRAM
 
 FOLDER = "codex"  # below /etc
 REQUIREMENTS, HOOK = f"{FOLDER}/requirements.toml", f"{FOLDER}/handrail_hook.py"

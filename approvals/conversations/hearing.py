@@ -26,7 +26,7 @@ def hear(dialect: str, event: dict, caller, workspace: Workspace | None):
 
 
 def _keep(dialect: str, event: dict, caller, workspace: Workspace | None):
-    name, native_id = _text(event, "hook_event_name"), _text(event, "session_id")
+    name, native_id = text(event, "hook_event_name"), text(event, "session_id")
     if not native_id or name not in TOLD or len(native_id) > MAX_ID:
         return
     if event.get("agent_id") and event.get("agent_type") == "":
@@ -34,25 +34,25 @@ def _keep(dialect: str, event: dict, caller, workspace: Workspace | None):
     lines = TOLD[name](event)
     session = _session(dialect, event, caller, workspace)
     if name == "PostToolUse" and (started := _started(event)):
-        sessions.started_by(session, started, _text(event, "tool_use_id"))
+        sessions.started_by(session, started, text(event, "tool_use_id"))
     if lines:
         rows.add(session, lines, MessageSource.HOOK)
     if name == "SessionEnd":
-        sessions.end(session, _text(event, "reason"))
+        sessions.end(session, text(event, "reason"))
     if name == "SubagentStop" and session.parent_id:
         sessions.end(session, "")
 
 
 def _session(dialect: str, event: dict, caller, workspace: Workspace | None) -> AgentSession:
     """Return the event's session: a sub-agent's is below the one that started it."""
-    noted = {"cwd": _text(event, "cwd"), "model": _text(event, "model")[:100], "gated_by": "hook"}
-    main = sessions.session_of(caller.agent, dialect, _text(event, "session_id"), workspace=workspace, **noted)
-    places.follow(main, _text(event, "transcript_path"), caller)
-    agent_id = _text(event, "agent_id")
+    noted = {"cwd": text(event, "cwd"), "model": text(event, "model")[:100], "gated_by": "hook"}
+    main = sessions.session_of(caller.agent, dialect, text(event, "session_id"), workspace=workspace, **noted)
+    places.follow(main, text(event, "transcript_path"), caller)
+    agent_id = text(event, "agent_id")
     if not agent_id or len(agent_id) > MAX_ID:
         return main
     child = sessions.session_of(caller.agent, dialect, agent_id, workspace=workspace, parent=main, **noted)
-    told = [_text(event, "agent_transcript_path"), _text(event, "transcript_path")]
+    told = [text(event, "agent_transcript_path"), text(event, "transcript_path")]
     places.follow_first(child, [*told, places.beside(main.transcript, agent_id)], caller)
     return child
 
@@ -60,10 +60,11 @@ def _session(dialect: str, event: dict, caller, workspace: Workspace | None) -> 
 def _started(event: dict) -> str:
     """Return the id of the sub-agent that a call has started, "" if it has started none."""
     response = event.get("tool_response")
-    return _text(response, "agentId") if isinstance(response, dict) else ""
+    return text(response, "agentId") if isinstance(response, dict) else ""
 
 
-def _text(event: dict, name: str) -> str:
+def text(event: dict, name: str) -> str:
+    """Return a text of an event as it can be stored, "" if it has none."""
     value = event.get(name)
     return value.replace("\0", "␀").encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else ""
 
@@ -73,24 +74,24 @@ def _nothing(event: dict) -> list[Line]:
 
 
 def _prompted(event: dict) -> list[Line]:
-    text = _text(event, "prompt").strip()
-    if is_of_the_program(text):
-        return [Line(Role.SYSTEM, MessageKind.NOTE, text)]
-    return [Line(Role.USER, MessageKind.TEXT, text)] if text else []
+    words = text(event, "prompt").strip()
+    if is_of_the_program(words):
+        return [Line(Role.SYSTEM, MessageKind.NOTE, words)]
+    return [Line(Role.USER, MessageKind.TEXT, words)] if words else []
 
 
 def _said(event: dict) -> list[Line]:
-    text = _text(event, "last_assistant_message").strip()
-    return [Line(Role.ASSISTANT, MessageKind.TEXT, text)] if text else []
+    words = text(event, "last_assistant_message").strip()
+    return [Line(Role.ASSISTANT, MessageKind.TEXT, words)] if words else []
 
 
 def _notified(event: dict) -> list[Line]:
-    text = _text(event, "message").strip()
-    return [Line(Role.SYSTEM, MessageKind.NOTE, text)] if text else []
+    words = text(event, "message").strip()
+    return [Line(Role.SYSTEM, MessageKind.NOTE, words)] if words else []
 
 
 def _called(event: dict) -> list[Line]:
-    call_id, tool = _text(event, "tool_use_id"), _text(event, "tool_name")
+    call_id, tool = text(event, "tool_use_id"), text(event, "tool_name")
     if not call_id or not tool:
         return []
     return [Line(Role.ASSISTANT, MessageKind.CALL, event.get("tool_input") or {}, tool=tool, call_id=call_id)]

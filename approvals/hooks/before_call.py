@@ -9,7 +9,7 @@ from approvals import gate, own_questions
 from approvals.agents.dialect import ALL_DAY, ALLOW, DENY, NONE, WHOLE, Dialect, Reply
 from approvals.agents.heard import Asked, Before, OfCall
 from approvals.calls import GATE, Call
-from approvals.hooks import held_calls, repeated
+from approvals.hooks import held_calls, own_prompts, repeated
 from approvals.hooks.connection import connection_of
 from approvals.hooks.hold import LONGEST_HOLD, Verdict, hold
 from approvals.hooks.workspace_of import sign_of_life, workspace_of
@@ -45,6 +45,8 @@ async def call_asked(request, heard: Before, dialect: Dialect, caller) -> Reply:
     if tool in own_questions.TOOLS and not (dialect.asks_here and own_questions.can_show(tool, arguments)):
         await sync_to_async(_leave_to_its_person)(request, heard, caller)
         return Reply() if dialect.asks_here else Reply(ALLOW, "The agent asks its own person.", arguments)
+    if dialect.is_second_lock and (asked := await sync_to_async(own_prompts.let_through)(heard, caller)):
+        return Reply(ALLOW, f"The agent's own hook has let {asked} through.", arguments)
     call = await sync_to_async(call_of)(request, heard, dialect, caller)
     if dialect.edits != WHOLE and (asked := await sync_to_async(repeated.taken)(call, caller)):
         return Reply(ALLOW, f"{asked} was approved as this call.", arguments)

@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from approvals import agents, prompts
 from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
 from approvals.agents.heard import After, Asked, Before, Began, Ended, Heard, OwnPrompt, Prompted, TurnEnded, Turning
-from approvals.conversations import hearing
+from approvals.conversations import acp, hearing
 from approvals.hooks import before_call, own_prompts, people
 from approvals.hooks.endings import call_ended, turn_or_session_ended
 from approvals.hooks.hold import check_size, read_body, read_caller
@@ -91,13 +91,17 @@ def _note_prompt(request, heard: Prompted, caller):
 
 
 def _keep_what_it_says(event: dict, request, heard: Heard, dialect: Dialect, caller):
-    """Keep the event's part of the conversation, of agents whose events have Claude Code's names."""
-    if not dialect.names_are_ours:
+    """Keep the event's part of the conversation, of agents and clients whose events tell of it."""
+    of_client = dialect.name in agents.OF_CLIENTS
+    if not dialect.names_are_ours and not of_client:
         return
     workspace = None
     with suppress(Problem):
         workspace = workspace_of(request, heard, caller)
-    hearing.hear(dialect.name, event, caller, workspace)
+    if of_client:
+        acp.hear(event, caller, workspace)
+    else:
+        hearing.hear(dialect.name, event, caller, workspace)
 
 
 def _record(heard: Turning, caller):

@@ -26,6 +26,7 @@ from dashboard.people.provisioning import agent_of, token_for
 TABS = [
     *((dialect.name, dialect.title) for dialect in agents.ALL),
     ("mcp", "MCP"),
+    ("acp", "ACP"),
     ("python", "Python"),
     ("aap", "AAP"),
     ("http", gettext_lazy("Anything over HTTP")),
@@ -38,12 +39,14 @@ EDITS = {
 NAMES = {
     "claude-code": "Claude Code",
     "mcp": "MCP",
+    "acp": "ACP",
     "python": "Python",
     "aap": "AAP",
 }  # the name of an agent if nobody gives another one
 GATED_SERVER = ["mcp-gate", "--name", "github", "--", "npx", "-y", "github-server"]
 MCP_GATE = {"mcpServers": {"github": {"command": "handrail", "args": GATED_SERVER}}}
 MCP_SERVER = "claude mcp add handrail -- handrail mcp-server"
+ACP_PROGRAM = "handrail-acp.pyz"
 TEST_TOOL = "HandrailTest"
 SHOWN = 5  # agents that were heard
 SNIPPETS = Path(__file__).parent.parent / "snippets"
@@ -89,10 +92,12 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
             "new_token": new_token,
             "connect_line": f"python manage.py connect {tab} /path/to/your/folder",
             "prove_line": f"python manage.py prove {tab} /path/to/your/folder",
-            **_agent_facts(agents.find(tab)),
+            **_agent_facts(agents.DIALECTS.get(tab)),
             "system_line": "python manage.py connect claude-code --system",
             "mcp_gate": json.dumps(MCP_GATE, indent=2),
             "mcp_server": MCP_SERVER,
+            "acp_fetch": f"curl -fsSo {ACP_PROGRAM} {settings.HANDRAIL_PUBLIC_URL}{reverse('acp-program')}",
+            "acp_settings": json.dumps(acp_settings(), indent=2),
             "python_module": PYTHON.read_text(),
             "python_use": PYTHON_USE,
             "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",
@@ -166,6 +171,14 @@ def _http_lines() -> dict:
         "http_outcome": f"curl {token} -H 'Content-Type: application/json' \\\n"
         f'  -d \'{{"status": "succeeded"}}\' \\\n  {api}/ID/outcome',
     }
+
+
+def acp_settings() -> dict:
+    """Return an agent for an editor's settings, in the shape that Zed reads."""
+    line = ["-IS", f"/path/to/{ACP_PROGRAM}", "env", "gate", "--", "opencode", "acp"]
+    variables = {"HANDRAIL_URL": settings.HANDRAIL_PUBLIC_URL, "HANDRAIL_TOKEN": "hr_…"}
+    told = {"type": "custom", "command": "python3", "args": line, "env": variables}
+    return {"agent_servers": {"OpenCode with Handrail": told}}
 
 
 def claude_code_settings() -> dict:

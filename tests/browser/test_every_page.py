@@ -107,6 +107,7 @@ def addresses(things, workspace) -> list[str]:
         "/connect/?tab=python",
         "/connect/?tab=mcp",
         "/connect/?tab=aap",
+        "/connect/?tab=acp",
         "/connect/?tab=http",
         "/policy/?try=git+push+--force",
         "/log/?verb=command.asked",

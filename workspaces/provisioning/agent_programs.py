@@ -16,6 +16,7 @@ from dashboard.problems import conflict, invalid, unavailable
 
 AT = "/opt/agents"  # in workspaces
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
+ACP_CLIENT = "/etc/handrail-acp"  # in workspaces: the program that starts an agent over ACP, a folder
 DRIVERS = ("sandbox", "docker")  # whose workspaces see installed agents
 MAX_NAMED = 10  # by one environment
 NPM_SECONDS = 1800
@@ -43,6 +44,7 @@ PROGRAMS = {
             "claude",
         ),
         Program("codex", "Codex", "@openai/codex", "node_modules/@openai/codex-*/vendor/*/bin/codex", "codex"),
+        Program("opencode", "OpenCode", "opencode-ai", "node_modules/opencode-*/bin/opencode", "opencode"),
     )
 }
 

@@ -22,9 +22,10 @@ PINNED = (CHECKOUT / "deploy" / "agents.txt").read_text()
 VERSIONS = {
     "claude-code": re.search(r"/claude-code@(\S+)", PINNED)[1],
     "codex": re.search(r"/codex@(\S+)", PINNED)[1],
+    "opencode": re.search(r"opencode-ai@(\S+)", PINNED)[1],
 }
 KEYS = {"anthropic": "key-of-anthropic-0123456789", "openai": "key-of-openai-0123456789"}
-MODELS = {"claude-code": "claude-sonnet-4-5", "codex": "gpt-5"}
+MODELS = {"claude-code": "claude-sonnet-4-5", "codex": "gpt-5", "opencode": "claude-sonnet-4-5"}
 SECRETS = """
 from dashboard.models import Actor, Team
 from workspaces import secrets

@@ -7,6 +7,7 @@ import json
 
 SESSION, CALL, FOLDER = "s1", "call_1", "/home/mia/repo"
 COMMAND = "pwd"
+ENDED = {"status": "completed", "content": [{"type": "content", "content": {"type": "text", "text": "done"}}]}
 
 
 def _claude(tool, arguments):
@@ -28,13 +29,20 @@ def _opencode(tool, arguments):
     return event | {"tool": tool, "args": arguments}
 
 
+def _acp(tool, arguments):
+    """As an agent's client sends it: what the agent wants permission for."""
+    call = {"toolCallId": CALL, "kind": tool, "title": "A call", "rawInput": arguments, "status": "pending"}
+    event = {"hook_event_name": "session/request_permission", "sessionId": SESSION, "cwd": FOLDER}
+    return event | {"toolCall": call, "options": [], "dialect": "acp"}
+
+
 EVENTS = {
     "claude-code": _claude, "codex": _claude, "qwen": _claude, "gemini": _gemini, "copilot": _copilot,
-    "opencode": _opencode,
+    "opencode": _opencode, "acp": _acp,
 }  # fmt: skip
 SHELL = {
     "claude-code": "Bash", "codex": "Bash", "qwen": "run_shell_command", "gemini": "run_shell_command",
-    "copilot": "bash", "opencode": "bash",
+    "copilot": "bash", "opencode": "bash", "acp": "execute",
 }  # fmt: skip
 
 
@@ -52,6 +60,8 @@ def after(agent: str, arguments: dict) -> tuple[dict, str]:
         case "copilot":
             told = {"resultType": "success", "textResultForLlm": "done"}
             return event | {"toolResult": told}, "postToolUse"
+        case "acp":
+            return event | {"hook_event_name": "session/update", "toolCall": event["toolCall"] | ENDED}, ""
         case "opencode":
             return event | {"hook_event_name": "tool.execute.after", "output": "done"}, ""
     return event | {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "done"}}, ""
@@ -110,7 +120,12 @@ def _opencode_does(asked, answer):
     return ("runs", answer["args"]) if answer.get("decision") == "allow" else ("blocked", answer["reason"])
 
 
+def _acp_does(asked, answer):
+    """What the client lets the agent do: the protocol carries nothing but a yes or a no."""
+    return ("runs", asked) if answer.get("decision") == "allow" else ("blocked", answer["reason"])
+
+
 _DOES = {
     "claude-code": _claude_does, "codex": _codex_does, "qwen": _qwen_does, "gemini": _gemini_does,
-    "copilot": _copilot_does, "opencode": _opencode_does,
+    "copilot": _copilot_does, "opencode": _opencode_does, "acp": _acp_does,
 }  # fmt: skip

@@ -19,7 +19,7 @@ def short_hold(settings):
     settings.HANDRAIL_HOLD_SECONDS = 1
 
 
-@pytest.fixture(params=agents.DIALECTS)
+@pytest.fixture(params=[*agents.DIALECTS, *agents.OF_CLIENTS])
 def program(request) -> str:
     return request.param
 
@@ -48,7 +48,7 @@ def test_what_the_policy_allows_runs_with_its_own_arguments(ask_hook, dialect):
     assert ask_hook(LIST) == ("runs", LIST)
     action = Action.objects.get()
     assert (action.tool, action.session, action.status) == ("Bash", SESSION, Status.RUNNING)
-    assert action.call_id == (CALL if dialect.has_call_id else "")
+    assert action.call_id.removeprefix("acp:") == (CALL if dialect.has_call_id else "")
 
 
 def test_what_the_policy_forbids_is_blocked_with_the_reason(ask_hook):
@@ -162,7 +162,7 @@ def test_a_body_that_is_no_event_is_blocked(hook, agent_token, program, body):
 
 @pytest.mark.parametrize("missing", ["session", "tool"])
 def test_an_event_without_session_or_tool_is_blocked(hook, agent_token, program, missing):
-    names = {"session": ("session_id", "sessionId"), "tool": ("tool_name", "toolName", "tool")}[missing]
+    names = {"session": ("session_id", "sessionId"), "tool": ("tool_name", "toolName", "tool", "toolCall")}[missing]
     event = {name: value for name, value in before(program, LIST).items() if name not in names}
     answer = hook(agent_token, event, path=f"/hooks/{program}", headers=headers(program))
     assert does(program, LIST, full(answer).json)[0] == "blocked"

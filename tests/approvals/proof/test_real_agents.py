@@ -28,7 +28,7 @@ def real_agents(require) -> Path:
     return Path(folder)
 
 
-@pytest.fixture(params=["claude-code", "codex", "gemini", "copilot"])
+@pytest.fixture(params=["claude-code", "codex", "gemini", "copilot", "opencode"])
 def dialect(request, real_agents, monkeypatch):
     monkeypatch.setenv("PATH", f"{real_agents}:{os.environ['PATH']}")
     return agents.find(request.param)

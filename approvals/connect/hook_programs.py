@@ -1,0 +1,28 @@
+"""The programs that agents and their clients run to ask Handrail: the hook's, and the one that speaks ACP.
+
+Both need nothing but Python. The second is a folder, or one archive to download.
+"""
+
+import io
+import zipfile
+from pathlib import Path
+
+HOOKS = Path(__file__).parent.parent / "hooks"
+PROGRAM = HOOKS / "command_hook.py"
+ACP = HOOKS / "acp_program"
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive's bytes depend on nothing but its files
+
+
+def acp_files() -> dict[str, bytes]:
+    """Return {name: content} of the folder that Python runs."""
+    found: list[Path] = [*sorted(ACP.glob("*.py")), PROGRAM]
+    return {file.name: file.read_bytes() for file in found}
+
+
+def acp_archive() -> bytes:
+    """Return the same as one file, which Python runs too."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in acp_files().items():
+            packed.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
+    return made.getvalue()

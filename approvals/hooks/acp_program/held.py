@@ -1,0 +1,70 @@
+"""The agent's requests that wait for Handrail's answer, and what the agent is answered."""
+
+import json
+import os
+import threading
+
+PERMISSION = "session/request_permission"
+HELD = (PERMISSION, "fs/write_text_file", "terminal/create")
+CANCELLED = {"outcome": {"outcome": "cancelled"}}
+REFUSED = -32000  # JSON-RPC's code of a request that Handrail denied
+
+
+class Held:
+    """The agent's requests that wait for Handrail, by their id."""
+
+    def __init__(self, desk, answer):
+        self._desk, self._answer = desk, answer
+        self._lock, self._waiting = threading.Lock(), {}
+        self._named = os.urandom(8).hex()  # the agent counts its requests anew with each start
+
+    def hold(self, message, talk, allowed, denied):
+        """Ask in a thread: `allowed()`, or `denied(why)` with which the agent is answered."""
+        threading.Thread(target=self._hold, args=(message, talk, allowed, denied), daemon=True).start()
+
+    def _hold(self, message, talk, allowed, denied):
+        key = json.dumps(message["id"])
+        params = {**(message.get("params") or {}), "callId": f"{self._named}:{key}"}
+        if isinstance(params.get("toolCall"), dict):
+            params["toolCall"] = dict(talk.call(params["toolCall"]))
+        waiting = self._waiting[key] = {"session": talk.session, "message": message, "process": None, "over": False}
+
+        def started(process):
+            with self._lock:
+                waiting["process"] = process
+                if waiting["over"]:
+                    process.kill()
+
+        is_allowed, why = self._desk.ask(talk.event(message["method"], **params), started)
+        with self._lock:
+            self._waiting.pop(key, None)
+            if waiting["over"]:
+                return
+        if is_allowed:
+            allowed()
+        else:
+            denied(why)
+
+    def cancel(self, session=None):
+        """Give up what waits, of one session or of all, and say so to the agent."""
+        with self._lock:
+            found = [each for each in self._waiting.values() if session in (None, each["session"])]
+            for each in found:
+                each["over"] = True
+                if each["process"]:
+                    each["process"].kill()
+        for each in found:
+            if each["message"]["method"] == PERMISSION:
+                self._answer(each["message"], result=CANCELLED)
+            else:
+                self._answer(each["message"], error={"code": REFUSED, "message": "The turn was cancelled."})
+
+
+def outcome(message, is_allowed):
+    """Return the answer to a request for permission: once, and never for what comes later."""
+    wanted = "allow_once" if is_allowed else "reject_once"
+    options = (message.get("params") or {}).get("options")
+    for option in options if isinstance(options, list) else ():
+        if isinstance(option, dict) and option.get("kind") == wanted:
+            return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
+    return CANCELLED
