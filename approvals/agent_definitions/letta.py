@@ -5,7 +5,6 @@ written: fields that Handrail does not know survive. The source code of tools is
 """
 
 import copy
-import re
 
 from approvals.agent_definitions.content import block_of
 from dashboard.problems import invalid
@@ -13,12 +12,7 @@ from dashboard.problems import invalid
 NAME = "letta"
 SUFFIX = ".af"
 ASKS = "requires_approval"  # the type of a rule for a tool whose calls a person approves
-SECRET_NAME = re.compile(r"(api_?key|token|secret|passw(or)?d|authorization|credential)s?$", re.IGNORECASE)
-# Objects whose values are all secret.
-SECRET_OBJECTS = ("tool_exec_environment_variables", "custom_headers", "env", "secrets")
-NOT_SECRET = ("max_tokens", "termination_token")
 SETTINGS = ("context_window", "temperature", "max_tokens")  # of a model's configuration, in a definition
-MAX_DEPTH = 60
 
 
 def read(document: dict) -> tuple[str, dict]:
@@ -61,25 +55,6 @@ def write(name: str, content: dict, document: dict | None) -> dict:
     _put_model(agent, content["model"])
     for variable in content["secrets"]:
         _object(agent, "tool_exec_environment_variables").setdefault(variable, "")
-    return found
-
-
-def without_secrets(document, depth: int = 0):
-    """Return the document with the values of secrets emptied: texts become "", all else null."""
-    if depth > MAX_DEPTH:
-        raise invalid("The document is nested too deeply.", field="document")
-    if isinstance(document, list):
-        return [without_secrets(each, depth + 1) for each in document]
-    if not isinstance(document, dict):
-        return document
-    found = {}
-    for key, value in document.items():
-        if key in SECRET_OBJECTS and isinstance(value, dict):
-            found[key] = {name: "" if isinstance(each, str) else None for name, each in value.items()}
-        elif SECRET_NAME.search(key) and key not in NOT_SECRET and isinstance(value, str):
-            found[key] = ""
-        else:
-            found[key] = without_secrets(value, depth + 1)
     return found
 
 

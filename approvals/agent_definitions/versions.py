@@ -5,16 +5,16 @@ import json
 from django.db import transaction
 from django.db.models import F, OuterRef, Subquery
 
+from approvals.agent_definitions import agent_spec, documents, letta, secret_values
 from approvals.agent_definitions import content as contents
-from approvals.agent_definitions import letta
 from approvals.models import AgentDefinition
-from dashboard import clock, strict_json
+from dashboard import clock
 from dashboard.access import Caller
 from dashboard.models import Event, Team
-from dashboard.problems import Problem, conflict, invalid, not_found
+from dashboard.problems import conflict, invalid, not_found
 
 OWN = "handrail"
-FORMATS = (OWN, letta.NAME)
+FORMATS = (OWN, letta.NAME, agent_spec.NAME)
 MAX_VERSIONS = 500  # of one definition
 MAX_DEFINITIONS = 500  # of a team
 
@@ -91,30 +91,22 @@ def shown(value) -> str:
 
 
 def import_document(team: Team, text: bytes, *, caller: Caller, name: str = "") -> AgentDefinition:
-    """Save what a document defines: our own JSON, or an agent file of Letta. Problem 422.
+    """Save what a document defines: our own JSON, an agent file of Letta, or Agent Spec. Problem 422.
 
     The values of secrets are emptied before anything is kept.
     """
     if len(text) > contents.MAX_BYTES:
         raise invalid(f"A document has at most {contents.MAX_BYTES:,} bytes.", field="document")
-    document = _parsed(text)
-    if "agents" in document:
-        document = letta.without_secrets(document)
-        named, content = letta.read(document)
-        return save(team, name or named, content, caller=caller, origin=letta.NAME, document=document)
+    document = documents.parsed(text)
+    origin = agent_spec if agent_spec.is_document(document) else letta if "agents" in document else None
+    if origin:
+        document = secret_values.emptied(document)
+        named, content = origin.read(document)
+        return save(team, name or named, content, caller=caller, origin=origin.NAME, document=document)
     if document.get("format") != OWN or not isinstance(document.get("content"), dict):
-        raise invalid("This is neither a definition that Handrail exported nor an agent file.", field="document")
+        known = "a definition that Handrail exported, an agent file or Agent Spec"
+        raise invalid(f"The document is not {known}.", field="document")
     return save(team, name or str(document.get("name") or ""), document["content"], caller=caller)
-
-
-def _parsed(text: bytes) -> dict:
-    try:
-        found = strict_json.loads_large(text)
-    except Problem as problem:
-        raise invalid(f"The document: {problem.detail}", field="document") from None
-    if not isinstance(found, dict):
-        raise invalid("The document is not a JSON object.", field="document")
-    return found
 
 
 def export(definition: AgentDefinition, form: str) -> dict:
@@ -122,7 +114,8 @@ def export(definition: AgentDefinition, form: str) -> dict:
     if form == OWN:
         about = {"format": OWN, "name": definition.name, "version": definition.version}
         return about | {"content": definition.content}
-    if form == letta.NAME:
-        document = definition.document if definition.origin == letta.NAME else None
-        return letta.write(definition.name, definition.content, document)
+    for other in (letta, agent_spec):
+        if form == other.NAME:
+            document = definition.document if definition.origin == other.NAME else None
+            return other.write(definition.name, definition.content, document)
     raise invalid(f"A definition is exported as one of: {', '.join(FORMATS)}.", field="format")

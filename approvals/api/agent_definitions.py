@@ -40,7 +40,7 @@ class NewDefinition(Strict):
 
 class Document(Strict):
     name: str = Field("", max_length=80, description="in place of the document's own")
-    document: str = Field(max_length=content.MAX_BYTES, description="our JSON, or an agent file (.af), as text")
+    document: str = Field(max_length=content.MAX_BYTES, description="our JSON, .af, or Agent Spec as JSON or YAML")
 
 
 class DefinitionOut(Schema):

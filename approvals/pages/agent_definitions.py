@@ -18,7 +18,7 @@ from dashboard.pages import READ_OR_WRITE, Slice, asked, download, must, signed_
 from dashboard.problems import Problem, invalid
 from workspaces.pages.forms import CODE
 
-SUFFIXES = {versions.OWN: ".json", versions.letta.NAME: SUFFIX}
+SUFFIXES = {versions.OWN: ".json", versions.letta.NAME: SUFFIX, versions.agent_spec.NAME: ".agentspec.json"}
 
 
 class DefinitionForm(forms.Form):
@@ -51,8 +51,8 @@ class ImportForm(forms.Form):
         strip=False,
         widget=forms.Textarea(attrs=CODE | {"rows": 16}),
         help_text=gettext_lazy(
-            "The text of an agent file (.af), or of a definition that Handrail exported. The values of secrets are "
-            "emptied before anything is kept; the source code of tools is never run."
+            "The text of an agent file (.af), of Agent Spec, or of a definition that Handrail exported. The values of "
+            "secrets are emptied before anything is kept; the source code of tools is never run."
         ),
     )
     name = forms.CharField(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from approvals import agent_definitions
-from approvals.agent_definitions import letta
+from approvals.agent_definitions import secret_values
 from dashboard.access import caller_of
 from tests.support import CHECKOUT
 
@@ -35,7 +35,7 @@ def test_a_file_of_lettas_schema_comes_back_the_same_without_secrets(schema, tea
     full = json.loads(schema("full").splitlines()[-1])
     full["agents"][0]["of_tomorrow"] = {"a": [1, None]}
     exported = agent_definitions.export(take(team, lena, full), "letta")
-    wanted = letta.without_secrets(full)
+    wanted = secret_values.emptied(full)
     assert wanted["agents"][0]["tool_exec_environment_variables"] == {"MAIL_PASSWORD": ""}
     assert {key for key in full if full[key] != wanted[key]} == {"agents"}
     assert exported == wanted

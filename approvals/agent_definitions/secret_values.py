@@ -1,0 +1,32 @@
+"""Empty the values of secrets in a document, before anything of it is kept."""
+
+import re
+
+from dashboard.problems import invalid
+
+NAME = re.compile(r"(api_?key|token|secret|passw(or)?d|authorization|credential)s?$", re.IGNORECASE)
+# Objects whose values are all secret.
+OBJECTS = ("tool_exec_environment_variables", "custom_headers", "sensitive_headers", "headers", "env", "secrets")
+NOT_SECRET = ("max_tokens", "termination_token")
+SCHEMAS = ("properties", "$defs", "definitions")  # whose keys are names of parameters
+MAX_DEPTH = 60
+
+
+def emptied(document, depth: int = 0, within: str = ""):
+    """Return the document with the values of secrets emptied: texts become "", all else null. Problem 422."""
+    if depth > MAX_DEPTH:
+        raise invalid("The document is nested too deeply.", field="document")
+    if isinstance(document, list):
+        return [emptied(each, depth + 1) for each in document]
+    if not isinstance(document, dict):
+        return document
+    found = {}
+    for key, value in document.items():
+        is_schema = within in SCHEMAS
+        if key in OBJECTS and isinstance(value, dict) and not is_schema:
+            found[key] = {name: "" if isinstance(each, str) else None for name, each in value.items()}
+        elif NAME.search(key) and key not in NOT_SECRET and isinstance(value, str):
+            found[key] = ""
+        else:
+            found[key] = emptied(value, depth + 1, key)
+    return found
