@@ -22,11 +22,13 @@ class ApprovalsConfig(AppConfig):
         from approvals.line_comments import drafts, placing
         from approvals.line_comments import sending as line_comments
         from approvals.log_out import targets
+        from approvals.model_relay import accounts
         from approvals.notify import channels, direct
         from dashboard.people import sso
         from workspaces import extensions
 
         extensions.agent_jobs = scheduled
+        extensions.used_by_agents = accounts.used_by_agents
         extensions.ask_a_person = workspace_actions.ask
         extensions.told_of_work.append(told_of_work.approved)
         extensions.said_in = reading.said_in

@@ -6,6 +6,7 @@ from decimal import Decimal
 from django.db import IntegrityError, transaction
 
 from approvals.agent_runs import requests, turns
+from approvals.model_relay import accounts
 from approvals.models import AgentRun, AgentRunState, AgentTurn, TurnKind
 from approvals.talk import messages
 from dashboard import clock
@@ -96,6 +97,8 @@ def go_on(run: AgentRun, *, caller: Caller):
 def extend_budget(run: AgentRun, wish: dict, *, caller: Caller):
     """Set the budgets that `wish` names, and go on if the run asked for that.
 
+    A run that a limit of its team stopped goes on without a wish, once that is lifted or higher.
+
     `budget_tokens` and `budget_cost` are totals of the run; `budget_minutes` count from now on, `until` gives them as
     a time. Problem 403, 409, 422.
     """
@@ -104,7 +107,13 @@ def extend_budget(run: AgentRun, wish: dict, *, caller: Caller):
         found = _locked(run)
         if found.is_closed:
             raise conflict("This run is over: its work was accepted or discarded.")
-        _take(found, wish)
+        if accounts.is_met_by_team(found) and not any(wish.values()):
+            if met := accounts.met_limit_of(found.team_id):
+                raise conflict(
+                    f"{met.capitalize()} is still met. A lead lifts it on the Measures page.", code="cap_met"
+                )
+        else:
+            _take(found, wish)
         asked = found.state == AgentRunState.ASKS
         found.budget_met, found.budget_from, found.changed_at = "", clock.now(), clock.now()
         found.save(

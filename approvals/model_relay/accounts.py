@@ -2,7 +2,8 @@
 
 The tokens that an answer may have are reserved before the request is sent, and settled by what the provider says it
 used, so that requests at the same time can't exceed a budget together. What a request reads is known only afterwards:
-a budget can be exceeded by what its last requests read.
+a budget can be exceeded by what its last requests read. A team's monthly limits hold in the same way for all of its
+runs together.
 """
 
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from approvals.models import OPEN_RUNS, Action, AgentRun, ModelCall
 from dashboard import clock
 from dashboard.tokens import derived, sha256
 from workspaces import operations, secrets
-from workspaces.models import Prices
-from workspaces.provisioning import model_access
+from workspaces.models import Cap, CapMeasure, Prices
+from workspaces.provisioning import caps, model_access
 
 BYTES_PER_TOKEN = 4  # of a request, roughly
+OF_TEAM = "the team's monthly limit of "  # how `budget_met` begins if a limit of the team is met
 LEAST_OUTPUT = 1024  # tokens; with less left, the budget is met
 CACHED_SHARE = Decimal("0.1")  # of the price of tokens that are read: what a provider takes for those from its cache
 MILLION = Decimal(1_000_000)
@@ -87,8 +89,9 @@ def reserve(run_id, provider: str, model: str, *, size: int, output: int) -> tup
         if not run.is_open:
             raise NotGiven(401, "This run has ended.")
         prices, read = _prices_of(run), size // BYTES_PER_TOKEN + 1
-        met = run.budget_met or _met(run, prices, read)
-        limit = 0 if met else min(output, _affordable(run, prices, read))
+        team_left = caps.left_for_agents(run.team_id)
+        met = run.budget_met or _met(run, prices, read) or _met_by_team(team_left, prices, read)
+        limit = 0 if met else min(output, _affordable(run, prices, read), _affordable_for_team(team_left, prices, read))
         if not met:
             call = ModelCall.objects.create(
                 run=run,
@@ -100,7 +103,7 @@ def reserve(run_id, provider: str, model: str, *, size: int, output: int) -> tup
             )
             return call, limit
         AgentRun.objects.filter(pk=run.pk, budget_met="").update(budget_met=met, changed_at=clock.now())
-    raise NotGiven(403, f"The budget of this run is met ({met}). A person is asked for more. Stop here.")
+    raise NotGiven(403, f"A budget is met ({met}). A person is asked for more. Stop here.")
 
 
 def _met(run: AgentRun, prices: Prices, read: int) -> str:
@@ -113,6 +116,45 @@ def _met(run: AgentRun, prices: Prices, read: int) -> str:
     if run.budget_cost is not None and run.cost + cost + _cost(prices, 0, read, LEAST_OUTPUT) > run.budget_cost:
         return f"{run.budget_cost.normalize():f} {prices.currency}"
     return ""
+
+
+def _met_by_team(team_left: list[tuple[Cap, float]], prices: Prices, read: int) -> str:
+    for cap, left in team_left:
+        least = LEAST_OUTPUT if cap.measure == CapMeasure.AGENT_TOKENS else _cost(prices, 0, read, LEAST_OUTPUT) * 100
+        if left < max(1, least):
+            return f"{OF_TEAM}{caps.in_words(cap)}"
+    return ""
+
+
+def _affordable_for_team(team_left: list[tuple[Cap, float]], prices: Prices, read: int) -> int:
+    most = [1 << 40]
+    for cap, left in team_left:
+        if cap.measure == CapMeasure.AGENT_TOKENS:
+            most.append(int(left))
+        elif prices.output_mtok:
+            money = Decimal(left) / 100 - _cost(prices, 0, read, 0)
+            most.append(int(money * MILLION / prices.output_mtok))
+    return max(LEAST_OUTPUT, min(most))
+
+
+def used_by_agents(team_id, since) -> tuple[int, Decimal]:
+    """Return (tokens, cost) of the team's calls since then, with what is reserved: `extensions.used_by_agents`."""
+    calls = ModelCall.objects.filter(run__team=team_id, at__gte=since)
+    settled = calls.filter(settled_at__isnull=False)
+    found = settled.aggregate(tokens=Sum(F("tokens_in") + F("tokens_out")), cost=Sum("cost"))
+    tokens, cost = _reserved(calls)
+    return (found["tokens"] or 0) + tokens, (found["cost"] or Decimal(0)) + cost
+
+
+def met_limit_of(team_id) -> str:
+    """Return which limit of the team refuses its agents now, "" if none does; the caller has a transaction."""
+    prices = Prices.objects.filter(team=team_id).first() or Prices(team_id=team_id)
+    return _met_by_team(caps.left_for_agents(team_id), prices, 1)
+
+
+def is_met_by_team(run: AgentRun) -> bool:
+    """Return whether a limit of the team, not the run's own budget, has stopped it."""
+    return run.budget_met.startswith(OF_TEAM)
 
 
 def _tokens_left(run: AgentRun, reserved: int) -> int:
@@ -152,7 +194,11 @@ def _affordable(run: AgentRun, prices: Prices, read: int) -> int:
 
 
 def _open_reservations(run: AgentRun) -> tuple[int, Decimal]:
-    rows = run.model_calls.filter(settled_at=None, at__gt=clock.now() - LONGEST_CALL)
+    return _reserved(run.model_calls)
+
+
+def _reserved(calls) -> tuple[int, Decimal]:
+    rows = calls.filter(settled_at=None, at__gt=clock.now() - LONGEST_CALL)
     found = rows.aggregate(tokens=Sum("reserved_tokens"), cost=Sum("reserved_cost"))
     return found["tokens"] or 0, found["cost"] or Decimal(0)
 

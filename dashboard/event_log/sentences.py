@@ -54,7 +54,7 @@ WORDS = {
     "agent_run.turn_started": gettext_lazy("A turn of a started agent began"),
     "agent_run.went_on": gettext_lazy("Let a started agent go on"),
     "cap.lifted": gettext_lazy("Lifted a limit of the team for this month"),
-    "cap.met": gettext_lazy("A limit of the team is met: no workspace starts"),
+    "cap.met": gettext_lazy("A limit of the team is met"),
     "cap.removed": gettext_lazy("Removed a limit of the team"),
     "cap.set": gettext_lazy("Set a limit of the team"),
     "cap.warned": gettext_lazy("Most of a limit of the team is used (80 %)"),

@@ -163,6 +163,8 @@ LIMITS = {
     "egress_bytes": gettext_lazy("GB over the network this month"),
     "workspaces": gettext_lazy("Workspaces now"),
     "disk_bytes": gettext_lazy("GB on disk now"),
+    "agent_tokens": gettext_lazy("Tokens of started agents this month"),
+    "agent_cost": gettext_lazy("Cost of models of started agents this month"),
 }
 
 

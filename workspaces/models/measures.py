@@ -30,10 +30,14 @@ class CapMeasure(models.TextChoices):
     EGRESS_BYTES = "egress_bytes", "bytes over the network"
     WORKSPACES = "workspaces", "workspaces"
     DISK_BYTES = "disk_bytes", "bytes on disk"
+    AGENT_TOKENS = "agent_tokens", "tokens of started agents"
+    AGENT_COST = "agent_cost", "hundredths of the currency for models"
 
 
 class Cap(models.Model):
     """A team's limit, for a calendar month (UTC) or at any time. Once met, no workspace starts until it is lifted.
+
+    Those of started agents let workspaces start, and the model relay refuse: the agents ask for more.
 
     Months are kept as "2026-11": each state is of one month and means nothing in the next.
     """

@@ -1,6 +1,7 @@
 """What a team has used of its caps, and the refusal to make or start a workspace once one is met.
 
-Two are for a calendar month in UTC (hours awake, bytes over the network); two hold at any time (workspaces, disk).
+Those of hours awake, bytes over the network, and tokens and cost of started agents are for a calendar month in UTC;
+those of workspaces and disk hold at any time.
 """
 
 from contextlib import suppress
@@ -10,18 +11,24 @@ from django.db.models import Sum
 
 from dashboard import clock
 from dashboard.problems import conflict
-from workspaces import paths
+from workspaces import extensions, paths
 from workspaces.models import FOLDER, Cap, CapMeasure, Checkpoint, EgressDay, Run, State, Workspace
 from workspaces.store import Store, StoreError
 
 HOUR = 3600
 GB = 10**9
-MONTHLY = (CapMeasure.AWAKE_HOURS, CapMeasure.EGRESS_BYTES)
+OF_AGENTS = (CapMeasure.AGENT_TOKENS, CapMeasure.AGENT_COST)  # the model relay holds them; workspaces start
+MONTHLY = (CapMeasure.AWAKE_HOURS, CapMeasure.EGRESS_BYTES, *OF_AGENTS)
+# How many of a limit's own units are one of those that people read.
+PARTS = {CapMeasure.EGRESS_BYTES: GB, CapMeasure.DISK_BYTES: GB, CapMeasure.AGENT_COST: 100}
+DECIMALS = {CapMeasure.EGRESS_BYTES: 3, CapMeasure.DISK_BYTES: 3, CapMeasure.AGENT_COST: 2}
 UNITS = {
     CapMeasure.AWAKE_HOURS: "hours awake",
     CapMeasure.EGRESS_BYTES: "GB over the network",
     CapMeasure.WORKSPACES: "workspaces",
     CapMeasure.DISK_BYTES: "GB on disk",
+    CapMeasure.AGENT_TOKENS: "tokens of started agents",
+    CapMeasure.AGENT_COST: "for models of started agents",
 }
 WAY_OUT = {
     CapMeasure.WORKSPACES: "Archive or delete one, or ask a lead to lift the limit on the Measures page.",
@@ -82,11 +89,21 @@ def _disk_bytes(team_id) -> int:
     return total
 
 
+def _agent_tokens(team_id) -> int:
+    return extensions.used_by_agents(team_id, _first_of_month())[0]
+
+
+def _agent_cost(team_id) -> float:
+    return float(extensions.used_by_agents(team_id, _first_of_month())[1] * 100)
+
+
 _USED = {
     CapMeasure.AWAKE_HOURS: _awake_hours,
     CapMeasure.EGRESS_BYTES: _egress_bytes,
     CapMeasure.WORKSPACES: _workspaces,
     CapMeasure.DISK_BYTES: _disk_bytes,
+    CapMeasure.AGENT_TOKENS: _agent_tokens,
+    CapMeasure.AGENT_COST: _agent_cost,
 }
 
 
@@ -102,9 +119,7 @@ def amount_in_words(measure: str, amount: float) -> str:
 
 def in_units(measure: str, amount: float) -> str:
     """Return an amount in the units that people read, without them: hours, gigabytes or a number."""
-    in_bytes = measure in (CapMeasure.EGRESS_BYTES, CapMeasure.DISK_BYTES)
-    number = f"{amount / GB:,.3f}" if in_bytes else f"{amount:,.1f}"
-    return number.rstrip("0").rstrip(".")
+    return f"{amount / PARTS.get(measure, 1):,.{DECIMALS.get(measure, 1)}f}".rstrip("0").rstrip(".")
 
 
 def refuse_when_met(team_id, driver: str, *, starts: bool = True, adds: bool = False):
@@ -114,7 +129,7 @@ def refuse_when_met(team_id, driver: str, *, starts: bool = True, adds: bool = F
     """
     if driver == FOLDER:
         return
-    for cap in Cap.objects.filter(team=team_id).exclude(lifted_month=month()):
+    for cap in Cap.objects.filter(team=team_id).exclude(lifted_month=month()).exclude(measure__in=OF_AGENTS):
         concerns = adds if cap.measure == CapMeasure.WORKSPACES else starts
         if concerns and (amount := used(cap)) >= cap.limit:
             raise conflict(_refusal(cap, amount), code="cap_met", measure=cap.measure)
@@ -128,3 +143,12 @@ def _refusal(cap: Cap, amount: float) -> str:
         )
     has = amount_in_words(cap.measure, amount)
     return f"The team has {has}, and its limit is {in_words(cap)}. {WAY_OUT[cap.measure]}"
+
+
+def left_for_agents(team_id) -> list[tuple[Cap, float]]:
+    """Return the team's limits of started agents that are not lifted, each with what is left of it, and lock them.
+
+    The lock lets requests of several runs at the same time not exceed a limit together; the caller has a transaction.
+    """
+    caps = Cap.objects.select_for_update().filter(team=team_id, measure__in=OF_AGENTS).exclude(lifted_month=month())
+    return [(cap, cap.limit - used(cap)) for cap in caps.order_by("measure")]

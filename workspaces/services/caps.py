@@ -8,7 +8,7 @@ from django.utils.translation import gettext, gettext_lazy
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces.models import Cap, CapMeasure
-from workspaces.provisioning.caps import GB, MONTHLY, in_units, in_words, month, used
+from workspaces.provisioning.caps import MONTHLY, OF_AGENTS, PARTS, in_units, in_words, month, used
 
 NEARLY = 0.8  # of the limit, from which people are warned
 RELAXED = 0.7  # below which the warning is taken back, so that it does not come and go
@@ -18,6 +18,8 @@ TOO_LITTLE = {
     CapMeasure.EGRESS_BYTES: gettext_lazy("Give a limit of at least 0.001 GB, as a number."),
     CapMeasure.WORKSPACES: gettext_lazy("Give a limit of at least 1 workspace, as a number."),
     CapMeasure.DISK_BYTES: gettext_lazy("Give a limit of at least 0.001 GB, as a number."),
+    CapMeasure.AGENT_TOKENS: gettext_lazy("Give a limit of at least 1 token, as a number."),
+    CapMeasure.AGENT_COST: gettext_lazy("Give a limit of at least 0.01, as a number."),
 }
 CHECK = Actor.system("caps")
 
@@ -45,13 +47,19 @@ def pressing(team_ids) -> list[dict]:
     now = month()
     caps = Cap.objects.filter(team__in=team_ids, warned_month=now).exclude(lifted_month=now).select_related("team")
     return [
-        {"cap": cap, "words": in_words(cap), "is_met": cap.met_month == now, "is_monthly": cap.measure in MONTHLY}
+        {
+            "cap": cap,
+            "words": in_words(cap),
+            "is_met": cap.met_month == now,
+            "is_monthly": cap.measure in MONTHLY,
+            "is_of_agents": cap.measure in OF_AGENTS,
+        }
         for cap in caps.order_by("measure")
     ]
 
 
 def set_cap(team: Team, measure: str, amount: str, *, by: Actor):
-    """Set the team's cap from hours, gigabytes or a number as a text; "" removes it. Problem 422."""
+    """Set the team's cap from a text in the units that people read; "" removes it. Problem 422."""
     set_limit(team, measure, _limit(measure, amount) if amount else None, by=by)
 
 
@@ -83,9 +91,8 @@ def _limit(measure: str, amount: str) -> int:
     """Return the limit that a text says. Problem 422."""
     if measure not in CapMeasure.values:
         raise invalid(gettext("There is no such limit."))
-    in_bytes = measure in (CapMeasure.EGRESS_BYTES, CapMeasure.DISK_BYTES)
     try:
-        return int(Decimal(amount.replace(",", ".")) * (GB if in_bytes else 1))
+        return int(Decimal(amount.replace(",", ".")) * PARTS.get(measure, 1))
     except (InvalidOperation, ValueError, OverflowError):
         raise invalid(str(TOO_LITTLE[measure])) from None
 

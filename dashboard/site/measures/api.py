@@ -70,9 +70,9 @@ def metrics(request):
 
 
 class LimitOut(Schema):
-    """A limit of the team and its use: hours or bytes of this month, or workspaces or bytes of now."""
+    """A limit of the team and its use, of this month or of now; money in hundredths of the team's currency."""
 
-    measure: str = Field(description="awake_hours, egress_bytes, workspaces or disk_bytes")
+    measure: str = Field(description="awake_hours, egress_bytes, workspaces, disk_bytes, agent_tokens or agent_cost")
     limit: int
     used: float
     share: float = Field(description="of the limit, in per cent")
@@ -85,7 +85,7 @@ class LimitsOut(Schema):
 
 
 class LimitIn(Schema):
-    """A limit in hours, bytes or workspaces; null removes it."""
+    """A limit in hours, bytes, workspaces, tokens or hundredths of the currency; null removes it."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -8,14 +8,15 @@ from django.utils.translation import gettext_lazy
 from dashboard.models import Team
 from dashboard.site.measures import spending
 from workspaces.models import Cap, CapMeasure, Prices
+from workspaces.provisioning.caps import in_units
 
-GB = 10**9
-IN_GIGABYTES = (CapMeasure.EGRESS_BYTES, CapMeasure.DISK_BYTES)
 LABELS = {
     CapMeasure.AWAKE_HOURS: gettext_lazy("Hours awake a month"),
     CapMeasure.EGRESS_BYTES: gettext_lazy("Gigabytes over the network a month"),
     CapMeasure.WORKSPACES: gettext_lazy("Workspaces, without archived ones"),
     CapMeasure.DISK_BYTES: gettext_lazy("Gigabytes on disk"),
+    CapMeasure.AGENT_TOKENS: gettext_lazy("Tokens of started agents a month"),
+    CapMeasure.AGENT_COST: gettext_lazy("Cost of models of started agents a month, at the prices below"),
 }
 AMOUNT = {"inputmode": "decimal", "autocomplete": "off"}
 MAX_TYPED = 40
@@ -27,7 +28,7 @@ class CapForm(forms.Form):
     amount = forms.CharField(required=False, max_length=MAX_TYPED, widget=forms.TextInput(attrs=AMOUNT))
 
     def __init__(self, data=None, *, measure: str, now: int | None = None):
-        shown = "" if now is None else f"{now / GB:g}" if measure in IN_GIGABYTES else str(now)
+        shown = "" if now is None else in_units(measure, now).replace(",", "")
         super().__init__(data, auto_id=f"cap-{measure}-%s", initial={"amount": shown})
         self.measure = measure
         self.fields["amount"].label = LABELS.get(measure, measure)

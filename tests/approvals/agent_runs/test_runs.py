@@ -18,7 +18,18 @@ from dashboard.access import caller_by_token, caller_of
 from dashboard.models import Event, Membership, Role
 from dashboard.problems import Problem
 from dashboard.tokens import find_token, make_token
-from workspaces.models import Command, Environment, Operation, Phase, Prices, Schedule, ScheduledRun, State, Workspace
+from workspaces.models import (
+    Cap,
+    Command,
+    Environment,
+    Operation,
+    Phase,
+    Prices,
+    Schedule,
+    ScheduledRun,
+    State,
+    Workspace,
+)
 from workspaces.provisioning import agent_programs
 from workspaces.services import schedules
 
@@ -372,3 +383,21 @@ def test_who_started_it_gets_a_notification_that_says_nothing_of_the_task(workin
     text = Delivery.objects.get().text
     assert text.endswith(said)
     assert "green" not in text
+
+
+def test_a_run_that_a_limit_of_its_team_stopped_goes_on_once_that_is_lifted(working, lena, browser_of):
+    cap = Cap.objects.create(team=working.team, measure="agent_tokens", limit=1)
+    met = f"{accounts.OF_TEAM}1 tokens of started agents"
+    AgentRun.objects.filter(pk=working.pk).update(budget_met=met)
+    asks = ended(working, exit_status=1)
+    assert (asks.state, asks.reason) == ("asks", f"Its budget is met: {met}.")
+    page = f"/agent-runs/{asks.pk}/"
+    assert "A limit of the team is met, not one of this run." in browser_of(lena).get(page).text
+
+    with pytest.raises(Problem) as refused:
+        agent_runs.extend_budget(asks, {}, caller=caller_of(lena))
+    assert refused.value.status == 409
+    browser_of(lena).post("/measures/limits/lift/", {"team": working.team.slug, "measure": cap.measure})
+    browser_of(lena).post(f"{page}budget/", {"team_limit": "lifted"})
+    again = follow()
+    assert (again.state, again.budget_met) in (("starting", ""), ("working", ""))

@@ -137,11 +137,11 @@ def relay(provider, tmp_path_factory):
 
 @pytest.fixture
 def run(relay, provider):
-    """`run(budget_tokens=…)`: an open run, {id, token}."""
+    """`run(budget_tokens=…)`: an open run, {id, token}; the one before in its workspace is deleted."""
     provider.mode, provider.came = "stream", []
 
-    def make(**budget):
-        return json.loads(relay.shell(RUN.format(key=relay.key, secret=KEY, budget=budget)))
+    def make(key: str = "", **budget):
+        return json.loads(relay.shell(RUN.format(key=key or relay.key, secret=KEY, budget=budget)))
 
     return make
 
@@ -260,6 +260,48 @@ def test_requests_at_the_same_time_cannot_exceed_the_budget_together(relay, prov
     for asker in askers:
         asker.join()
     assert sorted(statuses) == [200, 403, 403, 403]
+
+
+@pytest.fixture
+def team_limit(relay):
+    """`team_limit(3000)`: a limit of so many tokens more this month, for all runs of the team."""
+    admin, at = relay.person_token("ada", "admin"), "/api/v1/measures/limits/agent_tokens"
+
+    def put(limit) -> list:
+        answer = relay.call("PUT", at, admin, {"limit": limit})
+        assert answer.status == 200, answer.text
+        return answer.json["limits"]
+
+    yield lambda more: put(int(put(10**12)[0]["used"]) + more)
+    put(None)
+
+
+def test_a_limit_of_the_team_holds_for_all_of_its_runs_together(relay, provider, run, team_limit):
+    lead = relay.person_token("lena", "lead")
+    other = relay.post("/api/v1/workspaces", lead, {"key": "other"}).json["key"]
+    relay.settled("/api/v1/workspaces/other", lead)
+    first, second = run(), run(other)
+    team_limit(3000)
+    provider.mode = "slow"
+    provider.goes_on.clear()
+    statuses = []
+    asker = threading.Thread(target=lambda: statuses.append(ask(relay, first, max_tokens=2000).status))
+    asker.start()
+    until(lambda: len(provider.came) == 1)
+    refused = ask(relay, second, max_tokens=2000)
+    assert (refused.status, "tokens of started agents" in refused.text) == (403, True)
+    provider.goes_on.set()
+    asker.join()
+    assert statuses == [200]
+    assert shown(relay, second)["met"].startswith("the team's monthly limit of ")
+
+    provider.mode = "stream"
+    assert ask(relay, first, max_tokens=32_000).status == 200
+    assert provider.came[-1][2]["max_tokens"] < 3000
+    team_limit(1)
+    assert ask(relay, first).status == 403
+    assert relay.post("/api/v1/measures/limits/agent_tokens/lift", lead).status == 200
+    assert ask(relay, run(other)).status == 200
 
 
 def test_large_bodies_are_for_runs_alone(relay, provider, run):
