@@ -1,11 +1,12 @@
 """Agents that Handrail starts: runs with a task, their turns, and what people answer to them."""
 
-from approvals.agent_runs.answers import accept, discard, extend_budget, go_on, interrupt, say, stop
+from approvals.agent_runs.answers import accept, branch_for, discard, extend_budget, go_on, interrupt, say, stop
 from approvals.agent_runs.following import step
 from approvals.agent_runs.requests import find, place_for, start
 
 __all__ = [
     "accept",
+    "branch_for",
     "discard",
     "extend_budget",
     "find",

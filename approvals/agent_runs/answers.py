@@ -14,7 +14,7 @@ from dashboard.access import Caller
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces import lifecycle, operations
 from workspaces.models import Operation
-from workspaces.services import commands
+from workspaces.services import commands, export, pull_requests
 
 
 def _must_manage(run: AgentRun, caller: Caller):
@@ -159,9 +159,23 @@ def _reopen(run: AgentRun, caller: Caller):
         raise conflict(f"Another agent works in {run.workspace.key}. Wait until it has ended, or stop it.") from None
 
 
-def accept(run: AgentRun, *, caller: Caller):
-    """Note that a person accepts the work. Problem 403, 409."""
-    _close(run, AgentRunState.ACCEPTED, "agent_run.accepted", caller)
+def accept(run: AgentRun, wish: dict | None = None, *, caller: Caller) -> Operation | None:
+    """Note that a person accepts the work; push its commits or open a pull request, if `wish` says so.
+
+    {branch?, pull_request?}; a pull request without a branch gets one named after the workspace. Problem 403, 409, 422:
+    then the work is not accepted either.
+    """
+    branch, asks = (wish or {}).get("branch") or "", bool((wish or {}).get("pull_request"))
+    with transaction.atomic():
+        _close(run, AgentRunState.ACCEPTED, "agent_run.accepted", caller)
+        if asks:
+            wanted = {"branch": branch or branch_for(run)}
+            return pull_requests.open_one(run.workspace, wanted, by=caller.actor)
+        return export.push(run.workspace, branch, by=caller.actor) if branch else None
+
+
+def branch_for(run: AgentRun) -> str:
+    return f"handrail/{run.workspace.key}"
 
 
 def discard(run: AgentRun, *, caller: Caller) -> Operation | None:

@@ -18,8 +18,8 @@ GO_ON = "Your program ended before you had finished. Look at what is already don
 MORE_BUDGET = "A person gave you more budget. Go on with the task where you stopped."
 HOW = (
     "You work alone in this workspace, started by Handrail. Some of your tool calls wait until a person approves them; "
-    "a denial says why. When you are done, end with a short summary: what you changed, how you checked it, what is left"
-    " to do."
+    "a denial says why. If the folder is a git repository, commit your work. When you are done, end with a short "
+    "summary: what you changed, how you checked it, what is left to do."
 )
 
 

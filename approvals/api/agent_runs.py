@@ -39,6 +39,13 @@ class NewAgentRun(Budgets):
     definition: str = Field("", max_length=80, description="the name of a definition: its prompt and memory go first")
 
 
+class Acceptance(Strict):
+    """What becomes of accepted work; nothing by default."""
+
+    branch: str = Field("", max_length=200, description="to which HEAD is pushed")
+    pull_request: bool = Field(False, description="also open one; without a branch it is handrail/KEY")
+
+
 class MoreBudget(Budgets):
     until: datetime | None = Field(None, description="in place of `budget_minutes`: until when it may work")
 
@@ -194,9 +201,9 @@ def extend_budget_of_agent_run(request, agent_run_id: str, wish: MoreBudget):
 
 
 @router.post("/agent-runs/{agent_run_id}/accept", response={200: AgentRunWithTurns} | PROBLEMS)
-def accept_agent_run(request, agent_run_id: str):
-    """Accept its work."""
-    return _answered(request, agent_run_id, agent_runs.accept)
+def accept_agent_run(request, agent_run_id: str, wish: Acceptance | None = None):
+    """Accept its work, and push its commits to a branch or open a pull request with them."""
+    return _answered(request, agent_run_id, agent_runs.accept, wish.model_dump() if wish else {})
 
 
 @router.post("/agent-runs/{agent_run_id}/discard", response={202: AgentRunWithTurns} | PROBLEMS)

@@ -135,6 +135,7 @@ def _page(request, run: AgentRun, *, say: SayForm | None = None, budget: BudgetF
         "session": run.session,
         "said": _said(run),
         "checks": checks.checks_of(workspace)[workspace.pk],
+        "branch": agent_runs.branch_for(run),
         "has_code_host": code_hosts.repository_of(workspace.remote) is not None,
         "currency": _currency(run),
         "may_answer": caller.can("start_agents", run.team_id),
@@ -246,7 +247,13 @@ def go_on(request, pk):
 @signed_in
 @require_POST
 def accept(request, pk):
-    return _act(request, pk, agent_runs.accept, gettext("Accepted."))
+    if not asked(request, "pull_request")["pull_request"]:
+        return _act(request, pk, agent_runs.accept, gettext("Accepted."))
+
+    def with_pull_request(run, caller):
+        return agent_runs.accept(run, {"pull_request": True}, caller=caller)
+
+    return _act(request, pk, with_pull_request, gettext("Accepted. The pull request is being opened."))
 
 
 @signed_in

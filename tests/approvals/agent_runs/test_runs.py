@@ -401,3 +401,22 @@ def test_a_run_that_a_limit_of_its_team_stopped_goes_on_once_that_is_lifted(work
     browser_of(lena).post(f"{page}budget/", {"team_limit": "lifted"})
     again = follow()
     assert (again.state, again.budget_met) in (("starting", ""), ("working", ""))
+
+
+def test_accepted_work_becomes_a_pull_request_or_a_branch_at_once(working, lena, browser_of):
+    done = ended(working, ANSWER)
+    caller = caller_of(lena)
+    with pytest.raises(Problem) as refused:  # it came from no repository
+        agent_runs.accept(done, {"pull_request": True}, caller=caller)
+    assert (refused.value.status, AgentRun.objects.get().state) == (409, "done")
+
+    source = {"git": "https://github.com/acme/shop.git"}
+    Workspace.objects.update(source=source)
+    with pytest.raises(Problem) as refused:
+        agent_runs.accept(agent_runs.find(caller, done.pk), {"branch": "a..b"}, caller=caller)
+    assert (refused.value.status, AgentRun.objects.get().state) == (422, "done")
+    assert "Accept and open a pull request" in browser_of(lena).get(f"/agent-runs/{done.pk}/").text
+    browser_of(lena).post(f"/agent-runs/{done.pk}/accept/", {"pull_request": "yes"})
+    assert AgentRun.objects.get().state == "accepted"
+    asked = Operation.objects.get(kind="pull_request")
+    assert asked.args["branch"] == f"handrail/{done.workspace.key}"

@@ -1,0 +1,117 @@
+"""Claude Agent SDK: each tool call of the Claude Code that a program drives asks the desk.
+
+options = gated(ClaudeAgentOptions(…), desk)
+async for message in query(prompt="Mend the build", options=options):
+    …
+
+A hook asks, not `can_use_tool` alone: that is called only for what Claude Code would ask about in its mode, and never
+in bypassPermissions. `gated` sets both, so that what the user's own settings ask about is answered too.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, PermissionResultAllow, PermissionResultDeny
+
+from handrail_client.actions import MAX_TEXT, Action
+from handrail_client.desk import Handrail
+from handrail_client.errors import HandrailError, NotAllowed
+from handrail_client.gated_calls import Call, edit_notice
+
+HOOK_TIMEOUT = 86_400.0  # seconds; Claude Code then blocks the call
+MAX_WAITING = 64  # calls of one program that wait at the same time
+NOT_ASKED = "Handrail could not be asked, so this call was not made. {}"
+# What asking can raise beside the client's own errors: arguments that are no JSON, or nested too deep.
+ODD = (ValueError, TypeError, OSError, RecursionError)
+
+
+def gated(options: ClaudeAgentOptions, desk: Handrail, *, ungated: Iterable[str] = ()) -> ClaudeAgentOptions:
+    """Return the options with a gate before each tool call. `ungated` names tools that need no permission.
+
+    Any failure blocks the call: no desk, a wrong token, an error of this module. HandrailError if the options have
+    `can_use_tool` of their own, or a tool for permission prompts.
+    """
+    if options.can_use_tool or options.permission_prompt_tool_name:
+        raise HandrailError("These options answer permission prompts themselves already.")
+    gate = _Gate(desk, frozenset(ungated))
+    hooks = {event: list(matchers) for event, matchers in (options.hooks or {}).items()}
+    before = HookMatcher(hooks=[gate.before], timeout=HOOK_TIMEOUT, on_failure="block")
+    hooks["PreToolUse"] = [before, *hooks.get("PreToolUse", [])]
+    for event in ("PostToolUse", "PostToolUseFailure"):
+        hooks[event] = [*hooks.get(event, []), HookMatcher(hooks=[gate.after])]
+    return dataclasses.replace(options, hooks=hooks, can_use_tool=gate.prompted)
+
+
+class _Gate:
+    """The calls of one program; waiting ones have threads of their own, so that no other work of the program waits."""
+
+    def __init__(self, desk: Handrail, ungated: frozenset[str]):
+        self._desk, self._ungated = desk, ungated
+        self._threads = ThreadPoolExecutor(MAX_WAITING, thread_name_prefix="handrail")
+        self._running: dict[str, Action] = {}  # by the id of the call
+        self._pending: dict[str, Action] = {}
+
+    async def _in_thread(self, function, *args):
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+
+    async def before(self, event: dict, call_id: str | None, context) -> dict:
+        """Answer PreToolUse."""
+        tool, arguments = event["tool_name"], event["tool_input"]
+        if tool in self._ungated:
+            return {"continue_": True}
+        key = call_id or event.get("tool_use_id") or ""
+        call = Call(tool, arguments, event["session_id"], key)
+        try:
+            used = await self._in_thread(self._used, call, event.get("cwd"))
+        except asyncio.CancelledError:
+            await self._withdraw(key)
+            raise
+        if not isinstance(used, Action):
+            return _decision("deny", used)
+        self._running[key] = used
+        notice = edit_notice(used)
+        more = {"additionalContext": notice} if notice else {}
+        return _decision("allow", f"Allowed at Handrail ({used.name}).", updatedInput=used.arguments, **more)
+
+    def _used(self, call: Call, cwd: str | None) -> Action | str:
+        about = {"session": call.session[:MAX_TEXT], "call_id": call.call_id[:MAX_TEXT], "cwd": cwd}
+        try:
+            action = self._desk.ask(call.tool, call.arguments, key=call.key, **about)
+            self._pending[call.call_id] = action
+            return self._desk.use(self._desk.wait(action))
+        except NotAllowed as no:
+            return str(no)
+        except (HandrailError, *ODD) as error:
+            return NOT_ASKED.format(error)
+        finally:
+            self._pending.pop(call.call_id, None)
+
+    async def _withdraw(self, key: str):
+        if action := self._pending.get(key):
+            try:
+                await self._in_thread(self._desk.cancel, action)
+            except HandrailError:
+                pass  # decided meanwhile, or no desk: nothing is made of it here
+
+    async def after(self, event: dict, call_id: str | None, context) -> dict:
+        """Report how a call ended."""
+        used = self._running.pop(call_id or event.get("tool_use_id") or "", None)
+        if used:
+            failed = event["hook_event_name"] == "PostToolUseFailure"
+            await self._in_thread(self._desk.report_quietly, used, not failed, str(event.get("error") or ""))
+        return {"continue_": True}
+
+    async def prompted(self, tool: str, arguments: dict[str, Any], context):
+        """Answer what Claude Code would ask its user about: a call that the hook has let through is not asked again."""
+        used = self._running.get(context.tool_use_id or "")
+        if tool in self._ungated or (used and used.tool == tool and used.arguments == arguments):
+            return PermissionResultAllow(updated_input=arguments)
+        return PermissionResultDeny(message="Handrail's hook has not allowed this call.")
+
+
+def _decision(decision: str, reason: str, **more) -> dict:
+    told = {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": reason}
+    return {"hookSpecificOutput": told | more}

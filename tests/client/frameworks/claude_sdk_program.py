@@ -1,0 +1,19 @@
+"""A program of the Claude Agent SDK: `claude_sdk_program.py CLAUDE MODE PROMPT`; prints the last answer."""
+
+import asyncio
+import sys
+
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+
+from handrail_client import Handrail
+from handrail_client.claude_sdk import gated
+
+
+async def main(claude, mode, prompt):
+    options = ClaudeAgentOptions(cli_path=claude, permission_mode=mode, setting_sources=["user"])
+    async for message in query(prompt=prompt, options=gated(options, Handrail(grace=0.5))):
+        if isinstance(message, ResultMessage):
+            print(message.result)
+
+
+asyncio.run(main(*sys.argv[1:]))
