@@ -2,11 +2,13 @@
 
     python -m bench.agents                 the agents whose programs are on the PATH
     python -m bench.agents codex gemini    some of them
+    python -m bench.agents --long          all side by side, each with a call that waits for 30 minutes
+    python -m bench.agents --long 90
 
 Each row is one run in a throw-away home and folder. A tool that ran although nothing allowed it ends this with 1.
 """
 
-import json
+import argparse
 import os
 import re
 import shutil
@@ -17,18 +19,27 @@ from pathlib import Path
 
 from approvals import agents
 from approvals.agents import Dialect
-from approvals.connect import claude_settings, codex_trust, home_settings
-from approvals.connect.claude_settings import LOCAL, hook_command
 from approvals.proof import programs
 from approvals.proof.model import DONE, Model, run
+from bench.agents import long
 from bench.agents.desk import MODES, REASON, Desk
+from bench.agents.settings import settle
 
 PATIENCE = 6  # seconds for which the hook tries: what fails here, fails for good
 TIMEOUT = 120
+HALF_AN_HOUR = 1800
 EXPECTED = {"allowed": ["asked"], "held": ["asked"], "edited": ["edited"]}
 
 
-def main(wanted: list[str]) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.agents", description=__doc__.partition("\n")[0])
+    parser.add_argument("agents", nargs="*", help="by default all on the PATH")
+    parser.add_argument("--long", nargs="?", type=int, const=HALF_AN_HOUR, metavar="SECONDS", help="1800 by default")
+    asked = parser.parse_args()
+    return long.hold(asked.long, asked.agents) if asked.long else matrix(asked.agents)
+
+
+def matrix(wanted: list[str]) -> int:
     opened = 0
     for dialect in agents.ALL:
         program = shutil.which(dialect.program)
@@ -63,7 +74,7 @@ def trial(dialect: Dialect, program: str, mode: str) -> tuple[list[str], str, bo
             home, folder = Path(root, "home"), Path(root, "folder")
             home.mkdir()
             folder.mkdir()
-            _settle(dialect, home, folder, desk.url)
+            settle(dialect, home, folder, desk.url, patience_s=PATIENCE)
             own = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
             subprocess.run(
                 programs.command(dialect.name, program, "HANDRAIL tries its gate", model.url),
@@ -81,28 +92,5 @@ def trial(dialect: Dialect, program: str, mode: str) -> tuple[list[str], str, bo
         model.stop()
 
 
-def _settle(dialect: Dialect, home: Path, folder: Path, url: str):
-    """Put the gate where the agent reads it, as `connect` does.
-
-    Without the reports where they can be left out: with a desk that is down, each would be tried for 20 seconds.
-    """
-    for name, content in programs.PROGRAMS[dialect.name].settings.items():
-        (home / name).parent.mkdir(parents=True)
-        (home / name).write_text(json.dumps(content))
-    connection = home / "connection.json"
-    connection.write_text(json.dumps({"address": url, "token": "none", "patience_s": PATIENCE}))
-    if not dialect.settings_file:
-        gate = {"PreToolUse": claude_settings.entries(connection)["PreToolUse"]}
-        text = claude_settings.with_hooks(None, gate, ours=str(connection))
-        claude_settings.write(folder / LOCAL, text, folder.stat())
-        return
-    hooks = dialect.hooks(lambda role, event="": hook_command(connection, role, dialect.name, event))
-    if isinstance(hooks, dict):
-        hooks = dict([next(iter(hooks.items()))])  # the gate comes first
-    home_settings.put_in(dialect, home, hooks, ours=str(connection))
-    if dialect.name == "codex":
-        codex_trust.make_true(home, folder, ours=str(connection))
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -4,6 +4,7 @@ Standard library only, Python 3.9 and later. A folder or an archive that Python 
 
     python -IS PROGRAM CONNECTION run TURN -- AGENT …   start an agent and prompt it once
     python -IS PROGRAM CONNECTION gate -- AGENT …       stand between an editor and an agent
+    python -IS PROGRAM CONNECTION codex -- codex app-server     the same for Codex's own protocol
 
 `run` is the client itself: Handrail starts it in workspaces. TURN is JSON: {prompt, session, cwd, dialect}; an empty
 session begins one. It prints a JSON line for each thing that happens, the last one with the answer. `gate` passes
@@ -20,6 +21,7 @@ import sys
 import threading
 
 import command_hook
+from codex_gate import CodexGate
 from desk import LEAVE, Desk
 from gate import Gate
 from wire import Agent, messages, show, writer
@@ -54,12 +56,12 @@ def run(connection, turn, argv):
     return STOPPED if client.is_stopped else FAILED if "error" in result else 0
 
 
-def gate(connection, argv):
+def gate(connection, argv, kind=Gate, dialect="acp"):
     """Serve an editor on standard input and output until it or the agent ends; return the agent's exit status."""
-    desk = Desk(connection, "acp")
+    desk = Desk(connection, dialect)
     environment = {name: value for name, value in os.environ.items() if name not in KEPT_BACK}
     agent = Agent(argv, environment)
-    between = Gate(desk, agent, writer(sys.stdout.buffer))
+    between = kind(desk, agent, writer(sys.stdout.buffer))
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
@@ -89,6 +91,8 @@ def main(arguments):
     at = rest.index("--")
     if use == "run":
         return run(connection, json.loads(rest[0]), rest[at + 1 :])
+    if use == "codex":
+        return gate(connection, rest[at + 1 :], CodexGate, "codex")
     return gate(connection, rest[at + 1 :])
 
 

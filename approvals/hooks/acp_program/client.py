@@ -2,7 +2,7 @@
 
 import threading
 
-from held import PERMISSION, Held, outcome
+from held import CANCELLED, PERMISSION, Held, outcome
 from talk import Talk
 from wire import messages, show
 
@@ -24,7 +24,7 @@ class Client:
 
     def __init__(self, desk, agent, turn):
         self._desk, self._agent, self._turn = desk, agent, turn
-        self._held = Held(desk, agent.answer)
+        self._held = Held(desk)
         self._answers, self._number, self._ended = {}, 0, threading.Event()
         self._condition = threading.Condition()
         self._denied, self.is_stopped, self.talk = [], False, None
@@ -126,7 +126,10 @@ class Client:
         def allowed():
             self._agent.answer(message, result=outcome(message, True))
 
-        self._held.hold(message, self.talk, allowed, denied)
+        def given_up():
+            self._agent.answer(message, result=CANCELLED)
+
+        self._held.hold(message, self.talk, allowed, denied, given_up)
 
     def stop(self):
         """End the turn, as a person wants it."""

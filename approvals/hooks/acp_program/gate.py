@@ -4,7 +4,7 @@ import json
 import os
 import threading
 
-from held import HELD, PERMISSION, REFUSED, Held, outcome
+from held import CANCELLED, HELD, PERMISSION, REFUSED, Held, outcome
 from talk import Talk
 
 
@@ -13,7 +13,7 @@ class Gate:
 
     def __init__(self, desk, agent, to_editor):
         self._desk, self._agent, self._to_editor = desk, agent, to_editor
-        self._held = Held(desk, agent.answer)
+        self._held = Held(desk)
         self._lock, self._talks, self._pending, self._denied = threading.Lock(), {}, {}, {}
 
     def from_editor(self, message):
@@ -89,7 +89,11 @@ class Gate:
             self._to_editor({"jsonrpc": "2.0", "method": "session/update", "params": told})
             self._agent.answer(message, result=outcome(message, False))
 
-        self._held.hold(message, talk, allowed, denied)
+        def given_up():
+            told = {"result": CANCELLED} if asks else {"error": {"code": REFUSED, "message": "The turn was cancelled."}}
+            self._agent.answer(message, **told)
+
+        self._held.hold(message, talk, allowed, denied, given_up)
 
     def close(self):
         self._held.cancel()

@@ -13,21 +13,21 @@ REFUSED = -32000  # JSON-RPC's code of a request that Handrail denied
 class Held:
     """The agent's requests that wait for Handrail, by their id."""
 
-    def __init__(self, desk, answer):
-        self._desk, self._answer = desk, answer
+    def __init__(self, desk):
+        self._desk = desk
         self._lock, self._waiting = threading.Lock(), {}
         self._named = os.urandom(8).hex()  # the agent counts its requests anew with each start
 
-    def hold(self, message, talk, allowed, denied):
-        """Ask in a thread: `allowed()`, or `denied(why)` with which the agent is answered."""
-        threading.Thread(target=self._hold, args=(message, talk, allowed, denied), daemon=True).start()
+    def hold(self, message, talk, allowed, denied, given_up):
+        """Ask in a thread, then answer the agent: `allowed()`, `denied(why)`, or `given_up()` once it was cancelled."""
+        threading.Thread(target=self._hold, args=(message, talk, allowed, denied, given_up), daemon=True).start()
 
-    def _hold(self, message, talk, allowed, denied):
+    def _hold(self, message, talk, allowed, denied, given_up):
         key = json.dumps(message["id"])
         params = {**(message.get("params") or {}), "callId": f"{self._named}:{key}"}
         if isinstance(params.get("toolCall"), dict):
             params["toolCall"] = dict(talk.call(params["toolCall"]))
-        waiting = self._waiting[key] = {"session": talk.session, "message": message, "process": None, "over": False}
+        waiting = self._waiting[key] = {"session": talk.session, "give_up": given_up, "process": None, "over": False}
 
         def started(process):
             with self._lock:
@@ -54,10 +54,7 @@ class Held:
                 if each["process"]:
                     each["process"].kill()
         for each in found:
-            if each["message"]["method"] == PERMISSION:
-                self._answer(each["message"], result=CANCELLED)
-            else:
-                self._answer(each["message"], error={"code": REFUSED, "message": "The turn was cancelled."})
+            each["give_up"]()
 
 
 def outcome(message, is_allowed):
