@@ -97,7 +97,7 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
             "mcp_gate": json.dumps(MCP_GATE, indent=2),
             "mcp_server": MCP_SERVER,
             "acp_fetch": f"curl -fsSo {ACP_PROGRAM} {settings.HANDRAIL_PUBLIC_URL}{reverse('acp-program')}",
-            "acp_settings": json.dumps(acp_settings(), indent=2),
+            "acp_settings": json.dumps(acp_settings(), indent=2, ensure_ascii=False),
             "python_module": PYTHON.read_text(),
             "python_use": PYTHON_USE,
             "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",

@@ -98,7 +98,8 @@ def test_connect_has_settings_that_never_fail_open(alice, browser_of, read):
     shown = text.split(".claude/settings.json</span>", 1)[1].split("HANDRAIL_TOKEN</code> is set")[0]
     parts = re.findall(r'<pre><code class="exact">(.*?)</code></pre>', shown, re.DOTALL)
     hooks = json.loads(html.unescape("".join(parts)))["hooks"]
-    told = {"PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SessionEnd"}
+    told = {"PostToolUse", "PostToolUseFailure", "PermissionRequest", "UserPromptSubmit", "Notification"}
+    told |= {"SubagentStop", "Stop", "SessionEnd"}
     assert set(hooks) == {"PreToolUse", "Elicitation", *told}
     assert {hooks[event][0]["hooks"][0]["onFailure"] for event in told} == {"continue"}
     gate = hooks["PreToolUse"][0]["hooks"][0]

@@ -7,6 +7,7 @@ import sys
 import threading
 
 LEAVE = 10  # seconds to tell the rest at the end
+PATIENCE = 3  # seconds for which a question waits for what is told before it
 
 
 class Desk:
@@ -22,6 +23,9 @@ class Desk:
     def ask(self, event, started):
         """Return (whether it is allowed, why). `started` gets the process, whose end is a denial."""
         told = json.dumps({**event, "dialect": self.dialect}).encode()
+        before = threading.Event()  # what was said before it stands before it in the conversation
+        self._told.put(before)
+        before.wait(PATIENCE)
         process = subprocess.Popen([*self._line, "gate", "acp"], stdin=-1, stdout=-1, stderr=-1)
         started(process)
         out, err = process.communicate(told)
@@ -37,6 +41,9 @@ class Desk:
 
     def _tell(self):
         while (event := self._told.get()) is not None:
+            if isinstance(event, threading.Event):
+                event.set()
+                continue
             subprocess.run(
                 [*self._line, "report", "acp"], input=json.dumps(event).encode(), stdout=-3, stderr=-3, check=False
             )

@@ -20,22 +20,27 @@ class Held:
 
     def hold(self, message, talk, allowed, denied, given_up):
         """Ask in a thread, then answer the agent: `allowed()`, `denied(why)`, or `given_up()` once it was cancelled."""
-        threading.Thread(target=self._hold, args=(message, talk, allowed, denied, given_up), daemon=True).start()
-
-    def _hold(self, message, talk, allowed, denied, given_up):
         key = json.dumps(message["id"])
         params = {**(message.get("params") or {}), "callId": f"{self._named}:{key}"}
         if isinstance(params.get("toolCall"), dict):
             params["toolCall"] = dict(talk.call(params["toolCall"]))
-        waiting = self._waiting[key] = {"session": talk.session, "give_up": given_up, "process": None, "over": False}
+        waiting = {"session": talk.session, "give_up": given_up, "process": None, "over": False}
+        with self._lock:
+            self._waiting[key] = waiting
+        event = talk.event(message["method"], **params)
+        threading.Thread(target=self._hold, args=(key, waiting, event, allowed, denied), daemon=True).start()
 
+    def _hold(self, key, waiting, event, allowed, denied):
         def started(process):
             with self._lock:
                 waiting["process"] = process
                 if waiting["over"]:
                     process.kill()
 
-        is_allowed, why = self._desk.ask(talk.event(message["method"], **params), started)
+        try:
+            is_allowed, why = self._desk.ask(event, started)
+        except (OSError, ValueError) as error:
+            is_allowed, why = False, f"Handrail could not be asked ({error}), so nothing is allowed."
         with self._lock:
             self._waiting.pop(key, None)
             if waiting["over"]:

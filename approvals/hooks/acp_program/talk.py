@@ -31,6 +31,7 @@ class Talk:
             call = self.call(told)
             if told.get("status") in OVER:
                 self._tell(self.event("session/update", toolCall=call))
+                self.calls.pop(str(told.get("toolCallId")), None)
         elif kind == "plan":
             self._tell(self.event("session/update", plan=told.get("entries")))
         elif kind == "usage_update":
