@@ -52,7 +52,7 @@ def turn_or_session_ended(request, heard: Turning, caller) -> Reply:
     if heard.said is not None:
         questions.said_at_end(heard.session, heard.said, caller=caller)
     if heard.is_idle:  # what runs in the background keeps running
-        sessions.leave_unclear(heard.session, caller, sessions.TURN_OVER)
+        sessions.leave_unclear(heard.session, caller, sessions.TURN_OVER, but_repeats=True)
     # Never keep it from stopping twice, or the agent could loop.
     if heard.was_kept_going:
         return Reply()

@@ -6,7 +6,7 @@ from approvals import agent_messages
 from approvals.calls import GATE
 from approvals.evaluation import with_all
 from approvals.expiry import mark_uncertain
-from approvals.hooks import open_hooks
+from approvals.hooks import open_hooks, repeated
 from approvals.models import Action, Status
 from dashboard import clock
 
@@ -33,9 +33,14 @@ def _approved_meanwhile(session: str, caller) -> list[Action]:
     return [action for action in with_all(found)[:MAX_REMINDERS] if not open_hooks.is_waiting(action.call_hash)]
 
 
-def leave_unclear(session: str, caller, note: str):
-    """Mark the session's running calls as unclear: no report of how they ended will come."""
+def leave_unclear(session: str, caller, note: str, *, but_repeats: bool = False):
+    """Mark the session's running calls as unclear: no report of how they ended will come.
+
+    `but_repeats`: not those whose edit the agent was told to make itself, which it may do in its next turn.
+    """
     running = Q(status=Status.RUNNING)
+    if but_repeats:
+        running &= Q(repeat_hash="") | Q(consumed_at__lt=clock.now() - repeated.VALID_FOR)
     for action in let_through(session, caller).filter(running):
         mark_uncertain(action, note, by=caller.actor, when=running)
 

@@ -33,6 +33,7 @@ class Desk:
             answer = json.loads(out) if process.returncode == 0 else {}
         except ValueError:
             answer = {}
+        answer = answer if isinstance(answer, dict) else {}
         words = answer.get("reason") or err.decode("utf-8", "replace").strip() or "Handrail gave no answer."
         return answer.get("decision") == "allow", words
 
