@@ -19,7 +19,7 @@ from approvals.model_relay import accounts
 from approvals.models import AgentRun
 from dashboard.tokens import sha256
 from workspaces import secrets
-from workspaces.models import Workspace
+from workspaces.models import Runner, Workspace
 from workspaces.services import run_tokens
 place = Workspace.objects.get(key={key!r})
 secrets.put(place.team, "A_KEY", "models", {secret!r}, by=Actor.system("tests"), replace=True)
@@ -27,6 +27,9 @@ environment = place.environment
 environment.model_access = {{"anthropic": {{"secret": "A_KEY", "models": ["claude-*"]}}}}
 environment.save()
 AgentRun.objects.filter(workspace=place).delete()
+# Of another host, so that the runner here does not look after a run that has no command.
+place.runner = Runner.objects.get_or_create(host="elsewhere")[0]
+place.save(update_fields=["runner"])
 now = clock.now()
 run = AgentRun(team=place.team, workspace=place, agent=run_tokens.agent_of(place), task="x")
 run.program = "claude-code@1.2.3"
