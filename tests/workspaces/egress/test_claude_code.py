@@ -113,13 +113,12 @@ def test_claude_code_works_inside_and_is_gated(
 def test_a_set_up_has_no_hook_and_the_agents_programs_have(workspace, agent):
     key = workspace("test ! -e /etc/claude-code && touch /workspace/setup-had-none")
     assert agent.get(f"/workspaces/{key}/files/setup-had-none").body == b""
-    agent.run(
-        key, "cat /etc/claude-code/managed-settings.json > shown; ! echo > /etc/claude-code/managed-settings.json"
-    )
+    files = "/etc/claude-code/managed-settings.json", "/etc/claude-code/handrail_hook.py"
+    agent.run(key, f"cat {files[0]} > shown; ! echo > {files[0]} && ! echo > {files[1]} && ! rm {files[1]}")
     shown = json.loads(agent.get(f"/workspaces/{key}/files/shown").body)
     [gate] = shown["hooks"]["PreToolUse"][0]["hooks"]
-    assert (gate["url"], gate["onFailure"]) == ("http://handrail.internal/hooks/claude-code", "block")
-    assert (shown["hooks"]["Stop"][0]["hooks"][0]["onFailure"], shown["disableAllHooks"]) == ("continue", False)
+    assert (gate["command"], gate["onFailure"]) == (f"python3 -IS {files[1]} env gate || exit 2", "block")
+    assert (shown["hooks"]["Stop"][0]["hooks"][0]["type"], shown["disableAllHooks"]) == ("command", False)
 
 
 def test_the_scripted_model_is_reached_in_no_other_way(model, workspace, agent, name_for):
