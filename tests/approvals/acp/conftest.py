@@ -142,7 +142,7 @@ def actions(product, agent_token):
 @pytest.fixture
 def card(actions):
     """`card()`: the one action that waits."""
-    return lambda: until(lambda: next((each for each in actions() if each["status"] == "pending"), None), within=30)
+    return lambda: until(lambda: next((each for each in actions() if each["status"] == "pending"), None), within=120)
 
 
 @pytest.fixture
