@@ -25,9 +25,9 @@ from approvals.agents.heard import (
 )
 from dashboard.problems import invalid
 
-PERMISSION, WRITE, TERMINAL = "session/request_permission", "fs/write_text_file", "terminal/create"
+PERMISSION, WRITE = "session/request_permission", "fs/write_text_file"
 BY_CLIENT = "acp:"  # before the ids of calls that only the client was asked about, so that none is a hook's
-# Arguments of a shell call that do not change what it runs.
+# What a shell call may have beside its command: the folder is that of the call, the others change nothing that runs.
 BESIDE = frozenset(("description", "cwd", "timeout"))
 OF_FETCH = frozenset(("url", "format", "prompt", "timeout"))
 
