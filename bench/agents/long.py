@@ -84,7 +84,8 @@ def hold(seconds: int, wanted: list[str]) -> int:
     found = [(dialect, shutil.which(dialect.program)) for dialect in agents.ALL]
     found = [(dialect, program) for dialect, program in found if program and (not wanted or dialect.name in wanted)]
     with tempfile.TemporaryDirectory(prefix="handrail-agents-", ignore_cleanup_errors=True) as root:
-        product = Product(Path(root, "home"))
+        # Requests expire after half an hour by default, after which an agent asks anew.
+        product = Product(Path(root, "home"), HANDRAIL_EXPIRY_SECONDS=str(seconds + 3600))
         product.start()
         sessions = [Session(dialect, program, Path(root, dialect.name), product) for dialect, program in found]
         try:
@@ -109,7 +110,9 @@ def _held(product: Product, sessions: list[Session], seconds: int) -> int:
     too_early = {session.dialect.name for session in sessions if session.ran}
     for card, _ in waiting.values():
         answer = {"verdict": "approve", "digest": card["digest"]}
-        product.post(f"/api/v1/actions/{card['id']}/decision", person, answer)
+        sent = product.post(f"/api/v1/actions/{card['id']}/decision", person, answer)
+        if sent.status != 200:
+            print(f"  A-{card['number']} was not approved: {sent.text}", flush=True)
     approved = time.monotonic()
     wrong = 0
     for session in sessions:
