@@ -3,9 +3,9 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,23 +41,38 @@ class Session:
             path.mkdir(parents=True)
         settle(self.dialect, self.home, self.folder, self.product.url, token=self.token, reports=True)
         self.model.scripts["HANDRAIL"] = [self._turn] * MOST_CALLS
-        self.thread = threading.Thread(target=self._work)
+        self.process: subprocess.Popen | None = None
 
     def _turn(self) -> list[dict]:
         """Ask again until the call has run: only an agent that can't hold needs it."""
         return DONE if self.ran else [run(COMMAND)]
 
-    def _work(self):
+    def start(self):
         own = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
         own |= {"HOME": str(self.home), "PWD": str(self.folder)}
-        subprocess.run(
+        self.process = subprocess.Popen(
             programs.command(self.dialect.name, self.program, "HANDRAIL tries a long wait", self.model.url),
             env=own | programs.environment(self.dialect.name, self.model.url),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
+
+    def ended(self, within: float) -> bool:
+        """Wait for the end of its program."""
+        try:
+            self.process.wait(max(0.0, within))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def close(self):
+        if self.process and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.model.stop()
 
     @property
     def ran(self) -> list[str]:
@@ -70,7 +85,7 @@ class Session:
     def verdict(self) -> str:
         """Return what went wrong, "" if nothing did."""
         found = self.actions()
-        if self.thread.is_alive():
+        if self.process.poll() is None:
             return "its program did not end"
         if self.ran != ["asked"]:
             return f"ran {' '.join(self.ran) or 'nothing'}"
@@ -93,13 +108,13 @@ def hold(seconds: int, wanted: list[str]) -> int:
         finally:
             product.clean_up()
             for session in sessions:
-                session.model.stop()
+                session.close()
 
 
 def _held(product: Product, sessions: list[Session], seconds: int) -> int:
     person = product.person_token("rita", "reviewer")
     for session in sessions:
-        session.thread.start()
+        session.start()
     began, waiting = time.monotonic(), {}
     while len(waiting) < len(sessions) and time.monotonic() - began < STARTS:
         for session in sessions:
@@ -116,7 +131,7 @@ def _held(product: Product, sessions: list[Session], seconds: int) -> int:
     approved = time.monotonic()
     wrong = 0
     for session in sessions:
-        session.thread.join(max(0.0, approved + ENDS - time.monotonic()))
+        session.ended(approved + ENDS - time.monotonic())
         name = session.dialect.name
         why = "RAN UNAPPROVED" if name in too_early else session.verdict() if name in waiting else "it made no call"
         wrong += bool(why)
