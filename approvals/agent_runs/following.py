@@ -189,10 +189,10 @@ def _how(run: AgentRun, turn: AgentTurn, result: ProgramResult) -> tuple[str, st
     command = turn.command
     outcome = command.operation.outcome or {}
     code, reason = outcome.get("reason_code", ""), outcome.get("reason", "")
+    if command.cancelled_at or turn.asked_to_end_at:
+        return TurnEnd.STOPPED, ""  # also if its program still said something, which is kept as the summary
     if result.is_answered and not result.error:
         return TurnEnd.ANSWERED, ""
-    if command.cancelled_at or turn.asked_to_end_at:
-        return TurnEnd.STOPPED, ""
     if command.operation.phase == Phase.UNCERTAIN or code in (ReasonCode.LOST, ReasonCode.FORGOTTEN):
         return TurnEnd.LOST, reason
     if code in (ReasonCode.KILLED, ReasonCode.STATE, ReasonCode.RUNNER_STOPPED):

@@ -12,9 +12,12 @@ import json
 from dashboard import clock
 from approvals.agent_runs import turns
 from approvals.models import AgentRun
-from workspaces.models import Workspace
+from workspaces.models import Runner, Workspace
 from workspaces.services import run_tokens
 place = Workspace.objects.get(team__slug={team!r}, key={key!r})
+# Of another host, so that the runner here does not look after a run that has no command.
+place.runner = Runner.objects.get_or_create(host="elsewhere")[0]
+place.save(update_fields=["runner"])
 row = {{"team": place.team, "workspace": place, "agent": run_tokens.agent_of(place), "task": "Make it green."}}
 row |= {{"program": "codex@1.2.3", "model": "gpt-5", "state": "working", "token_sha256": {token!r}}}
 run = AgentRun.objects.create(**row, created_at=clock.now(), changed_at=clock.now())
