@@ -11,13 +11,13 @@ from approvals.agents.qwen import Qwen
 
 ALL = (ClaudeCode(), Codex(), Gemini(), Qwen(), Copilot(), OpenCode())
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in ALL}
-OF_CLIENTS = {ACP.name: ACP()}  # asked by an agent's client, not by its hook: there is nothing to connect
+CLIENT_DIALECTS = {ACP.name: ACP()}  # an agent's client asks, not its hook; `connect` has no entry for them
 DEFAULT = DIALECTS["claude-code"]  # whose shape a denial has when the agent is not known
 
 
 def find(name: str) -> Dialect | None:
     """Return the dialect of this name, None if there is none."""
-    return DIALECTS.get(name) or OF_CLIENTS.get(name)
+    return DIALECTS.get(name) or CLIENT_DIALECTS.get(name)
 
 
 def of_path(path: str) -> Dialect:

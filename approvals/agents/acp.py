@@ -1,9 +1,10 @@
-"""The Agent Client Protocol: what an agent asks its client to permit, as `hooks/acp_program` sends it.
+"""The Agent Client Protocol: requests for permission, as `hooks/acp_program` sends them.
 
-An agent decides itself what it asks about, so this is the second lock of an agent whose own hook is the first: a call
-that the hook has let through is permitted without another question. The protocol carries neither an edit nor a reason.
+An agent decides itself which calls it asks its client about. If the agent's own hook has allowed a call already, it is
+permitted without another action. The protocol carries neither an edited call nor the reason of a denial.
 """
 
+import re
 import shlex
 
 from approvals.agents.dialect import ALLOW, DENY, NONE, Dialect, Line, Reply
@@ -26,10 +27,11 @@ from approvals.agents.heard import (
 from dashboard.problems import invalid
 
 PERMISSION, WRITE = "session/request_permission", "fs/write_text_file"
-BY_CLIENT = "acp:"  # before the ids of calls that only the client was asked about, so that none is a hook's
-# What a shell call may have beside its command: the folder is that of the call, the others change nothing that runs.
-BESIDE = frozenset(("description", "cwd", "timeout"))
-OF_FETCH = frozenset(("url", "format", "prompt", "timeout"))
+# Prefix of the call ids of actions that a client asked for, so that none equals the id of a hook's action.
+CLIENT_PREFIX = "acp:"
+SHELL_ARGUMENTS = frozenset(("command", "description", "cwd", "timeout"))
+FETCH_ARGUMENTS = frozenset(("url", "format", "prompt", "timeout"))
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ACP(Dialect):
@@ -38,11 +40,11 @@ class ACP(Dialect):
     edits = NONE
     takes_context = False
     has_call_id = True
-    is_second_lock = True
+    comes_after_hook = True
     faults = dict.fromkeys(FAULTS, BLOCKED)
 
     def hooks(self, line: Line) -> dict[str, dict] | str:
-        """Return nothing: an agent's client is asked, not a hook."""
+        """Return no hooks: the client asks."""
         return {}
 
     def test_call(self, session: str, cwd: str, *, ended: bool) -> dict:
@@ -96,47 +98,58 @@ def _asked(name: str, event: dict) -> Before:
         if not isinstance(call, dict):
             raise invalid("toolCall is missing.")
         return Before(**_call(event, call, path(event, "cwd")))
-    about = {"session": session(event, "sessionId"), "call_id": BY_CLIENT + _id(event, "callId")}
+    about = {"session": session(event, "sessionId"), "call_id": CLIENT_PREFIX + _id(event, "callId")}
     if name == WRITE:
         file, content = words(event, "path"), words(event, "content")
         if file is None or content is None:
             raise invalid("A file needs its path and its content.")
         arguments = {"file_path": file, "content": content}
         return Before(tool="Write", arguments=arguments, cwd=path(event, "cwd"), native=(name, arguments), **about)
-    command = {"command": _terminal(event)}
-    return Before(tool="Bash", arguments=command, cwd=path(event, "cwd"), native=(name, command), **about)
+    tool, arguments = _terminal(event)
+    return Before(tool=tool, arguments=arguments, cwd=path(event, "cwd"), native=(name, arguments), **about)
 
 
-def _terminal(event: dict) -> str:
-    """Return the shell command that does what a terminal is asked to run. Problem 422."""
-    command, given, variables = event.get("command"), event.get("args") or [], event.get("env") or []
-    if not isinstance(command, str) or not command or not all(isinstance(each, str) for each in given):
-        raise invalid("A terminal needs a command, and arguments that are texts.")
-    try:
-        named = [f"{each['name']}={each['value']}" for each in variables]
-    except (TypeError, KeyError):
-        raise invalid("The variables of a terminal need names and values.") from None
-    if not given and not named:
-        return command
-    return shlex.join([*(["env", *named] if named else []), command, *given])
+def _terminal(event: dict) -> tuple[str, dict]:
+    """Return (tool, arguments) of a new terminal's command. Problem 422.
+
+    Some editors run the command and its arguments as they are, others join them for a shell. If the two differ, the
+    call gets a name that no rule knows, so that a person is asked.
+    """
+    command, words, variables = event.get("command"), event.get("args") or [], event.get("env") or []
+    if not isinstance(command, str) or not command or not isinstance(words, list):
+        raise invalid("A terminal needs a command, and a list of arguments.")
+    if not all(isinstance(word, str) for word in words):
+        raise invalid("The arguments of a terminal must be texts.")
+    assignments, joined = [_assignment(each) for each in variables], " ".join([command, *words])
+    if words and shlex.join([command, *words]) != joined:
+        return "acp:terminal", {"command": command, "args": words} | ({"env": assignments} if assignments else {})
+    return "Bash", {"command": f"env {shlex.join(assignments)} {joined}" if assignments else joined}
+
+
+def _assignment(variable) -> str:
+    named = variable if isinstance(variable, dict) else {}
+    name, value = named.get("name"), named.get("value")
+    if not isinstance(name, str) or not VARIABLE.fullmatch(name) or not isinstance(value, str):
+        raise invalid("The variables of a terminal need names and values.")
+    return f"{name}={value}"
 
 
 def _call(event: dict, call: dict, cwd: str | None) -> dict:
-    tool, arguments, where = described(call)
-    about = {"session": session(event, "sessionId"), "call_id": BY_CLIENT + _id(call, "toolCallId")}
+    tool, arguments, where = _canonical_call(call)
+    about = {"session": session(event, "sessionId"), "call_id": CLIENT_PREFIX + _id(call, "toolCallId")}
     return about | {"tool": tool, "arguments": arguments, "cwd": where or cwd, "native": (tool, arguments)}
 
 
-def described(call: dict) -> tuple[str, dict, str | None]:
-    """Return (tool, arguments, cwd) of a tool call as the agent describes it.
+def _canonical_call(call: dict) -> tuple[str, dict, str | None]:
+    """Return (tool, arguments, cwd) of a tool call, in Handrail's names.
 
-    What is not told in full gets a name that no rule knows, so that a person is asked.
+    A call with arguments that Handrail does not know gets a name that no rule knows, so that a person is asked.
     """
     kind, raw = call.get("kind"), call.get("rawInput")
     raw = raw if isinstance(raw, dict) else {}
-    if kind == "execute" and set(raw) <= BESIDE | {"command"} and (command := _command(raw.get("command"))):
+    if kind == "execute" and set(raw) <= SHELL_ARGUMENTS and (command := _command(raw.get("command"))):
         return "Bash", {"command": command}, raw["cwd"] if isinstance(raw.get("cwd"), str) else None
-    if kind == "fetch" and set(raw) <= OF_FETCH and isinstance(raw.get("url"), str):
+    if kind == "fetch" and set(raw) <= FETCH_ARGUMENTS and isinstance(raw.get("url"), str):
         return "WebFetch", {"url": raw["url"]}, None
     if kind == "edit" and (change := _change(call.get("content"))):
         return (*change, None)
@@ -151,7 +164,7 @@ def _command(value) -> str:
 
 
 def _change(content) -> tuple[str, dict] | None:
-    """Return the call that makes the one change that is shown, None if there is not exactly one."""
+    """Return the Write or Edit of a diff, None unless the content is exactly one diff."""
     changes = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     if len(changes) != 1 or changes[0].get("type") != "diff":
         return None
@@ -177,6 +190,6 @@ def _is_over(call) -> bool:
 
 def _id(told: dict, name: str) -> str:
     value = told.get(name)
-    if not isinstance(value, str) or not value or len(value) > MAX_ID - len(BY_CLIENT):
-        raise invalid(f"{name} must be a text of at most {MAX_ID - len(BY_CLIENT)} characters.")
+    if not isinstance(value, str) or not value or len(value) > MAX_ID - len(CLIENT_PREFIX):
+        raise invalid(f"{name} must be a text of at most {MAX_ID - len(CLIENT_PREFIX)} characters.")
     return value

@@ -42,7 +42,7 @@ class After(OfCall):
 
 
 class OwnPrompt(OfCall):
-    """The agent is about to ask at its own terminal whether a call may run, which the gate has allowed already."""
+    """A call about which the agent asks its user at the terminal, after the gate has allowed it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
-"""Rows of conversations from what an agent tells its client over ACP."""
+"""Store the messages that an agent sends to its client over ACP."""
 
 import logging
 
 from approvals import agents
-from approvals.agents.acp import BY_CLIENT, PERMISSION, text_of
+from approvals.agents.acp import CLIENT_PREFIX, PERMISSION, text_of
 from approvals.conversations import rows, sessions
 from approvals.conversations.hearing import MAX_ID, text
 from approvals.conversations.lines import Line
@@ -18,19 +18,19 @@ def hear(event: dict, caller, workspace: Workspace | None):
     try:
         _keep(event, caller, workspace)
     except Exception:
-        # Broad on purpose: the client waits for the answer to what it asks.
-        logger.exception("could not store what an agent told its client in its conversation")
+        # Broad on purpose: the response to a request for permission must not depend on it.
+        logger.exception("could not store a message of an ACP agent")
 
 
 def _keep(event: dict, caller, workspace: Workspace | None):
     native_id, name = text(event, "sessionId"), text(event, "hook_event_name")
     if not native_id or len(native_id) > MAX_ID:
         return
-    hooked = agents.DIALECTS.get(text(event, "dialect"))  # whose calls have the ids that its hook tells
+    hooked = agents.DIALECTS.get(text(event, "dialect"))  # its hook's actions have the call ids without a prefix
     dialect = hooked.name if hooked else agents.ACP.name
     noted = {"cwd": text(event, "cwd"), "gated_by": "hook" if hooked else "acp"}
     session = sessions.session_of(caller.agent, dialect, native_id, workspace=workspace, **noted)
-    if lines := LINES.get(name, _nothing)(event, "" if hooked else BY_CLIENT):
+    if lines := LINES.get(name, _nothing)(event, "" if hooked else CLIENT_PREFIX):
         rows.add(session, lines, MessageSource.ACP)
 
 

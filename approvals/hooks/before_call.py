@@ -45,8 +45,8 @@ async def call_asked(request, heard: Before, dialect: Dialect, caller) -> Reply:
     if tool in own_questions.TOOLS and not (dialect.asks_here and own_questions.can_show(tool, arguments)):
         await sync_to_async(_leave_to_its_person)(request, heard, caller)
         return Reply() if dialect.asks_here else Reply(ALLOW, "The agent asks its own person.", arguments)
-    if dialect.is_second_lock and (asked := await sync_to_async(own_prompts.let_through)(heard, caller)):
-        return Reply(ALLOW, f"The agent's own hook has let {asked} through.", arguments)
+    if dialect.comes_after_hook and (asked := await sync_to_async(own_prompts.allowed_at_hook)(heard, caller)):
+        return Reply(ALLOW, f"{asked} was allowed at the agent's own hook.", arguments)
     call = await sync_to_async(call_of)(request, heard, dialect, caller)
     if dialect.edits != WHOLE and (asked := await sync_to_async(repeated.taken)(call, caller)):
         return Reply(ALLOW, f"{asked} was approved as this call.", arguments)

@@ -1,11 +1,11 @@
-"""A call that the agent asks about a second time, at its terminal or its client, after the gate has allowed it.
+"""Answer the agent's own prompts about calls that the gate has allowed already.
 
-A person who approved exactly this call on the Desk is not asked a second time. What the policy allowed by itself stays
-with the agent's own question: its user wants to be asked.
+If a person approved exactly this call on the Desk, the prompt is answered with yes. If the policy allowed it without
+asking anybody, the agent asks its user, whose settings require that.
 """
 
 from approvals import gate
-from approvals.agents.acp import BY_CLIENT
+from approvals.agents.acp import CLIENT_PREFIX
 from approvals.agents.dialect import ALLOW, Reply
 from approvals.agents.heard import Before, OwnPrompt
 from approvals.evaluation import content
@@ -14,14 +14,13 @@ from approvals.models import Action, Status
 from approvals.transitions import final_decision
 from dashboard import strict_json
 
-SAID = "{} was approved on the Desk."
-
 
 def answer(heard: OwnPrompt, caller) -> Reply:
+    """Return an approval if a person approved the call, else no decision. Problem 409 while everything is stopped."""
     gate.refuse_when_stopped(caller.agent.team)
     for action in sessions.let_through(heard.session, caller).filter(tool=heard.tool, status=Status.RUNNING):
         if final_decision(action) is not None and _is_call(action, heard):
-            return Reply(ALLOW, SAID.format(action))
+            return Reply(ALLOW, f"{action} was approved on the Desk.")
     return Reply()
 
 
@@ -31,12 +30,12 @@ def _is_call(action: Action, heard: OwnPrompt) -> bool:
         return True
     if action.envelope is None or not isinstance(heard.arguments, dict):
         return False
-    ran = str(heard.arguments.get("command"))  # in a held folder, the command that runs the original in the box
+    ran = str(heard.arguments.get("command"))  # in a held folder: the command that runs the approved one in the box
     return held_calls.ticket_in(ran, str(allowed.get("command"))) is not None
 
 
-def let_through(heard: Before, caller) -> Action | None:
-    """Return the action of this call that the agent's own hook has let through, None if there is none."""
+def allowed_at_hook(heard: Before, caller) -> Action | None:
+    """Return the running action that the agent's own hook asked for with the same call id, None if there is none."""
     gate.refuse_when_stopped(caller.agent.team)
     running = sessions.let_through(heard.session, caller).filter(status=Status.RUNNING)
-    return running.filter(call_id=heard.call_id.removeprefix(BY_CLIENT)).exclude(call_id="").first()
+    return running.filter(call_id=heard.call_id.removeprefix(CLIENT_PREFIX)).exclude(call_id="").first()

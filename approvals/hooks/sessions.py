@@ -36,7 +36,7 @@ def _approved_meanwhile(session: str, caller) -> list[Action]:
 def leave_unclear(session: str, caller, note: str, *, but_repeats: bool = False):
     """Mark the session's running calls as unclear: no report of how they ended will come.
 
-    `but_repeats`: not those whose edit the agent was told to make itself, which it may do in its next turn.
+    `but_repeats`: except edited calls that the agent was asked to make itself; it may make them in its next turn.
     """
     running = Q(status=Status.RUNNING)
     if but_repeats:

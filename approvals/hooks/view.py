@@ -92,7 +92,7 @@ def _note_prompt(request, heard: Prompted, caller):
 
 def _keep_what_it_says(event: dict, request, heard: Heard, dialect: Dialect, caller):
     """Keep the event's part of the conversation, of agents and clients whose events tell of it."""
-    of_client = dialect.name in agents.OF_CLIENTS
+    of_client = dialect.name in agents.CLIENT_DIALECTS
     if not dialect.names_are_ours and not of_client:
         return
     workspace = None

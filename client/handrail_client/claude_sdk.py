@@ -4,8 +4,9 @@ options = gated(ClaudeAgentOptions(…), desk)
 async for message in query(prompt="Mend the build", options=options):
     …
 
-A hook asks, not `can_use_tool` alone: that is called only for what Claude Code would ask about in its mode, and never
-in bypassPermissions. `gated` sets both, so that what the user's own settings ask about is answered too.
+The gate is a PreToolUse hook, because Claude Code calls `can_use_tool` only for calls that its permission mode would
+prompt for, and never in bypassPermissions. `gated` sets `can_use_tool` too: it answers the prompts that the user's own
+settings (`permissions.ask`) cause after the hook.
 """
 
 import asyncio
@@ -24,15 +25,16 @@ from handrail_client.gated_calls import Call, edit_notice
 HOOK_TIMEOUT = 86_400.0  # seconds; Claude Code then blocks the call
 MAX_WAITING = 64  # calls of one program that wait at the same time
 NOT_ASKED = "Handrail could not be asked, so this call was not made. {}"
-# What asking can raise beside the client's own errors: arguments that are no JSON, or nested too deep.
-ODD = (ValueError, TypeError, OSError, RecursionError)
+# Errors of arguments that are no JSON or nested too deeply, beside the client's own errors.
+ENCODING_ERRORS = (ValueError, TypeError, OSError, RecursionError)
 
 
 def gated(options: ClaudeAgentOptions, desk: Handrail, *, ungated: Iterable[str] = ()) -> ClaudeAgentOptions:
-    """Return the options with a gate before each tool call. `ungated` names tools that need no permission.
+    """Return the options with a gate before each tool call.
 
-    Any failure blocks the call: no desk, a wrong token, an error of this module. HandrailError if the options have
-    `can_use_tool` of their own, or a tool for permission prompts.
+    `ungated`: tools that Handrail is not asked about; Claude Code's own settings decide about them. Any failure blocks
+    the call: no desk, a wrong token, an error of this module. HandrailError if the options already have `can_use_tool`
+    or a tool for permission prompts.
     """
     if options.can_use_tool or options.permission_prompt_tool_name:
         raise HandrailError("These options answer permission prompts themselves already.")
@@ -46,7 +48,7 @@ def gated(options: ClaudeAgentOptions, desk: Handrail, *, ungated: Iterable[str]
 
 
 class _Gate:
-    """The calls of one program; waiting ones have threads of their own, so that no other work of the program waits."""
+    """The callbacks of one program. Calls wait in threads of their own, so the program's event loop is not blocked."""
 
     def __init__(self, desk: Handrail, ungated: frozenset[str]):
         self._desk, self._ungated = desk, ungated
@@ -84,7 +86,7 @@ class _Gate:
             return self._desk.use(self._desk.wait(action))
         except NotAllowed as no:
             return str(no)
-        except (HandrailError, *ODD) as error:
+        except (HandrailError, *ENCODING_ERRORS) as error:
             return NOT_ASKED.format(error)
         finally:
             self._pending.pop(call.call_id, None)
@@ -94,7 +96,7 @@ class _Gate:
             try:
                 await self._in_thread(self._desk.cancel, action)
             except HandrailError:
-                pass  # decided meanwhile, or no desk: nothing is made of it here
+                pass  # it was decided meanwhile, or no desk answers; the call is not made either way
 
     async def after(self, event: dict, call_id: str | None, context) -> dict:
         """Report how a call ended."""
@@ -105,11 +107,11 @@ class _Gate:
         return {"continue_": True}
 
     async def prompted(self, tool: str, arguments: dict[str, Any], context):
-        """Answer what Claude Code would ask its user about: a call that the hook has let through is not asked again."""
+        """Answer a permission prompt: allow exactly the call that the hook has allowed, deny every other one."""
         used = self._running.get(context.tool_use_id or "")
-        if tool in self._ungated or (used and used.tool == tool and used.arguments == arguments):
+        if used and used.tool == tool and used.arguments == arguments:
             return PermissionResultAllow(updated_input=arguments)
-        return PermissionResultDeny(message="Handrail's hook has not allowed this call.")
+        return PermissionResultDeny(message="Handrail has not allowed this call.")
 
 
 def _decision(decision: str, reason: str, **more) -> dict:

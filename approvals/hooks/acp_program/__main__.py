@@ -1,17 +1,16 @@
-"""Speak the Agent Client Protocol (ACP) with an agent, and put what it wants permission for to Handrail.
+"""The ACP client and gates of Handrail: a folder or an archive that Python runs.
 
-Standard library only, Python 3.9 and later. A folder or an archive that Python runs:
+    python -IS PROGRAM CONNECTION run TURN -- AGENT …         prompt an agent once, as its client
+    python -IS PROGRAM CONNECTION gate -- AGENT …             stand between an editor and an ACP agent
+    python -IS PROGRAM CONNECTION codex -- codex app-server   stand between an editor and Codex
 
-    python -IS PROGRAM CONNECTION run TURN -- AGENT …   start an agent and prompt it once
-    python -IS PROGRAM CONNECTION gate -- AGENT …       stand between an editor and an agent
-    python -IS PROGRAM CONNECTION codex -- codex app-server     the same for Codex's own protocol
+Standard library only, Python 3.9 and later.
 
-`run` is the client itself: Handrail starts it in workspaces. TURN is JSON: {prompt, session, cwd, dialect}; an empty
-session begins one. It prints a JSON line for each thing that happens, the last one with the answer. `gate` passes
-everything on except the agent's requests for permission, to write a file and to start a terminal.
+`run`: TURN is a JSON object {prompt, session, cwd, dialect}; without a session a new one begins. Prints a JSON line
+for each event, and the answer or the error in the last one.
 
-CONNECTION is that of `command_hook.py`, which lies beside this file and asks: it waits through restarts of Handrail,
-and any failure of it is a denial. Rejecting carries no words in ACP, so the reason goes into the next prompt.
+CONNECTION is that of `command_hook.py`, which is in the same folder. It asks Handrail, waits through restarts of it,
+and denies the call on any failure.
 """
 
 import json
@@ -22,14 +21,15 @@ import threading
 
 import command_hook
 from codex_gate import CodexGate
-from desk import LEAVE, Desk
+from desk import CLOSE_TIMEOUT, Desk
 from gate import Gate
-from wire import Agent, messages, show, writer
+from wire import Agent, line_writer, messages, print_event
 
-from client import Client, Ended, Refused
+from client import AgentEnded, AgentError, Client
 
-HOOK = ("gate", "report")  # how this program starts itself to ask or to tell
-KEPT_BACK = ("HANDRAIL_TOKEN", "HANDRAIL_CONNECTION")  # by a gate: the agent must not speak in its place
+HOOK_ROLES = ("gate", "report")  # this program starts itself as `CONNECTION gate acp` or `CONNECTION report acp`
+# A gate does not pass these on, so that the agent cannot act with its token.
+PRIVATE_VARIABLES = ("HANDRAIL_TOKEN", "HANDRAIL_CONNECTION")
 FAILED, STOPPED = 1, 130
 
 
@@ -45,63 +45,64 @@ def run(connection, turn, argv):
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     try:
-        result = client.work()
-    except Refused as error:
-        result = {"type": "result", "error": str(error)}
-    except Ended as error:  # no result: it can go on in its session
-        result = {"type": "ended", "error": str(error)}
+        last = client.run_turn()
+    except AgentError as error:
+        last = {"type": "result", "error": str(error)}
+    except AgentEnded as error:  # without a result, so that Handrail starts the agent again in the same session
+        last = {"type": "ended", "error": str(error)}
     agent.end()
     desk.close()
-    show(**result)
-    return STOPPED if client.is_stopped else FAILED if "error" in result else 0
+    print_event(**last)
+    return STOPPED if client.is_stopped else FAILED if "error" in last else 0
 
 
-def gate(connection, argv, kind=Gate, dialect="acp"):
+def serve_editor(connection, argv, gate_class, dialect):
     """Serve an editor on standard input and output until it or the agent ends; return the agent's exit status."""
     desk = Desk(connection, dialect)
-    environment = {name: value for name, value in os.environ.items() if name not in KEPT_BACK}
+    environment = {name: value for name, value in os.environ.items() if name not in PRIVATE_VARIABLES}
     agent = Agent(argv, environment)
-    between = kind(desk, agent, writer(sys.stdout.buffer))
+    gate = gate_class(desk, agent, line_writer(sys.stdout.buffer))
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
 
-    def pass_on(stream, take):
+    def forward(stream, take):
         try:
             for message in messages(stream):
                 take(message)
         finally:
             ended.set()
 
-    reading = threading.Thread(target=pass_on, args=(agent.process.stdout, between.from_agent), daemon=True)
-    reading.start()
-    threading.Thread(target=pass_on, args=(sys.stdin.buffer, between.from_editor), daemon=True).start()
+    from_agent = threading.Thread(target=forward, args=(agent.process.stdout, gate.from_agent), daemon=True)
+    from_agent.start()
+    threading.Thread(target=forward, args=(sys.stdin.buffer, gate.from_editor), daemon=True).start()
     ended.wait()
-    between.close()
+    gate.close()
     agent.end()
-    reading.join(LEAVE)
+    from_agent.join(CLOSE_TIMEOUT)
     desk.close()
     return max(agent.process.returncode, 0)
 
 
 def main(arguments):
-    connection, use, *rest = arguments
-    if use in HOOK and rest == ["acp"]:
+    connection, mode, *rest = arguments
+    if mode in HOOK_ROLES and rest == ["acp"]:
         return command_hook.main(arguments)
-    at = rest.index("--")
-    if use == "run":
-        return run(connection, json.loads(rest[0]), rest[at + 1 :])
-    if use == "codex":
-        return gate(connection, rest[at + 1 :], CodexGate, "codex")
-    return gate(connection, rest[at + 1 :])
+    split = rest.index("--")
+    argv = rest[split + 1 :]
+    if mode == "run":
+        return run(connection, json.loads(rest[0]), argv)
+    if mode == "codex":
+        return serve_editor(connection, argv, CodexGate, "codex")
+    return serve_editor(connection, argv, Gate, "acp")
 
 
 if __name__ == "__main__":
     try:
         status = main(sys.argv[1:])
-    except BaseException as error:  # a failure must not look like an answer
+    except BaseException as error:  # any failure is a non-zero exit status, which denies a call
         print(f"handrail: {type(error).__name__}: {error}", file=sys.stderr)
         status = FAILED
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(status)  # its threads wait for ever
+    os._exit(status)  # the reading threads never end by themselves

@@ -1,140 +1,138 @@
-"""A client of one agent: one session, one prompt, and the prompts that say why something was denied."""
+"""An ACP client that prompts one agent in one session."""
 
 import threading
 
-from held import CANCELLED, PERMISSION, Held, outcome
-from talk import Talk
-from wire import messages, show
+from pending import CANCELLED, PERMISSION, PendingRequests, permission_result
+from session import Session
+from wire import messages, print_event
 
-MAX_EXPLAINED = 20  # prompts in a row that say why something was denied
-VERSION = 1  # of the protocol
-NO_METHOD = {"code": -32601, "message": "This client has no such method."}
-
-
-class Ended(Exception):
-    """The agent's process has ended in the middle of it."""
+MAX_PROMPTS = 20  # in one turn: after the first, each explains denials to the agent
+PROTOCOL_VERSION = 1
+METHOD_NOT_FOUND = {"code": -32601, "message": "This client does not support the method."}
 
 
-class Refused(Exception):
-    """The agent answered with an error."""
+class AgentEnded(Exception):
+    """The agent's process ended before it responded."""
+
+
+class AgentError(Exception):
+    """The agent responded with an error."""
 
 
 class Client:
-    """A client of one agent: one session, one prompt, and the prompts that explain what was denied."""
+    """Runs one turn. ACP carries no reason for a denial, so the reason becomes the next prompt."""
 
     def __init__(self, desk, agent, turn):
         self._desk, self._agent, self._turn = desk, agent, turn
-        self._held = Held(desk)
-        self._answers, self._number, self._ended = {}, 0, threading.Event()
-        self._condition = threading.Condition()
-        self._denied, self.is_stopped, self.talk = [], False, None
+        self._pending = PendingRequests(desk)
+        self._responses, self._last_id, self._has_ended = {}, 0, threading.Event()
+        self._changed = threading.Condition()
+        self._denials, self.is_stopped, self._session = [], False, None
         threading.Thread(target=self._read, daemon=True).start()
 
-    def work(self):
-        """Return {type: "result", …}: the answer, or the error with which it ended."""
-        told = self._request(
+    def run_turn(self):
+        """Return the last line to print, {type: "result", answer or error, stop}. AgentEnded, AgentError."""
+        response = self._request(
             "initialize",
-            protocolVersion=VERSION,
+            protocolVersion=PROTOCOL_VERSION,
             clientCapabilities={"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
             clientInfo={"name": "handrail", "title": "Handrail", "version": "1"},
         )
-        self.talk = self._session(told.get("agentCapabilities") or {})
-        show(type="session", session=self.talk.session)
-        self._desk.tell(self.talk.event("session/new", agent=told.get("agentInfo")))
+        self._session = self._open_session(response.get("agentCapabilities") or {})
+        print_event(type="session", session=self._session.id)
+        self._session.begin()
         prompt, stop = self._turn["prompt"], ""
-        for _ in range(MAX_EXPLAINED):
+        for _ in range(MAX_PROMPTS):
             stop = self._prompt(prompt)
-            if not self._denied or self.is_stopped:
+            if not self._denials or self.is_stopped:
                 break
-            prompt, self._denied = "\n\n".join(self._denied), []
+            prompt, self._denials = "\n\n".join(self._denials), []
         if stop == "end_turn":
-            return {"type": "result", "answer": self.talk.answer, "stop": stop}
-        return {"type": "result", "error": f"It stopped: {stop}.", "stop": stop}
+            return {"type": "result", "answer": self._session.answer, "stop": stop}
+        return {"type": "result", "error": f"The agent stopped: {stop}.", "stop": stop}
 
-    def _session(self, can):
-        cwd, known = self._turn["cwd"], self._turn["session"]
-        where = {"cwd": cwd, "mcpServers": []}
-        if not known:
-            return Talk(str(self._request("session/new", **where)["sessionId"]), cwd, self._tell)
-        resumes = "resume" in (can.get("sessionCapabilities") or {})
+    def _open_session(self, capabilities):
+        cwd, session_id = self._turn["cwd"], self._turn["session"]
+        params = {"cwd": cwd, "mcpServers": []}
+        if not session_id:
+            return Session(str(self._request("session/new", **params)["sessionId"]), cwd, self._report)
+        can_resume = "resume" in (capabilities.get("sessionCapabilities") or {})
         try:
-            # While it is loaded its history comes again: there is no Talk yet that would take it.
-            self._request("session/resume" if resumes else "session/load", sessionId=known, **where)
-        except Refused as error:
-            show(type="no_session", error=str(error))
+            # `session/load` repeats the history as updates; they are ignored, as there is no Session yet.
+            self._request("session/resume" if can_resume else "session/load", sessionId=session_id, **params)
+        except AgentError as error:
+            print_event(type="no_session", error=str(error))
             raise
-        return Talk(known, cwd, self._tell)
+        return Session(session_id, cwd, self._report)
 
     def _prompt(self, text):
-        self.talk.answer = ""
-        self.talk.prompted(text)
+        self._session.begin_turn(text)
         parts = [{"type": "text", "text": text}]
-        told = self._request("session/prompt", sessionId=self.talk.session, prompt=parts)
-        self.talk.stopped(told.get("stopReason"), told.get("usage"))
-        return str(told.get("stopReason"))
+        response = self._request("session/prompt", sessionId=self._session.id, prompt=parts)
+        self._session.end_turn(response.get("stopReason"), response.get("usage"))
+        return str(response.get("stopReason"))
 
-    def _tell(self, event):
-        self._desk.tell(event)
-        call = event.get("toolCall")
-        name = event["hook_event_name"]
+    def _report(self, event):
+        self._desk.report(event)
+        call, name = event.get("toolCall"), event["hook_event_name"]
         if call:
-            show(type="call", title=call.get("title"), status=call.get("status"))
+            print_event(type="call", title=call.get("title"), status=call.get("status"))
         elif name in ("session/said", "session/thought"):
-            show(type=name.partition("/")[2], text=event["text"])
+            print_event(type=name.partition("/")[2], text=event["text"])
 
     def _request(self, method, **params):
-        with self._condition:
-            self._number += 1
-            number = self._number
-        self._agent.write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        with self._condition:
-            self._condition.wait_for(lambda: number in self._answers or self._ended.is_set())
-            told = self._answers.pop(number, None)
-        if told is None:
-            raise Ended(f"The agent ended before it answered {method}.")
-        if "result" not in told:
-            error = told.get("error")
-            raise Refused(f"{method}: {error.get('message') if isinstance(error, dict) else error}")
-        return told["result"] if isinstance(told["result"], dict) else {}
+        with self._changed:
+            self._last_id += 1
+            request_id = self._last_id
+        self._agent.write({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        with self._changed:
+            self._changed.wait_for(lambda: request_id in self._responses or self._has_ended.is_set())
+            response = self._responses.pop(request_id, None)
+        if response is None:
+            raise AgentEnded(f"The agent ended before it responded to {method}.")
+        if "result" not in response:
+            error = response.get("error")
+            raise AgentError(f"{method}: {error.get('message') if isinstance(error, dict) else error}")
+        return response["result"] if isinstance(response["result"], dict) else {}
 
     def _read(self):
         for message in messages(self._agent.process.stdout):
             if "method" not in message:
-                with self._condition:
-                    self._answers[message.get("id")] = message
-                    self._condition.notify_all()
-            elif message["method"] == "session/update" and self.talk:
-                told = (message.get("params") or {}).get("update")
-                self.talk.update(told if isinstance(told, dict) else {})
+                with self._changed:
+                    self._responses[message.get("id")] = message
+                    self._changed.notify_all()
+            elif message["method"] == "session/update" and self._session:
+                update = (message.get("params") or {}).get("update")
+                self._session.update(update if isinstance(update, dict) else {})
             elif "id" in message:
-                self._asked(message)
-        with self._condition:
-            self._ended.set()
-            self._condition.notify_all()
-        self._held.cancel()
+                self._take_request(message)
+        with self._changed:
+            self._has_ended.set()
+            self._changed.notify_all()
+        self._pending.cancel()
 
-    def _asked(self, message):
-        if message["method"] != PERMISSION or not self.talk:
-            self._agent.answer(message, error=NO_METHOD)
+    def _take_request(self, message):
+        if message["method"] != PERMISSION or not self._session:
+            self._agent.respond(message, error=METHOD_NOT_FOUND)
             return
-        self.talk.flush()
+        self._session.flush()
 
-        def denied(why):
-            self._denied.append(why)
-            self._agent.answer(message, result=outcome(message, False))
+        def on_allowed():
+            self._agent.respond(message, result=permission_result(message, True))
 
-        def allowed():
-            self._agent.answer(message, result=outcome(message, True))
+        def on_denied(reason):
+            self._denials.append(reason)
+            self._agent.respond(message, result=permission_result(message, False))
 
-        def given_up():
-            self._agent.answer(message, result=CANCELLED)
+        def on_cancelled():
+            self._agent.respond(message, result=CANCELLED)
 
-        self._held.hold(message, self.talk, allowed, denied, given_up)
+        self._pending.ask(message, self._session, on_allowed, on_denied, on_cancelled)
 
     def stop(self):
-        """End the turn, as a person wants it."""
+        """Cancel the turn."""
         self.is_stopped = True
-        if self.talk:
-            told = {"sessionId": self.talk.session}
-            self._agent.write({"jsonrpc": "2.0", "method": "session/cancel", "params": told})
-            self._held.cancel()
+        if self._session:
+            params = {"sessionId": self._session.id}
+            self._agent.write({"jsonrpc": "2.0", "method": "session/cancel", "params": params})
+            self._pending.cancel()

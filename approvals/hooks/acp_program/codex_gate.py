@@ -1,134 +1,150 @@
-"""Between an editor and `codex app-server`: what Codex asks approval for, as its own protocol has it.
+"""The gate between an editor and `codex app-server`: Codex's requests for approval are answered by Handrail.
 
-Commands that leave its sandbox, changes outside of it, network and more permissions. The protocol carries neither an
-edit nor a reason: the reason is sent to the turn that goes on.
+Codex asks about commands outside its sandbox, changes outside its writable folders, network access and further
+permissions. The protocol carries neither an edited call nor a reason; the reason is sent to the running turn.
 """
 
 import itertools
 import os
 import threading
 
-from held import PERMISSION, Held
-from talk import Talk
+from pending import PERMISSION, PendingRequests
+from session import Session
 
-NOW = ({"decision": "accept"}, {"decision": "decline"}, {"decision": "cancel"})
-BEFORE = ({"decision": "approved"}, {"decision": "denied"}, {"decision": "abort"})
-NOTHING = {"permissions": {}}
-# {the request: what it is answered: allowed, denied, given up}
-ANSWERS = {
-    "item/commandExecution/requestApproval": NOW,
-    "item/fileChange/requestApproval": NOW,
-    "item/permissions/requestApproval": (None, NOTHING, NOTHING),  # allowed: what was asked for, for this turn
-    "execCommandApproval": BEFORE,
-    "applyPatchApproval": BEFORE,
+COMMAND, CHANGES, PERMISSIONS = "execute", "edit", "other"  # kinds of a tool call in ACP
+DECISIONS = ({"decision": "accept"}, {"decision": "decline"}, {"decision": "cancel"})
+OLD_DECISIONS = ({"decision": "approved"}, {"decision": "denied"}, {"decision": "abort"})
+NO_PERMISSIONS = {"permissions": {}}
+# {method: (kind of the call, (result if allowed, if denied, if cancelled))}; None: the permissions that were requested
+APPROVALS = {
+    "item/commandExecution/requestApproval": (COMMAND, DECISIONS),
+    "item/fileChange/requestApproval": (CHANGES, DECISIONS),
+    "item/permissions/requestApproval": (PERMISSIONS, (None, NO_PERMISSIONS, NO_PERMISSIONS)),
+    "execCommandApproval": (COMMAND, OLD_DECISIONS),
+    "applyPatchApproval": (CHANGES, OLD_DECISIONS),
 }
-# What does not change which command runs, and where.
-BESIDE = ("threadId", "turnId", "itemId", "approvalId", "startedAtMs", "reason", "commandActions", "availableDecisions")
-BESIDE += (
-    "proposedExecpolicyAmendment",
-    "proposedNetworkPolicyAmendments",
-    "environmentId",
-    "conversationId",
-    "callId",
+# Parameters that identify or describe a request and do not change what it allows.
+DESCRIPTIVE = frozenset(
+    (
+        "threadId",
+        "turnId",
+        "itemId",
+        "approvalId",
+        "conversationId",
+        "callId",
+        "startedAtMs",
+        "reason",
+        "commandActions",
+        "parsedCmd",
+        "availableDecisions",
+        "proposedExecpolicyAmendment",
+        "proposedNetworkPolicyAmendments",
+        "environmentId",
+    )
 )
-BESIDE += ("parsedCmd",)
-OURS = "handrail-"  # how the ids of our own requests begin
+OWN_REQUEST = "handrail-"  # prefix of the ids of this gate's own requests to Codex
 
 
 class CodexGate:
-    """Passes on what it does not answer itself."""
+    """Forwards messages in both directions, and answers Codex's requests for approval."""
 
     def __init__(self, desk, agent, to_editor):
         self._desk, self._agent, self._to_editor = desk, agent, to_editor
-        self._held, self._numbers = Held(desk), itertools.count(1)
-        self._lock, self._talks, self._changes, self._asked = threading.Lock(), {}, {}, set()
+        self._pending, self._numbers = PendingRequests(desk), itertools.count(1)
+        self._lock, self._sessions = threading.Lock(), {}
+        self._changes, self._asked = {}, set()  # by the ids of items
 
     def from_editor(self, message):
+        method = message.get("method")
         params = message.get("params") if isinstance(message.get("params"), dict) else {}
-        thread = params.get("threadId")
-        if message.get("method") == "turn/interrupt":
-            self._held.cancel(thread)
-        if message.get("method") == "turn/start" and isinstance(params.get("input"), list):
+        if method == "turn/interrupt":
+            self._pending.cancel(params.get("threadId"))
+        if method == "turn/start" and isinstance(params.get("input"), list):
             texts = [part.get("text") for part in params["input"] if isinstance(part, dict)]
-            talk = self._talk(thread)
-            talk.answer = ""
-            talk.prompted("\n\n".join(text for text in texts if isinstance(text, str)))
+            prompt = "\n\n".join(text for text in texts if isinstance(text, str))
+            self._session(params.get("threadId")).begin_turn(prompt)
         self._agent.write(message)
 
     def from_agent(self, message):
-        params = message.get("params") if isinstance(message.get("params"), dict) else {}
         method = message.get("method")
-        if method in ANSWERS and "id" in message:
-            self._hold(message, params)
+        params = message.get("params") if isinstance(message.get("params"), dict) else {}
+        if method in APPROVALS and "id" in message:
+            self._ask(message, params)
             return
-        if method is None and str(message.get("id")).startswith(OURS):
+        if method is None and str(message.get("id")).startswith(OWN_REQUEST):
             return
         item = params.get("item") if isinstance(params.get("item"), dict) else {}
         if method == "item/started" and "changes" in item:
             self._changes[item.get("id")] = item["changes"]
         elif method == "item/completed":
-            self._completed(self._talk(params.get("threadId")), item)
+            self._take_item(self._session(params.get("threadId")), item)
         elif method == "turn/completed":
             turn = params.get("turn") if isinstance(params.get("turn"), dict) else {}
-            self._talk(params.get("threadId")).stopped(turn.get("status"), None)
+            self._session(params.get("threadId")).end_turn(turn.get("status"), None)
         self._to_editor(message)
 
-    def _completed(self, talk, item):
+    def _take_item(self, session, item):
+        """Report an answer, or the end of a call that needed approval."""
         if item.get("type") == "agentMessage" and isinstance(item.get("text"), str):
-            talk.update({"sessionUpdate": "agent_message_chunk", "content": {"text": item["text"]}})
-            talk.flush()
+            session.update({"sessionUpdate": "agent_message_chunk", "content": {"text": item["text"]}})
+            session.flush()
         elif item.get("id") in self._asked:
+            self._asked.discard(item["id"])
             status = "completed" if item.get("status") == "completed" else "failed"
             content = [{"type": "content", "content": {"text": str(item.get("aggregatedOutput") or "")}}]
-            told = {"toolCallId": item["id"], "status": status, "content": content}
-            talk.update({"sessionUpdate": "tool_call_update", **told})
+            update = {"toolCallId": item["id"], "status": status, "content": content}
+            session.update({"sessionUpdate": "tool_call_update", **update})
+        self._changes.pop(item.get("id"), None)
 
-    def _talk(self, thread):
+    def _session(self, thread_id):
         with self._lock:
-            return self._talks.setdefault(thread, Talk(thread, os.getcwd(), self._desk.tell))
+            return self._sessions.setdefault(thread_id, Session(thread_id, os.getcwd(), self._desk.report))
 
-    def _hold(self, message, params):
-        talk = self._talk(params.get("threadId") or params.get("conversationId"))
-        call = self._described(message["method"], params)
-        self._asked.add(call["toolCallId"])
-        allowed, denied, given_up = ANSWERS[message["method"]]
+    def _ask(self, message, params):
+        kind, (allowed, denied, cancelled) = APPROVALS[message["method"]]
         allowed = allowed or {"permissions": params.get("permissions") or {}, "scope": "turn"}
+        call = self._call_of(kind, params)
+        self._asked.add(call["toolCallId"])
 
-        def refuse(why):
-            self._agent.answer(message, result=denied)
-            self._explain(params, why)
+        def on_allowed():
+            self._agent.respond(message, result=allowed)
 
+        def on_denied(reason):
+            self._agent.respond(message, result=denied)
+            self._steer(params, reason)
+
+        def on_cancelled():
+            self._agent.respond(message, result=cancelled)
+
+        session = self._session(params.get("threadId") or params.get("conversationId"))
         request = {"id": message["id"], "method": PERMISSION, "params": {"toolCall": call}}
-        answer = self._agent.answer
-        self._held.hold(
-            request,
-            talk,
-            lambda: answer(message, result=allowed),
-            refuse,
-            lambda: answer(message, result=given_up),
-        )
+        self._pending.ask(request, session, on_allowed, on_denied, on_cancelled)
 
-    def _described(self, method, params):
-        """Return the call in ACP's words."""
-        key = str(params.get("itemId") or params.get("callId"))
+    def _call_of(self, kind, params):
+        """Return the request as a tool call of ACP. Parameters that are not DESCRIPTIVE stay in its input."""
+        call_id = str(params.get("itemId") or params.get("callId"))
         if params.get("approvalId"):
-            key = f"{key}:{params['approvalId']}"
-        raw = {name: value for name, value in params.items() if name not in BESIDE and value not in (None, [], {})}
-        if "ommand" in method:
-            if raw.get("kind") == "command":
-                del raw["kind"]
-            return {"toolCallId": key, "kind": "execute", "title": str(params.get("command")), "rawInput": raw}
-        if "ermissions" in method:
-            return {"toolCallId": key, "kind": "other", "title": "More permissions", "rawInput": raw}
-        raw["changes"] = self._changes.get(params.get("itemId")) or params.get("fileChanges")
-        return {"toolCallId": key, "kind": "edit", "title": "Change files", "rawInput": raw}
+            call_id = f"{call_id}:{params['approvalId']}"
+        given = {name: value for name, value in params.items() if value not in (None, [], {})}
+        given = {name: value for name, value in given.items() if name not in DESCRIPTIVE}
+        if kind == COMMAND:
+            title = str(params.get("command"))
+            if given.get("kind") == "command":  # as opposed to input for a running program
+                del given["kind"]
+        elif kind == CHANGES:
+            title = "Change files"
+            given["changes"] = self._changes.get(params.get("itemId")) or params.get("fileChanges")
+        else:
+            title = "Further permissions"
+        return {"toolCallId": call_id, "kind": kind, "title": title, "rawInput": given}
 
-    def _explain(self, params, why):
+    def _steer(self, params, text):
+        """Send a text to the running turn."""
         if not params.get("turnId"):
             return
-        told = {"threadId": params["threadId"], "expectedTurnId": params["turnId"]}
-        told["input"] = [{"type": "text", "text": why}]
-        self._agent.write({"id": f"{OURS}{next(self._numbers)}", "method": "turn/steer", "params": told})
+        about = {"threadId": params["threadId"], "expectedTurnId": params["turnId"]}
+        about["input"] = [{"type": "text", "text": text}]
+        self._agent.write({"id": f"{OWN_REQUEST}{next(self._numbers)}", "method": "turn/steer", "params": about})
 
     def close(self):
-        self._held.cancel()
+        self._pending.cancel()

@@ -1,4 +1,4 @@
-"""Ask Handrail, and tell it what happens, with one process for each: its end is an answer, whatever ended it."""
+"""Ask Handrail and report to it. Each message is sent by a process of `command_hook.py`, which fails closed."""
 
 import json
 import queue
@@ -6,50 +6,50 @@ import subprocess
 import sys
 import threading
 
-LEAVE = 10  # seconds to tell the rest at the end
-PATIENCE = 3  # seconds for which a question waits for what is told before it
+CLOSE_TIMEOUT = 10  # seconds to send the remaining reports
+ORDER_TIMEOUT = 3  # seconds that a question waits for the reports before it
 
 
 class Desk:
-    """Asks Handrail, and tells it, with one process of the hook's program each; what is told keeps its order."""
+    """Sends reports one after another, so that the conversation keeps its order."""
 
     def __init__(self, connection, dialect):
-        self._line = [sys.executable, "-IS", sys.argv[0], connection]
-        self.dialect = dialect
-        self._told = queue.Queue()
-        self._teller = threading.Thread(target=self._tell, daemon=True)
-        self._teller.start()
+        self._command = [sys.executable, "-IS", sys.argv[0], connection]
+        self._dialect = dialect
+        self._reports = queue.Queue()
+        self._sender = threading.Thread(target=self._send, daemon=True)
+        self._sender.start()
 
     def ask(self, event, started):
-        """Return (whether it is allowed, why). `started` gets the process, whose end is a denial."""
-        told = json.dumps({**event, "dialect": self.dialect}).encode()
-        before = threading.Event()  # what was said before it stands before it in the conversation
-        self._told.put(before)
-        before.wait(PATIENCE)
-        process = subprocess.Popen([*self._line, "gate", "acp"], stdin=-1, stdout=-1, stderr=-1)
+        """Return (whether the call is allowed, the reason). `started` gets the process; ending it denies the call."""
+        reports_sent = threading.Event()
+        self._reports.put(reports_sent)
+        reports_sent.wait(ORDER_TIMEOUT)
+        process = subprocess.Popen([*self._command, "gate", "acp"], stdin=-1, stdout=-1, stderr=-1)
         started(process)
-        out, err = process.communicate(told)
+        out, err = process.communicate(self._encoded(event))
         try:
             answer = json.loads(out) if process.returncode == 0 else {}
         except ValueError:
             answer = {}
         answer = answer if isinstance(answer, dict) else {}
-        words = answer.get("reason") or err.decode("utf-8", "replace").strip() or "Handrail gave no answer."
-        return answer.get("decision") == "allow", words
+        reason = answer.get("reason") or err.decode("utf-8", "replace").strip() or "Handrail gave no answer."
+        return answer.get("decision") == "allow", reason
 
-    def tell(self, event):
-        self._told.put({**event, "dialect": self.dialect})
+    def report(self, event):
+        self._reports.put(self._encoded(event))
 
-    def _tell(self):
-        while (event := self._told.get()) is not None:
-            if isinstance(event, threading.Event):
-                event.set()
+    def _encoded(self, event):
+        return json.dumps({**event, "dialect": self._dialect}).encode()
+
+    def _send(self):
+        while (report := self._reports.get()) is not None:
+            if isinstance(report, threading.Event):
+                report.set()
                 continue
-            subprocess.run(
-                [*self._line, "report", "acp"], input=json.dumps(event).encode(), stdout=-3, stderr=-3, check=False
-            )
+            subprocess.run([*self._command, "report", "acp"], input=report, stdout=-3, stderr=-3, check=False)
 
     def close(self):
-        """Wait until everything is told, or for LEAVE seconds."""
-        self._told.put(None)
-        self._teller.join(LEAVE)
+        """Wait until the reports are sent, at most CLOSE_TIMEOUT seconds."""
+        self._reports.put(None)
+        self._sender.join(CLOSE_TIMEOUT)

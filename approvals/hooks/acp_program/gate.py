@@ -1,99 +1,163 @@
-"""Between an editor and its agent: what is not held passes, and Handrail is told of the conversation."""
+"""The gate between an editor and an ACP agent: three requests of the agent need Handrail's approval."""
 
 import json
 import os
 import threading
 
-from held import CANCELLED, HELD, PERMISSION, REFUSED, Held, outcome
-from talk import Talk
+from pending import CANCELLED, PERMISSION, PendingRequests, permission_result
+from session import Session
+
+WRITE, TERMINAL = "fs/write_text_file", "terminal/create"
+GATED = (PERMISSION, WRITE, TERMINAL)
+OPENS_SESSION = ("session/new", "session/load", "session/resume")
+DENIED = -32000  # JSON-RPC code of a request that Handrail denied
+# Requests of the agent by whose responses the end of a terminal's command is known.
+TELLS_EXIT = ("terminal/wait_for_exit", "terminal/output")
 
 
 class Gate:
-    """Between an editor and its agent: passes on what it does not hold, and tells Handrail of the conversation."""
+    """Forwards messages in both directions, and reports the conversation to Handrail."""
 
     def __init__(self, desk, agent, to_editor):
         self._desk, self._agent, self._to_editor = desk, agent, to_editor
-        self._held = Held(desk)
-        self._lock, self._talks, self._pending, self._denied = threading.Lock(), {}, {}, {}
+        self._pending = PendingRequests(desk)
+        self._lock, self._sessions, self._denials = threading.Lock(), {}, {}
+        self._of_editor = {}  # the editor's requests without a response: {id: (method, params)}
+        self._of_agent = {}  # the agent's, as far as a response tells how a call ended: {id: (method, params)}
+        self._calls = {}  # approved calls that the editor carries out: {request id or terminal id: (session, call)}
+
+    # From the editor --------------------------------------------------------------------------------------------------
 
     def from_editor(self, message):
         method, params = message.get("method"), message.get("params")
         params = params if isinstance(params, dict) else {}
-        session = params.get("sessionId")
-        if "id" in message and method in ("session/new", "session/load", "session/resume", "session/prompt"):
-            self._pending[json.dumps(message["id"])] = (method, params)
+        session_id = params.get("sessionId")
+        if method is None:
+            self._take_response(message)
+        elif "id" in message and method in (*OPENS_SESSION, "session/prompt"):
+            self._of_editor[json.dumps(message["id"])] = (method, params)
         if method == "session/cancel":
-            self._held.cancel(session)
+            self._pending.cancel(session_id)
         if method == "session/prompt" and isinstance(params.get("prompt"), list):
-            self._prompted(session, params)
+            self._take_prompt(session_id, params["prompt"])
         self._agent.write(message)
 
-    def _prompted(self, session, params):
-        talk, blocks = self._talk(session), params["prompt"]
+    def _take_prompt(self, session_id, blocks):
+        """Report a prompt, and add the reasons of denials since the last one: ACP has no other way to the model."""
         texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-        talk.answer = ""
-        talk.prompted("\n\n".join(text for text in texts if isinstance(text, str)))
-        if why := self._denied.pop(session, []):
-            blocks.append({"type": "text", "text": "\n\n".join(why)})
+        self._session(session_id).begin_turn("\n\n".join(text for text in texts if isinstance(text, str)))
+        if reasons := self._denials.pop(session_id, []):
+            blocks.append({"type": "text", "text": "\n\n".join(reasons)})
+
+    def _take_response(self, message):
+        """Report the end of a call that the editor carries out: a written file, or a terminal's command."""
+        key = json.dumps(message.get("id"))
+        result = message.get("result") if isinstance(message.get("result"), dict) else {}
+        if key in self._calls:
+            session, call = self._calls.pop(key)
+            if call["kind"] == "execute" and "error" not in message:
+                self._calls[("terminal", str(result.get("terminalId")))] = session, call
+            else:
+                session.end_call(call | {"status": "failed" if "error" in message else "completed"})
+            return
+        method, params = self._of_agent.pop(key, ("", {}))
+        status = result.get("exitStatus") if method == "terminal/output" else result
+        if not method or not isinstance(status, dict) or not {"exitCode", "signal"} & set(status):
+            return
+        session, call = self._calls.pop(("terminal", str(params.get("terminalId"))), (None, None))
+        if session:
+            session.end_call(call | {"status": "completed" if status.get("exitCode") == 0 else "failed"})
+
+    # From the agent ---------------------------------------------------------------------------------------------------
 
     def from_agent(self, message):
+        method = message.get("method")
         params = message.get("params") if isinstance(message.get("params"), dict) else {}
-        if message.get("method") in HELD:
+        session_id = params.get("sessionId")
+        if method in GATED:
             if "id" in message:
-                self._hold(message, self._talk(params.get("sessionId")))
+                self._ask(message, params, self._session(session_id))
             return
-        if message.get("method") == "session/update" and isinstance(params.get("update"), dict):
-            session = params.get("sessionId")
-            if not any(sent == "session/load" and of.get("sessionId") == session for sent, of in self._open()):
-                self._talk(session).update(params["update"])
-        if "method" not in message:
-            self._answered(message)
+        if method in TELLS_EXIT and "id" in message:
+            self._of_agent[json.dumps(message["id"])] = (method, params)
+        if method == "session/update" and isinstance(params.get("update"), dict) and not self._is_loading(session_id):
+            self._session(session_id).update(params["update"])
+        if method is None:
+            self._take_response_of_agent(message)
         self._to_editor(message)
 
-    def _open(self):
-        return list(self._pending.values())
+    def _is_loading(self, session_id):
+        """Return whether the updates of a session are its history, which `session/load` repeats."""
+        open_requests = list(self._of_editor.values())
+        return any(
+            method == "session/load" and params.get("sessionId") == session_id for method, params in open_requests
+        )
 
-    def _answered(self, message):
-        method, params = self._pending.pop(json.dumps(message.get("id")), ("", {}))
-        told = message.get("result") if isinstance(message.get("result"), dict) else {}
-        session = told.get("sessionId") or params.get("sessionId")
-        if method in ("session/new", "session/load", "session/resume") and "result" in message:
-            talk = self._talk(session, params.get("cwd"))
-            self._desk.tell(talk.event("session/new"))
+    def _take_response_of_agent(self, message):
+        method, params = self._of_editor.pop(json.dumps(message.get("id")), ("", {}))
+        result = message.get("result") if isinstance(message.get("result"), dict) else {}
+        session_id = result.get("sessionId") or params.get("sessionId")
+        if method in OPENS_SESSION and "result" in message:
+            self._session(session_id, params.get("cwd")).begin()
         elif method == "session/prompt":
-            self._talk(session).stopped(told.get("stopReason"), told.get("usage"))
+            self._session(session_id).end_turn(result.get("stopReason"), result.get("usage"))
 
-    def _talk(self, session, cwd=None):
+    def _session(self, session_id, cwd=None):
         with self._lock:
-            talk = self._talks.setdefault(session, Talk(session, cwd or os.getcwd(), self._desk.tell))
-            talk.cwd = cwd or talk.cwd
-        return talk
+            new = Session(session_id, cwd or os.getcwd(), self._desk.report)
+            session = self._sessions.setdefault(session_id, new)
+            session.cwd = cwd or session.cwd
+        return session
 
-    def _hold(self, message, talk):
-        asks = message["method"] == PERMISSION
-        talk.flush()
+    # Requests that need approval --------------------------------------------------------------------------------------
 
-        def allowed():
-            if asks:
-                self._agent.answer(message, result=outcome(message, True))
-            else:
-                self._to_editor(message)
+    def _ask(self, message, params, session):
+        session.flush()
+        if message["method"] == PERMISSION:
+            self._ask_permission(message, session)
+            return
+        key = json.dumps(message["id"])
 
-        def denied(why):
-            if not asks:
-                self._agent.answer(message, error={"code": REFUSED, "message": why})
-                return
-            self._denied.setdefault(talk.session, []).append(why)
-            said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": f"\n\n{why}\n\n"}}
-            told = {"sessionId": talk.session, "update": said}
-            self._to_editor({"jsonrpc": "2.0", "method": "session/update", "params": told})
-            self._agent.answer(message, result=outcome(message, False))
+        def on_allowed():
+            self._to_editor(message)
 
-        def given_up():
-            told = {"result": CANCELLED} if asks else {"error": {"code": REFUSED, "message": "The turn was cancelled."}}
-            self._agent.answer(message, **told)
+        def respond(reason):
+            self._calls.pop(key, None)
+            self._agent.respond(message, error={"code": DENIED, "message": reason})
 
-        self._held.hold(message, talk, allowed, denied, given_up)
+        def on_cancelled():
+            respond("The turn was cancelled.")
+
+        call_id = self._pending.call_id(message)
+        self._calls[key] = session, {"toolCallId": call_id, **_call_of(message["method"], params)}
+        cwd = params.get("cwd") if message["method"] == TERMINAL else None
+        self._pending.ask(message, session, on_allowed, respond, on_cancelled, cwd=cwd)
+
+    def _ask_permission(self, message, session):
+        def on_allowed():
+            self._agent.respond(message, result=permission_result(message, True))
+
+        def on_denied(reason):
+            self._denials.setdefault(session.id, []).append(reason)
+            text = {"type": "text", "text": f"\n\n{reason}\n\n"}
+            update = {"sessionUpdate": "agent_message_chunk", "content": text}
+            params = {"sessionId": session.id, "update": update}
+            self._to_editor({"jsonrpc": "2.0", "method": "session/update", "params": params})
+            self._agent.respond(message, result=permission_result(message, False))
+
+        def on_cancelled():
+            self._agent.respond(message, result=CANCELLED)
+
+        self._pending.ask(message, session, on_allowed, on_denied, on_cancelled)
 
     def close(self):
-        self._held.cancel()
+        self._pending.cancel()
+
+
+def _call_of(method, params):
+    """Return a tool call that describes what the editor is asked to do."""
+    if method == WRITE:
+        return {"kind": "edit", "title": str(params.get("path")), "rawInput": {"path": params.get("path")}}
+    words = [params.get("command"), *(params.get("args") or [])]
+    title = " ".join(word for word in words if isinstance(word, str))
+    return {"kind": "execute", "title": title, "rawInput": {"command": title}}

@@ -1,14 +1,15 @@
-"""Messages in lines of JSON, and the agent's process at the other end of them."""
+"""JSON-RPC messages as lines of JSON, and the agent's process."""
 
 import json
 import subprocess
 import sys
 import threading
 
-PATIENCE = 5  # seconds for an agent to end by itself, and again after SIGTERM
+END_TIMEOUT = 5  # seconds for an agent to end once its input is closed, and again after SIGTERM
 
 
-def writer(stream):
+def line_writer(stream):
+    """Return a function that writes one message as a line. After its reader has ended it writes nothing."""
     lock = threading.Lock()
 
     def write(message):
@@ -17,13 +18,13 @@ def writer(stream):
                 stream.write(json.dumps(message).encode() + b"\n")
                 stream.flush()
             except (OSError, ValueError):
-                pass  # its reader has ended; that is noticed where it is read
+                pass  # the reader's end is noticed by the thread that reads from it
 
     return write
 
 
 def messages(stream):
-    """Yield the objects of a stream. A line that is anything else reaches nobody."""
+    """Yield the messages of a stream. Lines that are not a JSON object are dropped, batches among them."""
     for line in stream:
         try:
             message = json.loads(line)
@@ -32,34 +33,35 @@ def messages(stream):
         if isinstance(message, dict):
             yield message
         elif line.strip():
-            print("handrail: a line that is no message was dropped", file=sys.stderr)
+            print("handrail: dropped a line that is not a JSON-RPC message", file=sys.stderr)
+
+
+def print_event(**fields):
+    """Print a line for Handrail, which reads this program's output."""
+    print(json.dumps(fields), flush=True)
 
 
 class Agent:
-    """The agent's process, and the requests that it was sent."""
+    """The agent's process."""
 
     def __init__(self, argv, environment):
         self.process = subprocess.Popen(argv, stdin=-1, stdout=-1, env=environment)
-        self.write = writer(self.process.stdin)
+        self.write = line_writer(self.process.stdin)
 
-    def answer(self, message, **told):
-        self.write({"jsonrpc": "2.0", "id": message["id"], **told})
+    def respond(self, message, **fields):
+        """Respond to a request of the agent with `result` or `error`."""
+        self.write({"jsonrpc": "2.0", "id": message["id"], **fields})
 
     def end(self):
-        """Close its input, then help it to end: some agents do not end by SIGTERM."""
+        """Close its input, then send SIGTERM and SIGKILL: some agents ignore SIGTERM."""
         try:
             self.process.stdin.close()
         except OSError:
             pass
-        for signal_it in (self.process.terminate, self.process.kill):
+        for send_signal in (self.process.terminate, self.process.kill):
             try:
-                self.process.wait(PATIENCE)
+                self.process.wait(END_TIMEOUT)
                 return
             except subprocess.TimeoutExpired:
-                signal_it()
+                send_signal()
         self.process.wait()
-
-
-def show(**told):
-    """Print a line for Handrail, which reads this program's output."""
-    print(json.dumps(told), flush=True)

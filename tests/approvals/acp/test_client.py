@@ -32,4 +32,4 @@ def test_an_agent_that_dies_has_no_result(run):
 def test_the_client_offers_neither_files_nor_terminals(run):
     status, lines = run({"method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
     assert status == 0
-    assert "no such method" in lines[-1]["answer"]
+    assert "does not support the method" in lines[-1]["answer"]

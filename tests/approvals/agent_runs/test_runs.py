@@ -10,6 +10,7 @@ import pytest
 
 from approvals import agent_runs, gate
 from approvals.calls import Call
+from approvals.connect import opencode_settings
 from approvals.model_relay import accounts
 from approvals.models import Action, AgentMessage, AgentRun, Channel, Delivery
 from approvals.tasks import run_schedules
@@ -420,3 +421,13 @@ def test_accepted_work_becomes_a_pull_request_or_a_branch_at_once(working, lena,
     assert AgentRun.objects.get().state == "accepted"
     asked = Operation.objects.get(kind="pull_request")
     assert asked.args["branch"] == f"handrail/{done.workspace.key}"
+
+
+def test_opencode_is_configured_only_where_an_environment_names_it(workspace):
+    assert opencode_settings.system_files(workspace) == {}
+    workspace.environment.agent_programs = ["opencode@1.2.3"]
+    files = opencode_settings.system_files(workspace)
+    settings = json.loads(files["opencode/opencode.json"])
+    assert settings["permission"] == {"*": "ask"}
+    assert settings["plugin"] == ["file:///etc/opencode/handrail.js"]
+    assert {"opencode/handrail.js", "opencode/handrail_hook.py", "handrail-acp/__main__.py"} <= set(files)

@@ -19,7 +19,7 @@ def short_hold(settings):
     settings.HANDRAIL_HOLD_SECONDS = 1
 
 
-@pytest.fixture(params=[*agents.DIALECTS, *agents.OF_CLIENTS])
+@pytest.fixture(params=[*agents.DIALECTS, *agents.CLIENT_DIALECTS])
 def program(request) -> str:
     return request.param
 
@@ -233,3 +233,27 @@ def test_an_interrupt_keeps_a_denied_call_denied(dialect):
 
 def test_the_hooks_program_gives_up_before_the_agent_does(dialect):
     assert dialect.patience_s < dialect.hook_patience_s < 86_400
+
+
+# A client that is asked after the agent's own hook -------------------------------------------------------------------
+
+
+def test_a_call_that_the_agents_own_hook_has_allowed_is_permitted_without_another_action(hook, agent_token):
+    answer = full(hook(agent_token, before("opencode", LIST), path="/hooks/opencode"))
+    assert does("opencode", LIST, answer.json)[0] == "runs"
+    # The client sends other arguments for the same call, so only its id tells.
+    permission = before("acp", {"filepath": "x", "diff": "y"}, "edit")
+    assert full(hook(agent_token, permission, path="/hooks/acp")).json == {"decision": "allow"}
+    assert Action.objects.count() == 1
+
+    another_call = permission | {"toolCall": permission["toolCall"] | {"toolCallId": "c2"}}
+    for other in (permission | {"sessionId": "s2"}, another_call):
+        assert full(hook(agent_token, other, path="/hooks/acp")).json["decision"] == "deny"
+    Action.objects.filter(tool="Bash").update(status=Status.SUCCEEDED)
+    assert full(hook(agent_token, permission, path="/hooks/acp")).json["decision"] == "deny"
+
+
+def test_an_id_of_an_earlier_call_of_the_client_permits_nothing(hook, agent_token):
+    first, second = before("acp", LIST), before("acp", PUSH)
+    assert full(hook(agent_token, first, path="/hooks/acp")).json == {"decision": "allow"}
+    assert full(hook(agent_token, second, path="/hooks/acp")).json["decision"] == "deny"

@@ -1,4 +1,4 @@
-"""A program of the Claude Agent SDK: `claude_sdk_program.py CLAUDE MODE PROMPT`; prints the last answer."""
+"""A program of the Claude Agent SDK: `claude_sdk_program.py CLAUDE MODE PROMPT [UNGATED]`; prints the last answer."""
 
 import asyncio
 import sys
@@ -9,9 +9,9 @@ from handrail_client import Handrail
 from handrail_client.claude_sdk import gated
 
 
-async def main(claude, mode, prompt):
+async def main(claude, mode, prompt, *ungated):
     options = ClaudeAgentOptions(cli_path=claude, permission_mode=mode, setting_sources=["user"])
-    async for message in query(prompt=prompt, options=gated(options, Handrail(grace=0.5))):
+    async for message in query(prompt=prompt, options=gated(options, Handrail(grace=0.5), ungated=ungated)):
         if isinstance(message, ResultMessage):
             print(message.result)
 

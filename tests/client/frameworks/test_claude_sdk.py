@@ -27,7 +27,7 @@ def start(frameworks, claude, environment, model, tmp_path):  # noqa: F811
     """`start("bypassPermissions", "echo one >> ran", ask=[…])`: the program, whose model makes this one call."""
     processes = []
 
-    def run(mode: str, command: str, ask=(), **more) -> subprocess.Popen:
+    def run(mode: str, command: str, ask=(), ungated=(), **more) -> subprocess.Popen:
         model.scripts["[sdk]"] = [[call("Bash", command=command)], DONE]
         home = tmp_path / "home"
         (home / ".claude").mkdir(parents=True)
@@ -37,7 +37,7 @@ def start(frameworks, claude, environment, model, tmp_path):  # noqa: F811
         variables = environment | {"HOME": str(home), "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "x"}
         variables |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "NO_PROXY": "*"}
         variables |= {"IS_SANDBOX": "1"}  # Claude Code refuses bypassPermissions to root otherwise
-        line = [frameworks, str(PROGRAM), claude, mode, "[sdk] Go."]
+        line = [frameworks, str(PROGRAM), claude, mode, "[sdk] Go.", *ungated]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         processes.append(subprocess.Popen(line, env=variables | more, cwd=tmp_path / "work", **pipes))
         return processes[-1]
@@ -83,6 +83,12 @@ def test_what_the_users_settings_ask_about_is_answered_by_the_same_approval(star
     person.decides(person.sees(name), "approve")
     ended(program)
     assert ran() == "one\n"
+
+
+@pytest.mark.parametrize(("ask", "wanted"), [((), "one\n"), (["Bash(echo:*)"], "")])
+def test_an_ungated_tool_is_left_to_the_users_settings(start, person, name, ran, ask, wanted):
+    ended(start("default", "echo one >> ran", ask=ask, ungated=["Bash"]))
+    assert (ran(), person.of(name)) == (wanted, [])
 
 
 @pytest.mark.parametrize("mode", ["closes", "500", "{}", "garbage"])
