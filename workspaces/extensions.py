@@ -33,7 +33,7 @@ kinds: dict[str, object] = {}  # further kinds of operations, by Operation.kind
 sweeps: list[Callable] = []  # the runner calls each every few seconds
 system_files: list[Callable] = []  # (workspace) -> {path below /etc: content} for the agent's programs
 agent_jobs = None  # an AgentJobs: how schedules start agents
-# (team, since) -> (tokens, cost) of what started agents have asked models since then, with what is reserved for them.
+# (id of a team, since) -> (tokens, cost) that its started agents have used or reserved at models since then.
 used_by_agents: Callable | None = None
 program_variables: list[Callable] = []  # (operation) -> {variable: value} for its program alone; redacted from output
 # (workspace) -> [(heading, lines of Markdown)]: what a pull request says of the work beside commits and commands.

@@ -97,7 +97,7 @@ def go_on(run: AgentRun, *, caller: Caller):
 def extend_budget(run: AgentRun, wish: dict, *, caller: Caller):
     """Set the budgets that `wish` names, and go on if the run asked for that.
 
-    A run that a limit of its team stopped goes on without a wish, once that is lifted or higher.
+    If a limit of the team stopped the run, it goes on with an empty `wish` once that limit is lifted or raised.
 
     `budget_tokens` and `budget_cost` are totals of the run; `budget_minutes` count from now on, `until` gives them as
     a time. Problem 403, 409, 422.
@@ -107,18 +107,17 @@ def extend_budget(run: AgentRun, wish: dict, *, caller: Caller):
         found = _locked(run)
         if found.is_closed:
             raise conflict("This run is over: its work was accepted or discarded.")
-        if accounts.is_met_by_team(found) and not any(wish.values()):
+        if found.met_limit and not any(wish.values()):
             if met := accounts.met_limit_of(found.team_id):
-                raise conflict(
-                    f"{met.capitalize()} is still met. A lead lifts it on the Measures page.", code="cap_met"
-                )
+                words = f"{accounts.limit_in_words(met).capitalize()} is still met."
+                raise conflict(f"{words} A lead can lift it on the Measures page.", code="cap_met")
         else:
             _take(found, wish)
         asked = found.state == AgentRunState.ASKS
-        found.budget_met, found.budget_from, found.changed_at = "", clock.now(), clock.now()
-        found.save(
-            update_fields=["budget_minutes", "budget_tokens", "budget_cost", "budget_met", "budget_from", "changed_at"]
-        )
+        found.budget_met = found.met_limit = ""
+        found.budget_from = found.changed_at = clock.now()
+        budgets = ["budget_minutes", "budget_tokens", "budget_cost", "budget_met", "budget_from"]
+        found.save(update_fields=[*budgets, "met_limit", "changed_at"])
         data = {name: str(wish[name]) for name in wish if wish[name]}
         turns.record(found, caller.actor, "agent_run.budget_extended", **data)
         if asked:
@@ -160,10 +159,9 @@ def _reopen(run: AgentRun, caller: Caller):
 
 
 def accept(run: AgentRun, wish: dict | None = None, *, caller: Caller) -> Operation | None:
-    """Note that a person accepts the work; push its commits or open a pull request, if `wish` says so.
+    """Record that a person accepts the work, and push its commits or open a pull request: {branch?, pull_request?}.
 
-    {branch?, pull_request?}; a pull request without a branch gets one named after the workspace. Problem 403, 409, 422:
-    then the work is not accepted either.
+    A pull request without a branch gets one named after the workspace. Problem 403, 409, 422; then nothing is recorded.
     """
     branch, asks = (wish or {}).get("branch") or "", bool((wish or {}).get("pull_request"))
     with transaction.atomic():

@@ -85,6 +85,7 @@ class AgentRunOut(Schema):
     budget_tokens: int | None
     budget_cost: Decimal | None
     budget_met: str
+    met_limit: str = Field(description="agent_tokens or agent_cost, if a limit of the team is met; else empty")
     tokens_in: int
     tokens_out: int
     tokens_cached: int
@@ -234,7 +235,16 @@ def _turn(turn: AgentTurn) -> dict:
 
 def _out(run: AgentRun) -> dict:
     names = ("id", "program", "model", "task", "ticket_url", "state", "reason", "native_id", "budget_minutes")
-    names += ("budget_tokens", "budget_cost", "budget_met", "tokens_in", "tokens_out", "tokens_cached", "cost")
+    names += (
+        "budget_tokens",
+        "budget_cost",
+        "budget_met",
+        "met_limit",
+        "tokens_in",
+        "tokens_out",
+        "tokens_cached",
+        "cost",
+    )
     return {name: getattr(run, name) for name in (*names, "summary", "created_at", "changed_at")} | {
         "workspace": run.workspace.key,
         "agent": run.agent.name,

@@ -22,7 +22,6 @@ from workspaces.models import Cap, CapMeasure, Prices
 from workspaces.provisioning import caps, model_access
 
 BYTES_PER_TOKEN = 4  # of a request, roughly
-OF_TEAM = "the team's monthly limit of "  # how `budget_met` begins if a limit of the team is met
 LEAST_OUTPUT = 1024  # tokens; with less left, the budget is met
 CACHED_SHARE = Decimal("0.1")  # of the price of tokens that are read: what a provider takes for those from its cache
 MILLION = Decimal(1_000_000)
@@ -89,9 +88,11 @@ def reserve(run_id, provider: str, model: str, *, size: int, output: int) -> tup
         if not run.is_open:
             raise NotGiven(401, "This run has ended.")
         prices, read = _prices_of(run), size // BYTES_PER_TOKEN + 1
-        team_left = caps.left_for_agents(run.team_id)
-        met = run.budget_met or _met(run, prices, read) or _met_by_team(team_left, prices, read)
-        limit = 0 if met else min(output, _affordable(run, prices, read), _affordable_for_team(team_left, prices, read))
+        of_team = caps.remaining_for_agents(run.team_id)
+        met, cap = run.budget_met or _met(run, prices, read), None
+        if not met and (cap := _met_limit(of_team, prices, read)):
+            met = limit_in_words(cap)
+        limit = 0 if met else min(output, _affordable(run, prices, read), _affordable_for_team(of_team, prices, read))
         if not met:
             call = ModelCall.objects.create(
                 run=run,
@@ -102,7 +103,8 @@ def reserve(run_id, provider: str, model: str, *, size: int, output: int) -> tup
                 at=clock.now(),
             )
             return call, limit
-        AgentRun.objects.filter(pk=run.pk, budget_met="").update(budget_met=met, changed_at=clock.now())
+        noted = {"budget_met": met, "met_limit": cap.measure if cap else "", "changed_at": clock.now()}
+        AgentRun.objects.filter(pk=run.pk, budget_met="").update(**noted)
     raise NotGiven(403, f"A budget is met ({met}). A person is asked for more. Stop here.")
 
 
@@ -118,27 +120,33 @@ def _met(run: AgentRun, prices: Prices, read: int) -> str:
     return ""
 
 
-def _met_by_team(team_left: list[tuple[Cap, float]], prices: Prices, read: int) -> str:
-    for cap, left in team_left:
-        least = LEAST_OUTPUT if cap.measure == CapMeasure.AGENT_TOKENS else _cost(prices, 0, read, LEAST_OUTPUT) * 100
-        if left < max(1, least):
-            return f"{OF_TEAM}{caps.in_words(cap)}"
-    return ""
+def _met_limit(of_team: list[tuple[Cap, float]], prices: Prices, read: int) -> Cap | None:
+    """Return the team's limit that does not allow the request, None if all do."""
+    for cap, remaining in of_team:
+        needs = LEAST_OUTPUT if cap.measure == CapMeasure.AGENT_TOKENS else _cost(prices, 0, read, LEAST_OUTPUT) * 100
+        if remaining < max(1, needs):
+            return cap
+    return None
 
 
-def _affordable_for_team(team_left: list[tuple[Cap, float]], prices: Prices, read: int) -> int:
+def limit_in_words(cap: Cap) -> str:
+    return f"the team's monthly limit of {caps.in_words(cap)}"
+
+
+def _affordable_for_team(of_team: list[tuple[Cap, float]], prices: Prices, read: int) -> int:
+    """Return how many tokens the answer may have under the team's limits."""
     most = [1 << 40]
-    for cap, left in team_left:
+    for cap, remaining in of_team:
         if cap.measure == CapMeasure.AGENT_TOKENS:
-            most.append(int(left))
+            most.append(int(remaining))
         elif prices.output_mtok:
-            money = Decimal(left) / 100 - _cost(prices, 0, read, 0)
+            money = Decimal(remaining) / 100 - _cost(prices, 0, read, 0)
             most.append(int(money * MILLION / prices.output_mtok))
     return max(LEAST_OUTPUT, min(most))
 
 
 def used_by_agents(team_id, since) -> tuple[int, Decimal]:
-    """Return (tokens, cost) of the team's calls since then, with what is reserved: `extensions.used_by_agents`."""
+    """Return (tokens, cost) that the team's calls have used or reserved since then: `extensions.used_by_agents`."""
     calls = ModelCall.objects.filter(run__team=team_id, at__gte=since)
     settled = calls.filter(settled_at__isnull=False)
     found = settled.aggregate(tokens=Sum(F("tokens_in") + F("tokens_out")), cost=Sum("cost"))
@@ -146,15 +154,10 @@ def used_by_agents(team_id, since) -> tuple[int, Decimal]:
     return (found["tokens"] or 0) + tokens, (found["cost"] or Decimal(0)) + cost
 
 
-def met_limit_of(team_id) -> str:
-    """Return which limit of the team refuses its agents now, "" if none does; the caller has a transaction."""
+def met_limit_of(team_id) -> Cap | None:
+    """Return the limit that refuses requests of the team's agents now, None if there is none. Needs a transaction."""
     prices = Prices.objects.filter(team=team_id).first() or Prices(team_id=team_id)
-    return _met_by_team(caps.left_for_agents(team_id), prices, 1)
-
-
-def is_met_by_team(run: AgentRun) -> bool:
-    """Return whether a limit of the team, not the run's own budget, has stopped it."""
-    return run.budget_met.startswith(OF_TEAM)
+    return _met_limit(caps.remaining_for_agents(team_id), prices, 1)
 
 
 def _tokens_left(run: AgentRun, reserved: int) -> int:

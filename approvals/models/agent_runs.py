@@ -91,6 +91,7 @@ class AgentRun(models.Model):
     budget_cost = models.DecimalField(max_digits=12, decimal_places=4, null=True, blank=True)  # at the team's prices
     budget_from = models.DateTimeField(null=True, blank=True)  # since when the minutes count; None: before its start
     budget_met = models.CharField(max_length=200, blank=True)  # which budget refused a model's call
+    met_limit = models.CharField(max_length=16, blank=True)  # CapMeasure, if a limit of the team refused it
     tokens_in = models.PositiveBigIntegerField(default=0)
     tokens_out = models.PositiveBigIntegerField(default=0)
     tokens_cached = models.PositiveBigIntegerField(default=0)

@@ -12,7 +12,6 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals import agent_runs
 from approvals.agent_runs import turns
 from approvals.conversations import reading
-from approvals.model_relay import accounts
 from approvals.models import Action, AgentRun, AgentRunState, Status
 from approvals.pages.agent_run_forms import BudgetForm, NewRunForm, SayForm
 from dashboard.models import Team
@@ -139,7 +138,6 @@ def _page(request, run: AgentRun, *, say: SayForm | None = None, budget: BudgetF
         "has_code_host": code_hosts.repository_of(workspace.remote) is not None,
         "currency": _currency(run),
         "may_answer": caller.can("start_agents", run.team_id),
-        "met_by_team": accounts.is_met_by_team(run),
         "goes_on": run.state in GOES_ON,
         "uses_relay": turns.uses_relay(run),
         "say_form": say or SayForm(),

@@ -37,7 +37,7 @@ class CapMeasure(models.TextChoices):
 class Cap(models.Model):
     """A team's limit, for a calendar month (UTC) or at any time. Once met, no workspace starts until it is lifted.
 
-    Those of started agents let workspaces start, and the model relay refuse: the agents ask for more.
+    Limits for started agents do not affect workspaces: the model relay refuses requests, and the runs ask for more.
 
     Months are kept as "2026-11": each state is of one month and means nothing in the next.
     """

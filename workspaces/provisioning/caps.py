@@ -17,10 +17,10 @@ from workspaces.store import Store, StoreError
 
 HOUR = 3600
 GB = 10**9
-OF_AGENTS = (CapMeasure.AGENT_TOKENS, CapMeasure.AGENT_COST)  # the model relay holds them; workspaces start
-MONTHLY = (CapMeasure.AWAKE_HOURS, CapMeasure.EGRESS_BYTES, *OF_AGENTS)
-# How many of a limit's own units are one of those that people read.
-PARTS = {CapMeasure.EGRESS_BYTES: GB, CapMeasure.DISK_BYTES: GB, CapMeasure.AGENT_COST: 100}
+AGENT_MEASURES = (CapMeasure.AGENT_TOKENS, CapMeasure.AGENT_COST)  # enforced by the model relay; they stop no workspace
+MONTHLY = (CapMeasure.AWAKE_HOURS, CapMeasure.EGRESS_BYTES, *AGENT_MEASURES)
+# {measure: its stored units in one of the units that people read}
+UNIT_SIZES = {CapMeasure.EGRESS_BYTES: GB, CapMeasure.DISK_BYTES: GB, CapMeasure.AGENT_COST: 100}
 DECIMALS = {CapMeasure.EGRESS_BYTES: 3, CapMeasure.DISK_BYTES: 3, CapMeasure.AGENT_COST: 2}
 UNITS = {
     CapMeasure.AWAKE_HOURS: "hours awake",
@@ -119,7 +119,7 @@ def amount_in_words(measure: str, amount: float) -> str:
 
 def in_units(measure: str, amount: float) -> str:
     """Return an amount in the units that people read, without them: hours, gigabytes or a number."""
-    return f"{amount / PARTS.get(measure, 1):,.{DECIMALS.get(measure, 1)}f}".rstrip("0").rstrip(".")
+    return f"{amount / UNIT_SIZES.get(measure, 1):,.{DECIMALS.get(measure, 1)}f}".rstrip("0").rstrip(".")
 
 
 def refuse_when_met(team_id, driver: str, *, starts: bool = True, adds: bool = False):
@@ -129,7 +129,7 @@ def refuse_when_met(team_id, driver: str, *, starts: bool = True, adds: bool = F
     """
     if driver == FOLDER:
         return
-    for cap in Cap.objects.filter(team=team_id).exclude(lifted_month=month()).exclude(measure__in=OF_AGENTS):
+    for cap in Cap.objects.filter(team=team_id).exclude(lifted_month=month()).exclude(measure__in=AGENT_MEASURES):
         concerns = adds if cap.measure == CapMeasure.WORKSPACES else starts
         if concerns and (amount := used(cap)) >= cap.limit:
             raise conflict(_refusal(cap, amount), code="cap_met", measure=cap.measure)
@@ -145,10 +145,12 @@ def _refusal(cap: Cap, amount: float) -> str:
     return f"The team has {has}, and its limit is {in_words(cap)}. {WAY_OUT[cap.measure]}"
 
 
-def left_for_agents(team_id) -> list[tuple[Cap, float]]:
-    """Return the team's limits of started agents that are not lifted, each with what is left of it, and lock them.
+def remaining_for_agents(team_id) -> list[tuple[Cap, float]]:
+    """Return [(limit, remaining amount)] of the team's limits for started agents that are not lifted.
 
-    The lock lets requests of several runs at the same time not exceed a limit together; the caller has a transaction.
+    Needs a transaction: the rows are locked, so that concurrent requests cannot exceed a limit together.
     """
-    caps = Cap.objects.select_for_update().filter(team=team_id, measure__in=OF_AGENTS).exclude(lifted_month=month())
+    caps = (
+        Cap.objects.select_for_update().filter(team=team_id, measure__in=AGENT_MEASURES).exclude(lifted_month=month())
+    )
     return [(cap, cap.limit - used(cap)) for cap in caps.order_by("measure")]

@@ -8,7 +8,7 @@ from django.utils.translation import gettext, gettext_lazy
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces.models import Cap, CapMeasure
-from workspaces.provisioning.caps import MONTHLY, OF_AGENTS, PARTS, in_units, in_words, month, used
+from workspaces.provisioning.caps import AGENT_MEASURES, MONTHLY, UNIT_SIZES, in_units, in_words, month, used
 
 NEARLY = 0.8  # of the limit, from which people are warned
 RELAXED = 0.7  # below which the warning is taken back, so that it does not come and go
@@ -52,7 +52,7 @@ def pressing(team_ids) -> list[dict]:
             "words": in_words(cap),
             "is_met": cap.met_month == now,
             "is_monthly": cap.measure in MONTHLY,
-            "is_of_agents": cap.measure in OF_AGENTS,
+            "is_of_agents": cap.measure in AGENT_MEASURES,
         }
         for cap in caps.order_by("measure")
     ]
@@ -92,7 +92,7 @@ def _limit(measure: str, amount: str) -> int:
     if measure not in CapMeasure.values:
         raise invalid(gettext("There is no such limit."))
     try:
-        return int(Decimal(amount.replace(",", ".")) * PARTS.get(measure, 1))
+        return int(Decimal(amount.replace(",", ".")) * UNIT_SIZES.get(measure, 1))
     except (InvalidOperation, ValueError, OverflowError):
         raise invalid(str(TOO_LITTLE[measure])) from None
 

@@ -388,8 +388,10 @@ def test_who_started_it_gets_a_notification_that_says_nothing_of_the_task(workin
 
 def test_a_run_that_a_limit_of_its_team_stopped_goes_on_once_that_is_lifted(working, lena, browser_of):
     cap = Cap.objects.create(team=working.team, measure="agent_tokens", limit=1)
-    met = f"{accounts.OF_TEAM}1 tokens of started agents"
-    AgentRun.objects.filter(pk=working.pk).update(budget_met=met)
+    met = "the team's monthly limit of 1 tokens of started agents"
+    with pytest.raises(accounts.NotGiven) as not_given:
+        accounts.reserve(working.pk, "anthropic", "claude-x", size=10, output=100)
+    assert (not_given.value.status, met in str(not_given.value)) == (403, True)
     asks = ended(working, exit_status=1)
     assert (asks.state, asks.reason) == ("asks", f"Its budget is met: {met}.")
     page = f"/agent-runs/{asks.pk}/"
@@ -401,7 +403,21 @@ def test_a_run_that_a_limit_of_its_team_stopped_goes_on_once_that_is_lifted(work
     browser_of(lena).post("/measures/limits/lift/", {"team": working.team.slug, "measure": cap.measure})
     browser_of(lena).post(f"{page}budget/", {"team_limit": "lifted"})
     again = follow()
-    assert (again.state, again.budget_met) in (("starting", ""), ("working", ""))
+    assert (again.state, again.budget_met, again.met_limit) == ("working", "", "")
+    assert accounts.reserve(working.pk, "anthropic", "claude-x", size=10, output=100)[1] == 100
+
+
+def test_a_limit_of_cost_lowers_answers_and_then_refuses_them(working):
+    Prices.objects.create(team=working.team, input_mtok=0, output_mtok=1000)  # a tenth of a cent for a token
+    Cap.objects.create(team=working.team, measure="agent_cost", limit=250)
+    ask = lambda: accounts.reserve(working.pk, "anthropic", "claude-x", size=10, output=2000)  # noqa: E731
+    assert ask()[1] == 2000
+    with pytest.raises(accounts.NotGiven):
+        ask()
+    assert AgentRun.objects.get().met_limit == "agent_cost"
+    Cap.objects.update(limit=350)
+    AgentRun.objects.update(budget_met="", met_limit="")
+    assert ask()[1] == 1500
 
 
 def test_accepted_work_becomes_a_pull_request_or_a_branch_at_once(working, lena, browser_of):
