@@ -317,11 +317,12 @@ def agent_run_of(agent, key: str) -> str:
     """The id of a run that has failed: no environment here names an agent."""
     return json.loads(
         agent.product.shell(
-            "import json; from dashboard import clock; from approvals.models import AgentRun;"
+            "import json; from secrets import token_hex; from dashboard import clock;"
+            "from approvals.models import AgentRun;"
             "from workspaces.models import Workspace; from workspaces.services import run_tokens;"
             f"place = Workspace.objects.get(key='{key}');"
             "row = {'team': place.team, 'workspace': place, 'agent': run_tokens.agent_of(place), 'task': 'walked'};"
-            "row |= {'program': 'codex@1.2.3', 'model': 'none', 'state': 'failed', 'token_sha256': '0' * 64};"
+            "row |= {'program': 'codex@1.2.3', 'model': 'none', 'state': 'failed', 'token_sha256': token_hex(32)};"
             "row |= dict.fromkeys(('created_at', 'changed_at'), clock.now());"
             "print(json.dumps(str(AgentRun.objects.create(**row).pk)))"
         )
