@@ -40,7 +40,7 @@ def find(caller: Caller, run_id) -> AgentRun:
 
 
 def start(workspace: Workspace, wish: dict, *, caller: Caller, scheduled=None) -> AgentRun:
-    """Start an agent: {program, task, model?, ticket_url?, budget_minutes?, budget_tokens?, budget_cost?}.
+    """Start an agent: {task, program?, model?, ticket_url?, budget_minutes?, budget_tokens?, budget_cost?}.
 
     Problem 403, 409 while another run works in the workspace or the program is not installed, 422 with its `field`.
     """

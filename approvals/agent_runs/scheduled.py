@@ -17,7 +17,7 @@ ENDS = {
 def check(environment, team, job: dict) -> dict:
     """Return the job with the names as they are wished for: which version runs, the environment says at that time."""
     found = requests.check(environment, team, job)
-    told = {"program": job["program"], "model": job.get("model") or "", "task": found["task"]}
+    told = {"program": job.get("program") or "", "model": job.get("model") or "", "task": found["task"]}
     cost = found["budget_cost"]
     return told | {"budget_tokens": found["budget_tokens"], "budget_cost": None if cost is None else str(cost)}
 

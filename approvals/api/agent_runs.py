@@ -30,7 +30,7 @@ class Budgets(Strict):
 
 
 class NewAgentRun(Budgets):
-    program: str = Field(max_length=60, description="an agent that the environment names, such as claude-code")
+    program: str = Field("", max_length=60, description="empty: the first that the environment names")
     task: str = Field(max_length=requests.MAX_TASK)
     workspace: str = Field("", max_length=64, description="its key, or else `environment`")
     environment: str = Field("", max_length=80, description="a new workspace of it is made")

@@ -58,10 +58,7 @@ class NewRunForm(forms.Form):
         help_text=gettext_lazy("The prompt. The agent works unattended, and its risky calls wait for approval."),
     )
     place = forms.ChoiceField(label=gettext_lazy("Where"))
-    program = forms.ChoiceField(
-        label=gettext_lazy("Agent"),
-        choices=[(program.name, program.title) for program in agent_programs.PROGRAMS.values()],
-    )
+    program = forms.ChoiceField(label=gettext_lazy("Agent"), required=False)
     model = forms.CharField(
         label=gettext_lazy("Model"),
         required=False,
@@ -100,6 +97,8 @@ class NewRunForm(forms.Form):
         super().__init__(data, initial=initial)
         self.caller, self.teams = caller, {team.pk: team for team in teams}
         self.workspaces, self.environments = self._workspaces(), self._environments()
+        places = [*self.environments.values(), *(each.environment for each in self.workspaces.values())]
+        self.fields["program"].choices = agent_programs.choices(places)
         several = len(teams) > 1
         names = AgentDefinition.objects.filter(team__in=self.teams).order_by("name").values_list("name", flat=True)
         self.fields["definition"].choices = [("", gettext("None")), *((name, name) for name in names.distinct())]

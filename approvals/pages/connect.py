@@ -97,7 +97,7 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
             "mcp_gate": json.dumps(MCP_GATE, indent=2),
             "mcp_server": MCP_SERVER,
             "acp_fetch": f"curl -fsSo {ACP_PROGRAM} {settings.HANDRAIL_PUBLIC_URL}{reverse('acp-program')}",
-            "acp_settings": json.dumps(acp_settings(), indent=2, ensure_ascii=False),
+            "acp_settings": json.dumps(acp_settings(_token_or_gap(new_token)), indent=2, ensure_ascii=False),
             "python_module": PYTHON.read_text(),
             "python_use": PYTHON_USE,
             "python_shell": f"export HANDRAIL_URL={settings.HANDRAIL_PUBLIC_URL}",
@@ -173,12 +173,16 @@ def _http_lines() -> dict:
     }
 
 
-def acp_settings() -> dict:
+def acp_settings(token: str) -> dict:
     """Return an agent for an editor's settings, in the shape that Zed reads."""
     line = ["-IS", f"/path/to/{ACP_PROGRAM}", "env", "gate", "--", "opencode", "acp"]
-    variables = {"HANDRAIL_URL": settings.HANDRAIL_PUBLIC_URL, "HANDRAIL_TOKEN": "hr_…"}
+    variables = {"HANDRAIL_URL": settings.HANDRAIL_PUBLIC_URL, "HANDRAIL_TOKEN": token}
     told = {"type": "custom", "command": "python3", "args": line, "env": variables}
     return {"agent_servers": {"OpenCode with Handrail": told}}
+
+
+def _token_or_gap(new_token: dict | None) -> str:
+    return new_token["plain"] if new_token else "hr_…"
 
 
 def claude_code_settings() -> dict:

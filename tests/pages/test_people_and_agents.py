@@ -56,6 +56,14 @@ def test_an_agent_is_added_with_a_token_shown_once(lena, browser_of, read):
     assert plain not in read(client, "/agents/")
 
 
+def test_the_settings_of_an_editor_hold_the_new_token_once(lena, browser_of, team):
+    client = browser_of(lena)
+    shown = client.post("/connect/token/", {"team": team.slug, "name": "Zed", "tab": "acp"}, follow=True)
+    plain = re.search(r"HANDRAIL_TOKEN&quot;: &quot;hr_([\w-]{20,})&quot;", shown.content.decode())[1]
+    assert find_token(f"hr_{plain}").agent.name == "Zed"
+    assert plain not in client.get("/connect/?tab=acp").content.decode()
+
+
 def test_a_paused_agent_opens_nothing(agent, agent_token, lena, browser_of, api):
     client = browser_of(lena)
     assert api(agent_token).get("/api/v1/me").status_code == 200

@@ -32,7 +32,7 @@ class ScheduleChange(schemas.Strict):
     environment: str = Field("", max_length=80, description="each run gets a new workspace of it")
     catch_up: Literal["skip", "once"] = "skip"
     budget_minutes: int | None = Field(None, ge=1, le=schedules.MAX_MINUTES, description="then a person is asked")
-    program: str | None = Field(None, max_length=60, description="of an agent: one that the environment names")
+    program: str | None = Field(None, max_length=60, description="empty: the first that the environment names")
     model: str | None = Field(None, max_length=100)
     task: str | None = Field(None, max_length=50_000, description="of an agent")
     budget_tokens: int | None = Field(None, ge=1, description="of an agent, for each run")

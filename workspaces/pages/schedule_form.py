@@ -5,7 +5,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.models import Team
-from workspaces.models import CatchUp, JobKind, Schedule, Workspace
+from workspaces.models import CatchUp, Environment, JobKind, Schedule, Workspace
 from workspaces.pages.forms import AS_CODE, CODE
 from workspaces.provisioning import agent_programs
 from workspaces.services import schedules
@@ -54,11 +54,7 @@ class ScheduleForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 4}),
         help_text=gettext_lazy("The environment names the agents that Handrail starts, and their models."),
     )
-    program = forms.ChoiceField(
-        label=gettext_lazy("Which agent"),
-        required=False,
-        choices=[(program.name, program.title) for program in agent_programs.PROGRAMS.values()],
-    )
+    program = forms.ChoiceField(label=gettext_lazy("Which agent"), required=False)
     model = forms.CharField(
         label=gettext_lazy("Its model"),
         required=False,
@@ -86,18 +82,23 @@ class ScheduleForm(forms.Form):
     def __init__(self, data=None, *, caller, teams: list[Team], schedule: Schedule | None = None, place: str = ""):
         super().__init__(data, initial=_initial(schedule, place))
         self.caller, self.teams = caller, {team.pk: team for team in teams}
+        self.environments: list[Environment] = []  # of the places
         self.places = dict(self._places(schedule))
         self.fields["place"].choices = self._choices()
+        self.fields["program"].choices = agent_programs.choices(self.environments, also=self.initial["program"])
 
     def _places(self, schedule: Schedule | None):
         """Yield (value, (team, {workspace} or {environment}, label))."""
         rows = Workspace.objects.visible_to(self.caller).kept().filter(team__in=self.teams)
+        rows = rows.select_related("environment")
         found = list(rows.order_by("-last_active_at", "key")[:MAX_PLACES])
         if schedule and schedule.workspace and schedule.workspace not in found:
             found.append(schedule.workspace)
         for each in sorted(found, key=lambda row: row.key):
+            self.environments.append(each.environment)
             yield f"workspace:{each.team_id}:{each.key}", (each.team_id, {"workspace": each.key}, each.key)
         for each in newest(list(self.teams)).to_make_from().order_by("name"):
+            self.environments.append(each)
             yield f"environment:{each.team_id}:{each.name}", (each.team_id, {"environment": each.name}, each.name)
 
     def _choices(self):
@@ -130,7 +131,7 @@ class ScheduleForm(forms.Form):
 
 def _initial(schedule: Schedule | None, place: str) -> dict:
     if schedule is None:
-        start = {"zone": timezone.get_current_timezone_name(), "catch_up": CatchUp.SKIP, "keep": 100}
+        start = {"zone": timezone.get_current_timezone_name(), "catch_up": CatchUp.SKIP, "keep": 100, "program": ""}
         return start | {"place": place}
     where = f"workspace:{schedule.team_id}:{schedule.workspace.key}" if schedule.workspace else ""
     same = ("name", "cron", "zone", "command", "catch_up", "budget_minutes", "keep")

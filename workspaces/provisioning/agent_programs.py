@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.utils.translation import gettext
 
 from dashboard.problems import conflict, invalid, unavailable
 
@@ -103,10 +104,17 @@ def folders_for(environment) -> dict[str, Path]:
     return found
 
 
+def choices(environments, also: str = "") -> list[tuple[str, str]]:
+    """Return the choices of a form: "" for an environment's first program, each that one of them names, and `also`."""
+    named = {each.partition("@")[0] for environment in environments for each in environment.agent_programs} | {also}
+    titles = [(program.name, program.title) for program in PROGRAMS.values() if program.name in named]
+    return [("", gettext("The first one that the environment names")), *titles]
+
+
 def named_by(environment, name: str) -> str:
-    """Return NAME@VERSION as the environment names it. Problem 422 if it names no such program."""
+    """Return NAME@VERSION as the environment names it, its first for "". Problem 422 if it names no such program."""
     for named in environment.agent_programs:
-        if named.partition("@")[0] == name:
+        if not name or named.partition("@")[0] == name:
             return named
     raise invalid(
         f"The environment {environment.name} does not name {name or 'an agent'} among the agents that Handrail starts.",

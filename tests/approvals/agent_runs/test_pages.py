@@ -47,6 +47,17 @@ def test_a_lead_starts_one_in_a_new_workspace(browser_of, lena, workspace):
     assert run.workspace.key.startswith("make-it-green-")
 
 
+def test_the_form_offers_the_agents_that_environments_name_and_an_empty_choice_starts_the_first(
+    browser_of, lena, workspace
+):
+    client = browser_of(lena)
+    text = client.get("/agent-runs/new/").content.decode()
+    assert 'value="claude-code"' in text
+    assert 'value="opencode"' not in text
+    client.post("/agent-runs/new/", FORM | {"place": "environment:payments/default", "program": ""})
+    assert AgentRun.objects.get().program.startswith("claude-code@")
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

@@ -270,7 +270,6 @@ def test_one_run_at_a_time_in_a_workspace(started, workspace, lena):
         ({"task": "  "}, "task"),
         ({"task": "x" * 50_001}, "task"),
         ({"program": "emacs"}, "program"),
-        ({"program": ""}, "program"),
         ({"model": "gpt-5"}, "model"),
         ({"model": "claude-*"}, "model"),
         ({"model": "--help"}, "model"),
