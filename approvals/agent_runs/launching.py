@@ -41,11 +41,6 @@ class Start:
     model: str
     relay: bool
 
-    @property
-    def first_prompt(self) -> str:
-        """The prompt, with the instructions of a program that takes none beside it: its session keeps them."""
-        return f"{self.prompt}\n\n{self.instructions}" if self.is_first else self.prompt
-
 
 class Launcher(ABC):
     """One agent's program."""
@@ -135,12 +130,15 @@ class Codex(Launcher):
     }
 
     def argv(self, program: str, start: Start) -> list[str]:
-        settings = {"check_for_update_on_startup": False} | (self.relay_settings if start.relay else {})
-        how = [word for name, value in settings.items() for word in ("-c", f"{name}={json.dumps(value)}")]
+        settings = {"check_for_update_on_startup": False, "developer_instructions": start.instructions}
+        settings |= self.relay_settings if start.relay else {}
+        # As TOML, whose strings are JSON's but for surrogates.
+        values = {name: json.dumps(value, ensure_ascii=False) for name, value in settings.items()}
+        how = [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
         # Its own sandbox can't be made within the workspace's; its hook in /etc stays whatever it is told.
         how += ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", start.model]
         where = [] if start.is_first else ["resume", start.session]
-        return [program, "exec", *where, *how, "--", start.first_prompt]
+        return [program, "exec", *where, *how, "--", start.prompt]
 
     def variables(self, start: Start) -> dict[str, str]:
         return {}
@@ -169,8 +167,9 @@ class OpenCode(Launcher):
     own_keys = ("ANTHROPIC_API_KEY",)
 
     def argv(self, program: str, start: Start) -> list[str]:
-        session = "" if start.is_first else start.session
-        turn = {"prompt": start.first_prompt, "session": session, "cwd": ROOT, "dialect": self.name}
+        turn = {"prompt": start.prompt, "session": "", "cwd": ROOT, "dialect": self.name}
+        # Its session keeps the instructions.
+        turn |= {"instructions": start.instructions} if start.is_first else {"session": start.session}
         return ["python3", "-IS", ACP_CLIENT, "env", "run", json.dumps(turn), "--", program, "acp"]
 
     def variables(self, start: Start) -> dict[str, str]:

@@ -6,8 +6,8 @@
 
 Standard library only, Python 3.9 and later.
 
-`run`: TURN is a JSON object {prompt, session, cwd, dialect}; without a session a new one begins. Prints a JSON line
-for each event, and the answer or the error in the last one.
+`run`: TURN is a JSON object {prompt, instructions?, session, cwd, dialect}; without a session a new one begins. Prints
+a JSON line for each event, and the answer or the error in the last one.
 
 CONNECTION is that of `command_hook.py`, which is in the same folder. It asks Handrail, waits through restarts of it,
 and denies the call on any failure.

@@ -42,11 +42,12 @@ class Client:
         print_event(type="session", session=self._session.id)
         self._session.begin()
         prompt, stop = self._turn["prompt"], ""
+        instructions = self._turn.get("instructions", "")
         for _ in range(MAX_PROMPTS):
-            stop = self._prompt(prompt)
+            stop = self._prompt(prompt, instructions)
             if not self._denials or self.is_stopped:
                 break
-            prompt, self._denials = "\n\n".join(self._denials), []
+            prompt, instructions, self._denials = "\n\n".join(self._denials), "", []
         if stop == "end_turn":
             return {"type": "result", "answer": self._session.answer, "stop": stop}
         return {"type": "result", "error": f"The agent stopped: {stop}.", "stop": stop}
@@ -65,9 +66,11 @@ class Client:
             raise
         return Session(session_id, cwd, self._report)
 
-    def _prompt(self, text):
+    def _prompt(self, text, instructions):
         self._session.begin_turn(text)
         parts = [{"type": "text", "text": text}]
+        if instructions:
+            parts.append({"type": "text", "text": instructions, "annotations": {"audience": ["assistant"]}})
         response = self._request("session/prompt", sessionId=self._session.id, prompt=parts)
         self._session.end_turn(response.get("stopReason"), response.get("usage"))
         return str(response.get("stopReason"))

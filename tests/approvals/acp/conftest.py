@@ -147,11 +147,12 @@ def card(actions):
 
 @pytest.fixture
 def run(program, product, agent_token, tmp_path):
-    """`run(prompt, session="")`: a turn as Handrail starts it; (exit status, the lines that it printed)."""
+    """`run(prompt, session="", instructions="")`: a turn as Handrail starts it; (exit status, printed lines)."""
 
-    def start(*steps, session: str = "") -> tuple[int, list[dict]]:
+    def start(*steps, session: str = "", instructions: str = "") -> tuple[int, list[dict]]:
         prompt = steps[0] if isinstance(steps[0], str) else json.dumps(steps)
-        turn = {"prompt": prompt, "session": session, "cwd": str(tmp_path), "dialect": "acp"}
+        turn = {"prompt": prompt, "instructions": instructions, "session": session}
+        turn |= {"cwd": str(tmp_path), "dialect": "acp"}
         line = [sys.executable, "-IS", str(program), "env", "run", json.dumps(turn), "--", *AGENT]
         variables = {"PATH": os.environ["PATH"], "HANDRAIL_URL": product.url, "HANDRAIL_TOKEN": agent_token}
         done = subprocess.run(line, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=120)

@@ -11,6 +11,14 @@ def test_a_turn_begins_a_session_and_another_goes_on_in_it(run):
     assert (status, lines[-1]["answer"]) == (0, "You said: Again.")
 
 
+def test_instructions_reach_the_agent_and_are_no_words_of_the_person(run, product, agent_token):
+    status, lines = run("A greeting, please.", instructions="Be brief.")
+    assert status == 0
+    assert lines[-1]["answer"] == "You said: A greeting, please.Beside it: Be brief."
+    [session] = product.get("/api/v1/sessions", agent_token).json["sessions"]
+    assert session["title"] == "A greeting, please."
+
+
 def test_a_session_that_the_agent_does_not_know(run):
     status, lines = run("Hello.", session="session-2")
     assert (status, lines[0]["type"]) == (1, "no_session")

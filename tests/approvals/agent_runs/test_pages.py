@@ -97,7 +97,9 @@ def test_the_result_has_its_summary_and_leads_to_the_changes(browser_of, lena, w
     client.post(f"/agent-runs/{run.pk}/accept/")
     run.refresh_from_db()
     assert run.state == "accepted"
-    assert "Accept the work" not in page(client, run)
+    text = page(client, run)
+    assert "Accept the work" not in text
+    assert "It is green." in text
 
 
 def test_words_send_it_back(browser_of, lena, working):

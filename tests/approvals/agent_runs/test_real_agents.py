@@ -73,7 +73,8 @@ def test_from_the_task_to_the_review(desk, program):
     assert (again["summary"], again["native_id"]) == ("You said 42.", done["native_id"])
     assert "remember 42" in json.dumps(desk.model.asked[asked])
     session = desk.get(f"/sessions?session={again['native_id']}")["sessions"][0]
-    assert (session["id"], session["title"].startswith(word)) == (again["session"], True)
+    assert (session["id"], session["title"]) == (again["session"], f"{word} Make hello.txt, and remember 42.")
+    assert any(word in told and "end with a short summary" in told for told in map(json.dumps, desk.model.asked))
 
     # The provider heard the team's key, which nothing in the workspace has.
     own = KEYS["openai" if program == "codex" else "anthropic"]
