@@ -10,6 +10,7 @@ class ApprovalsConfig(AppConfig):
     def ready(self):
         # Needs the models of both apps.
         from approvals import (
+            documents,
             open_questions,
             retention_layers,
             scrub_rules,
@@ -44,4 +45,5 @@ class ApprovalsConfig(AppConfig):
         extensions.scrub_rules |= scrub_rules.RULES
         extensions.encrypted.append(channels.encrypted_column)
         extensions.encrypted.append(targets.encrypted_column)
+        extensions.encrypted.append(documents.encrypted_column)
         extensions.encrypted.append(sso.encrypted_column)

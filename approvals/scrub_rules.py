@@ -7,6 +7,7 @@ import zlib
 from django.db.models import Q
 from django.urls import reverse
 
+from approvals import documents
 from approvals.models import Status
 from approvals.models.bodies import unpack
 from workspaces.services.scrub.rules import Rule
@@ -78,6 +79,7 @@ RULES = {
         name=lambda row: str(row.run), url=lambda row: reverse("agent-run", args=(row.run_id,))
     ),
     "approvals.modelcall": Rule(bound={"model": "it is a model's name"}, name=lambda row: str(row.run)),
+    "approvals.agentdocument": Rule(read={"value": documents.searched}, deletes=True),
     "approvals.follow": Rule(bound={"path": "it is where the transcript is read on"}),
     "approvals.message": Rule(
         bound={"native_id": "the transcript names it so", "sha256": "it is a digest"},

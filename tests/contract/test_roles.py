@@ -130,6 +130,9 @@ VERBS = {
     "DELETE /teams/{slug}/members/{person}": "manage_people",
     "POST /teams/{slug}/members/{person}/purge": "purge_person",
     "GET /log-targets": "manage_log_targets",
+    "GET /documents/{name}": "submit",
+    "PUT /documents/{name}": "submit",
+    "DELETE /documents/{name}": "submit",
     "POST /log-targets": "manage_log_targets",
     "PATCH /log-targets/{target_id}": "manage_log_targets",
     "DELETE /log-targets/{target_id}": "manage_log_targets",
@@ -172,7 +175,7 @@ PEOPLE_ALONE = {
 }
 # Addresses that name a kind of work, or a version of the policy, of the caller's own team, or what its admins see.
 OF_THE_TEAM = ("/storage/", "/policies/", "/tokens/", "/secrets/", "/measures/", "/scrubs/", "/purges/")
-OF_THE_TEAM += ("/teams/", "/me/sessions/", "/log-targets/", "/definitions/")
+OF_THE_TEAM += ("/teams/", "/me/sessions/", "/log-targets/", "/definitions/", "/documents/")
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
@@ -243,6 +246,7 @@ def things(agent, place, everybody) -> dict[str, str]:
     everybody["contract lead"].call("PUT", "/secrets/WALKED", {"value": "of the walk"})
     everybody["contract lead"].post("/definitions", {"name": "WALKED", "content": {"system": "Walk."}}, 201)
     agent.call("PUT", f"/workspaces/{place}/notes", {"text": "walked"})
+    agent.call("PUT", "/documents/WALKED", {"body": {"walked": True}})
     nightly = {"name": "walked", "cron": "0 3 1 1 *", "command": "true", "workspace": place}
     schedule = everybody["contract lead"].post("/schedules", nightly, 201).json
     night = everybody["contract lead"].post(f"/schedules/{schedule['id']}/run", None, 201).json

@@ -5,8 +5,18 @@ import zlib
 
 import pytest
 
-from approvals.models import Action, ActionMessage, AgentMessage, DecisionEvidence, Revision, SessionPrompt
+from approvals import documents
+from approvals.models import (
+    Action,
+    ActionMessage,
+    AgentDocument,
+    AgentMessage,
+    DecisionEvidence,
+    Revision,
+    SessionPrompt,
+)
 from dashboard import clock
+from dashboard.access import Caller
 from dashboard.event_log.chain import verify as verify_log
 from dashboard.keys import log_key
 from dashboard.models import Event
@@ -90,6 +100,15 @@ def test_evidence_goes_as_a_whole_since_markup_may_stand_inside_of_the_value(pur
     DecisionEvidence.objects.update_or_create(decision=action.decisions.get(), defaults={"body": body})
     done = purge()
     assert ([place.what for place in done.removed], DecisionEvidence.objects.count()) == (["decision evidence"], 0)
+
+
+def test_a_document_of_an_agent_goes_as_a_whole(purge, agent):
+    caller = Caller(roles={agent.team_id: "agent"}, agent=agent)
+    for name, text in (("leaks", f"with {VALUE}"), ("harmless", "without it")):
+        documents.put(caller, name, {"text": text}, seen="")
+    done = purge()
+    assert (len(done.removed), done.kept) == (1, [])
+    assert [row.name for row in AgentDocument.objects.all()] == ["harmless"]
 
 
 def test_a_name_and_a_stored_secret_stay_and_say_why(purge, team, agent, wanted):

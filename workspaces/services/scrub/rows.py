@@ -70,7 +70,7 @@ def paths_to_team(model, seen: frozenset = frozenset()) -> tuple[str, ...]:
 
 
 def _columns(model) -> tuple[str, ...]:
-    encrypted = {rows.model for rows, _ in secrets.encrypted_columns()}
+    encrypted = {rows.model for rows, _ in secrets.encrypted_columns()} if "value" not in rules.of(model).read else ()
     return tuple(
         column.name
         for column in model._meta.concrete_fields
@@ -179,7 +179,7 @@ def find_encrypted(team, wanted: Wanted) -> Iterator[Place]:
     """Yield the secrets, channels and targets whose encrypted value is, or contains, the value."""
     for rows, about in secrets.encrypted_columns():
         paths = paths_to_team(rows.model)
-        if not paths:
+        if not paths or "value" in rules.of(rows.model).read:  # it is searched with the other columns
             continue
         for row in rows.filter(reduce(or_, (Q(**{path: team.pk}) for path in paths))):
             if wanted.is_in_text(secrets.decrypted(row, about)):

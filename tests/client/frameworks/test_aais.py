@@ -1,0 +1,120 @@
+"""AAIS: its own conformance tests of the backend, and requests that people decide."""
+
+import json
+
+import pytest
+
+SUITE = 20  # tests in 0.2
+
+
+@pytest.fixture
+def step(program):
+    """`step("look")`: what one process of the harness prints."""
+
+    def run(*words: str) -> str:
+        done = program("aais_program", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def resolution(step):
+    return lambda request_id: json.loads(step("resolution", request_id))
+
+
+def test_the_backend_passes_its_own_conformance_tests_unmodified(program):
+    done = program("aais_conformance")
+    report = json.loads(done.stdout)
+    assert (report["failed"], report["skipped"]) == ({}, {}), done.stderr
+    assert len(report["passed"]) == SUITE
+
+
+def test_a_request_outlives_its_processes_and_runs_once(step, resolution, person, name):
+    step("ask", "apr-1", "sudo one")
+    step("look")
+    step("look")
+    asked = person.sees(name)
+    assert asked["tool"] == "Bash"
+    person.decides(asked, "approve")
+    step("look")
+    told = resolution("apr-1")
+    assert (told["outcome"], told["reason"]) == ("approved", "")
+    actor = {"id": "handrail:rita-of-clients", "display_name": "rita-of-clients"}
+    assert told["actor"] == actor | {"type": "human", "authenticated_by": "Handrail"}
+    step("look")
+    assert person.status(asked) == "running"
+    assert len([row for row in person.actions() if row["agent"] == name]) == 1
+
+
+def test_a_denial_has_its_reason(step, resolution, person, name):
+    step("ask", "apr-1", "sudo one")
+    step("look")
+    person.decides(person.sees(name), "deny", comment="Not on a Friday.")
+    step("look")
+    told = resolution("apr-1")
+    assert told["outcome"] == "denied"
+    assert "Not on a Friday." in told["reason"]
+
+
+def test_an_edited_call_is_told_and_then_approved_once(step, resolution, person, name):
+    step("ask", "apr-1", "sudo one")
+    step("look")
+    asked = person.sees(name)
+    person.decides(asked, "edit", arguments={"command": "sudo two"}, comment="Two.")
+    step("look")
+    told = resolution("apr-1")
+    assert told["outcome"] == "denied"
+    assert '"command": "sudo two"' in told["reason"]
+    for number, outcome in ((2, "approved"), (3, None)):
+        step("ask", f"apr-{number}", "sudo two")
+        step("look")
+        assert resolution(f"apr-{number}").get("outcome") == outcome
+    assert person.status(asked) == "running"
+    assert len(person.of(name)) == 1  # the third is a question of its own
+
+
+def test_no_answer_is_no_denial(step, resolution, person, name):
+    step("ask-briefly", "apr-1", "sudo one")
+    step("look", "2")
+    told = resolution("apr-1")
+    assert told["outcome"] == "expired"
+    assert "not a denial" in told["reason"]
+
+
+def test_a_request_that_only_offers_more_than_once_is_left_alone(step, resolution, person, name):
+    step("ask-for-session", "apr-1", "sudo one")
+    step("look")
+    assert person.of(name) == []
+    assert resolution("apr-1") == {"reason": ""}
+
+
+def test_a_withdrawn_request_is_withdrawn_at_the_desk(step, person, name):
+    step("ask", "apr-1", "sudo one")
+    step("cancel", "apr-1")
+    assert [row["status"] for row in person.actions() if row["agent"] == name] == ["cancelled"]
+
+
+def test_one_process_asks_waits_runs_and_reports(program, beside, person, name, tmp_path):
+    running = beside(program, "aais_program", "run", "apr-1", "true; sudo -n true || touch ran")
+    asked = person.sees(name)
+    person.decides(asked, "approve")
+    assert running.result().returncode == 0
+    assert (tmp_path / "ran").exists()
+    assert person.status(asked) == "succeeded"
+
+
+@pytest.mark.parametrize("mode", ["closes", "500", "{}", "garbage"])
+def test_nothing_is_resolved_when_no_desk_answers(step, program, line, resolution, mode):
+    step("ask", "apr-1", "echo hello")
+    line.cut(mode)
+    done = program("aais_program", "look", HANDRAIL_URL=line.url)
+    assert done.returncode != 0
+    assert resolution("apr-1").get("outcome") is None
+
+
+def test_a_wrong_token_reaches_no_state(program):
+    done = program("aais_program", "look", HANDRAIL_TOKEN="hr_wrong")
+    assert done.returncode != 0
+    assert "StoreError" in done.stderr
