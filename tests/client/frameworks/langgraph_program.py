@@ -1,17 +1,21 @@
 """A LangGraph agent with a scripted model; run as `… start`, `… resume` or `… forge` in processes of their own.
 
 It calls `note` twice in one turn, with the lines of the file `calls`, and answers with what the tools told it.
+Its checkpoints are in SQLite, or in PostgreSQL if CHECKPOINTS is the URL of a server.
 """
 
+import os
 import sqlite3
 import sys
 from pathlib import Path
 
+import psycopg
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
+from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
@@ -43,13 +47,21 @@ def note(command: str) -> str:
     return f"noted {command}"
 
 
-CONFIG = {"configurable": {"thread_id": "night-1"}}
+def checkpointer():
+    if url := os.environ.get("CHECKPOINTS"):
+        saver = PostgresSaver(psycopg.connect(url, autocommit=True, row_factory=psycopg.rows.dict_row))
+        saver.setup()
+        return saver
+    return SqliteSaver(sqlite3.connect("checkpoints.sqlite3", check_same_thread=False))
+
+
+CONFIG = {"configurable": {"thread_id": os.getcwd()}}
 desk = Handrail(grace=1)
 agent = create_agent(
     Scripted(),
     [note],
     middleware=[HandrailMiddleware(desk, names={"note": "Bash"})],
-    checkpointer=SqliteSaver(sqlite3.connect("checkpoints.sqlite3", check_same_thread=False)),
+    checkpointer=checkpointer(),
 )
 match sys.argv[1]:
     case "start":

@@ -1,5 +1,7 @@
 """LangGraph and the OpenAI Agents SDK: a program stops where its calls need approval, and another process goes on."""
 
+import os
+
 import pytest
 
 from tests.support.waiting import until
@@ -29,6 +31,21 @@ def test_two_calls_wait_one_is_edited_one_denied_and_another_process_goes_on(ste
     assert "Three is free." in resumed.stdout
     assert "denied this: Two is in use. Do not work around this." in resumed.stdout
     assert (person.status(one), person.status(two)) == ("succeeded", "denied")
+
+
+def test_a_graph_whose_checkpoints_are_in_postgresql_goes_on_in_another_process(
+    program, require, person, name, tmp_path, ran
+):
+    url = os.environ.get("HANDRAIL_TEST_POSTGRES_URL")
+    if not url:
+        require("postgres", "HANDRAIL_TEST_POSTGRES_URL names no server")
+    (tmp_path / "calls").write_text("sudo one\n")
+    started = program("langgraph_program", "start", CHECKPOINTS=url)
+    assert (started.stdout, ran()) == ("1\n", []), started.stderr
+    person.decides(person.sees(name), "approve")
+    resumed = program("langgraph_program", "resume", CHECKPOINTS=url)
+    assert ran() == ["sudo one"], resumed.stderr
+    assert not (tmp_path / "checkpoints.sqlite3").exists()
 
 
 def test_what_the_policy_allows_runs_without_a_stop(step, person, name, tmp_path, ran):
