@@ -129,6 +129,8 @@ class CodexGate:
         given = {name: value for name, value in given.items() if name not in DESCRIPTIVE}
         if kind == COMMAND:
             title = str(params.get("command"))
+            if isinstance(params.get("reason"), str):
+                given["description"] = params["reason"]  # as in a shell call of other agents
             if given.get("kind") == "command":  # as opposed to input for a running program
                 del given["kind"]
         elif kind == CHANGES:

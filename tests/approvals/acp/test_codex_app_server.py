@@ -92,6 +92,7 @@ def test_an_escalated_command_is_decided_at_the_desk_and_its_end_is_known(editor
     running, thread = editor(SHIP)
     asked = card()
     assert (asked["tool"], SHIP in asked["arguments"]["command"]) == ("Bash", True)
+    assert asked["arguments"]["description"] == "It has to reach the network."
     assert (asked["session"], ran(tmp_path)) == (thread, "")
     reviewer.answer(asked, "approve")
     assert running.ended() == "completed"
