@@ -148,7 +148,8 @@ def _canonical_call(call: dict) -> tuple[str, dict, str | None]:
     kind, raw = call.get("kind"), call.get("rawInput")
     raw = raw if isinstance(raw, dict) else {}
     if kind == "execute" and set(raw) <= SHELL_ARGUMENTS and (command := _command(raw.get("command"))):
-        return "Bash", {"command": command}, raw["cwd"] if isinstance(raw.get("cwd"), str) else None
+        said = {"description": raw["description"]} if isinstance(raw.get("description"), str) else {}
+        return "Bash", {"command": command} | said, raw["cwd"] if isinstance(raw.get("cwd"), str) else None
     if kind == "fetch" and set(raw) <= FETCH_ARGUMENTS and isinstance(raw.get("url"), str):
         return "WebFetch", {"url": raw["url"]}, None
     if kind == "edit" and (change := _change(call.get("content"))):
