@@ -14,12 +14,13 @@ from dashboard.problems import Problem
 USED = (Status.RUNNING, Status.SUCCEEDED, Status.FAILED, Status.UNCERTAIN)
 KINDS = {
     400: "invalid_request",
-    401: "unauthorized",
-    403: "forbidden",
+    401: "authentication",
+    403: "authorization",
     404: "not_found",
     409: "conflict",
     422: "invalid_request",
-    429: "rate_limited",
+    429: "rate_limit",
+    503: "dependency",
 }
 # The gate's codes where the protocol has one of its own.
 CODES = {"expired": "approval_expired", "digest_mismatch": "not_approved", "revoked": "not_approved"}
@@ -85,7 +86,7 @@ def _time(at: datetime) -> str:
 
 def error(problem: Problem, request_id: str) -> dict:
     """Return the body of an error. A problem without a code is named by its kind."""
-    kind = KINDS.get(problem.status, "error")
+    kind = KINDS.get(problem.status, "invalid_request" if problem.status < 500 else "internal")
     code = problem.extra.get("code", kind)
     told = {"type": kind, "code": CODES.get(code, code), "message": problem.detail, "request_id": request_id}
     return {"error": told}

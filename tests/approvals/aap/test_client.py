@@ -239,6 +239,16 @@ def test_strangers_and_people_are_refused(product, client_of, client, reviewer):
     assert client.cancel(asked.id).status == "cancelled"
 
 
+def test_errors_have_the_protocols_types(product, token, reviewer):
+    asked = [
+        product.call("GET", f"/aap/v1/requests/{uuid.uuid4()}", whose) for whose in ("hr_nobody", reviewer.token, token)
+    ]
+    asked.append(product.call("PUT", "/aap/v1/requests", token))
+    types = [(answer.status, answer.json["error"]["type"]) for answer in asked]
+    assert types == [(401, "authentication"), (403, "authorization"), (404, "not_found"), (405, "invalid_request")]
+    assert {answer.json["error"]["request_id"] == answer.headers["X-Request-Id"] for answer in asked} == {True}
+
+
 @pytest.mark.parametrize(
     "body",
     [
