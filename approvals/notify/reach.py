@@ -6,6 +6,7 @@ is made on each connection, after names were looked up: it also holds for redire
 
 import sys
 from contextlib import contextmanager
+from contextvars import ContextVar
 from ipaddress import ip_address
 from threading import Lock
 from urllib.parse import urlsplit
@@ -20,6 +21,13 @@ MAX_ENDPOINT = 2000  # characters
 _lock = Lock()
 _guards = 0
 _installed = False
+_here: ContextVar["Guard | None"] = ContextVar("guard", default=None)
+
+
+class Guard:
+    """What `only_reachable_here` has seen."""
+
+    refused = False
 
 
 class Unreachable(OSError):
@@ -58,11 +66,9 @@ def only_reachable():
 
     Python's audit events see the address that a socket connects to, whatever library opened it.
     """
-    global _guards, _installed
+    global _guards
+    _install()
     with _lock:
-        if not _installed:
-            sys.addaudithook(_check)
-            _installed = True
         _guards += 1
     try:
         yield
@@ -71,9 +77,38 @@ def only_reachable():
             _guards -= 1
 
 
+@contextmanager
+def only_reachable_here():
+    """Do the same for this thread or asyncio task alone, with the tasks that it starts; yield the Guard.
+
+    For web, whose other connections (database, runner) stay as they are meanwhile. Libraries wrap the exception in
+    their own; the Guard tells that it was raised.
+    """
+    _install()
+    guard = Guard()
+    before = _here.set(guard)
+    try:
+        yield guard
+    finally:
+        _here.reset(before)
+
+
+def _install():
+    global _installed
+    with _lock:
+        if not _installed:
+            sys.addaudithook(_check)
+            _installed = True
+
+
 def _check(event: str, arguments: tuple):
-    if not _guards or event != "socket.connect":
+    if event != "socket.connect":
+        return
+    here = _here.get()
+    if not _guards and here is None:
         return
     address = arguments[1]
     if not isinstance(address, tuple) or not may_be_sent_to(str(address[0]).partition("%")[0]):
+        if here is not None:
+            here.refused = True
         raise Unreachable("It leads to a private or special address.")
