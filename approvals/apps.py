@@ -18,6 +18,7 @@ class ApprovalsConfig(AppConfig):
             transitions,
             workspace_actions,
         )
+        from approvals.aap import registrations
         from approvals.agent_runs import scheduled
         from approvals.conversations import reading
         from approvals.line_comments import drafts, placing
@@ -47,3 +48,4 @@ class ApprovalsConfig(AppConfig):
         extensions.encrypted.append(targets.encrypted_column)
         extensions.encrypted.append(documents.encrypted_column)
         extensions.encrypted.append(sso.encrypted_column)
+        extensions.encrypted.append(registrations.encrypted_column)

@@ -13,7 +13,7 @@ from approvals.evaluation import PolicyResult, PolicyUnavailable, can_be_held, c
 from approvals.evidence import evidence_of
 from approvals.evidence.keeping import pack
 from approvals.expiry import end_if_due
-from approvals.models import Action, Decision, DecisionEvidence, LineComment, Revision, Status, Tier
+from approvals.models import AapRequest, Action, Decision, DecisionEvidence, LineComment, Revision, Status, Tier
 from approvals.step_up import requirement
 from approvals.transitions import add_revision, answer_conflict, approve, move, record
 from dashboard import clock
@@ -197,6 +197,8 @@ def take_back(action: Action, *, caller):
             if done:
                 LineComment.objects.filter(decision__in=answers).update(decision=None, sent_at=None, agent=None)
                 answers.delete()
+                # The next answer is told as well, also where the one taken back is being told now.
+                AapRequest.objects.filter(action=action, instance__url__gt="").update(notify_at=clock.now())
     except IntegrityError:  # the agent has made the same call again meanwhile
         done = False
     if not done:

@@ -3,6 +3,7 @@
 from django.contrib import admin
 
 from approvals.models import (
+    AapInstance,
     ActionMessage,
     AgentMessage,
     BoundFile,
@@ -213,6 +214,19 @@ class LogTargetAdmin(Shown):
     search_fields = ["address"]
     date_hierarchy = "created_at"
     exclude = ["value"]
+
+
+@admin.register(AapInstance)
+class AapInstanceAdmin(Shown):
+    """Instances that agents registered over the Agent Approval Protocol, not their secrets."""
+
+    team_path = "agent__team"
+    list_display = ["agent", "name", "url", "ready_at", "deleted_at", "failures", "problem"]
+    list_select_related = ["agent__owner"]
+    list_filter = [OF_AGENTS_TEAM, ("deleted_at", admin.EmptyFieldListFilter)]
+    search_fields = ["agent__name", "name", "url"]
+    date_hierarchy = "created_at"
+    exclude = ["value", "credential_sha256", "submission_sha256"]
 
 
 @admin.register(CardViewer)

@@ -41,6 +41,15 @@ def _conversation(session) -> str:
 
 RULES = {
     "approvals.action": Rule(busy=Q(status__in=LIVE), why_busy=NOT_OVER, name=_titled, url=_card),
+    "approvals.aapinstance": Rule(
+        bound={
+            "url": "it is where a receiver is told: remove the instance",
+            "key": "the client's own key",
+            "registration_id": "the receiver's own id",
+            "submission_sha256": "it is a digest",
+            "credential_sha256": "it is a digest",
+        }
+    ),
     "approvals.aaprequest": Rule(
         bound={"key": "the client's own key"},
         busy=Q(action__status__in=LIVE),

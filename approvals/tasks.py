@@ -24,8 +24,11 @@ def follow_agents() -> int:
 
 
 def forget_notifications():
-    """Delete what is known of old notifications."""
+    """Delete what is known of old notifications, and give up telling receivers what was decided long ago."""
+    from approvals.aap import telling  # here: the runner, which also loads this module, sends nothing
+
     notices.forget(clock.now())
+    telling.forget(clock.now())
 
 
 def warn_owners():
@@ -49,6 +52,13 @@ def send_log() -> int:
     from approvals.log_out import sending  # as above
 
     return sending.send_due()
+
+
+def tell_receivers() -> int:
+    """Tell the receivers of agents' instances what was decided; return how many requests were told."""
+    from approvals.aap import telling  # as above
+
+    return telling.send_due()
 
 
 def run_schedules() -> int:

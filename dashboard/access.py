@@ -17,6 +17,7 @@ MATRIX = {
     "read_log": (Role.VIEWER, False),
     "submit": (None, True),  # submitting actions is what agents do
     "consume": (None, True),
+    "register_instance": (None, True),  # of itself, over the Agent Approval Protocol
     "decide": (Role.REVIEWER, False),  # an agent never decides
     "settle_unclear": (Role.REVIEWER, False),
     "stop_everything": (Role.REVIEWER, False),
@@ -66,7 +67,8 @@ MATRIX = {
     "set_caps": (Role.ADMIN, False),  # and prices
 }
 # Refused to a token bound to one workspace, even if its agent may: it reaches no other workspace.
-NOT_FROM_A_WORKSPACE = {"create_workspace"}
+# Web calls the address that an instance names, so from a workspace that would be a way around its allowed hosts.
+NOT_FROM_A_WORKSPACE = {"create_workspace", "register_instance"}
 # What may still be done in a team that is archived.
 IN_AN_ARCHIVED_TEAM = {"read", "read_log", "manage_people", "manage_team", "manage_tokens", "purge_person"}
 

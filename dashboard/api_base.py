@@ -11,6 +11,7 @@ from ninja.parser import Parser
 from ninja.security import HttpBearer
 
 from dashboard.access import Caller, caller_by_token, paused_words
+from dashboard.models import Token
 from dashboard.problems import Problem, invalid
 from dashboard.strict_json import loads
 from dashboard.threads import query_in_thread
@@ -56,7 +57,11 @@ class Bearer(HttpBearer):
     """Set request.auth to the caller of a live token. Cookies never authenticate API requests."""
 
     def authenticate(self, request, token) -> Caller | None:
-        found = find_token(token)
+        return self.caller_of(find_token(token), request)
+
+    @staticmethod
+    def caller_of(found: Token | None, request) -> Caller | None:
+        """Return the caller of a live token. Problem 403 if its agent is paused."""
         if found is None:
             return None
         caller = caller_by_token(found, request.headers.get("X-Handrail-Inside", ""))

@@ -60,8 +60,17 @@ def revoke(token: Token, *, by: Actor):
 
 def find_token(plain: str) -> Token | None:
     """Return the live token, or None; its last use is stored at most once a minute."""
+    return _in_use(sha256=sha256(plain))
+
+
+def live_token(pk) -> Token | None:
+    """Return the token with this id if it is live, for a credential that stands for it; note its use."""
+    return _in_use(pk=pk)
+
+
+def _in_use(**which) -> Token | None:
     live = Token.objects.live().select_related("agent", "agent__owner", "user", "team")
-    token = live.filter(sha256=sha256(plain)).first()
+    token = live.filter(**which).first()
     if token:
         _note_use(token)
     return token

@@ -7,15 +7,17 @@ from datetime import timedelta
 from decimal import Decimal
 
 from asgiref.sync import sync_to_async
+from django.db import transaction
 
 from approvals import calls, gate
 from approvals.calls import Call
 from approvals.evaluation import content
-from approvals.models import Action, Status
-from approvals.models.aap import AapRequest
+from approvals.models import Action, ActionEndCode, Status
+from approvals.models.aap import AapInstance, AapRequest
 from approvals.submission import MAX_EXPIRY_SECONDS
+from approvals.transitions import withdraw
 from dashboard import clock, strict_json
-from dashboard.problems import conflict, invalid, not_allowed, not_found
+from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
 
 MAX_KEY = 150  # characters; what is stored has a prefix
 MAX_REASONING = 20_000  # characters, as over the API
@@ -75,7 +77,7 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
     """Create the request, or find it by its key; return (request, whether it is new). The Problems of `gate.submit`."""
     if caller.is_person:
         raise not_allowed("Only agents ask for approval. This token is a person's.")
-    _check_key(key)
+    check_key(key)
     if known := _same_key(submission, key, caller):
         return known, False
     call = _call(submission, key, caller)
@@ -84,24 +86,39 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
     created_at = clock.now() if edited else action.created_at
     found, is_new = AapRequest.objects.get_or_create(
         agent=caller.agent,
+        instance=caller.instance,
         key=key,
         defaults={
             "action": action,
             "submission": submission.text,
             "created_at": created_at,
             "deadline_at": max(action.expires_at, created_at + timedelta(seconds=1)),
+            "notify_at": created_at if caller.instance and caller.instance.url else None,
         },
     )
+    if caller.instance and not _is_kept(found, caller):
+        raise Problem(401, "This instance was removed.")
     return (found, True) if is_new else (_same_key(submission, key, caller), False)
 
 
-def _check_key(key: str):
+@transaction.atomic
+def _is_kept(request: AapRequest, caller) -> bool:
+    """Return whether the instance is still there; cancel the request if it was removed while this one came."""
+    # The lock waits for a removal that is under way.
+    own = AapInstance.objects.select_for_update().filter(pk=caller.instance.pk, deleted_at=None)
+    if own.values_list("pk", flat=True).first() is not None:
+        return True
+    withdraw(request.action, caller.actor, "The instance that asked was removed.", code=ActionEndCode.WITHDRAWN)
+    return False
+
+
+def check_key(key: str):
     if not 0 < len(key) <= MAX_KEY:
         raise invalid(f"Idempotency-Key must have 1 to {MAX_KEY} characters.", code="missing_idempotency_key")
 
 
 def _same_key(submission: Submission, key: str, caller) -> AapRequest | None:
-    found = AapRequest.objects.filter(agent=caller.agent, key=key).first()
+    found = AapRequest.objects.filter(agent=caller.agent, instance=caller.instance, key=key).first()
     if found and not strict_json.same(json.loads(found.submission), json.loads(submission.text)):
         raise conflict("This Idempotency-Key was used with a different request.", code="idempotency_conflict")
     return found
@@ -120,14 +137,14 @@ def _call(submission: Submission, key: str, caller) -> Call:
         call_id=call_id[:200] if isinstance(call_id, str) else "",
         reasoning=submission.agent_reasoning,
         expires_in_s=wait,
-        idempotency_key=f"aap {key}",
+        idempotency_key=f"aap {caller.instance.pk} {key}" if caller.instance else f"aap {key}",
         body_hash=calls.sha256(strict_json.canonical(json.loads(submission.text))),
     )
 
 
 def _edited_into(call: Call, caller) -> Action | None:
     """Return the approved action of a request whose call a person edited into this one, not used yet."""
-    open_ones = AapRequest.objects.filter(agent=caller.agent, action__status=Status.APPROVED, action__tool=call.tool)
+    open_ones = _own(caller).filter(action__status=Status.APPROVED, action__tool=call.tool)
     for request in open_ones.filter(action__workspace=call.workspace, action__revision__gt=1).order_by("created_at"):
         request.action = gate.find(request.action_id, caller=caller)
         is_open = request.action.status == Status.APPROVED and is_edited(request)
@@ -146,11 +163,17 @@ def used_by(request: AapRequest, key: str) -> bool:
     return request.action.consumed_at is not None and request.action.consume_key == f"{request.pk} {key}"
 
 
+def _own(caller):
+    """Return the requests that the caller may see: an instance its own, an agent's token those of all its instances."""
+    own = AapRequest.objects.filter(agent=caller.agent)
+    return own.filter(instance=caller.instance) if caller.instance else own
+
+
 def find(pk, caller) -> AapRequest:
     """Return the request with its action as it is now. Problem 403, 404."""
     if caller.is_person:
         raise not_allowed("A request is its agent's to see. People see it on the desk.")
-    found = AapRequest.objects.filter(agent=caller.agent, pk=pk).first()
+    found = _own(caller).filter(pk=pk).first()
     if found is None:
         raise not_found("request")
     found.action = gate.find(found.action_id, caller=caller)
@@ -159,7 +182,7 @@ def find(pk, caller) -> AapRequest:
 
 async def consume(request: AapRequest, key: str, caller) -> None:
     """Use the approval, once; again with the same key is no second use. Problem 400, 409, 503."""
-    _check_key(key)
+    check_key(key)
     if used_by(request, key):
         return
     if is_edited(request):

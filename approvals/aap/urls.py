@@ -5,6 +5,8 @@ from django.urls import path
 from approvals.aap import views
 
 urlpatterns = [
+    path("v1/instances", views.register, name="aap-instances"),
+    path("v1/instances/<uuid:pk>", views.instance, name="aap-instance"),
     path("v1/requests", views.ask, name="aap-requests"),
     path("v1/requests/<uuid:pk>", views.one, name="aap-request"),
     path("v1/requests/<uuid:pk>/consume", views.consume, name="aap-consume"),

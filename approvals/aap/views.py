@@ -12,9 +12,9 @@ from django.http import HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from approvals import gate
-from approvals.aap import requests, wire
+from approvals.aap import instances, registrations, requests, wire
+from approvals.aap.instances import Asker
 from approvals.models import Status
-from dashboard.access import Caller
 from dashboard.api_base import Bearer
 from dashboard.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, invalid
@@ -26,7 +26,7 @@ WAIT = re.compile(r"(\d{1,3})s")
 
 
 def answered(*methods: str):
-    """Make a view that takes (request, caller, ...) and returns (status, AapRequest) respond in the protocol's form."""
+    """Make a view that takes (request, caller, ...) and returns (status, JSON) respond in the protocol's form."""
 
     def decorate(view):
         @csrf_exempt
@@ -50,8 +50,19 @@ def answered(*methods: str):
     return decorate
 
 
-def _caller_of(request) -> Caller:
-    caller = Bearer()(request)
+class Credential(Bearer):
+    """A token of Handrail's, or an instance's credential."""
+
+    def authenticate(self, request, token) -> Asker | None:
+        if instance := instances.by_credential(token):
+            caller = self.caller_of(instance.token, request)
+        else:
+            caller = super().authenticate(request, token)
+        return Asker(**vars(caller), instance=instance) if caller else None
+
+
+def _caller_of(request) -> Asker:
+    caller = Credential()(request)
     if caller is None:
         raise Problem(401, "The Authorization header holds no valid token: Bearer hr_…")
     return caller
@@ -155,3 +166,21 @@ async def outcome(request, caller, pk):
     """Report how the call ended."""
     await requests.report(pk, _body_of(request), caller)
     return 200, await query_in_thread(_answer, pk, caller)
+
+
+@answered("POST")
+async def register(request, caller):
+    """Register an instance: its receiver, if it names one, must answer first."""
+    wanted = await sync_to_async(lambda: registrations.parse(_body_of(request)))()
+    made, is_new = await instances.register(wanted, _key_of(request), caller)
+    return 201 if is_new else 200, await query_in_thread(instances.with_credential, made, caller)
+
+
+@answered("GET", "DELETE")
+async def instance(request, caller, pk):
+    """Return an instance, or remove it."""
+    if request.method == "GET":
+        found = await query_in_thread(instances.find, pk, caller)
+        return 200, json.dumps(instances.as_json(found))
+    await sync_to_async(instances.remove)(pk, caller)
+    return 204, ""

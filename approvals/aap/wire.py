@@ -34,8 +34,8 @@ def as_json(request: AapRequest) -> str:
     """Return the submission, word for word, with the state of its request."""
     state = {
         "id": str(request.pk),
-        "created_at": _time(request.created_at),
-        "deadline_at": _time(request.deadline_at),
+        "created_at": time(request.created_at),
+        "deadline_at": time(request.deadline_at),
     } | _state(request)
     return f"{request.submission.rstrip().removesuffix('}')},{json.dumps(state)[1:]}"
 
@@ -45,18 +45,27 @@ def _state(request: AapRequest) -> dict:
     status, note = _answer(request)
     if status == "pending":
         return {"status": status}
-    decided_at = max(action.decided_at or action.ended_at, request.created_at)
-    decision = {"status": status, "decided_at": _time(decided_at)} | ({"note": note} if note else {})
+    decided_at = _decided(request)
+    decision = {"status": status, "decided_at": time(decided_at)} | ({"note": note} if note else {})
     if status != "approved":
         return {"status": status, "decision": decision}
-    found = {"status": status, "decision": decision | {"expires_at": _time(action.consume_by)}}
+    found = {"status": status, "decision": decision | {"expires_at": time(action.consume_by)}}
     if action.consumed_at:
-        used = {"consumed_at": _time(max(action.consumed_at, decided_at))}
+        used = {"consumed_at": time(max(action.consumed_at, decided_at))}
         if action.status in (Status.SUCCEEDED, Status.FAILED):
             told = {"note": said} if (said := action.result.get("note")) else {}
-            used["outcome"] = {"status": str(action.status), "reported_at": _time(action.ended_at)} | told
+            used["outcome"] = {"status": str(action.status), "reported_at": time(action.ended_at)} | told
         found["consumption"] = used
     return found
+
+
+def resolved_at(request: AapRequest) -> str:
+    """Return when a request that is decided or over became so."""
+    return time(_decided(request))
+
+
+def _decided(request: AapRequest) -> datetime:
+    return max(request.action.decided_at or request.action.ended_at, request.created_at)
 
 
 def _answer(request: AapRequest) -> tuple[str, str]:
@@ -80,7 +89,7 @@ def _answer(request: AapRequest) -> tuple[str, str]:
     return status, agent_messages.refusal(action)
 
 
-def _time(at: datetime) -> str:
+def time(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

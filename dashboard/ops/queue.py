@@ -24,7 +24,7 @@ from django_q.signing import BadSignature, SignedPackage
 from django_q.tasks import async_task
 from django_q.worker import worker
 
-from approvals.models import LogTarget
+from approvals.models import AapRequest, LogTarget
 from approvals.notify.watch import Watch
 from dashboard import clock
 from dashboard.ops.forked import Child
@@ -56,7 +56,7 @@ class Queue:
             task = self._next()
             if task:
                 self._run_task(*task)
-            elif not (self._run_schedules() or self._notify() or self._send_log()):
+            elif not (self._run_schedules() or self._notify() or self._send_log() or self._tell_receivers()):
                 self._pause(STOP_SIGNALS)
 
     def _pause(self, numbers: set):
@@ -106,6 +106,10 @@ class Queue:
     def _send_log(self) -> bool:
         """Queue the task that sends logs to their targets, if one is due."""
         return self._queue_if_due(LogTarget.objects.due(timezone.now()).exists, "approvals.tasks.send_log")
+
+    def _tell_receivers(self) -> bool:
+        """Queue the task that tells agents' receivers what was decided, if one is to be told."""
+        return self._queue_if_due(AapRequest.objects.due(timezone.now()).exists, "approvals.tasks.tell_receivers")
 
     def _queue_if_due(self, is_due, task: str) -> bool:
         try:

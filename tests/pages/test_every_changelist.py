@@ -15,7 +15,7 @@ from django.urls import reverse
 import dashboard.urls  # noqa: F401 - registers the models
 from approvals.models import Decision, Revision
 from dashboard.admin import Logged, Plain
-from dashboard.models import Event, Membership, Role, Team, Token
+from dashboard.models import Agent, Event, Membership, Role, Team, Token
 from dashboard.tokens import make_token
 
 pytestmark = pytest.mark.django_db
@@ -30,6 +30,7 @@ CHANGED_HERE = {"auth.User", "dashboard.Agent", "dashboard.Team", "workspaces.En
 CHANGED_HERE |= {"dashboard.BackupPlan", "dashboard.Banner", "dashboard.IdentityProvider", "workspaces.Cap"}
 # Fields with a secret, a hash of one, or what proves a person's word: in no form, no list and no search.
 NEVER_SHOWN = {
+    "approvals.AapInstance": {"value", "credential_sha256", "submission_sha256"},
     "approvals.Channel": {"value"},
     "approvals.Decision": {"assertion"},
     "approvals.LogTarget": {"value"},
@@ -97,7 +98,7 @@ SPECIAL = {
     "workspaces.Operation": lambda: {"team": None},
     "dashboard.Banner": lambda: {"until_at": datetime.datetime(2031, 1, 1, tzinfo=datetime.UTC)},
     "dashboard.BackupPlan": lambda: {"hour": 1},
-    "dashboard.Token": lambda: {"user": None},
+    "dashboard.Token": lambda: {"user": None, "agent": make(Agent, deep=True)},
     "auth.User": lambda: {"username": f"person-{next(numbers)}"},
 }
 

@@ -1,0 +1,215 @@
+"""Register, find and remove instances of an agent, and find out who a credential is.
+
+An agent's token stands for the protocol's provisioner token. An instance's credential stands for the token that
+registered it, for requests alone: it ends with that token, and it registers nothing.
+"""
+
+import json
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+from django.db.models import Q, Sum
+
+from approvals.aap import webhooks, wire
+from approvals.aap.registrations import Delivery, Registration, associated_data, bad_url
+from approvals.aap.requests import check_key
+from approvals.models import AapInstance, ActionEndCode, Status
+from approvals.transitions import withdraw
+from dashboard import clock
+from dashboard.access import Caller
+from dashboard.keys import keyring
+from dashboard.models import Agent, Event
+from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
+from dashboard.tokens import derived, live_token, sha256
+
+MAX_INSTANCES = 50  # of one agent
+MAX_ATTEMPTS = 60  # of one agent to register, within ATTEMPTS_WITHIN
+ATTEMPTS_WITHIN = timedelta(hours=1)
+VERIFIED_WITHIN = timedelta(seconds=webhooks.TIMEOUT + 5)  # then a registration is taken for one that was cut off
+FORGOTTEN = timedelta(days=1)  # after which a registration that did not succeed is deleted
+REMOVED = "The instance that asked was removed."
+
+
+@dataclass(frozen=True)
+class Asker(Caller):
+    """Who asks over the protocol: an agent by its token, or by the credential of one of its instances."""
+
+    instance: AapInstance | None = None
+
+
+def by_credential(plain: str) -> AapInstance | None:
+    """Return the live instance with this credential, with its token."""
+    found = AapInstance.objects.live(clock.now()).filter(credential_sha256=sha256(plain)).first()
+    if found is None:
+        return None
+    token = live_token(found.token_id)
+    if token is None:  # revoked this very moment
+        return None
+    found.token = token
+    return found
+
+
+# Register ------------------------------------------------------------------------------------------------------------
+
+
+async def register(wanted: Registration, key: str, caller: Asker) -> tuple[AapInstance, bool]:
+    """Register an instance once its receiver has answered, or find it by its key; return (it, whether it is new).
+
+    Problem 400, 403, 409, 422, 429.
+    """
+    check_key(key)
+    instance = await sync_to_async(_begin)(wanted, key, caller)
+    if instance.ready_at:
+        return instance, False
+    if wanted.delivery:
+        await _verify(instance, wanted.delivery)
+    await sync_to_async(_finish)(instance, wanted.delivery, caller)
+    return instance, True
+
+
+async def _verify(instance: AapInstance, delivery: Delivery) -> None:
+    try:
+        problem = await webhooks.verify(instance, delivery, instance.tried_at)
+    except webhooks.Unsafe:
+        await sync_to_async(_give_up)(instance, "Its name leads to a private or special address.")
+        raise bad_url() from None
+    if problem:
+        await sync_to_async(_give_up)(instance, problem)
+        raise invalid(f"The receiver could not be verified: {problem}", code="webhook_verification_failed")
+
+
+@transaction.atomic
+def _begin(wanted: Registration, key: str, caller: Asker) -> AapInstance:
+    """Return the instance that has this key, or a row for it that can do nothing yet."""
+    must_manage(caller)
+    Agent.objects.select_for_update().get(pk=caller.agent.pk)  # one at a time, so that the limits hold
+    now = clock.now()
+    own = AapInstance.objects.filter(agent=caller.agent)
+    found = own.filter(token=caller.token, key=key).first()
+    if found and found.ready_at:
+        return _known(found, wanted)
+    if found and found.attempts and now - found.tried_at < VERIFIED_WITHIN and not found.problem:
+        raise conflict("This registration is under way.", code="registration_in_progress")
+    own.filter(ready_at=None, tried_at__lt=now - FORGOTTEN).exclude(pk=found and found.pk).delete()
+    _check_limits(own, now)
+    if found is None:
+        pk = uuid.uuid4()
+        found = AapInstance(pk=pk, agent=caller.agent, token=caller.token, key=key, created_at=now)
+        found.credential_sha256 = sha256(derived(f"aap-instance:{pk}"))
+    elif now - found.tried_at >= ATTEMPTS_WITHIN:
+        found.attempts = 0
+    found.name = wanted.name or f"{caller.agent.name}-{str(found.pk)[:8]}"[:120]
+    found.submission_sha256, found.tried_at, found.problem = wanted.sha256, now, ""
+    found.attempts += 1
+    found.save()
+    return found
+
+
+def _known(found: AapInstance, wanted: Registration) -> AapInstance:
+    if found.submission_sha256 != wanted.sha256:
+        raise conflict("This Idempotency-Key was used with a different registration.", code="idempotency_conflict")
+    if found.deleted_at:
+        raise conflict("This instance was removed.", code="instance_deleted")
+    return found
+
+
+def _check_limits(own, now):
+    tried = own.filter(tried_at__gt=now - ATTEMPTS_WITHIN).aggregate(n=Sum("attempts"))["n"] or 0
+    if tried >= MAX_ATTEMPTS:
+        raise Problem(429, f"An agent may try to register {MAX_ATTEMPTS} times an hour.", code="rate_limit")
+    if own.live(now).count() >= MAX_INSTANCES:
+        raise conflict(f"An agent has at most {MAX_INSTANCES} instances. Remove one.", code="too_many_instances")
+
+
+def _give_up(instance: AapInstance, problem: str) -> None:
+    AapInstance.objects.filter(pk=instance.pk, tried_at=instance.tried_at).update(problem=problem[:200])
+
+
+def _finish(instance: AapInstance, delivery: Delivery | None, caller: Asker) -> None:
+    """Make the instance usable, unless its token was revoked meanwhile or the registration was begun again."""
+    fields = {"ready_at": clock.now(), "created_at": clock.now()}
+    with keyring.steady() as ring, transaction.atomic():
+        if delivery:
+            value = ring.encrypt(delivery.secret.encode(), associated_data(instance))
+            fields |= {"url": delivery.url, "registration_id": delivery.registration_id, "value": value}
+        mine = AapInstance.objects.filter(pk=instance.pk, ready_at=None, tried_at=instance.tried_at)
+        if live_token(instance.token_id) is None or not mine.update(**fields):
+            raise conflict("This registration was overtaken. Ask again.", code="registration_overtaken")
+        instance.refresh_from_db()
+        _record(instance, "aap.instance_added", caller)
+
+
+def must_manage(caller: Asker) -> None:
+    """Raise Problem 403 for whoever may not register, see or remove instances."""
+    if caller.is_person:
+        raise not_allowed("Only agents have instances. This token is a person's.")
+    if caller.instance:
+        raise not_allowed("An instance's credential is for requests alone. Use its agent's token.")
+    if not all(caller.can("register_instance", team) for team in caller.team_ids):
+        raise not_allowed("A token of a workspace, or of an archived team, registers no instances.")
+
+
+def _record(instance: AapInstance, verb: str, caller: Asker):
+    agent = caller.agent
+    url = instance.url.partition("?")[0]  # what follows may be a password of the receiver
+    data = {"instance": str(instance.pk), "name": instance.name, "url": url}
+    Event.objects.record(agent.team_id, actor=caller.actor, verb=verb, subject=agent, data=data)
+
+
+# Find and remove -----------------------------------------------------------------------------------------------------
+
+
+def find(pk, caller: Asker) -> AapInstance:
+    """Return an instance of this agent. Problem 403, 404."""
+    return _find(pk, caller, Q(deleted_at=None))
+
+
+def _find(pk, caller: Asker, which: Q) -> AapInstance:
+    must_manage(caller)
+    found = AapInstance.objects.filter(which, pk=pk, agent=caller.agent, ready_at__isnull=False).first()
+    if found is None:
+        raise not_found("instance")
+    return found
+
+
+@transaction.atomic
+def remove(pk, caller: Asker) -> None:
+    """Remove an instance and cancel what it has asked; again changes nothing. Problem 403, 404.
+
+    Nobody is told of these cancellations: the receiver goes as well.
+    """
+    found = _find(pk, caller, Q())
+    gone = {"deleted_at": clock.now(), "value": None, "next_try_at": None}
+    if not AapInstance.objects.filter(pk=found.pk, deleted_at=None).update(**gone):
+        return
+    found.requests.update(notify_at=None)
+    # A request that comes at the same time finds the instance gone (requests.create).
+    for request in found.requests.filter(action__status=Status.PENDING).select_related("action__agent"):
+        when = Q(status=Status.PENDING)
+        withdraw(request.action, caller.actor, REMOVED, code=ActionEndCode.WITHDRAWN, when=when)
+    _record(found, "aap.instance_removed", caller)
+
+
+# As the protocol's JSON ----------------------------------------------------------------------------------------------
+
+
+def as_json(instance: AapInstance) -> dict:
+    """Return the instance without its credential and its secret."""
+    shown = {"id": str(instance.pk), "name": instance.name}
+    if instance.url:
+        own = {"url": instance.url, "registration_id": instance.registration_id}
+        shown["delivery"] = {"type": "webhook"} | own
+    return shown
+
+
+def with_credential(instance: AapInstance, caller: Asker) -> str:
+    """Return what a registration answers. Problem 409 if the credential can't be derived any more."""
+    plain = derived(f"aap-instance:{instance.pk}")
+    if sha256(plain) != instance.credential_sha256:
+        raise conflict("The credential is not known any more. Remove the instance.", code="credential_lost")
+    ends = {"expires_at": wire.time(caller.token.expires_at)} if caller.token.expires_at else {}
+    credential = {"token": plain} | ends
+    return json.dumps({"instance": as_json(instance), "credential": credential})
