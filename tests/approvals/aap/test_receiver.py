@@ -1,5 +1,7 @@
 """The Agent Approval Protocol's own receiver, unmodified, registered at the running desk and told by its queue."""
 
+import os
+import signal
 import time
 import uuid
 
@@ -95,6 +97,16 @@ def test_a_receiver_that_was_down_is_told_later_and_once(receiver, client, revie
     assert first[2] == second[2]
     time.sleep(4)
     assert len(receiver.resolved()) == 3
+
+
+def test_what_was_not_told_outlives_the_queue(product, receiver, client, reviewer):
+    receiver.hang_up()
+    call = arguments()
+    asked = ask(client, call)
+    reviewer.decide(call)
+    os.kill(product.part_pid("queue"), signal.SIGKILL)
+    receiver.listen()
+    assert woken(receiver, 1) == [(asked.id, "approved")]
 
 
 def test_a_receiver_refuses_a_wrong_signature(receiver, client, reviewer):
