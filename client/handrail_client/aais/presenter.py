@@ -98,12 +98,12 @@ class Presenter:
         action = request["action"]
         if edited := self.authority.get_extension(EDITED, {}).get(_call(action["name"], action["arguments"])):
             approved = self.desk.get(edited)
-            if approved.status == "approved":
+            if (approved.status, approved.tool) == ("approved", self._tool(action)):
                 return approved
         # A question that has expired is asked once more, not found again.
         key = f"{self.authority.stream}/{request['id']}" + (f"/{again.id}" if again else "")
         return self.desk.ask(
-            self.tools.get(action["name"], action["name"]),
+            self._tool(action),
             dict(action["arguments"]),
             key=hashlib.sha256(key.encode()).hexdigest(),
             reasoning="\n".join([action["summary"], *request["risk"]["reasons"]]),
@@ -111,6 +111,9 @@ class Presenter:
             cwd=action.get("working_directory"),
             expires_in_s=int(min(max(1, _seconds(request, since=_time(request["created_at"]))), LONGEST)),
         )
+
+    def _tool(self, action: dict) -> str:
+        return self.tools.get(action["name"], action["name"])
 
     def _answer(self, request: dict, asked: Action):
         action, by = request["action"], asked.decision
