@@ -19,7 +19,7 @@ from pathlib import Path
 from approvals.connect import hook_programs
 from approvals.proof import programs
 from approvals.proof.model import Model, run, say
-from bench.mcp.__main__ import Approver
+from bench.approver import Approver
 from tests.support.product import Product
 
 RANK = {"pass": 0, "skip": 1, "fail": 2, "error": 3}
