@@ -14,6 +14,7 @@ from workspaces.provisioning.agent_programs import ACP_CLIENT
 from workspaces.services.network import URL
 
 MAX_LINE = 4 << 20  # bytes of one line of output that is read
+MAX_LAST_WORDS = 300  # characters
 MAX_SAID = 100_000  # characters of an answer that are kept
 ROOT = "/workspace"  # the files, in each workspace
 MODEL_TOKEN = "HANDRAIL_MODEL_TOKEN"
@@ -28,6 +29,7 @@ class ProgramResult:
     is_answered: bool = False
     error: str = ""
     has_no_session: bool = False  # it does not know the session that it was to resume
+    last_words: str = ""  # the last line that is no event, such as a traceback's
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class Launcher(ABC):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            return replace(result, has_no_session=True) if NO_SESSION in line else result
+            said = line.decode("utf-8", "replace").strip()[:MAX_LAST_WORDS] or result.last_words
+            return replace(result, last_words=said, has_no_session=result.has_no_session or NO_SESSION in line)
         return self.read(row, result) if isinstance(row, dict) else result
 
 

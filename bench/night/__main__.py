@@ -61,7 +61,7 @@ def main() -> int:
     try:
         subprocess.run(
             [CHECKOUT / "deploy/images/docker.sh"],
-            env=os.environ | {"NAME": IMAGE, "PACKAGES": "procps python3-minimal", "DOCKER_HOST": engine.address},
+            env=os.environ | {"NAME": IMAGE, "PACKAGES": "procps python3", "DOCKER_HOST": engine.address},
             check=True,
         )
         with tempfile.TemporaryDirectory(prefix="handrail-bench-") as home:

@@ -13,6 +13,7 @@ from tests.pages.conftest import make_workspace
 from tests.support import CHECKOUT
 from tests.support.product import Product
 from tests.support.waiting import until
+from tests.workspaces.drivers.runs import IMAGES, OPTIONS
 from workspaces.models import Environment, Operation, Phase
 from workspaces.provisioning import agent_programs
 
@@ -50,13 +51,19 @@ class Desk:
     def __init__(self, home: Path):
         self.model = Model()
         upstreams = f"anthropic={self.model.url} openai={self.model.url}"
-        self.product = Product(home, HANDRAIL_MODEL_UPSTREAMS=upstreams)
+        engine = OPTIONS["docker"]["address"]
+        self.product = Product(
+            home, HANDRAIL_MODEL_UPSTREAMS=upstreams, **{"HANDRAIL_DOCKER_HOST": engine} if engine else {}
+        )
         self.product.start()
         self.product.shell(SECRETS.format(keys=KEYS))
         self.lead = self.product.person_token("lena", "lead")
         access = {name: {"secret": f"KEY_{name.upper()}", "models": ["claude-*", "gpt-5"]} for name in KEYS}
         programs = [f"{name}@{version}" for name, version in VERSIONS.items()]
-        self.post("/environments", {"name": "agents", "agent_programs": programs, "model_access": access}, 201)
+        about = {"agent_programs": programs, "model_access": access}
+        self.post("/environments", about | {"name": "agents"}, 201)
+        in_container = {"driver": "docker", "image": IMAGES["docker"], "minimum_isolation": "container"}
+        self.post("/environments", about | in_container | {"name": "containers"}, 201)
 
     def call(self, method: str, path: str, body=None, status: int = 200):
         answer = self.product.call(method, f"/api/v1{path}", self.lead, body)
@@ -71,7 +78,7 @@ class Desk:
 
     def start(self, program: str, task: str, **wish) -> dict:
         about = {"program": program, "task": task, "model": MODELS[program]}
-        where = {} if "workspace" in wish else {"environment": "agents"}
+        where = {} if {"workspace", "environment"} & set(wish) else {"environment": "agents"}
         return self.post("/agent-runs", about | where | wish, 201)
 
     def run(self, started: dict) -> dict:

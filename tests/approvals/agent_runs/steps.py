@@ -21,11 +21,12 @@ def turn(run: AgentRun) -> AgentTurn:
     return run.turns.select_related("command").last()
 
 
-def ended(run: AgentRun, *lines: dict, exit_status=0, **outcome) -> AgentRun:
+def ended(run: AgentRun, *lines: dict | str, exit_status=0, **outcome) -> AgentRun:
     """The program of the last turn has printed these lines and ended; what the next look makes of it."""
     command = turn(run).command
     if lines:
-        keep_output(command, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        printed = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        keep_output(command, "".join(f"{line}\n" for line in printed).encode())
     command_ended(command, exit_status, started=clock.now(), **outcome)
     return follow()
 

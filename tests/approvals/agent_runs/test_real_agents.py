@@ -11,6 +11,7 @@ import pytest
 from approvals.proof.model import run, say
 from tests.support.leftovers import end_runs
 from tests.support.waiting import until
+from tests.workspaces.drivers.runs import why_not
 
 from .conftest import KEYS, MODELS
 
@@ -183,3 +184,20 @@ def test_a_call_waits_on_while_web_and_runner_are_killed(desk, program):
     assert [turn["end"] for turn in done["turns"]] == ["answered"]
     assert desk.prints(started, "cat done.txt") == "once\n"
     assert [each["status"] for each in calls_of(desk, started)] == ["succeeded"]
+
+
+def test_an_agent_works_in_a_container(desk, program, require):
+    if why := why_not("docker", True):
+        require("docker", why)
+    word = f"[container {program}]"
+    push = "echo once >> done.txt; git push origin main || true"
+    desk.model.scripts[word] = [[run(push)], [say("Done.")], [say("You asked for it in a container.")]]
+    started = desk.start(program, f"{word} Do it.", environment="containers")
+    card = desk.card_of(started)
+    desk.decide(card, "approve")
+    done = desk.reaches(started, "done")
+    assert (done["summary"], desk.prints(started, "cat done.txt")) == ("Done.", "once\n")
+    assert [each["status"] for each in calls_of(desk, started)] == ["succeeded"]
+    desk.post(f"/agent-runs/{started['id']}/messages", {"text": "Where?"})
+    again = desk.reaches(started, "done")
+    assert (again["summary"], again["native_id"]) == ("You asked for it in a container.", done["native_id"])

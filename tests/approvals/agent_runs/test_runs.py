@@ -131,6 +131,12 @@ def test_a_program_that_ends_without_an_answer_goes_on_three_times_at_most(worki
     assert (run.state, [end for _, end in told(run)]) == ("failed", ["crashed"] * 3)
 
 
+def test_the_last_words_of_a_crashed_program_are_told(working):
+    session = {"type": "system", "session_id": "s-1"}
+    run = ended(working, session, "Traceback (most recent call last):", "ModuleNotFoundError: json", "", exit_status=1)
+    assert run.reason.endswith("ModuleNotFoundError: json")
+
+
 def test_an_answer_between_counts_the_tries_anew(working, lena):
     run = ended(working, exit_status=1)
     run = follow()
