@@ -11,7 +11,7 @@ from handrail_client.aais import HandrailBackend
 
 
 def opened(url: str, token: str, name: str) -> HandrailBackend:
-    return HandrailBackend(Handrail(Connection(url, token)), name)
+    return HandrailBackend(Handrail(Connection(url, token)), name, lock_timeout=120)  # on a slow machine too
 
 
 class Suite(BackendConformance):
