@@ -20,7 +20,6 @@ from approvals.transitions import policy_label
 class DecisionOut(Schema):
     verdict: str = Field(description="approve, deny or edit")
     by: str
-    by_person: bool = Field(description="false: the policy or a grant decided")
     comment: str
     do_first: bool = Field(description="whether a denial's comment says what to do before the call is made again")
     edited: bool = Field(description="whether what is approved differs from what was asked")
@@ -154,7 +153,7 @@ def decision_of(action: Action) -> dict | None:
         by, verdict, comment = final.user.get_username(), final.verdict, final.comment
     else:
         by, verdict, comment = policy_label(action), "deny" if action.tier == Tier.FORBIDDEN else "approve", ""
-    said = {"comment": comment, "do_first": bool(final and final.do_first), "by_person": final is not None}
+    said = {"comment": comment, "do_first": bool(final and final.do_first)}
     return {"verdict": verdict, "by": by, **said, "edited": edited, "decided_at": action.decided_at}
 
 

@@ -67,7 +67,7 @@ class Presenter:
             except Refused as refused:
                 if refused.status != UNREADABLE:
                     raise
-                self._resolve(request, "deny", {}, str(refused))
+                self._resolve(request, "deny", None, str(refused))
 
     def _work(self):
         while not self._ended.wait(self.pause):
@@ -83,7 +83,7 @@ class Presenter:
         if self.authority.owner_liveness(request_id) is Liveness.DEAD:
             return
         if _seconds(request, since=datetime.now(UTC)) <= 0:
-            self._resolve(request, "deny", {}, "Nobody answered in time. This is not a denial: ask again.")
+            self._resolve(request, "deny", None, "Nobody answered in time. This is not a denial: ask again.")
             return
         asked = self._asked.get(request_id)
         if asked is None or asked.status == "expired":
@@ -116,29 +116,29 @@ class Presenter:
         return self.tools.get(action["name"], action["name"])
 
     def _answer(self, request: dict, asked: Action):
-        action, by = request["action"], asked.decision
+        action = request["action"]
         approved = _call(action["name"], asked.arguments)
         if request["id"] in self._used:
-            self._resolve(request, "approve", by)
+            self._resolve(request, "approve", asked)
         elif asked.status == "approved" and approved == _call(action["name"], action["arguments"]):
             # Used before the authority hears of it: if this process ends in between, the request is denied then.
             try:
                 self._used[request["id"]] = self.desk.use(asked)
             except NotAllowed as error:
-                self._resolve(request, "deny", by, str(error))
+                self._resolve(request, "deny", asked, str(error))
             else:
-                self._resolve(request, "approve", by)
+                self._resolve(request, "approve", asked)
         elif asked.status == "approved":
             words = f"{asked.comment} Make this call instead, which needs no further approval: {approved}".strip()
-            self._resolve(request, "deny", by, words, edited={approved: asked.id})
+            self._resolve(request, "deny", asked, words, edited={approved: asked.id})
         else:
-            self._resolve(request, "cancel" if asked.status == "cancelled" else "deny", by, asked.words)
+            self._resolve(request, "cancel" if asked.status == "cancelled" else "deny", asked, asked.words)
 
-    def _resolve(self, request: dict, decision: str, by: dict, reason: str = "", edited: dict | None = None):
+    def _resolve(self, request: dict, decision: str, asked: Action | None, reason="", edited: dict | None = None):
         with self.authority.transaction() as opened:
             if opened.get_pending(request["id"]) is None:
                 return
-            about = {"scope": "once", "actor": _actor(by), "reviewed_digest": request["action_digest"]}
+            about = {"scope": "once", "actor": _actor(asked), "reviewed_digest": request["action_digest"]}
             opened.decide(request["id"], decision=_offered(request, decision), **about)
             for name, more in ((REASONS, {request["id"]: reason} if reason else {}), (EDITED, edited or {})):
                 kept = opened.get_extension(name, {}) | more
@@ -165,9 +165,11 @@ def _call(name: str, arguments: dict) -> str:
     return json.dumps({"name": name, "arguments": arguments}, sort_keys=True, ensure_ascii=False)
 
 
-def _actor(decision: dict) -> dict:
+def _actor(asked: Action | None) -> dict:
     """Return who decided, as AAIS names them."""
-    if not decision.get("by_person"):
+    decision, told = (asked.decision, asked.told) if asked else ({}, {})
+    is_unasked = not told.get("votes") if decision.get("verdict") == "approve" else told.get("tier") == "forbidden"
+    if not decision or is_unasked:
         return {"id": "handrail", "type": "policy", "authenticated_by": "Handrail"}
     person = str(decision["by"])[:200]
     name = re.sub(r"[^A-Za-z0-9._:-]", "-", f"handrail:{person}")[:200]

@@ -58,6 +58,15 @@ def test_a_denial_has_its_reason(step, resolution, person, name):
     assert "Not on a Friday." in told["reason"]
 
 
+def test_what_the_policy_decides_has_the_policy_as_its_actor(step, resolution, person, name):
+    for number, command, outcome in ((1, "echo hello", "approved"), (2, "rm -rf /", "denied")):
+        step("ask", f"apr-{number}", command)
+        step("look")
+        told = resolution(f"apr-{number}")
+        assert (told["outcome"], told["actor"]["type"]) == (outcome, "policy")
+    assert person.of(name) == []
+
+
 def test_an_edited_call_is_told_and_then_approved_once(step, resolution, person, name):
     step("ask", "apr-1", "sudo one")
     step("look")
