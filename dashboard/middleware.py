@@ -30,7 +30,7 @@ def request_id(get_response):
     if iscoroutinefunction(get_response):
 
         async def middleware(request):
-            request.id = uuid.uuid4().hex[:12]
+            request.id = str(uuid.uuid4())
             with about(request=request.id):
                 response = await get_response(request)
             response["X-Request-Id"] = request.id
@@ -40,7 +40,7 @@ def request_id(get_response):
         return middleware
 
     def middleware(request):
-        request.id = uuid.uuid4().hex[:12]
+        request.id = str(uuid.uuid4())
         with about(request=request.id):
             response = get_response(request)
         response["X-Request-Id"] = request.id

@@ -84,6 +84,8 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
     edited = _edited_into(call, caller)
     action = edited or gate.submit(call, caller=caller)[0]
     created_at = clock.now() if edited else action.created_at
+    # No later than asked for, although the action that a person edited into this call may wait for longer.
+    deadline_at = min(action.expires_at, created_at + timedelta(seconds=call.expires_in_s))
     found, is_new = AapRequest.objects.get_or_create(
         agent=caller.agent,
         instance=caller.instance,
@@ -92,7 +94,7 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
             "action": action,
             "submission": submission.text,
             "created_at": created_at,
-            "deadline_at": max(action.expires_at, created_at + timedelta(seconds=1)),
+            "deadline_at": max(deadline_at, created_at + timedelta(seconds=1)),
             "notify_at": created_at if caller.instance and caller.instance.url else None,
         },
     )

@@ -17,12 +17,12 @@ from approvals.aap.instances import Asker
 from approvals.models import Status
 from dashboard.api_base import Bearer
 from dashboard.long_poll import place_for, same_view, wait_for
-from dashboard.problems import Problem, invalid
+from dashboard.problems import Problem, invalid, not_found
 from dashboard.threads import query_in_thread
 
 logger = logging.getLogger("handrail.aap")
-MAX_WAIT = 60  # seconds
-WAIT = re.compile(r"(\d{1,3})s")
+MAX_WAIT = 30  # seconds; the protocol's limit
+WAIT = re.compile(r"([1-9][0-9]*)([smh])")
 
 
 def answered(*methods: str):
@@ -38,7 +38,7 @@ def answered(*methods: str):
                 caller = await query_in_thread(_caller_of, request)
                 status, body = await view(request, caller, **named)
             except Problem as problem:
-                status, body = problem.status, json.dumps(wire.error(problem, str(request.id)))
+                status, body = wire.status_of(problem), json.dumps(wire.error(problem, str(request.id)))
             except Exception:  # any other error: the client asks again, and nothing is approved
                 logger.exception("unhandled in %s %s", request.method, request.path)
                 broken = Problem(500, "Something broke here; nothing is approved.")
@@ -124,10 +124,13 @@ async def _get(request, caller, pk):
 def _wait_of(request) -> int:
     if unknown := request.GET.keys() - {"wait"}:
         raise invalid(f"unknown parameter: {', '.join(sorted(unknown))}")
-    match = WAIT.fullmatch(request.GET.get("wait", "0s"))
-    if not match or int(match[1]) > MAX_WAIT:
-        raise invalid(f"wait must be from 0s to {MAX_WAIT}s.")
-    return int(match[1])
+    if "wait" not in request.GET:
+        return 0
+    match = WAIT.fullmatch(request.GET["wait"])
+    if not match:
+        raise invalid("wait must be a duration like 30s, 5m or 1h.")
+    # Six digits are beyond the limit, however many follow.
+    return min(int(match[1][:6]) * requests.UNITS[match[2]], MAX_WAIT)
 
 
 async def _decided(action_id, caller, wait: int) -> None:
@@ -184,3 +187,9 @@ async def instance(request, caller, pk):
         return 200, json.dumps(instances.as_json(found))
     await sync_to_async(instances.remove)(pk, caller)
     return 204, ""
+
+
+@answered("GET", "POST", "PATCH", "PUT", "DELETE")
+async def nothing(request, caller, rest):
+    """Answer in the protocol's form that there is no such address."""
+    raise not_found("address")

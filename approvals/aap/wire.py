@@ -22,6 +22,7 @@ KINDS = {
     429: "rate_limit",
     503: "dependency",
 }
+UNVERIFIED = "webhook_verification_failed"
 # The gate's codes where the protocol has one of its own.
 CODES = {"expired": "approval_expired", "digest_mismatch": "not_approved", "revoked": "not_approved"}
 EDITED = (
@@ -91,6 +92,12 @@ def _answer(request: AapRequest) -> tuple[str, str]:
 
 def time(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def status_of(problem: Problem) -> int:
+    """Return the status of an answer. The protocol has 422 for receivers alone that could not be verified."""
+    is_invalid = problem.status == 422 and problem.extra.get("code") != UNVERIFIED
+    return 400 if is_invalid else problem.status
 
 
 def error(problem: Problem, request_id: str) -> dict:
