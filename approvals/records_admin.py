@@ -4,6 +4,7 @@ from django.contrib import admin
 
 from approvals.models import (
     AapInstance,
+    AapInstanceUpdate,
     ActionMessage,
     AgentMessage,
     BoundFile,
@@ -227,6 +228,17 @@ class AapInstanceAdmin(Shown):
     search_fields = ["agent__name", "name", "url"]
     date_hierarchy = "created_at"
     exclude = ["value", "credential_sha256", "submission_sha256"]
+
+
+@admin.register(AapInstanceUpdate)
+class AapInstanceUpdateAdmin(Shown):
+    team_path = "instance__agent__team"
+    list_display = ["instance", "tried_at", "ready_at", "problem"]
+    list_select_related = ["instance"]
+    list_filter = [("ready_at", admin.EmptyFieldListFilter)]
+    search_fields = ["instance__name"]
+    date_hierarchy = "tried_at"
+    exclude = ["submission_sha256"]
 
 
 @admin.register(CardViewer)

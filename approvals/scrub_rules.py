@@ -50,6 +50,7 @@ RULES = {
             "credential_sha256": "it is a digest",
         }
     ),
+    "approvals.aapinstanceupdate": Rule(bound={"key": "the client's own key", "submission_sha256": "it is a digest"}),
     "approvals.aaprequest": Rule(
         bound={"key": "the client's own key"},
         busy=Q(action__status__in=LIVE),

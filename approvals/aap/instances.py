@@ -7,14 +7,14 @@ registered it, for requests alone: it ends with that token, and it registers not
 import json
 import uuid
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Q, Sum
+from django.db.models import Q
 
-from approvals.aap import webhooks, wire
-from approvals.aap.registrations import Delivery, Registration, associated_data, bad_url
+from approvals.aap import attempts, wire
+from approvals.aap.registrations import Delivery, Registration, associated_data
 from approvals.aap.requests import check_key
 from approvals.models import AapInstance, ActionEndCode, Status
 from approvals.transitions import withdraw
@@ -22,14 +22,10 @@ from dashboard import clock
 from dashboard.access import Caller
 from dashboard.keys import keyring
 from dashboard.models import Agent, Event
-from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
+from dashboard.problems import conflict, not_allowed, not_found
 from dashboard.tokens import derived, live_token, sha256
 
 MAX_INSTANCES = 50  # of one agent
-MAX_ATTEMPTS = 60  # of one agent to register, within ATTEMPTS_WITHIN
-ATTEMPTS_WITHIN = timedelta(hours=1)
-VERIFIED_WITHIN = timedelta(seconds=webhooks.TIMEOUT + 5)  # then a registration is taken for one that was cut off
-FORGOTTEN = timedelta(days=1)  # after which a registration that did not succeed is deleted
 REMOVED = "The instance that asked was removed."
 
 
@@ -61,71 +57,38 @@ async def register(wanted: Registration, key: str, caller: Asker) -> tuple[AapIn
     Problem 400, 403, 409, 422, 429.
     """
     check_key(key)
-    instance = await sync_to_async(_begin)(wanted, key, caller)
-    if instance.ready_at:
-        return instance, False
-    if wanted.delivery:
-        await _verify(instance, wanted.delivery)
-    await sync_to_async(_finish)(instance, wanted.delivery, caller)
-    return instance, True
-
-
-async def _verify(instance: AapInstance, delivery: Delivery) -> None:
-    try:
-        problem = await webhooks.verify(instance, delivery, instance.tried_at)
-    except webhooks.Unsafe:
-        await sync_to_async(_give_up)(instance, "Its name leads to a private or special address.")
-        raise bad_url() from None
-    if problem:
-        await sync_to_async(_give_up)(instance, problem)
-        raise invalid(f"The receiver could not be verified: {problem}", code="webhook_verification_failed")
+    instance, is_ours = await attempts.start(partial(_begin, wanted, key, caller), caller)
+    if is_ours:
+        if wanted.delivery:
+            await attempts.verify(instance, instance, wanted.delivery)
+        await sync_to_async(_finish)(instance, wanted.delivery, caller)
+    return instance, is_ours
 
 
 @transaction.atomic
-def _begin(wanted: Registration, key: str, caller: Asker) -> AapInstance:
-    """Return the instance that has this key, or a row for it that can do nothing yet."""
+def _begin(wanted: Registration, key: str, caller: Asker) -> tuple[AapInstance, bool]:
+    """Return the instance that has this key and False, or a row for it that can do nothing yet and True."""
     must_manage(caller)
     Agent.objects.select_for_update().get(pk=caller.agent.pk)  # one at a time, so that the limits hold
     now = clock.now()
     own = AapInstance.objects.filter(agent=caller.agent)
     found = own.filter(token=caller.token, key=key).first()
-    if found and found.ready_at:
-        return _known(found, wanted)
-    if found and found.attempts and now - found.tried_at < VERIFIED_WITHIN and not found.problem:
-        raise conflict("This registration is under way.", code="registration_in_progress")
-    own.filter(ready_at=None, tried_at__lt=now - FORGOTTEN).exclude(pk=found and found.pk).delete()
-    _check_limits(own, now)
+    if attempts.is_known(found, wanted.sha256):
+        if found.deleted_at:
+            raise conflict("This instance was removed.", code="instance_deleted")
+        return found, False
+    own.filter(ready_at=None, tried_at__lt=now - attempts.FORGOTTEN).exclude(pk=found and found.pk).delete()
+    attempts.check_limit(caller.agent, now)
+    if own.live(now).count() >= MAX_INSTANCES:
+        raise conflict(f"An agent has at most {MAX_INSTANCES} instances. Remove one.", code="too_many_instances")
     if found is None:
         pk = uuid.uuid4()
         found = AapInstance(pk=pk, agent=caller.agent, token=caller.token, key=key, created_at=now)
         found.credential_sha256 = sha256(derived(f"aap-instance:{pk}"))
-    elif now - found.tried_at >= ATTEMPTS_WITHIN:
-        found.attempts = 0
     found.name = wanted.name or f"{caller.agent.name}-{str(found.pk)[:8]}"[:120]
-    found.submission_sha256, found.tried_at, found.problem = wanted.sha256, now, ""
-    found.attempts += 1
+    attempts.count(found, wanted.sha256, now)
     found.save()
-    return found
-
-
-def _known(found: AapInstance, wanted: Registration) -> AapInstance:
-    if found.submission_sha256 != wanted.sha256:
-        raise conflict("This Idempotency-Key was used with a different registration.", code="idempotency_conflict")
-    if found.deleted_at:
-        raise conflict("This instance was removed.", code="instance_deleted")
-    return found
-
-
-def _check_limits(own, now):
-    tried = own.filter(tried_at__gt=now - ATTEMPTS_WITHIN).aggregate(n=Sum("attempts"))["n"] or 0
-    if tried >= MAX_ATTEMPTS:
-        raise Problem(429, f"An agent may try to register {MAX_ATTEMPTS} times an hour.", code="rate_limit")
-    if own.live(now).count() >= MAX_INSTANCES:
-        raise conflict(f"An agent has at most {MAX_INSTANCES} instances. Remove one.", code="too_many_instances")
-
-
-def _give_up(instance: AapInstance, problem: str) -> None:
-    AapInstance.objects.filter(pk=instance.pk, tried_at=instance.tried_at).update(problem=problem[:200])
+    return found, True
 
 
 def _finish(instance: AapInstance, delivery: Delivery | None, caller: Asker) -> None:
@@ -137,9 +100,9 @@ def _finish(instance: AapInstance, delivery: Delivery | None, caller: Asker) -> 
             fields |= {"url": delivery.url, "registration_id": delivery.registration_id, "value": value}
         mine = AapInstance.objects.filter(pk=instance.pk, ready_at=None, tried_at=instance.tried_at)
         if live_token(instance.token_id) is None or not mine.update(**fields):
-            raise conflict("This registration was overtaken. Ask again.", code="registration_overtaken")
+            raise attempts.overtaken()
         instance.refresh_from_db()
-        _record(instance, "aap.instance_added", caller)
+        record(instance, "aap.instance_added", caller)
 
 
 def must_manage(caller: Asker) -> None:
@@ -152,7 +115,7 @@ def must_manage(caller: Asker) -> None:
         raise not_allowed("A token of a workspace, or of an archived team, registers no instances.")
 
 
-def _record(instance: AapInstance, verb: str, caller: Asker):
+def record(instance: AapInstance, verb: str, caller: Asker):
     agent = caller.agent
     url = instance.url.partition("?")[0]  # what follows may be a password of the receiver
     data = {"instance": str(instance.pk), "name": instance.name, "url": url}
@@ -190,7 +153,7 @@ def remove(pk, caller: Asker) -> None:
     for request in found.requests.filter(action__status=Status.PENDING).select_related("action__agent"):
         when = Q(status=Status.PENDING)
         withdraw(request.action, caller.actor, REMOVED, code=ActionEndCode.WITHDRAWN, when=when)
-    _record(found, "aap.instance_removed", caller)
+    record(found, "aap.instance_removed", caller)
 
 
 # As the protocol's JSON ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What an agent sends to register an instance: a name, and where its receiver is and how it knows us.
+"""What an agent sends to register or change an instance: a name, and where its receiver is and how it knows us.
 
 Each process loads this module at its start, for the rotation of keys, so it needs no HTTP client.
 """
@@ -18,6 +18,7 @@ MAX_BODY = 10_000  # bytes
 # 32 bytes as padded base64; the last character before the padding has two bits to spare, which are 0.
 SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 DELIVERY = ("type", "url", "registration_id", "signing_secret")
+BAD_URL_CODE = "invalid_webhook_url"
 BAD_URL = "A receiver is an https address that is not private, without a password and without a fragment."
 
 
@@ -37,19 +38,50 @@ class Registration:
     sha256: str  # of what was sent; with the secret in it nobody can guess its contents
 
 
+@dataclass(frozen=True)
+class Change:
+    name: str  # "": it stays
+    delivery: Delivery | None  # in place of the one before
+    removes: bool  # the receiver
+    sha256: str  # as above
+
+
 def parse(body: bytes) -> Registration:
-    """Parse a registration. Problem 400, 422."""
+    """Parse a registration. Problem 400, 413, 422."""
+    told = _told(body)
+    delivery = _delivery(told["delivery"]) if "delivery" in told else None
+    return Registration(_name(told), delivery, calls.sha256(strict_json.canonical(told)))
+
+
+def parse_change(body: bytes) -> Change:
+    """Parse a change. Problem 400, 413, 422."""
+    told = _told(body)
+    if not told:
+        raise _bad("A change needs instance_name, delivery or both.")
+    given = told.get("delivery")
+    return Change(
+        _name(told),
+        _delivery(given) if given is not None else None,
+        removes="delivery" in told and given is None,
+        sha256=calls.sha256(strict_json.canonical(told)),
+    )
+
+
+def _told(body: bytes) -> dict:
     if len(body) > MAX_BODY:
-        raise Problem(413, f"A registration may have {MAX_BODY:,} bytes.")
+        raise Problem(413, f"This may have {MAX_BODY:,} bytes.")
     told = strict_json.loads(body)
     if not isinstance(told, dict) or told.keys() - {"instance_name", "delivery"}:
-        raise _bad("A registration is {instance_name, delivery}; both can be left out.")
+        raise _bad("It must be an object with instance_name, delivery or both, and nothing else.")
+    return told
+
+
+def _name(told: dict) -> str:
     name = told.get("instance_name", "")
     is_name = isinstance(name, str) and name.isprintable() and len(name) <= MAX_NAME
     if not is_name or ("instance_name" in told and not name.strip()):
         raise _bad(f"instance_name must be a text of 1 to {MAX_NAME} characters.")
-    delivery = _delivery(told["delivery"]) if "delivery" in told else None
-    return Registration(name, delivery, calls.sha256(strict_json.canonical(told)))
+    return name
 
 
 def _delivery(told) -> Delivery:
@@ -76,7 +108,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def bad_url() -> Problem:
-    return _bad(BAD_URL, code="invalid_webhook_url")
+    return _bad(BAD_URL, code=BAD_URL_CODE)
 
 
 def _bad(detail: str, **extra) -> Problem:

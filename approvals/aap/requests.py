@@ -98,17 +98,19 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
             "notify_at": created_at if caller.instance and caller.instance.url else None,
         },
     )
-    if caller.instance and not _is_kept(found, caller):
+    if caller.instance and not _is_kept(found, is_new, caller):
         raise Problem(401, "This instance was removed.")
     return (found, True) if is_new else (_same_key(submission, key, caller), False)
 
 
 @transaction.atomic
-def _is_kept(request: AapRequest, caller) -> bool:
+def _is_kept(request: AapRequest, is_new: bool, caller) -> bool:
     """Return whether the instance is still there; cancel the request if it was removed while this one came."""
-    # The lock waits for a removal that is under way.
-    own = AapInstance.objects.select_for_update().filter(pk=caller.instance.pk, deleted_at=None)
-    if own.values_list("pk", flat=True).first() is not None:
+    # The lock waits for a removal or a change that is under way.
+    own = AapInstance.objects.select_for_update().filter(pk=caller.instance.pk, deleted_at=None).first()
+    if own is not None:
+        if is_new and bool(own.url) != bool(caller.instance.url):  # its receiver came or went
+            AapRequest.objects.filter(pk=request.pk).update(notify_at=request.created_at if own.url else None)
         return True
     withdraw(request.action, caller.actor, "The instance that asked was removed.", code=ActionEndCode.WITHDRAWN)
     return False

@@ -72,10 +72,11 @@ def _job(instance: AapInstance, now: datetime) -> Job | None:
     instance.next_try_at = now + LEASE
     if not free.update(next_try_at=instance.next_try_at):
         return None
+    instance.refresh_from_db(fields=["url", "value"])  # it may have another receiver by now
     # Loaded only now: another host may have told it between the two queries. One that fails lets others pass.
     waiting = AapRequest.objects.to_tell(now).filter(instance=instance).select_related("action")
     request = waiting.order_by("tries", "notify_at").first()
-    if request is None:
+    if request is None or not instance.url:
         _free(instance)
         return None
     try:

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from approvals import gate
-from approvals.aap import instances, registrations, requests, wire
+from approvals.aap import instances, registrations, requests, updates, wire
 from approvals.aap.instances import Asker
 from approvals.models import Status
 from dashboard.api_base import Bearer
@@ -179,12 +179,15 @@ async def register(request, caller):
     return 201 if is_new else 200, await query_in_thread(instances.with_credential, made, caller)
 
 
-@answered("GET", "DELETE")
+@answered("GET", "PATCH", "DELETE")
 async def instance(request, caller, pk):
-    """Return an instance, or remove it."""
+    """Return an instance, change it, or remove it."""
     if request.method == "GET":
         found = await query_in_thread(instances.find, pk, caller)
         return 200, json.dumps(instances.as_json(found))
+    if request.method == "PATCH":
+        wanted = await sync_to_async(lambda: registrations.parse_change(_body_of(request)))()
+        return 200, json.dumps(await updates.update(pk, wanted, _key_of(request), caller))
     await sync_to_async(instances.remove)(pk, caller)
     return 204, ""
 

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from approvals import own_questions
-from approvals.models.aap import AapInstance, AapRequest  # noqa: F401 - Django looks for an app's models here
+from approvals.models.aap import AapInstance, AapInstanceUpdate, AapRequest  # noqa: F401 - Django looks for an app's models here
 from approvals.models.agent_definitions import AgentDefinition  # noqa: F401 - as above
 from approvals.models.agent_runs import (  # noqa: F401 - as above
     CLOSED_RUNS,

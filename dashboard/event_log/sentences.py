@@ -6,6 +6,7 @@ from django.utils.translation import gettext_lazy
 
 WORDS = {
     "aap.instance_added": gettext_lazy("Registered an instance of itself, over the Agent Approval Protocol"),
+    "aap.instance_changed": gettext_lazy("Changed an instance of itself"),
     "aap.instance_removed": gettext_lazy("Removed an instance of itself"),
     "action.allowed": gettext_lazy("Auto-approved"),
     "action.answered_on_device": gettext_lazy("Answered from a notification"),

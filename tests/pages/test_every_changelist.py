@@ -31,6 +31,7 @@ CHANGED_HERE |= {"dashboard.BackupPlan", "dashboard.Banner", "dashboard.Identity
 # Fields with a secret, a hash of one, or what proves a person's word: in no form, no list and no search.
 NEVER_SHOWN = {
     "approvals.AapInstance": {"value", "credential_sha256", "submission_sha256"},
+    "approvals.AapInstanceUpdate": {"submission_sha256"},
     "approvals.Channel": {"value"},
     "approvals.Decision": {"assertion"},
     "approvals.LogTarget": {"value"},

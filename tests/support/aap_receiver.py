@@ -17,6 +17,7 @@ class AapReceiver:
         self.got, self.woken = [], []
         self.answers = []  # (status, headers) in place of the receiver's own, each once
         self.credential = ""
+        self.pause = 0  # seconds before each answer
         self.receiver = Receiver(resumers={"test": lambda handle, request: self.woken.append((handle, request))})
         self._loop = asyncio.new_event_loop()
         self._running = threading.Thread(target=self._loop.run_forever)
@@ -50,6 +51,7 @@ class AapReceiver:
         self._serving.start()
 
     def _answer(self, headers: dict, body: bytes) -> tuple[int, bytes, dict]:
+        time.sleep(self.pause)
         answer, more = b"", {}
         if self.answers:
             status, more = self.answers.pop(0)

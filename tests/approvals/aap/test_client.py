@@ -172,6 +172,15 @@ def test_two_requests_for_an_edited_call_use_its_approval_once(client, reviewer)
     assert error.value.code == "already_consumed"
 
 
+def test_a_request_for_an_edited_call_waits_no_longer_than_it_asked(client, reviewer):
+    call = arguments()
+    edited = call | {"command": "git push origin main --dry-run"}
+    create(client, call, timeout="2h")
+    reviewer.decide(call, "edit", arguments=edited)
+    again = create(client, edited, timeout="1m")
+    assert (again.status, (again.deadline_at - again.created_at).total_seconds() <= 60) == ("approved", True)
+
+
 @pytest.mark.parametrize(("asked", "edited"), [(True, 1), (1, True), (0, False)])
 def test_an_edit_of_true_to_1_is_an_edit(client, reviewer, asked, edited):
     call = arguments() | {"force": asked}

@@ -9,7 +9,7 @@ import pytest
 from agentapprovalprotocol import Client
 from agentapprovalprotocol._client import CredentialRefused, NotFound, ProvisionError, WebhookVerificationFailed
 
-from tests.approvals.aap.test_client import Reviewer, arguments, submission
+from tests.approvals.aap.test_client import Reviewer, arguments, in_background, submission
 from tests.support.aap_receiver import AapReceiver
 from tests.support.waiting import until
 
@@ -129,6 +129,54 @@ def test_a_receiver_that_does_not_expect_us_gets_no_instance(product, receiver, 
         assert str(receiver.got[-1][0]) == answered
     assert receiver.provision(address, token).token  # the same key, once it answers
     assert len(receiver.got) == 4
+
+
+def registered(product, token, receiver, n: int) -> list:
+    """What registering it `n` times at once, with one key, answers."""
+    receiver.receiver.secret = "whsec_" + "A" * 43 + "="
+    receiver.receiver.registration_id = str(uuid.uuid4())
+    known = {"registration_id": receiver.receiver.registration_id, "signing_secret": receiver.receiver.secret}
+    body = {"delivery": {"type": "webhook", "url": receiver.url} | known}
+    key = {"Idempotency-Key": uuid.uuid4().hex}.items()
+    started = [
+        in_background(lambda: product.call("POST", "/aap/v1/instances", token, body, headers=key)) for _ in range(n)
+    ]
+    for thread, _ in started:
+        thread.join(60)
+    return [answer for _, (answer,) in started]
+
+
+def test_registrations_at_once_with_one_key_are_one(product, receiver, token):
+    receiver.pause = 2
+    answers = registered(product, token, receiver, 4)
+    assert sorted(answer.status for answer in answers) == [200, 200, 200, 201]
+    assert len({answer.json["credential"]["token"] for answer in answers}) == 1
+    assert len(receiver.got) == 1
+
+
+def test_registrations_at_once_with_one_key_fail_as_one(product, receiver, token):
+    receiver.pause, receiver.answers = 2, [(500, {})]
+    answers = registered(product, token, receiver, 4)
+    found = [(answer.status, answer.json["error"]["code"]) for answer in answers]
+    assert found == [(422, "webhook_verification_failed")] * 4
+    assert len(receiver.got) == 1
+
+
+def test_changes_at_once_with_one_key_are_one(product, receiver, address, token):
+    made = receiver.provision(address, token)
+    wanted = {"type": "webhook", "url": receiver.url, "registration_id": made.registration_id}
+    body = {"delivery": wanted | {"signing_secret": made.secret}, "instance_name": "moved"}
+    path, key = f"/aap/v1/instances/{made.instance_id}", {"Idempotency-Key": uuid.uuid4().hex}.items()
+    receiver.pause = 2
+    started = [in_background(lambda: product.call("PATCH", path, token, body, headers=key)) for _ in range(3)]
+    time.sleep(0.7)
+    renamed = product.call("PATCH", path, token, body | {"instance_name": "else"}, headers=key)
+    assert (renamed.status, renamed.json["error"]["code"]) == (409, "idempotency_conflict")
+    for thread, _ in started:
+        thread.join(60)
+    assert [(answer.status, answer.json["name"]) for _, (answer,) in started] == [(200, "moved")] * 3
+    assert len(receiver.got) == 2
+    assert product.get(path, token).json["name"] == "moved"
 
 
 def test_nobody_listens_there(receiver, address, token):

@@ -1,0 +1,98 @@
+"""Change an instance: its name, and its receiver, which is told of what is waiting once the new one has answered."""
+
+from datetime import datetime, timedelta
+from functools import partial
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+
+from approvals.aap import attempts, instances, webhooks
+from approvals.aap.instances import Asker
+from approvals.aap.registrations import Change, Delivery, associated_data
+from approvals.aap.requests import check_key
+from approvals.models import AapInstance, AapInstanceUpdate
+from dashboard import clock
+from dashboard.keys import keyring
+from dashboard.models import Agent
+from dashboard.problems import not_found
+from dashboard.tokens import live_token
+
+IN_FLIGHT = timedelta(seconds=webhooks.TIMEOUT + 5)  # within which what is being sent to the old receiver has ended
+
+
+async def update(pk, wanted: Change, key: str, caller: Asker) -> dict:
+    """Change an instance once its new receiver has answered; the same key again changes nothing. Return the answer.
+
+    Until then, and if it does not answer, all stays as it is. Problem 400, 403, 404, 409, 422, 429.
+    """
+    check_key(key)
+    change, is_ours = await attempts.start(partial(_begin, pk, wanted, key, caller), caller)
+    if is_ours:
+        if wanted.delivery:
+            await attempts.verify(change, change.instance, wanted.delivery)
+        await sync_to_async(_finish)(change, wanted, caller)
+    return change.answer
+
+
+@transaction.atomic
+def _begin(pk, wanted: Change, key: str, caller: Asker) -> tuple[AapInstanceUpdate, bool]:
+    """Return the change that has this key and False, or a row for it and True."""
+    instance = instances.find(pk, caller)
+    Agent.objects.select_for_update().get(pk=caller.agent.pk)  # one at a time, so that the limit holds
+    now = clock.now()
+    found = instance.updates.filter(token=caller.token, key=key).first()
+    if attempts.is_known(found, wanted.sha256):
+        return found, False
+    _forget(AapInstanceUpdate.objects.filter(instance__agent=caller.agent).exclude(pk=found and found.pk), now)
+    attempts.check_limit(caller.agent, now)
+    found = found or AapInstanceUpdate(instance=instance, token=caller.token, key=key)
+    found.instance = instance
+    attempts.count(found, wanted.sha256, now)
+    found.save()
+    return found, True
+
+
+def _forget(others, now: datetime) -> None:
+    others.filter(ready_at__lt=now - attempts.KEPT).delete()
+    others.filter(ready_at=None, tried_at__lt=now - attempts.FORGOTTEN).delete()
+
+
+def _finish(change: AapInstanceUpdate, wanted: Change, caller: Asker) -> None:
+    """Make the change, unless the instance was removed, its token revoked or the change begun again meanwhile."""
+    now = clock.now()
+    with keyring.steady() as ring, transaction.atomic():
+        # The lock keeps out a removal, and requests that come at the same time (requests.create).
+        instance = AapInstance.objects.select_for_update().filter(pk=change.instance_id, deleted_at=None).first()
+        if instance is None:
+            raise not_found("instance")
+        if wanted.name:
+            instance.name = wanted.name
+        if wanted.delivery:
+            value = ring.encrypt(wanted.delivery.secret.encode(), associated_data(instance))
+            _replace(instance, wanted.delivery, value, now)
+        elif wanted.removes:
+            _remove(instance)
+        changed = ("name", "url", "registration_id", "value", "next_try_at", "failures", "problem")
+        instance.save(update_fields=changed)
+        change.answer = instances.as_json(instance)
+        mine = AapInstanceUpdate.objects.filter(pk=change.pk, ready_at=None, tried_at=change.tried_at)
+        if live_token(change.token_id) is None or not mine.update(ready_at=now, answer=change.answer):
+            raise attempts.overtaken()
+        instances.record(instance, "aap.instance_changed", caller)
+
+
+def _replace(instance: AapInstance, delivery: Delivery, value: bytes, now: datetime) -> None:
+    instance.url, instance.registration_id, instance.value = delivery.url, delivery.registration_id, value
+    instance.failures, instance.problem = 0, ""
+    # Soon, since a receiver that just answered is not down or busy any more; not beside an attempt that is under way.
+    if instance.next_try_at:
+        instance.next_try_at = min(instance.next_try_at, now + IN_FLIGHT)
+    # What the old receiver did not take need not wait for as long as that one had failed.
+    instance.requests.filter(notify_at__gt=now).update(notify_at=now, tries=0)
+    instance.requests.unresolved().filter(notify_at=None).update(notify_at=now)
+
+
+def _remove(instance: AapInstance) -> None:
+    instance.url, instance.registration_id, instance.value = "", "", None
+    instance.failures, instance.problem, instance.next_try_at = 0, "", None
+    instance.requests.update(notify_at=None)
