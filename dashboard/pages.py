@@ -17,6 +17,7 @@ from django.views import defaults
 from django.views.decorators.http import require_http_methods
 
 from dashboard.access import caller_of
+from dashboard.background_requests import takes_parts
 from dashboard.feed import cursor_of
 from dashboard.lookup import PAGE_SIZE, Order, page_of
 from dashboard.people import second_factor_rule, teams
@@ -193,6 +194,14 @@ def as_uuid(text: str) -> UUID | None:
 def is_wide(request) -> bool:
     """Return False if the browser's last page was too narrow for a list beside a card (static/js/list-place.js)."""
     return request.COOKIES.get("handrail-wide") != "0"
+
+
+def shown_once(request, name: str):
+    """Remove a value from the session that a redirect left for the next page, and return it; None if there is none.
+
+    A background request returns None: the page that sent it does not show the value, and the opened page needs it.
+    """
+    return None if takes_parts(request) else request.session.pop(name, None)
 
 
 def without(request, *names: str) -> str:

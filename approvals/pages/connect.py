@@ -19,7 +19,7 @@ from approvals.connect.claude_settings import http_settings, status_message
 from approvals.models import Action, AgentSession
 from dashboard.access import Caller
 from dashboard.models import Agent, Team
-from dashboard.pages import as_uuid, carry_out, must, show_at, signed_in
+from dashboard.pages import as_uuid, carry_out, must, show_at, shown_once, signed_in
 from dashboard.people.forms import NewAgentForm
 from dashboard.people.provisioning import agent_of, token_for
 
@@ -72,7 +72,7 @@ def _page(request, tab: str, form: NewAgentForm | None = None):
         raise Http404("no such tab")
     found = Agent.objects.visible_to(caller).select_related("owner", "team")
     connected = list(found.order_by(F("last_seen_at").desc(nulls_last=True), "name")[:50])
-    new_token = request.session.pop("new_token", None)
+    new_token = shown_once(request, "new_token")
     response = render(
         request,
         "approvals/connect.html",

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals.log_out import targets
 from approvals.models import LogTarget, TargetKind
 from dashboard.models import Team
-from dashboard.pages import carry_out, must, signed_in, take_form
+from dashboard.pages import carry_out, must, shown_once, signed_in, take_form
 from dashboard.people.forms import AS_CODE
 
 
@@ -58,7 +58,7 @@ def _page(request, refused: TargetForm | None = None):
     of_teams: dict = {team.pk: [] for team in managed}
     for target in LogTarget.objects.filter(team__in=managed).order_by("created_at"):
         of_teams[target.team_id].append(target)
-    key = request.session.pop("log_target_key", "")
+    key = shown_once(request, "log_target_key") or ""
     context = {"nav": "log", "key": key}
     context["teams"] = [
         (team, of_teams[team.pk], refused if refused and refused.team == team else TargetForm(team=team))

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import clock, tokens
 from dashboard.models import Agent, Event, Membership, Role, SecondFactorFor, SignInLink, Team, Token
-from dashboard.pages import carry_out, must, show_at, signed_in, take_form
+from dashboard.pages import carry_out, must, show_at, shown_once, signed_in, take_form
 from dashboard.people import members, second_factor_rule, ticket_urls, token_list
 from dashboard.people.forms import NewAgentForm, TicketsForm
 from dashboard.people.provisioning import agent_of, token_for
@@ -221,7 +221,7 @@ def _agents_page(request, form: NewAgentForm | None = None):
     of_agents: dict = {}
     for token in Token.objects.live().visible_to(caller).filter(agent__in=[a.pk for a in found]).order_by("created_at"):
         of_agents.setdefault(token.agent_id, []).append(token)
-    new_token = request.session.pop("new_token", None)
+    new_token = shown_once(request, "new_token")
     response = render(
         request,
         "dashboard/agents.html",

@@ -69,6 +69,28 @@ def test_a_notice_is_left_to_the_page_that_is_opened_next(ask, bob, browser_of, 
     assert ("Extended. It now expires at" in refreshed, "Extended. It now expires at" in opened) == (False, True)
 
 
+@pytest.mark.parametrize("header", ["X-Handrail-Refresh", "HX-Request"])
+@pytest.mark.parametrize(("address", "back"), [("/agents/add/", "/agents/"), ("/connect/token/", "/connect/")])
+def test_a_new_token_is_left_to_the_page_that_is_opened_next(lena, browser_of, team, header, address, back):
+    client = browser_of(lena)
+    client.post(address, {"team": team.slug, "name": "new-agent"})
+    plain = client.session["new_token"]["plain"]
+    refreshed = client.get(back, headers={header: "true"}).content.decode()
+    opened = client.get(back).content.decode()
+    assert (plain in refreshed, plain in opened) == (False, True)
+
+
+@pytest.mark.parametrize("header", ["X-Handrail-Refresh", "HX-Request"])
+def test_a_new_key_of_a_log_target_is_left_to_the_page_that_is_opened_next(alice, browser_of, team, header):
+    client = browser_of(alice)
+    wanted = {"team": team.slug, "kind": "webhook", "address": "https://logs.example/hook"}
+    client.post("/log/targets/add/", wanted)
+    key = client.session["log_target_key"]
+    refreshed = client.get("/log/targets/", headers={header: "true"}).content.decode()
+    opened = client.get("/log/targets/").content.decode()
+    assert (key in refreshed, key in opened) == (False, True)
+
+
 def test_a_page_that_reads_itself_again_leaves_no_notice(ask, bob, browser_of):
     action = ask(PUSH)
     client, edit = browser_of(bob), f"/actions/{action.pk}/edit/"
