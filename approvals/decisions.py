@@ -197,7 +197,7 @@ def take_back(action: Action, *, caller):
             if done:
                 LineComment.objects.filter(decision__in=answers).update(decision=None, sent_at=None, agent=None)
                 answers.delete()
-                # The next answer is told as well, also where the one taken back is being told now.
+                # The next decision gets a webhook too, also if the webhook of this one is being sent.
                 AapRequest.objects.filter(action=action, instance__url__gt="").update(notify_at=clock.now())
     except IntegrityError:  # the agent has made the same call again meanwhile
         done = False

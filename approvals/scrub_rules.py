@@ -43,7 +43,7 @@ RULES = {
     "approvals.action": Rule(busy=Q(status__in=LIVE), why_busy=NOT_OVER, name=_titled, url=_card),
     "approvals.aapinstance": Rule(
         bound={
-            "url": "it is where a receiver is told: remove the instance",
+            "url": "webhooks are sent to it: remove the instance",
             "key": "the client's own key",
             "registration_id": "the receiver's own id",
             "submission_sha256": "it is a digest",

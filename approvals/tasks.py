@@ -24,11 +24,11 @@ def follow_agents() -> int:
 
 
 def forget_notifications():
-    """Delete what is known of old notifications, and give up telling receivers what was decided long ago."""
-    from approvals.aap import telling  # here: the runner, which also loads this module, sends nothing
+    """Delete records of old notifications, and give up webhooks that could not be sent for too long."""
+    from approvals.aap import sending  # here: the runner, which also loads this module, sends nothing
 
     notices.forget(clock.now())
-    telling.forget(clock.now())
+    sending.forget(clock.now())
 
 
 def warn_owners():
@@ -54,11 +54,11 @@ def send_log() -> int:
     return sending.send_due()
 
 
-def tell_receivers() -> int:
-    """Tell the receivers of agents' instances what was decided; return how many requests were told."""
-    from approvals.aap import telling  # as above
+def send_webhooks() -> int:
+    """Send due webhooks to the receivers of agents' instances; return how many were accepted."""
+    from approvals.aap import sending  # as above
 
-    return telling.send_due()
+    return sending.send_due()
 
 
 def run_schedules() -> int:

@@ -67,7 +67,7 @@ MATRIX = {
     "set_caps": (Role.ADMIN, False),  # and prices
 }
 # Refused to a token bound to one workspace, even if its agent may: it reaches no other workspace.
-# Web calls the address that an instance names, so from a workspace that would be a way around its allowed hosts.
+# Web sends requests to an instance's receiver, which would bypass the allowed hosts of a workspace.
 NOT_FROM_A_WORKSPACE = {"create_workspace", "register_instance"}
 # What may still be done in a team that is archived.
 IN_AN_ARCHIVED_TEAM = {"read", "read_log", "manage_people", "manage_team", "manage_tokens", "purge_person"}

@@ -64,7 +64,7 @@ def find_token(plain: str) -> Token | None:
 
 
 def live_token(pk) -> Token | None:
-    """Return the token with this id if it is live, for a credential that stands for it; note its use."""
+    """Return the token with this id if it is valid, and record its use. For credentials that depend on a token."""
     return _in_use(pk=pk)
 
 

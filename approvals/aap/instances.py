@@ -1,7 +1,7 @@
-"""Register, find and remove instances of an agent, and find out who a credential is.
+"""Register, find and remove instances of an agent, and authenticate their credentials.
 
-An agent's token stands for the protocol's provisioner token. An instance's credential stands for the token that
-registered it, for requests alone: it ends with that token, and it registers nothing.
+An agent's token is the protocol's provisioner token. An instance's credential is valid for requests only, and
+as long as the token that registered the instance.
 """
 
 import json
@@ -30,19 +30,19 @@ REMOVED = "The instance that asked was removed."
 
 
 @dataclass(frozen=True)
-class Asker(Caller):
-    """Who asks over the protocol: an agent by its token, or by the credential of one of its instances."""
+class AapCaller(Caller):
+    """The caller of an AAP address: an agent with its token, or with the credential of one of its instances."""
 
     instance: AapInstance | None = None
 
 
-def by_credential(plain: str) -> AapInstance | None:
+def find_by_credential(plain: str) -> AapInstance | None:
     """Return the live instance with this credential, with its token."""
     found = AapInstance.objects.live(clock.now()).filter(credential_sha256=sha256(plain)).first()
     if found is None:
         return None
     token = live_token(found.token_id)
-    if token is None:  # revoked this very moment
+    if token is None:  # revoked between the two queries
         return None
     found.token = token
     return found
@@ -51,13 +51,13 @@ def by_credential(plain: str) -> AapInstance | None:
 # Register ------------------------------------------------------------------------------------------------------------
 
 
-async def register(wanted: Registration, key: str, caller: Asker) -> tuple[AapInstance, bool]:
-    """Register an instance once its receiver has answered, or find it by its key; return (it, whether it is new).
+async def register(wanted: Registration, key: str, caller: AapCaller) -> tuple[AapInstance, bool]:
+    """Register an instance after its receiver was verified, or find it by its key; return (instance, is it new).
 
     Problem 400, 403, 409, 422, 429.
     """
     check_key(key)
-    instance, is_ours = await attempts.start(partial(_begin, wanted, key, caller), caller)
+    instance, is_ours = await attempts.start_or_join(partial(_begin, wanted, key, caller), caller)
     if is_ours:
         if wanted.delivery:
             await attempts.verify(instance, instance, wanted.delivery)
@@ -66,18 +66,18 @@ async def register(wanted: Registration, key: str, caller: Asker) -> tuple[AapIn
 
 
 @transaction.atomic
-def _begin(wanted: Registration, key: str, caller: Asker) -> tuple[AapInstance, bool]:
-    """Return the instance that has this key and False, or a row for it that can do nothing yet and True."""
-    must_manage(caller)
+def _begin(wanted: Registration, key: str, caller: AapCaller) -> tuple[AapInstance, bool]:
+    """Return (instance with this key, False), or (a new row without `ready_at`, True)."""
+    must_manage_instances(caller)
     Agent.objects.select_for_update().get(pk=caller.agent.pk)  # one at a time, so that the limits hold
     now = clock.now()
     own = AapInstance.objects.filter(agent=caller.agent)
     found = own.filter(token=caller.token, key=key).first()
-    if attempts.is_known(found, wanted.sha256):
+    if attempts.is_replay(found, wanted.sha256):
         if found.deleted_at:
             raise conflict("This instance was removed.", code="instance_deleted")
         return found, False
-    own.filter(ready_at=None, tried_at__lt=now - attempts.FORGOTTEN).exclude(pk=found and found.pk).delete()
+    own.filter(ready_at=None, tried_at__lt=now - attempts.KEEP_FAILED).exclude(pk=found and found.pk).delete()
     attempts.check_limit(caller.agent, now)
     if own.live(now).count() >= MAX_INSTANCES:
         raise conflict(f"An agent has at most {MAX_INSTANCES} instances. Remove one.", code="too_many_instances")
@@ -86,13 +86,13 @@ def _begin(wanted: Registration, key: str, caller: Asker) -> tuple[AapInstance, 
         found = AapInstance(pk=pk, agent=caller.agent, token=caller.token, key=key, created_at=now)
         found.credential_sha256 = sha256(derived(f"aap-instance:{pk}"))
     found.name = wanted.name or f"{caller.agent.name}-{str(found.pk)[:8]}"[:120]
-    attempts.count(found, wanted.sha256, now)
+    attempts.renew(found, wanted.sha256, now)
     found.save()
     return found, True
 
 
-def _finish(instance: AapInstance, delivery: Delivery | None, caller: Asker) -> None:
-    """Make the instance usable, unless its token was revoked meanwhile or the registration was begun again."""
+def _finish(instance: AapInstance, delivery: Delivery | None, caller: AapCaller) -> None:
+    """Activate the instance. Problem 409 if its token was revoked or a newer attempt has begun."""
     fields = {"ready_at": clock.now(), "created_at": clock.now()}
     with keyring.steady() as ring, transaction.atomic():
         if delivery:
@@ -100,24 +100,24 @@ def _finish(instance: AapInstance, delivery: Delivery | None, caller: Asker) -> 
             fields |= {"url": delivery.url, "registration_id": delivery.registration_id, "value": value}
         mine = AapInstance.objects.filter(pk=instance.pk, ready_at=None, tried_at=instance.tried_at)
         if live_token(instance.token_id) is None or not mine.update(**fields):
-            raise attempts.overtaken()
+            raise attempts.overtaken_problem()
         instance.refresh_from_db()
         record(instance, "aap.instance_added", caller)
 
 
-def must_manage(caller: Asker) -> None:
-    """Raise Problem 403 for whoever may not register, see or remove instances."""
+def must_manage_instances(caller: AapCaller) -> None:
+    """Raise Problem 403 unless the caller may register, see and remove instances."""
     if caller.is_person:
         raise not_allowed("Only agents have instances. This token is a person's.")
     if caller.instance:
-        raise not_allowed("An instance's credential is for requests alone. Use its agent's token.")
+        raise not_allowed("An instance's credential is valid for requests only. Use its agent's token.")
     if not all(caller.can("register_instance", team) for team in caller.team_ids):
-        raise not_allowed("A token of a workspace, or of an archived team, registers no instances.")
+        raise not_allowed("A token of a workspace, or of an archived team, can't register instances.")
 
 
-def record(instance: AapInstance, verb: str, caller: Asker):
+def record(instance: AapInstance, verb: str, caller: AapCaller):
     agent = caller.agent
-    url = instance.url.partition("?")[0]  # what follows may be a password of the receiver
+    url = instance.url.partition("?")[0]  # the query may contain a password of the receiver
     data = {"instance": str(instance.pk), "name": instance.name, "url": url}
     Event.objects.record(agent.team_id, actor=caller.actor, verb=verb, subject=agent, data=data)
 
@@ -125,13 +125,13 @@ def record(instance: AapInstance, verb: str, caller: Asker):
 # Find and remove -----------------------------------------------------------------------------------------------------
 
 
-def find(pk, caller: Asker) -> AapInstance:
+def find(pk, caller: AapCaller) -> AapInstance:
     """Return an instance of this agent. Problem 403, 404."""
     return _find(pk, caller, Q(deleted_at=None))
 
 
-def _find(pk, caller: Asker, which: Q) -> AapInstance:
-    must_manage(caller)
+def _find(pk, caller: AapCaller, which: Q) -> AapInstance:
+    must_manage_instances(caller)
     found = AapInstance.objects.filter(which, pk=pk, agent=caller.agent, ready_at__isnull=False).first()
     if found is None:
         raise not_found("instance")
@@ -139,17 +139,14 @@ def _find(pk, caller: Asker, which: Q) -> AapInstance:
 
 
 @transaction.atomic
-def remove(pk, caller: Asker) -> None:
-    """Remove an instance and cancel what it has asked; again changes nothing. Problem 403, 404.
-
-    Nobody is told of these cancellations: the receiver goes as well.
-    """
+def remove(pk, caller: AapCaller) -> None:
+    """Remove an instance and cancel its pending requests, without webhooks. Idempotent. Problem 403, 404."""
     found = _find(pk, caller, Q())
     gone = {"deleted_at": clock.now(), "value": None, "next_try_at": None}
     if not AapInstance.objects.filter(pk=found.pk, deleted_at=None).update(**gone):
         return
     found.requests.update(notify_at=None)
-    # A request that comes at the same time finds the instance gone (requests.create).
+    # A request that is created at the same time checks for the instance again (requests.create).
     for request in found.requests.filter(action__status=Status.PENDING).select_related("action__agent"):
         when = Q(status=Status.PENDING)
         withdraw(request.action, caller.actor, REMOVED, code=ActionEndCode.WITHDRAWN, when=when)
@@ -168,11 +165,14 @@ def as_json(instance: AapInstance) -> dict:
     return shown
 
 
-def with_credential(instance: AapInstance, caller: Asker) -> str:
-    """Return what a registration answers. Problem 409 if the credential can't be derived any more."""
+def with_credential(instance: AapInstance, caller: AapCaller) -> str:
+    """Return the response to a registration. Problem 409 if the credential can no longer be derived."""
     plain = derived(f"aap-instance:{instance.pk}")
     if sha256(plain) != instance.credential_sha256:
-        raise conflict("The credential is not known any more. Remove the instance.", code="credential_lost")
+        raise conflict(
+            "The credential can no longer be derived, since secret_key has changed. Remove the instance.",
+            code="credential_lost",
+        )
     ends = {"expires_at": wire.time(caller.token.expires_at)} if caller.token.expires_at else {}
     credential = {"token": plain} | ends
     return json.dumps({"instance": as_json(instance), "credential": credential})

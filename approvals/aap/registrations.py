@@ -1,6 +1,6 @@
-"""What an agent sends to register or change an instance: a name, and where its receiver is and how it knows us.
+"""Parse the bodies that register or change an instance: its name, and its webhook receiver.
 
-Each process loads this module at its start, for the rotation of keys, so it needs no HTTP client.
+Every process imports this module at its start, for the rotation of keys, so it imports no HTTP client.
 """
 
 import re
@@ -24,7 +24,7 @@ BAD_URL = "A receiver is an https address that is not private, without a passwor
 
 @dataclass(frozen=True)
 class Delivery:
-    """Where a receiver is, the id by which it expects this registration, and the secret that signs what it gets."""
+    """A webhook receiver: its URL, its own id of this registration, and the secret that signs webhooks to it."""
 
     url: str
     registration_id: str
@@ -33,71 +33,71 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Registration:
-    name: str  # "": we choose one
+    name: str  # "": Handrail chooses one
     delivery: Delivery | None
-    sha256: str  # of what was sent; with the secret in it nobody can guess its contents
+    sha256: str  # of the body; it includes the secret, so the body can't be guessed from it
 
 
 @dataclass(frozen=True)
 class Change:
-    name: str  # "": it stays
-    delivery: Delivery | None  # in place of the one before
-    removes: bool  # the receiver
+    name: str  # "": unchanged
+    delivery: Delivery | None  # the new receiver
+    removes: bool  # whether the receiver is removed
     sha256: str  # as above
 
 
 def parse(body: bytes) -> Registration:
     """Parse a registration. Problem 400, 413, 422."""
-    told = _told(body)
-    delivery = _delivery(told["delivery"]) if "delivery" in told else None
-    return Registration(_name(told), delivery, calls.sha256(strict_json.canonical(told)))
+    payload = _payload(body)
+    delivery = _delivery(payload["delivery"]) if "delivery" in payload else None
+    return Registration(_name(payload), delivery, calls.sha256(strict_json.canonical(payload)))
 
 
 def parse_change(body: bytes) -> Change:
     """Parse a change. Problem 400, 413, 422."""
-    told = _told(body)
-    if not told:
+    payload = _payload(body)
+    if not payload:
         raise _bad("A change needs instance_name, delivery or both.")
-    given = told.get("delivery")
+    given = payload.get("delivery")
     return Change(
-        _name(told),
+        _name(payload),
         _delivery(given) if given is not None else None,
-        removes="delivery" in told and given is None,
-        sha256=calls.sha256(strict_json.canonical(told)),
+        removes="delivery" in payload and given is None,
+        sha256=calls.sha256(strict_json.canonical(payload)),
     )
 
 
-def _told(body: bytes) -> dict:
+def _payload(body: bytes) -> dict:
     if len(body) > MAX_BODY:
-        raise Problem(413, f"This may have {MAX_BODY:,} bytes.")
-    told = strict_json.loads(body)
-    if not isinstance(told, dict) or told.keys() - {"instance_name", "delivery"}:
-        raise _bad("It must be an object with instance_name, delivery or both, and nothing else.")
-    return told
+        raise Problem(413, f"The body has at most {MAX_BODY:,} bytes.")
+    payload = strict_json.loads(body)
+    if not isinstance(payload, dict) or payload.keys() - {"instance_name", "delivery"}:
+        raise _bad("The body must be an object with instance_name, delivery or both, and no other fields.")
+    return payload
 
 
-def _name(told: dict) -> str:
-    name = told.get("instance_name", "")
+def _name(payload: dict) -> str:
+    name = payload.get("instance_name", "")
     is_name = isinstance(name, str) and name.isprintable() and len(name) <= MAX_NAME
-    if not is_name or ("instance_name" in told and not name.strip()):
-        raise _bad(f"instance_name must be a text of 1 to {MAX_NAME} characters.")
+    if not is_name or ("instance_name" in payload and not name.strip()):
+        raise _bad(f"instance_name must be a string of 1 to {MAX_NAME} characters.")
     return name
 
 
-def _delivery(told) -> Delivery:
-    if not isinstance(told, dict) or not isinstance(told.get("type"), str):
+def _delivery(payload) -> Delivery:
+    if not isinstance(payload, dict) or not isinstance(payload.get("type"), str):
         raise _bad("delivery must be an object with a type.")
-    if told["type"] != "webhook":
+    if payload["type"] != "webhook":
         raise _bad("The only type of delivery is webhook.", code="unsupported_delivery_type")
-    if set(told) != set(DELIVERY) or not all(isinstance(value, str) for value in told.values()):
-        raise _bad(f"delivery must have exactly these texts: {', '.join(DELIVERY)}.")
-    if not is_acceptable_endpoint(told["url"]) or "#" in told["url"]:
+    if set(payload) != set(DELIVERY) or not all(isinstance(value, str) for value in payload.values()):
+        raise _bad(f"delivery must have exactly these strings: {', '.join(DELIVERY)}.")
+    if not is_acceptable_endpoint(payload["url"]) or "#" in payload["url"]:
         raise bad_url()
-    if not _is_uuid(told["registration_id"]):
+    if not _is_uuid(payload["registration_id"]):
         raise _bad("registration_id must be a UUID.")
-    if not SECRET.fullmatch(told["signing_secret"]):
+    if not SECRET.fullmatch(payload["signing_secret"]):
         raise _bad("signing_secret must be whsec_ and 32 bytes as padded base64.")
-    return Delivery(told["url"], told["registration_id"], told["signing_secret"])
+    return Delivery(payload["url"], payload["registration_id"], payload["signing_secret"])
 
 
 def _is_uuid(text: str) -> bool:

@@ -84,7 +84,7 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
     edited = _edited_into(call, caller)
     action = edited or gate.submit(call, caller=caller)[0]
     created_at = clock.now() if edited else action.created_at
-    # No later than asked for, although the action that a person edited into this call may wait for longer.
+    # Not later than the request's own timeout: the action that was edited into this call may expire later.
     deadline_at = min(action.expires_at, created_at + timedelta(seconds=call.expires_in_s))
     found, is_new = AapRequest.objects.get_or_create(
         agent=caller.agent,
@@ -105,11 +105,11 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
 
 @transaction.atomic
 def _is_kept(request: AapRequest, is_new: bool, caller) -> bool:
-    """Return whether the instance is still there; cancel the request if it was removed while this one came."""
-    # The lock waits for a removal or a change that is under way.
+    """Return whether the instance still exists; cancel the request if it was removed meanwhile."""
+    # The lock waits for a removal or change in progress.
     own = AapInstance.objects.select_for_update().filter(pk=caller.instance.pk, deleted_at=None).first()
     if own is not None:
-        if is_new and bool(own.url) != bool(caller.instance.url):  # its receiver came or went
+        if is_new and bool(own.url) != bool(caller.instance.url):  # its receiver was added or removed
             AapRequest.objects.filter(pk=request.pk).update(notify_at=request.created_at if own.url else None)
         return True
     withdraw(request.action, caller.actor, "The instance that asked was removed.", code=ActionEndCode.WITHDRAWN)
@@ -168,7 +168,7 @@ def used_by(request: AapRequest, key: str) -> bool:
 
 
 def _own(caller):
-    """Return the requests that the caller may see: an instance its own, an agent's token those of all its instances."""
+    """Return the caller's requests: an instance's own, or with the agent's token those of all its instances."""
     own = AapRequest.objects.filter(agent=caller.agent)
     return own.filter(instance=caller.instance) if caller.instance else own
 

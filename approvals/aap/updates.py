@@ -1,4 +1,4 @@
-"""Change an instance: its name, and its receiver, which is told of what is waiting once the new one has answered."""
+"""Change the name or the receiver of an instance. A new receiver also gets the webhooks that were not sent yet."""
 
 from datetime import datetime, timedelta
 from functools import partial
@@ -7,7 +7,7 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from approvals.aap import attempts, instances, webhooks
-from approvals.aap.instances import Asker
+from approvals.aap.instances import AapCaller
 from approvals.aap.registrations import Change, Delivery, associated_data
 from approvals.aap.requests import check_key
 from approvals.models import AapInstance, AapInstanceUpdate
@@ -17,16 +17,16 @@ from dashboard.models import Agent
 from dashboard.problems import not_found
 from dashboard.tokens import live_token
 
-IN_FLIGHT = timedelta(seconds=webhooks.TIMEOUT + 5)  # within which what is being sent to the old receiver has ended
+IN_FLIGHT = timedelta(seconds=webhooks.TIMEOUT + 5)  # an attempt to send to the old receiver has ended by then
 
 
-async def update(pk, wanted: Change, key: str, caller: Asker) -> dict:
-    """Change an instance once its new receiver has answered; the same key again changes nothing. Return the answer.
+async def update(pk, wanted: Change, key: str, caller: AapCaller) -> dict:
+    """Change an instance after its new receiver was verified; return it as JSON. A replay of the key changes nothing.
 
-    Until then, and if it does not answer, all stays as it is. Problem 400, 403, 404, 409, 422, 429.
+    If the verification fails, nothing is changed. Problem 400, 403, 404, 409, 422, 429.
     """
     check_key(key)
-    change, is_ours = await attempts.start(partial(_begin, pk, wanted, key, caller), caller)
+    change, is_ours = await attempts.start_or_join(partial(_begin, pk, wanted, key, caller), caller)
     if is_ours:
         if wanted.delivery:
             await attempts.verify(change, change.instance, wanted.delivery)
@@ -35,33 +35,33 @@ async def update(pk, wanted: Change, key: str, caller: Asker) -> dict:
 
 
 @transaction.atomic
-def _begin(pk, wanted: Change, key: str, caller: Asker) -> tuple[AapInstanceUpdate, bool]:
-    """Return the change that has this key and False, or a row for it and True."""
+def _begin(pk, wanted: Change, key: str, caller: AapCaller) -> tuple[AapInstanceUpdate, bool]:
+    """Return (change with this key, False), or (a new row, True)."""
     instance = instances.find(pk, caller)
     Agent.objects.select_for_update().get(pk=caller.agent.pk)  # one at a time, so that the limit holds
     now = clock.now()
     found = instance.updates.filter(token=caller.token, key=key).first()
-    if attempts.is_known(found, wanted.sha256):
+    if attempts.is_replay(found, wanted.sha256):
         return found, False
     _forget(AapInstanceUpdate.objects.filter(instance__agent=caller.agent).exclude(pk=found and found.pk), now)
     attempts.check_limit(caller.agent, now)
     found = found or AapInstanceUpdate(instance=instance, token=caller.token, key=key)
     found.instance = instance
-    attempts.count(found, wanted.sha256, now)
+    attempts.renew(found, wanted.sha256, now)
     found.save()
     return found, True
 
 
 def _forget(others, now: datetime) -> None:
-    others.filter(ready_at__lt=now - attempts.KEPT).delete()
-    others.filter(ready_at=None, tried_at__lt=now - attempts.FORGOTTEN).delete()
+    others.filter(ready_at__lt=now - attempts.KEEP_SUCCEEDED).delete()
+    others.filter(ready_at=None, tried_at__lt=now - attempts.KEEP_FAILED).delete()
 
 
-def _finish(change: AapInstanceUpdate, wanted: Change, caller: Asker) -> None:
-    """Make the change, unless the instance was removed, its token revoked or the change begun again meanwhile."""
+def _finish(change: AapInstanceUpdate, wanted: Change, caller: AapCaller) -> None:
+    """Apply the change. Problem 404 if the instance is gone, 409 if its token was revoked or a newer attempt began."""
     now = clock.now()
     with keyring.steady() as ring, transaction.atomic():
-        # The lock keeps out a removal, and requests that come at the same time (requests.create).
+        # The lock excludes a removal, and new requests of the instance (requests.create).
         instance = AapInstance.objects.select_for_update().filter(pk=change.instance_id, deleted_at=None).first()
         if instance is None:
             raise not_found("instance")
@@ -77,17 +77,17 @@ def _finish(change: AapInstanceUpdate, wanted: Change, caller: Asker) -> None:
         change.answer = instances.as_json(instance)
         mine = AapInstanceUpdate.objects.filter(pk=change.pk, ready_at=None, tried_at=change.tried_at)
         if live_token(change.token_id) is None or not mine.update(ready_at=now, answer=change.answer):
-            raise attempts.overtaken()
+            raise attempts.overtaken_problem()
         instances.record(instance, "aap.instance_changed", caller)
 
 
 def _replace(instance: AapInstance, delivery: Delivery, value: bytes, now: datetime) -> None:
     instance.url, instance.registration_id, instance.value = delivery.url, delivery.registration_id, value
     instance.failures, instance.problem = 0, ""
-    # Soon, since a receiver that just answered is not down or busy any more; not beside an attempt that is under way.
+    # Soon, since the new receiver has just responded, and after an attempt that is under way.
     if instance.next_try_at:
         instance.next_try_at = min(instance.next_try_at, now + IN_FLIGHT)
-    # What the old receiver did not take need not wait for as long as that one had failed.
+    # Without the delays that the failures of the old receiver had caused.
     instance.requests.filter(notify_at__gt=now).update(notify_at=now, tries=0)
     instance.requests.unresolved().filter(notify_at=None).update(notify_at=now)
 

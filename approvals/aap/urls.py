@@ -11,5 +11,5 @@ urlpatterns = [
     path("v1/requests/<uuid:pk>", views.one, name="aap-request"),
     path("v1/requests/<uuid:pk>/consume", views.consume, name="aap-consume"),
     path("v1/requests/<uuid:pk>/outcome", views.outcome, name="aap-outcome"),
-    path("v1/<path:rest>", views.nothing, name="aap-nothing"),
+    path("v1/<path:rest>", views.unknown_address, name="aap-unknown-address"),
 ]

@@ -13,7 +13,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from approvals import gate
 from approvals.aap import instances, registrations, requests, updates, wire
-from approvals.aap.instances import Asker
+from approvals.aap.instances import AapCaller
 from approvals.models import Status
 from dashboard.api_base import Bearer
 from dashboard.long_poll import place_for, same_view, wait_for
@@ -53,15 +53,15 @@ def answered(*methods: str):
 class Credential(Bearer):
     """A token of Handrail's, or an instance's credential."""
 
-    def authenticate(self, request, token) -> Asker | None:
-        if instance := instances.by_credential(token):
+    def authenticate(self, request, token) -> AapCaller | None:
+        if instance := instances.find_by_credential(token):
             caller = self.caller_of(instance.token, request)
         else:
             caller = super().authenticate(request, token)
-        return Asker(**vars(caller), instance=instance) if caller else None
+        return AapCaller(**vars(caller), instance=instance) if caller else None
 
 
-def _caller_of(request) -> Asker:
+def _caller_of(request) -> AapCaller:
     caller = Credential()(request)
     if caller is None:
         raise Problem(401, "The Authorization header holds no valid token: Bearer hr_…")
@@ -129,7 +129,7 @@ def _wait_of(request) -> int:
     match = WAIT.fullmatch(request.GET["wait"])
     if not match:
         raise invalid("wait must be a duration like 30s, 5m or 1h.")
-    # Six digits are beyond the limit, however many follow.
+    # Six digits are more than the limit in every unit.
     return min(int(match[1][:6]) * requests.UNITS[match[2]], MAX_WAIT)
 
 
@@ -173,7 +173,7 @@ async def outcome(request, caller, pk):
 
 @answered("POST")
 async def register(request, caller):
-    """Register an instance: its receiver, if it names one, must answer first."""
+    """Register an instance; its receiver, if it has one, is verified first."""
     wanted = await sync_to_async(lambda: registrations.parse(_body_of(request)))()
     made, is_new = await instances.register(wanted, _key_of(request), caller)
     return 201 if is_new else 200, await query_in_thread(instances.with_credential, made, caller)
@@ -193,6 +193,6 @@ async def instance(request, caller, pk):
 
 
 @answered("GET", "POST", "PATCH", "PUT", "DELETE")
-async def nothing(request, caller, rest):
-    """Answer in the protocol's form that there is no such address."""
+async def unknown_address(request, caller, rest):
+    """Respond 404 in the protocol's form."""
     raise not_found("address")

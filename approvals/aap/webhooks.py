@@ -1,6 +1,6 @@
-"""What a receiver gets: messages signed by Standard Webhooks, to addresses that agents name.
+"""Webhooks to the receivers of instances, signed as Standard Webhooks has it.
 
-Each attempt is over after TIMEOUT, whatever the receiver does. No redirect is followed, no proxy and no cookie used.
+Each attempt ends after TIMEOUT. Redirects, proxies and cookies are not used.
 """
 
 import base64
@@ -19,28 +19,28 @@ from yarl import URL
 from approvals.aap import wire
 from approvals.aap.registrations import Delivery
 from approvals.models import AapInstance, AapRequest
-from approvals.notify.reach import only_reachable_here
+from approvals.notify.reach import only_reachable_in_task
 
 TIMEOUT = 10  # seconds for one attempt, which is the protocol's limit
 MAX_ANSWER = 10_000  # bytes
-BUSY = (429, 503)  # whose Retry-After is followed
-FAILURES = (aiohttp.ClientError, OSError, TimeoutError, ValueError)  # ValueError: a host that is no name
+BUSY = (429, 503)  # Retry-After is honoured for these
+FAILURES = (aiohttp.ClientError, OSError, TimeoutError, ValueError)  # ValueError: an invalid host name
 
 
 class Unsafe(Exception):
-    """The address leads to a private or special one."""
+    """The host resolves to a private or special address."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What became of one attempt: taken, or the problem in words and how long the receiver asks to be left alone."""
+class SendResult:
+    """The result of one attempt: accepted if `problem` is empty; else the problem, and the receiver's Retry-After."""
 
     problem: str = ""
-    pause: timedelta = timedelta(0)
+    retry_after: timedelta = timedelta(0)
 
 
-def resolved(instance: AapInstance, request: AapRequest) -> dict:
-    """Return the message that the request is decided or over: the same at each attempt, another for another answer."""
+def resolved_event(instance: AapInstance, request: AapRequest) -> dict:
+    """Return the event of a resolved request. Each attempt has the same id; another decision has another one."""
     at = wire.resolved_at(request)
     return {
         "id": str(uuid.uuid5(request.pk, at)),
@@ -52,10 +52,7 @@ def resolved(instance: AapInstance, request: AapRequest) -> dict:
 
 
 async def verify(instance: AapInstance, delivery: Delivery, now: datetime) -> str:
-    """Ask the receiver whether it expects this registration; return what is wrong with its answer, "" for yes.
-
-    Raise Unsafe.
-    """
+    """Send the verification challenge; return what is wrong with the response, "" if it is right. Raise Unsafe."""
     challenge = str(uuid.uuid4())
     message = {
         "id": str(uuid.uuid4()),
@@ -66,31 +63,32 @@ async def verify(instance: AapInstance, delivery: Delivery, now: datetime) -> st
         "challenge": challenge,
     }
     try:
-        async with _posted(delivery.url, delivery.secret, message, now) as answer:
+        async with _post(delivery.url, delivery.secret, message, now) as answer:
             if answer.status != 200:
                 return f"It answered {answer.status}."
-            return "" if _echoes(await _read(answer), challenge) else "It did not give the challenge back."
+            return "" if _echoes(await _read_body(answer), challenge) else "It did not return the challenge."
     except FAILURES as error:
-        return _unreached(error)
+        return _connection_problem(error)
 
 
-async def deliver(url: str, secret: str, message: dict, now: datetime) -> Answer:
-    """Make one attempt to deliver a message."""
+async def deliver(url: str, secret: str, message: dict, now: datetime) -> SendResult:
+    """Send an event once."""
     try:
-        async with _posted(url, secret, message, now) as answer:
+        async with _post(url, secret, message, now) as answer:
             if 200 <= answer.status < 300:
-                return Answer()
-            pause = _pause(answer.headers.get("Retry-After", ""), now) if answer.status in BUSY else timedelta(0)
-            return Answer(f"It answered {answer.status}.", pause)
+                return SendResult()
+            asked = answer.headers.get("Retry-After", "") if answer.status in BUSY else ""
+            retry_after = _retry_after(asked, now)
+            return SendResult(f"It answered {answer.status}.", retry_after)
     except Unsafe:
-        return Answer("Its name leads to a private or special address.")
+        return SendResult("Its host resolves to a private or special address.")
     except FAILURES as error:
-        return Answer(_unreached(error))
+        return SendResult(_connection_problem(error))
 
 
 @asynccontextmanager
-async def _posted(url: str, secret: str, message: dict, now: datetime):
-    """Post the message and yield the answer, of which nothing but the head is read yet."""
+async def _post(url: str, secret: str, message: dict, now: datetime):
+    """Post the event and yield the response, whose body is not read yet."""
     body = json.dumps(message).encode()
     timestamp = str(int(now.timestamp()))
     headers = {
@@ -104,10 +102,10 @@ async def _posted(url: str, secret: str, message: dict, now: datetime):
     session = aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=TIMEOUT), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
     )
-    with only_reachable_here() as guard:
+    with only_reachable_in_task() as guard:
         try:
             async with session:
-                # `encoded`: exactly the address that was registered.
+                # `encoded`: exactly the registered URL.
                 to = URL(url, encoded=True)
                 async with session.post(to, data=body, headers=headers, allow_redirects=False) as answer:
                     yield answer
@@ -117,7 +115,7 @@ async def _posted(url: str, secret: str, message: dict, now: datetime):
             raise
 
 
-async def _read(answer) -> bytes:
+async def _read_body(answer) -> bytes:
     found = b""
     async for chunk in answer.content.iter_any():
         found += chunk
@@ -134,14 +132,14 @@ def _echoes(raw: bytes, challenge: str) -> bool:
 
 
 def signature(secret: str, message_id: str, timestamp: str, body: bytes) -> str:
-    """Return the value of webhook-signature."""
+    """Return the value of the header webhook-signature."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     digest = hmac.digest(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256)
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
-def _pause(retry_after: str, now: datetime) -> timedelta:
-    """Return how long a Retry-After asks to wait, in seconds or until a date; 0 if it says nothing."""
+def _retry_after(retry_after: str, now: datetime) -> timedelta:
+    """Parse Retry-After, which is in seconds or a date; 0 if it is neither."""
     try:
         if retry_after.isascii() and retry_after.isdigit():
             return timedelta(seconds=int(retry_after[:9]))
@@ -150,5 +148,5 @@ def _pause(retry_after: str, now: datetime) -> timedelta:
         return timedelta(0)
 
 
-def _unreached(error: Exception) -> str:
+def _connection_problem(error: Exception) -> str:
     return f"It could not be reached ({type(error).__name__})."

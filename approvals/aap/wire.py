@@ -61,7 +61,7 @@ def _state(request: AapRequest) -> dict:
 
 
 def resolved_at(request: AapRequest) -> str:
-    """Return when a request that is decided or over became so."""
+    """Return when a request was decided, or ended without a decision."""
     return time(_decided(request))
 
 
@@ -95,7 +95,7 @@ def time(at: datetime) -> str:
 
 
 def status_of(problem: Problem) -> int:
-    """Return the status of an answer. The protocol has 422 for receivers alone that could not be verified."""
+    """Return the HTTP status of an error. In the protocol, 422 is only for a receiver that could not be verified."""
     is_invalid = problem.status == 422 and problem.extra.get("code") != UNVERIFIED
     return 400 if is_invalid else problem.status
 

@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="aaprequest",
-            name="told_at",
+            name="sent_at",
             field=models.DateTimeField(blank=True, null=True),
         ),
         migrations.AddField(
@@ -84,7 +84,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="aaprequest",
             index=models.Index(
-                condition=models.Q(("notify_at", None), _negated=True), fields=["notify_at"], name="aap_request_to_tell"
+                condition=models.Q(("notify_at", None), _negated=True), fields=["notify_at"], name="aap_request_unsent"
             ),
         ),
         migrations.AddConstraint(

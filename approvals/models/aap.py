@@ -1,4 +1,4 @@
-"""Requests over the Agent Approval Protocol, and the instances of agents that are told when theirs are decided."""
+"""Requests over the Agent Approval Protocol, and the instances of agents whose receivers get webhooks."""
 
 import uuid
 from datetime import timedelta
@@ -8,20 +8,20 @@ from django.db.models import Q
 
 from dashboard.models import Agent, Token
 
-TELL_WITHIN = timedelta(days=7)  # of the decision; the protocol's own limit
+RETRY_FOR = timedelta(days=7)  # after the decision; the protocol's limit
 
 
 class AapAttempt(models.Model):
-    """A registration or a change of an instance, which may wait for a receiver: done once it has `ready_at`."""
+    """A registration or change of an instance. It has succeeded if it has `ready_at`."""
 
-    token = models.ForeignKey(Token, models.CASCADE, related_name="+")  # that asked for it
+    token = models.ForeignKey(Token, models.CASCADE, related_name="+")  # of the caller
     key = models.CharField(max_length=200)  # the client's idempotency key
     submission_sha256 = models.CharField(max_length=64)
     tried_at = models.DateTimeField()  # when the last attempt with this key began
     attempts = models.PositiveIntegerField(default=0)
-    ready_at = models.DateTimeField(null=True, blank=True)  # its receiver has answered, if it has one
-    problem = models.CharField(max_length=200, blank=True)  # of the last try, in words
-    problem_code = models.CharField(max_length=40, blank=True)  # as the protocol names why the attempt failed
+    ready_at = models.DateTimeField(null=True, blank=True)  # after its receiver was verified
+    problem = models.CharField(max_length=200, blank=True)  # of the last attempt, as a sentence
+    problem_code = models.CharField(max_length=40, blank=True)  # the protocol's code of a failed attempt
 
     class Meta:
         abstract = True
@@ -29,16 +29,16 @@ class AapAttempt(models.Model):
 
 class AapInstanceQuerySet(models.QuerySet):
     def live(self, now):
-        """Return the instances that may ask: registered, not removed, and with a live token."""
+        """Return the instances that may make requests: registered, not removed, and with a valid token."""
         in_time = Q(token__expires_at=None) | Q(token__expires_at__gt=now)
         return self.filter(in_time, token__revoked_at=None, ready_at__isnull=False, deleted_at=None)
 
 
 class AapInstance(AapAttempt):
-    """One running agent with a credential of its own, and where its receiver is told of decisions.
+    """A running instance of an agent, with its own credential and its webhook receiver.
 
-    The credential is worth what the token is that registered it: it ends with the token, and is never stored.
-    A row without `ready_at` is a registration that has not succeeded; it can do nothing.
+    The credential is derived, not stored, and is valid as long as the token that registered the instance. A row without
+    `ready_at` is a registration that has not succeeded, and its credential is not valid.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -47,11 +47,11 @@ class AapInstance(AapAttempt):
     credential_sha256 = models.CharField(max_length=64, unique=True)
     url = models.CharField(max_length=2000, blank=True)  # of the receiver
     registration_id = models.CharField(max_length=36, blank=True)
-    value = models.BinaryField(null=True, blank=True)  # signs what the receiver gets; encrypted
+    value = models.BinaryField(null=True, blank=True)  # the secret that signs webhooks; encrypted
     created_at = models.DateTimeField()
     deleted_at = models.DateTimeField(null=True, blank=True)
-    next_try_at = models.DateTimeField(null=True, blank=True)  # after a failure, and while somebody sends
-    failures = models.PositiveIntegerField(default=0)  # to tell its receiver, in a row
+    next_try_at = models.DateTimeField(null=True, blank=True)  # end of a pause after a failure, or of a lease
+    failures = models.PositiveIntegerField(default=0)  # of webhooks, in a row
 
     objects = AapInstanceQuerySet.as_manager()
 
@@ -64,7 +64,7 @@ class AapInstance(AapAttempt):
 
 
 class AapInstanceUpdate(AapAttempt):
-    """A change of an instance, kept so that the same one asked for again is answered as then and changes nothing."""
+    """A change of an instance, kept so that a replay of its key returns the same response."""
 
     instance = models.ForeignKey(AapInstance, models.CASCADE, related_name="updates")
     answer = models.JSONField(null=True, blank=True)  # the instance as it was after the change
@@ -78,26 +78,26 @@ class AapInstanceUpdate(AapAttempt):
         return f"change of {self.instance_id}"
 
 
-# What Handrail carries out is not over when it is approved (approvals.aap.wire).
+# A request that Handrail carries out itself is not resolved by its approval (approvals.aap.wire).
 OVER = Q(action__ended_at__isnull=False) | Q(action__mode="gate", action__operation=None)
 RESOLVED = OVER & ~Q(action__status="pending")
 
 
 class AapRequestQuerySet(models.QuerySet):
     def due(self, now):
-        """Return the requests to tell, of instances whose receiver may be tried now."""
+        """Return the requests whose webhook may be sent now."""
         instances = AapInstance.objects.live(now).filter(agent__paused_at=None)
         free = instances.filter(Q(next_try_at=None) | Q(next_try_at__lte=now))
-        return self.to_tell(now).filter(instance__in=free)
+        return self.unsent(now).filter(instance__in=free)
 
-    def to_tell(self, now):
-        """Return the requests that are decided or over and whose receiver is not told so yet."""
-        since = now - TELL_WITHIN
+    def unsent(self, now):
+        """Return the resolved requests whose webhook was not sent yet."""
+        since = now - RETRY_FOR
         recent = Q(created_at__gt=since) | Q(action__decided_at__gt=since) | Q(action__ended_at__gt=since)
         return self.filter(RESOLVED, recent, notify_at__lte=now)
 
     def unresolved(self):
-        """Return the requests that are neither decided nor over."""
+        """Return the requests that are not resolved."""
         return self.exclude(RESOLVED)
 
 
@@ -115,9 +115,9 @@ class AapRequest(models.Model):
     submission = models.TextField()  # the JSON object as it was received
     created_at = models.DateTimeField()
     deadline_at = models.DateTimeField()  # as first told; clients refuse a request whose deadline moves
-    notify_at = models.DateTimeField(null=True, blank=True)  # its receiver is told from then on; none: it need not be
-    tries = models.PositiveIntegerField(default=0)  # to tell the receiver
-    told_at = models.DateTimeField(null=True, blank=True)
+    notify_at = models.DateTimeField(null=True, blank=True)  # when its webhook is due; null: none is to be sent
+    tries = models.PositiveIntegerField(default=0)  # of its webhook
+    sent_at = models.DateTimeField(null=True, blank=True)
 
     objects = AapRequestQuerySet.as_manager()
 
@@ -128,7 +128,7 @@ class AapRequest(models.Model):
                 fields=["instance", "key"], condition=Q(instance__isnull=False), name="aap_request_of_instance_once"
             ),
         ]
-        indexes = [models.Index(fields=["notify_at"], condition=~Q(notify_at=None), name="aap_request_to_tell")]
+        indexes = [models.Index(fields=["notify_at"], condition=~Q(notify_at=None), name="aap_request_unsent")]
 
     def __str__(self):
         return f"AAP request {self.pk}"

@@ -25,7 +25,7 @@ _here: ContextVar["Guard | None"] = ContextVar("guard", default=None)
 
 
 class Guard:
-    """What `only_reachable_here` has seen."""
+    """Whether `only_reachable_in_task` refused a connection."""
 
     refused = False
 
@@ -78,11 +78,11 @@ def only_reachable():
 
 
 @contextmanager
-def only_reachable_here():
-    """Do the same for this thread or asyncio task alone, with the tasks that it starts; yield the Guard.
+def only_reachable_in_task():
+    """Apply `only_reachable` to this thread or asyncio task and the tasks that it starts; yield the Guard.
 
-    For web, whose other connections (database, runner) stay as they are meanwhile. Libraries wrap the exception in
-    their own; the Guard tells that it was raised.
+    Other connections of the process, such as to the database, are not affected. HTTP libraries may wrap the exception,
+    so Guard.refused says that it was raised.
     """
     _install()
     guard = Guard()

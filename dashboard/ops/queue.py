@@ -56,7 +56,7 @@ class Queue:
             task = self._next()
             if task:
                 self._run_task(*task)
-            elif not (self._run_schedules() or self._notify() or self._send_log() or self._tell_receivers()):
+            elif not (self._run_schedules() or self._notify() or self._send_log() or self._send_webhooks()):
                 self._pause(STOP_SIGNALS)
 
     def _pause(self, numbers: set):
@@ -107,9 +107,9 @@ class Queue:
         """Queue the task that sends logs to their targets, if one is due."""
         return self._queue_if_due(LogTarget.objects.due(timezone.now()).exists, "approvals.tasks.send_log")
 
-    def _tell_receivers(self) -> bool:
-        """Queue the task that tells agents' receivers what was decided, if one is to be told."""
-        return self._queue_if_due(AapRequest.objects.due(timezone.now()).exists, "approvals.tasks.tell_receivers")
+    def _send_webhooks(self) -> bool:
+        """Queue the task that sends webhooks to agents' receivers, if any is due."""
+        return self._queue_if_due(AapRequest.objects.due(timezone.now()).exists, "approvals.tasks.send_webhooks")
 
     def _queue_if_due(self, is_due, task: str) -> bool:
         try:

@@ -7,14 +7,14 @@ from datetime import timedelta
 import pytest
 
 from approvals import tasks
-from approvals.aap import attempts, requests, telling, updates, webhooks
-from approvals.aap.instances import Asker
+from approvals.aap import attempts, requests, sending, updates, webhooks
+from approvals.aap.instances import AapCaller
 from approvals.models import AapInstance, AapInstanceUpdate, AapRequest
 from dashboard import clock
 from dashboard.access import caller_by_token
 from dashboard.models import Actor, Event, Token
 from dashboard.tokens import find_token, make_token, revoke
-from tests.approvals.aap.test_telling import answer, error, is_due
+from tests.approvals.aap.test_sending import answer, error, is_due
 from tests.support.aap_receiver import AapReceiver
 from workspaces import secrets
 
@@ -68,25 +68,25 @@ def test_a_new_receiver_is_verified_and_told_what_waits(change, ask, instance, b
     waiting = ask()
     answer(waiting, bob)
     receiver.answers = [(500, {})]
-    assert tasks.tell_receivers() == 0
+    assert tasks.send_webhooks() == 0
     made = change(delivery=delivery(other), instance_name="moved")
     assert made.status_code == 200, made.content
     shown = {"type": "webhook", "url": other.url, "registration_id": other.receiver.registration_id}
     assert made.json() == {"id": str(instance.pk), "name": "moved", "delivery": shown}
     [(_, _, asked)] = other.got
     assert (asked["type"], asked["instance_id"]) == ("webhook.verification", str(instance.pk))
-    telling_soon(instance)
-    assert tasks.tell_receivers() == 1
+    is_due_soon(instance)
+    assert tasks.send_webhooks() == 1
     assert (other.resolved(), receiver.resolved()) == ([(204, str(waiting.pk))], [(500, str(waiting.pk))])
     assert other.got[-1][2] == receiver.got[-1][2]
     secrets.rotate(say=lambda words: None)
     later = ask("git push later")
     answer(later, bob)
-    assert tasks.tell_receivers() == 1
+    assert tasks.send_webhooks() == 1
     assert other.resolved()[1:] == [(204, str(later.pk))]
 
 
-def telling_soon(instance):
+def is_due_soon(instance):
     """What failed before is tried within seconds; here at once."""
     instance.refresh_from_db()
     assert instance.next_try_at <= clock.now() + updates.IN_FLIGHT
@@ -100,16 +100,16 @@ def test_what_failed_for_hours_need_not_wait_for_hours_more(change, ask, instanc
     AapInstance.objects.update(next_try_at=late, failures=9, problem="It answered 500.")
     AapRequest.objects.update(notify_at=late, tries=9)
     assert change(delivery=delivery(other)).status_code == 200
-    telling_soon(instance)
-    assert (instance.failures, instance.problem, tasks.tell_receivers()) == (0, "", 1)
+    is_due_soon(instance)
+    assert (instance.failures, instance.problem, tasks.send_webhooks()) == (0, "", 1)
 
 
 def test_an_attempt_at_the_old_receiver_is_not_doubled(change, ask, bob, other):
     answer(ask(), bob)
-    [job] = telling._claim(clock.now())  # and while it is sent
+    [job] = sending._claim(clock.now())  # and while it is sent
     assert change(delivery=delivery(other)).status_code == 200
-    assert (is_due(), tasks.tell_receivers()) == (False, 0)
-    assert telling._record(job, webhooks.Answer(), clock.now())
+    assert (is_due(), tasks.send_webhooks()) == (False, 0)
+    assert sending._record(job, webhooks.SendResult(), clock.now())
     AapInstance.objects.update(next_try_at=None)
     assert (is_due(), other.resolved()) == (False, [])
 
@@ -122,7 +122,7 @@ def test_all_stays_if_the_new_receiver_does_not_answer(change, ask, instance, bo
     assert (row(instance), Event.objects.filter(verb="aap.instance_changed").count()) == (before, 0)
     waiting = ask()
     answer(waiting, bob)
-    assert tasks.tell_receivers() == 1
+    assert tasks.send_webhooks() == 1
     assert receiver.resolved() == [(204, str(waiting.pk))]
     assert change(delivery=delivery(other), instance_name="moved").status_code == 200  # the same key, once it answers
 
@@ -134,14 +134,14 @@ def test_without_a_receiver_nobody_is_told_and_a_new_one_hears_of_what_is_undeci
     answer(ended, bob)
     made = change(key="off", delivery=None)
     assert (made.status_code, made.json().keys()) == (200, {"id", "name"})
-    assert (row(instance)["value"], is_due(), tasks.tell_receivers()) == (None, False, 0)
+    assert (row(instance)["value"], is_due(), tasks.send_webhooks()) == (None, False, 0)
     meanwhile = ask("git push three")
     unheard = ask("git push four")
     answer(unheard, bob)
     assert change(key="on", delivery=delivery(other)).status_code == 200
     for request in (open_one, meanwhile):
         answer(request, bob)
-    assert (tasks.tell_receivers(), tasks.tell_receivers()) == (2, 0)
+    assert (tasks.send_webhooks(), tasks.send_webhooks()) == (2, 0)
     assert {pk for _, pk in other.resolved()} == {str(open_one.pk), str(meanwhile.pk)}
     assert receiver.resolved() == []
 
@@ -156,7 +156,9 @@ def test_the_same_again_is_answered_as_then_and_overwrites_nothing(change, insta
     AapInstanceUpdate.objects.filter(key="one").update(ready_at=clock.now() - timedelta(days=7))
     change(key="three", instance_name="three")
     assert change(key="one", delivery=delivery(other), instance_name="one").json() == first.json()
-    AapInstanceUpdate.objects.filter(key="one").update(ready_at=clock.now() - attempts.KEPT - timedelta(seconds=1))
+    AapInstanceUpdate.objects.filter(key="one").update(
+        ready_at=clock.now() - attempts.KEEP_SUCCEEDED - timedelta(seconds=1)
+    )
     change(key="four", instance_name="four")
     assert set(AapInstanceUpdate.objects.values_list("key", flat=True)) == {"two", "three", "four"}
 
@@ -233,7 +235,7 @@ def test_one_that_ends_while_its_receiver_answers_stays_ended(change, instance, 
 
 
 def test_changes_count_among_the_attempts_of_an_hour(change, register, instance, monkeypatch):
-    monkeypatch.setattr(attempts, "MAX", 3)
+    monkeypatch.setattr(attempts, "MAX_ATTEMPTS", 3)
     assert change(key="one", instance_name="one").status_code == 200
     assert change(key="two", instance_name="two").status_code == 200
     assert error(change(key="three", instance_name="three")) == (429, "rate_limit")
@@ -255,12 +257,12 @@ def test_a_request_that_comes_while_the_receiver_changes_is_told_to_the_right_on
     change, ask, instance, agent_token, bob, receiver, other, has_one
 ):
     change(key="off", delivery=None if has_one else delivery(receiver))
-    asking = Asker(**vars(caller_by_token(find_token(agent_token))), instance=AapInstance.objects.get())
+    asking = AapCaller(**vars(caller_by_token(find_token(agent_token))), instance=AapInstance.objects.get())
     assert change(key="on", delivery=delivery(other) if has_one else None).status_code == 200
     wanted = requests.parse(b'{"tool": "Bash", "arguments": {"command": "git push"}, "timeout": "10m"}')
     request, _ = requests.create(wanted, "late", asking)
     answer(request, bob)
-    assert (tasks.tell_receivers(), len(other.resolved())) == ((1, 1) if has_one else (0, 0))
+    assert (tasks.send_webhooks(), len(other.resolved())) == ((1, 1) if has_one else (0, 0))
 
 
 def test_an_instance_of_a_revoked_token_can_be_named_by_the_next_token(change, instance, agent, agent_token):

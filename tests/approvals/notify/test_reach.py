@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from approvals.notify.reach import Unreachable, only_reachable_here
+from approvals.notify.reach import Unreachable, only_reachable_in_task
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ async def connect_in_loop(port: int):
 
 
 def test_it_holds_in_its_own_thread_until_it_ends(port):
-    with only_reachable_here() as guard, pytest.raises(Unreachable):
+    with only_reachable_in_task() as guard, pytest.raises(Unreachable):
         connect(port)
     assert guard.refused
     connect(port)
 
 
 def test_another_thread_is_free(port):
-    with only_reachable_here() as guard:
+    with only_reachable_in_task() as guard:
         other = threading.Thread(target=connect, args=(port,))
         other.start()
         other.join()
@@ -42,7 +42,7 @@ def test_another_thread_is_free(port):
 
 def test_it_holds_in_the_tasks_that_it_starts_and_not_in_others(port):
     async def guarded(entered, leave):
-        with only_reachable_here() as guard:
+        with only_reachable_in_task() as guard:
             entered.set()
             await leave.wait()
             with pytest.raises(OSError, match="private or special"):

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from approvals import gate, tasks
-from approvals.aap import attempts, instances, requests, telling, webhooks
+from approvals.aap import attempts, instances, requests, sending, webhooks
 from approvals.models import AapInstance, AapRequest, Action
 from dashboard import clock
 from dashboard.access import caller_by_token, caller_of
@@ -43,13 +43,13 @@ def try_again():
 
 def test_a_decided_request_is_told_once(ask, bob, receiver):
     request = ask()
-    assert (is_due(), tasks.tell_receivers()) == (False, 0)
+    assert (is_due(), tasks.send_webhooks()) == (False, 0)
     answer(request, bob)
-    assert (is_due(), tasks.tell_receivers()) == (True, 1)
-    assert (is_due(), tasks.tell_receivers()) == (False, 0)
+    assert (is_due(), tasks.send_webhooks()) == (True, 1)
+    assert (is_due(), tasks.send_webhooks()) == (False, 0)
     assert receiver.resolved() == [(204, str(request.pk))]
     request.refresh_from_db()
-    assert (request.notify_at, request.told_at is not None) == (None, True)
+    assert (request.notify_at, request.sent_at is not None) == (None, True)
 
 
 def test_a_failure_waits_longer_each_time_and_the_message_stays_the_same(ask, instance, bob, receiver):
@@ -57,14 +57,14 @@ def test_a_failure_waits_longer_each_time_and_the_message_stays_the_same(ask, in
     answer(request, bob)
     waits, receiver.answers = [], [(500, {}), (404, {}), (302, {"Location": receiver.url})]
     for failures in (1, 2, 3):
-        assert (tasks.tell_receivers(), is_due()) == (0, False)
+        assert (tasks.send_webhooks(), is_due()) == (0, False)
         instance.refresh_from_db()
         waits.append((instance.next_try_at - clock.now()).total_seconds())
         assert instance.failures == failures
         try_again()
     assert instance.problem == "It answered 302."
     assert [low <= wait <= high for wait, low, high in zip(waits, (1, 7, 22), (4, 13, 37), strict=True)] == [True] * 3
-    assert tasks.tell_receivers() == 1
+    assert tasks.send_webhooks() == 1
     assert [status for status, _ in receiver.resolved()] == [500, 404, 302, 204]
     messages = [json.dumps(told) for _, _, told in receiver.got[1:]]
     assert len(set(messages)) == 1
@@ -75,7 +75,7 @@ def test_a_failure_waits_longer_each_time_and_the_message_stays_the_same(ask, in
 def test_retry_after_is_followed(ask, instance, bob, receiver):
     answer(ask(), bob)
     receiver.answers = [(503, {"Retry-After": "3600"})]
-    assert tasks.tell_receivers() == 0
+    assert tasks.send_webhooks() == 0
     instance.refresh_from_db()
     assert instance.next_try_at > clock.now() + timedelta(minutes=59)
 
@@ -84,10 +84,10 @@ def test_one_message_that_fails_lets_the_others_pass(ask, bob, receiver):
     first, second = ask("git push one"), ask("git push two")
     answer(first, bob)
     receiver.answers = [(500, {})]
-    assert tasks.tell_receivers() == 0
+    assert tasks.send_webhooks() == 0
     answer(second, bob)
     try_again()
-    assert tasks.tell_receivers() == 2
+    assert tasks.send_webhooks() == 2
     assert [pk for _, pk in receiver.resolved()] == [str(first.pk), str(second.pk), str(first.pk)]
 
 
@@ -97,7 +97,7 @@ def test_a_receiver_that_never_answers_costs_the_queue_its_time_limit(ask, insta
     with Dripping() as dripping:
         AapInstance.objects.update(url=dripping.url)
         began = time.monotonic()
-        assert tasks.tell_receivers() == 0
+        assert tasks.send_webhooks() == 0
         assert time.monotonic() - began < 5
     instance.refresh_from_db()
     assert (instance.failures, instance.problem) == (1, "It could not be reached (TimeoutError).")
@@ -109,27 +109,27 @@ def test_one_that_cannot_be_sent_at_all_is_tried_later(ask, instance, bob, monke
 
     answer(ask(), bob)
     monkeypatch.setattr(webhooks, "deliver", broken)
-    assert (tasks.tell_receivers(), is_due()) == (0, False)
+    assert (tasks.send_webhooks(), is_due()) == (0, False)
     instance.refresh_from_db()
-    assert instance.problem == "It could not be told; the queue's log says why."
+    assert instance.problem == "Handrail failed to send it; see the log of the queue."
 
 
 def test_what_another_host_tells_is_left_to_it_until_its_lease_ends(ask, instance, bob, receiver):
     answer(ask(), bob)
-    assert telling._claim(clock.now()) != []  # and then the process is killed
-    assert (telling._claim(clock.now()), tasks.tell_receivers()) == ([], 0)
+    assert sending._claim(clock.now()) != []  # and then the process is killed
+    assert (sending._claim(clock.now()), tasks.send_webhooks()) == ([], 0)
     try_again()
-    assert tasks.tell_receivers() == 1
+    assert tasks.send_webhooks() == 1
 
 
 def test_an_answer_that_was_taken_back_is_told_anew(ask, bob, receiver):
     request = ask()
     answer(request, bob, "approve")
-    assert tasks.tell_receivers() == 1
+    assert tasks.send_webhooks() == 1
     gate.take_back(Action.objects.get(pk=request.action_id), caller=caller_of(bob))
-    assert (is_due(), tasks.tell_receivers()) == (False, 0)
+    assert (is_due(), tasks.send_webhooks()) == (False, 0)
     answer(request, bob)
-    assert tasks.tell_receivers() == 1
+    assert tasks.send_webhooks() == 1
     (_, _, first), (_, _, second) = receiver.got[1:]
     assert (first["request_id"], first["id"] == second["id"]) == (second["request_id"], False)
 
@@ -137,9 +137,9 @@ def test_an_answer_that_was_taken_back_is_told_anew(ask, bob, receiver):
 def test_an_answer_that_is_taken_back_while_it_is_told_is_told_anew(ask, bob):
     request = ask()
     answer(request, bob, "approve")
-    [job] = telling._claim(clock.now())
+    [job] = sending._claim(clock.now())
     gate.take_back(Action.objects.get(pk=request.action_id), caller=caller_of(bob))
-    telling._record(job, webhooks.Answer(), clock.now())
+    sending._record(job, webhooks.SendResult(), clock.now())
     answer(request, bob)
     assert is_due()
 
@@ -150,18 +150,18 @@ def test_after_a_week_nobody_is_told(ask, bob):
     week = clock.now() - timedelta(days=7, minutes=1)
     AapRequest.objects.update(created_at=week, notify_at=week)
     Action.objects.update(decided_at=week, ended_at=week)
-    assert (is_due(), tasks.tell_receivers()) == (False, 0)
-    telling.forget(clock.now() + timedelta(days=8))
+    assert (is_due(), tasks.send_webhooks()) == (False, 0)
+    sending.forget(clock.now() + timedelta(days=8))
     request.refresh_from_db()
-    assert (request.notify_at, request.told_at) == (None, None)
+    assert (request.notify_at, request.sent_at) == (None, None)
 
 
 def test_nobody_is_told_while_the_agent_is_paused(ask, agent, bob, receiver):
     answer(ask(), bob)
     type(agent).objects.update(paused_at=clock.now())
-    assert (is_due(), tasks.tell_receivers()) == (False, 0)
+    assert (is_due(), tasks.send_webhooks()) == (False, 0)
     type(agent).objects.update(paused_at=None)
-    assert tasks.tell_receivers() == 1
+    assert tasks.send_webhooks() == 1
 
 
 @pytest.mark.parametrize("ends", ["revoked", "expired"])
@@ -172,7 +172,7 @@ def test_an_instance_ends_with_the_token_that_registered_it(ask, register, api, 
         revoke(Token.objects.get(), by=BY)
     else:
         Token.objects.update(expires_at=clock.now() - timedelta(seconds=1))
-    assert (is_due(), tasks.tell_receivers()) == (False, 0)
+    assert (is_due(), tasks.send_webhooks()) == (False, 0)
     assert api(credential).get(f"/aap/v1/requests/{uuid.uuid4()}").status_code == 401
 
 
@@ -204,9 +204,9 @@ def test_a_name_that_leads_to_a_private_address_is_refused(register, settings, m
 def test_an_address_that_became_private_is_not_called(ask, instance, bob, receiver, settings):
     answer(ask(), bob)
     settings.HANDRAIL_NOTIFY_NETWORKS = ()
-    assert tasks.tell_receivers() == 0
+    assert tasks.send_webhooks() == 0
     instance.refresh_from_db()
-    assert (receiver.resolved(), instance.problem) == ([], "Its name leads to a private or special address.")
+    assert (receiver.resolved(), instance.problem) == ([], "Its host resolves to a private or special address.")
 
 
 def test_a_registration_under_way_is_not_begun_twice(register, instance, receiver):
@@ -230,7 +230,7 @@ def test_a_registration_whose_token_is_revoked_meanwhile_comes_to_nothing(regist
 
 def test_registrations_have_limits(register, receiver, monkeypatch):
     monkeypatch.setattr(instances, "MAX_INSTANCES", 1)
-    monkeypatch.setattr(attempts, "MAX", 2)
+    monkeypatch.setattr(attempts, "MAX_ATTEMPTS", 2)
     receiver.answers = [(500, {})]
     assert error(register()) == (422, "webhook_verification_failed")
     assert register().status_code == 201
@@ -244,19 +244,19 @@ def test_the_secret_is_kept_encrypted_and_moves_to_a_new_key(ask, instance, regi
     assert right.encode() not in bytes(instance.value)
     secrets.rotate(say=lambda words: None)
     answer(ask(), bob)
-    assert tasks.tell_receivers() == 1
+    assert tasks.send_webhooks() == 1
     AapInstance.objects.update(value=b"other")
     answer(ask("git push --force"), bob)
-    assert tasks.tell_receivers() == 0
+    assert tasks.send_webhooks() == 0
     instance.refresh_from_db()
-    assert instance.problem == "Its secret can't be decrypted. Register the instance again."
+    assert instance.problem == "Its signing secret can't be decrypted. Register the instance again."
 
 
 def test_a_request_that_comes_while_its_instance_is_removed_is_cancelled(ask, register, instance, agent_token, api):
     credential = register().json()["credential"]["token"]
     caller = caller_by_token(find_token(agent_token))
-    whole = instances.Asker(**vars(caller))
-    asking = instances.Asker(**vars(caller), instance=instance)
+    whole = instances.AapCaller(**vars(caller))
+    asking = instances.AapCaller(**vars(caller), instance=instance)
     instances.remove(instance.pk, whole)
     wanted = requests.parse(b'{"tool": "Bash", "arguments": {"command": "git push"}, "timeout": "10m"}')
     with pytest.raises(requests.Problem):
@@ -282,6 +282,6 @@ def test_the_queue_looks_whether_a_receiver_is_to_be_told(ask, bob, monkeypatch)
     queued = []
     monkeypatch.setattr("dashboard.ops.queue.async_task", lambda task, **options: queued.append(task))
     request = ask()
-    assert (Queue()._tell_receivers(), queued) == (False, [])
+    assert (Queue()._send_webhooks(), queued) == (False, [])
     answer(request, bob)
-    assert (Queue()._tell_receivers(), queued) == (True, ["approvals.tasks.tell_receivers"])
+    assert (Queue()._send_webhooks(), queued) == (True, ["approvals.tasks.send_webhooks"])
