@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from approvals import gate, own_questions
 from approvals.models import Action
-from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, kind_of
+from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, kind_of, split, sums_of
 from approvals.pages.card import Card, cards_of
 from approvals.pages.lists import chosen_filters, filter_query, pending_for
 from dashboard import clock
@@ -18,6 +18,15 @@ from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, sign
 from dashboard.problems import Problem
 
 VERDICTS = {"approve": gettext_lazy("Approved"), "deny": gettext_lazy("Denied")}
+# {how an action can be undone, as its chip says it (handrail.UNDO): how many of a group are so}, the worst first.
+PROSPECTS = {
+    "gone": gettext_lazy("%(count)s of them can't be undone now, since the snapshot was deleted"),
+    "no": gettext_lazy("%(count)s of them can't be undone"),
+    "kept": gettext_lazy("no snapshot of %(count)s of them"),
+    "unknown": gettext_lazy("unknown if %(count)s of them can be undone"),
+    "partly": gettext_lazy("%(count)s of them can be undone in part"),
+    "yes": gettext_lazy("%(count)s of them can be undone"),
+}
 
 
 @signed_in
@@ -43,9 +52,12 @@ def alike(request, pk):
             "first": group[0],
             "label": kind_of(group[0].action)[-1],
             "cards": group,
+            "are_alike": (is_same := are_alike(card.action for card in group if card.is_short)),
+            "is_ticked": {"all": True, "none": False}.get(request.GET.get("tick"), is_same),
             "step": step if ticked else "",
             "ticked": ticked,
             "left_out": len(group) - len(ticked),
+            "prospects": [undo for undo in PROSPECTS if undo in {card.undo_shown for card in ticked or group}],
             "reach": reach_of(ticked or [card for card in group if card.is_short]),
             "place": filter_query(chosen),
         },
@@ -62,8 +74,17 @@ def _group(request, pk) -> list[Card]:
     if found.tool in own_questions.TOOLS:
         return []
     of_agent = pending_for(request.caller, request.user, now).filter(agent=found.agent_id, tool=found.tool, quorum=1)
-    cards = [card for card in cards_of(of_agent, request.caller, now) if card.may_decide]
-    like = [card for card in cards if kind_of(card.action) == kind_of(found)]
+    cards = {
+        card.action.pk: card
+        for card in cards_of(of_agent, request.caller, now)
+        if card.may_decide and kind_of(card.action) == kind_of(found)
+    }
+    parts = split([card.action for card in cards.values()] + ([] if found.pk in cards else [found]))
+    part = next(each for each in parts if found.pk in {action.pk for action in each})
+    wanted = {action.pk for action in part} | {
+        as_uuid(each.split(":", 1)[0]) for each in request.POST.getlist("action")
+    }
+    like = [card for pk, card in cards.items() if pk in wanted or not card.is_short]
     return like[:MAX_ANSWERED] if len(like) >= MIN_ALIKE or request.method == "POST" else []
 
 
@@ -75,7 +96,7 @@ def _ticked(request, group: list[Card]) -> list[Card]:
 
 
 def reach_of(cards: list[Card]) -> list[str]:
-    """Say what an answer to these reaches: workspaces, and what cannot be undone."""
+    """Say what an answer to these reaches: workspaces, how many can be undone and how well, and what it pays."""
     places = Counter(card.action.workspace.key if card.action.workspace else "" for card in cards)
     named = sorted(key for key in places if key)
     said = []
@@ -86,9 +107,9 @@ def reach_of(cards: list[Card]) -> list[str]:
         said.append(gettext("in %(names)s") % {"names": ", ".join(named)})
     if places[""]:
         said.append(gettext("%(count)s outside any workspace") % {"count": places[""]})
-    if final := sum(card.action.undo == "no" for card in cards):
-        return [*said, gettext("%(count)s of them can't be undone") % {"count": final}]
-    return [*said, gettext("all can be undone or partly undone")]
+    prospects = Counter(card.undo_shown for card in cards)
+    said += [words % {"count": prospects[undo]} for undo, words in PROSPECTS.items() if prospects[undo]]
+    return said + [gettext("%(sum)s in total") % {"sum": each} for each in sums_of(card.action for card in cards)]
 
 
 def _decide(request, group: list[Card], chosen):

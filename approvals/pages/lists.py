@@ -54,9 +54,12 @@ def waiting(request):
 
 
 def open_groups(cards: list[Card]) -> list[dict]:
-    """Return the groups among the listed cards that this person may answer: [{label, count, first}]."""
+    """Return the groups among the listed cards that this person may answer: [{label, count, first, is_alike}]."""
     groups = groups_of(card.action for card in cards if card.may_decide)
-    return [{"label": group.label, "count": len(group.actions), "first": group.actions[0].pk} for group in groups]
+    return [
+        {"label": each.label, "count": len(each.actions), "first": each.actions[0].pk, "is_alike": each.is_alike}
+        for each in groups
+    ]
 
 
 def pending_for(caller, user, now):

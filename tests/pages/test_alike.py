@@ -4,8 +4,13 @@ import re
 
 import pytest
 
-from approvals.models import Action, Decision
+from approvals.models import UNDO, Action, Decision
+from approvals.pages.alike import PROSPECTS, reach_of
+from approvals.pages.card import cards_of, for_rows
+from dashboard import clock
+from dashboard.access import caller_of
 from dashboard.models import Agent
+from dashboard.templatetags.handrail import UNDO as CHIPS
 from dashboard.tokens import make_token
 
 from .conftest import FORCE, make_workspace
@@ -140,3 +145,127 @@ def test_hidden_characters_of_a_call_are_shown(ask, team, agent, bob, browser_of
     found = [ask({"command": f"git push origin a\u202eb{n}"}, workspace=workspace) for n in range(3)]
     text = read(browser_of(bob), address(found[0]))
     assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("undo", UNDO)
+def test_each_prospect_of_an_undo_is_counted_by_its_own_sentence(ask, bob, undo):
+    """Nothing that is unknown counts as reversible, and no value of undo is left without a sentence."""
+    actions = [ask({"command": f"git push origin topic-{number}"}) for number in range(3)]
+    for action, known in zip(actions, (undo, undo, "yes" if undo != "yes" else "no"), strict=True):
+        Action.objects.filter(pk=action.pk).update(undo=known)
+    cards = cards_of(for_rows(Action.objects.order_by("number")), caller_of(bob), clock.now())
+    said = reach_of(cards)
+    assert PROSPECTS[undo] % {"count": 2} in said
+    assert (
+        len(
+            [
+                words
+                for words in said
+                if words in {str(each) % {"count": n} for each in PROSPECTS.values() for n in (1, 2, 3)}
+            ]
+        )
+        == 2
+    )
+    assert len(set(map(str, PROSPECTS.values()))) == len(PROSPECTS)
+
+
+def test_every_chip_about_undo_has_a_sentence_for_groups():
+    assert set(PROSPECTS) == set(CHIPS) >= set(UNDO)
+
+
+def test_a_group_of_calls_with_an_unknown_undo_says_so(ask, bob, browser_of, read):
+    found = [ask({"id": number}, tool="mcp__crm__update_contact") for number in range(3)]
+    client = browser_of(bob)
+    asked = client.post(address(found[0]), picked(*found) | {"step": "approve"}).content.decode()
+    assert "unknown if 3 of them can be undone" in asked
+    assert "can be undone in part" not in asked
+    assert "unknown if 3 of them can be undone" in read(client, address(found[0]))
+
+
+UNLIKE = {
+    "statements": ["psql -c 'DROP TABLE users'", "psql -c 'UPDATE users SET a=1 WHERE id=1'", "psql -c 'select 1'"],
+    "tables": ["psql -c 'DROP TABLE users'", "psql -c 'DROP TABLE orders'", "psql -c 'DROP TABLE logs_2020'"],
+    "numbered tables": [f"psql -c 'DROP TABLE t{number}'" for number in range(3)],
+    "statements on standard input": [
+        f"psql <<SQL\n{verb};\nSQL" for verb in ("DROP TABLE a", "SELECT 1", "DELETE FROM a")
+    ],
+    "hosts": [f"curl https://{host}/x" for host in ("a.example", "b.example", "c.example")],
+    "numbered hosts": [f"curl https://web-{number}.example/x" for number in range(3)],
+    "hosts without a dot": [f"ssh web-{number} uptime" for number in range(3)],
+    "addresses": [f"curl http://198.51.100.{number}/x" for number in range(3)],
+    "ports": [f"curl http://a.example:{port}/x" for port in (80, 8080, 9090)],
+    "methods": [f"curl -X {verb} https://a.example/x" for verb in ("POST", "DELETE", "PUT")],
+    "scripts": ["bash i.sh", "bash <(curl https://a.example/i.sh)", "bash -s stable"],
+    "options": ["git push origin main", "git push --no-verify origin main", "git push origin other"],
+    "objects": [f"kubectl delete {what}" for what in ("ns prod", "pod a", "deployment a")],
+}
+UNLIKE_ARGUMENTS = {
+    "currencies": [
+        {"amount": 499, "currency": "eur"},
+        {"amount": 1250000, "currency": "jpy"},
+        {"amount": 5, "currency": "usd"},
+    ],
+    "names of amounts": [{"amount_eur": 1}, {"amount_jpy": 1}, {"amount_usd": 1}],
+    "nested currencies": [{"amount": {"value": 1, "currency": code}} for code in ("EUR", "JPY", "USD")],
+    "statements": [{"sql": "DROP TABLE a"}, {"sql": "SELECT 1"}, {"sql": "DELETE FROM a"}],
+    "commands": [{"run": "rm -rf a"}, {"run": "ls"}, {"run": "pwd"}],
+    "receivers": [{"to": f"ada{number}@example.org"} for number in range(3)],
+    "signs": [{"amount": 1}, {"amount": -1}, {"amount": 2}],
+    "choices": [{"force": True}, {"force": False}, {"force": None}],
+    "tables": [{"table": "t_1"}, {"table": "t_2"}, {"table": "t_3"}],
+}
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_commands_that_differ_in_more_than_numbers_are_never_ticked_beforehand(ask, bob, browser_of, kind):
+    actions = [ask({"command": command}) for command in UNLIKE[kind]]
+    nothing_is_ticked(actions, browser_of(bob))
+
+
+@pytest.mark.parametrize("kind", UNLIKE_ARGUMENTS)
+def test_calls_of_tools_that_differ_in_more_than_numbers_are_never_ticked_beforehand(ask, bob, browser_of, kind):
+    actions = [ask(arguments, tool="mcp__stripe__create_refund") for arguments in UNLIKE_ARGUMENTS[kind]]
+    nothing_is_ticked(actions, browser_of(bob))
+
+
+def nothing_is_ticked(actions, client):
+    listed = client.get("/waiting/").content.decode()
+    assert "3 alike" not in re.sub(r"\s+", " ", listed)
+    for action in actions:
+        page = client.get(address(action))
+        assert page.status_code == 302 or " checked" not in page.content.decode()
+
+
+UPDATE = "psql -c 'UPDATE users SET a=1 WHERE id=7'"
+ALIKE = [
+    [("Bash", {"command": UPDATE.replace("7", f"{number}")}) for number in range(3)],
+    [("Bash", {"command": f"curl https://api.example/v1/items/{number}"}) for number in range(3)],
+    [("mcp__crm__update_contact", {"id": number, "tags": [number]}) for number in range(3)],
+    [("mcp__stripe__create_refund", {"amount": 100 + n, "currency": "eur", "charge": f"ch_{n}Nx"}) for n in range(3)],
+]
+
+
+@pytest.mark.parametrize("calls", ALIKE)
+def test_calls_that_differ_in_numbers_are_alike_and_ticked(ask, bob, browser_of, calls):
+    actions = [ask(arguments, tool=tool) for tool, arguments in calls]
+    client = browser_of(bob)
+    assert "3 alike" in re.sub(r"\s+", " ", client.get("/waiting/").content.decode())
+    assert client.get(address(actions[0])).content.decode().count(" checked") == 3
+
+
+def test_three_alike_are_a_group_apart_from_those_that_differ(ask, bob, browser_of, read):
+    eur = [ask({"amount": 100 + n, "currency": "eur"}, tool="mcp__stripe__create_refund") for n in range(3)]
+    jpy = ask({"amount": 1250000, "currency": "jpy"}, tool="mcp__stripe__create_refund")
+    client = browser_of(bob)
+    text = read(client, address(eur[0]))
+    assert str(jpy.pk) not in text
+    assert "3.03 EUR in total" in text
+
+
+def test_all_and_none_are_ticked_by_a_link(ask, pushes, bob, browser_of):
+    client = browser_of(bob)
+    assert client.get(f"{address(pushes[0])}?tick=none").content.decode().count(" checked") == 0
+    different = [ask({"run": run}, tool="mcp__a__b") for run in ("rm -rf a", "ls", "pwd")]
+    page = client.get(f"{address(different[0])}?tick=all").content.decode()
+    assert page.count(" checked") == 3
+    assert "These differ in more than numbers" in re.sub(r"\s+", " ", page)
