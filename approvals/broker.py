@@ -16,6 +16,7 @@ from approvals.decisions import is_unheld
 from approvals.evaluation import can_be_held, content, current, with_all
 from approvals.expiry import end_if_due, mark_uncertain, record_carried
 from approvals.models import Action, ActionEndCode, Status, Tier
+from approvals.prompts import masked
 from approvals.transitions import applied_tree, withdraw
 from dashboard import clock
 from dashboard.problems import Problem, conflict
@@ -29,7 +30,7 @@ from workspaces.runner.refusals import unclear
 from workspaces.services.rehearsals import mark_applied
 from workspaces.store import StoreError
 
-SHOWN_TAIL = 4000
+SHOWN_TAIL = 4000  # characters of the output in an action's result
 
 
 class Broker(Kind):
@@ -73,7 +74,7 @@ class Broker(Kind):
             # APPROVED as well: a database restored from a backup may predate the consumption on this host.
             either = Q(status__in=[Status.APPROVED, Status.RUNNING])
             mark_uncertain(action, outcome["reason"], by=job.by, when=either)
-        elif not record_carried(action, applied or told(outcome), by=job.by, when=Q(status=Status.RUNNING)):
+        elif not record_carried(action, _shown(applied or told(outcome)), by=job.by, when=Q(status=Status.RUNNING)):
             if action.digest != job.args["digest"]:
                 return  # it needs approval again, for other bytes
             note = f"It did not run: {outcome.get('reason') or 'the runner could not start it.'}"
@@ -207,12 +208,17 @@ def next_content(arguments: dict, now: bytes | None) -> bytes:
     return now.replace(old, new)
 
 
+def _shown(outcome: dict) -> dict:
+    """Return the outcome with the end of its output, in which what looks like a secret is masked before the cut."""
+    return outcome | {"tail": masked(outcome["tail"], [])[-SHOWN_TAIL:]} if "tail" in outcome else outcome
+
+
 def told(outcome: dict) -> dict:
     """Convert an operation's outcome to an action's: a program that exited non-zero has failed."""
     if "exit_status" not in outcome:
         return outcome
     kept = {name: outcome[name] for name in ("exit_status", "signal", "output_bytes", "truncated") if name in outcome}
-    tail = base64.b64decode(outcome.get("tail") or "").decode("utf-8", "replace")[-SHOWN_TAIL:]
+    tail = base64.b64decode(outcome.get("tail") or "").decode("utf-8", "replace")
     if outcome.get("blocked"):
         kept["blocked"] = outcome["blocked"]
     exited = outcome.get("reason") == "exited" and not outcome.get("oom_kills")

@@ -48,10 +48,11 @@ def _expire(action: Action, code: ActionEndCode, note: str, when: Q):
         action.refresh_from_db()
 
 
-def mark_uncertain(action: Action, note: str, *, by: Actor, when: Q) -> bool:
-    """Mark the action uncertain if it still matches `when`; False if it does not."""
-    result = (action.result or {}) | {"note": note}
-    return move(action, Status.UNCERTAIN, verb="action.uncertain", by=by, when=when, result=result)
+def mark_uncertain(action: Action, note: str, *, by: Actor, when: Q, details=None, blocked=()) -> bool:
+    """Mark the action uncertain if it still matches `when`; False if it does not. `details` are as in `gate.report`."""
+    fields = {"result": (action.result or {}) | (details or {}) | {"note": note}}
+    fields |= {"blocked": list(blocked)} if blocked else {}
+    return move(action, Status.UNCERTAIN, verb="action.uncertain", by=by, when=when, **fields)
 
 
 def record_carried(action: Action, outcome: dict, *, by: Actor, when: Q) -> bool:

@@ -13,7 +13,7 @@ from approvals.calls import GATE, Call
 from approvals.decisions import decide, extend, may_take_back, take_back
 from approvals.emergency_stop import lift_stop, stop_everything
 from approvals.evaluation import PolicyUnavailable, judge_again, with_all
-from approvals.expiry import end_if_due, sweep
+from approvals.expiry import end_if_due, mark_uncertain, sweep
 from approvals.models import Action, ActionEndCode, ModelUsage, Status, Tier
 from approvals.submission import is_approval_for, of_call, refuse_when_stopped, submit, unheard_approval
 from approvals.talk import interrupts
@@ -234,10 +234,15 @@ def outcome(action: Action, status: str, *, caller, note: str = "", usage: dict 
 def report(action: Action, status: str, *, caller, details: dict, blocked=(), note: str = "") -> Action:
     """Record how a hook's call ended; `details` are {exit_status, output_bytes, tail}, `blocked` what its box refused.
 
-    The report may arrive after the turn ended, when the action is already uncertain.
+    The report may arrive after the turn ended, when the action is already uncertain. A report of an unclear end leaves
+    it uncertain.
     """
     if action.workspace:
         activity.touch(action.workspace)
+    if status == Status.UNCERTAIN:
+        running = Q(status=Status.RUNNING, mode=GATE)
+        mark_uncertain(action, note, by=caller.actor, when=running, details=details, blocked=blocked)
+        return action
     open_ones = Q(status__in=(Status.RUNNING, Status.UNCERTAIN), mode=GATE)
     return _end(action, status, note, caller, when=open_ones, details=details, blocked=blocked)
 

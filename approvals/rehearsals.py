@@ -16,7 +16,6 @@ from workspaces.models import FOLDER, Rehearsal, RehearsalStatus
 from workspaces.services import rehearsals
 
 logger = logging.getLogger("handrail.gate")
-SHOWN_TAIL = 4000  # characters of the output in the result of an applied action
 NOT_A_COMMAND = "Only a command that Handrail itself runs can be tried first."
 NOT_WRAPPED = "A command can be tried first in a connected folder only while its calls are held."
 AGAIN = "The workspace's files have changed since it was tried. Try it again."
@@ -124,7 +123,7 @@ def outcome_of(rehearsal: Rehearsal) -> dict:
         "ok": rehearsal.exit_status == 0,
         "reason": rehearsal.note,
         "exit_status": rehearsal.exit_status,
-        "tail": rehearsal.output[-SHOWN_TAIL:],
+        "tail": rehearsal.output,
         "output_bytes": rehearsal.output_bytes,
         "blocked": rehearsal.tried,
         "applied": "rehearsal",

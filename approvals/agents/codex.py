@@ -4,12 +4,16 @@ Codex runs the tool when a response holds a field that it does not know there, o
 beside the decision. A hook that its user has not trusted is left out in silence (`connect/codex_trust.py`).
 """
 
+from dataclasses import replace
+
 from django.utils.translation import gettext_lazy
 
 from approvals.agents.claude_words import ClaudeWords
 from approvals.agents.dialect import DENY, WHOLE, Reply
 from approvals.agents.faults import BLOCKED, FAULTS, RUNS
-from approvals.agents.heard import Before, Heard
+from approvals.agents.heard import After, Before, Heard, shell_end
+
+EXIT_STATUS = "handrail_exit_status"  # added to the event by approvals/hooks/command_hook.py
 
 
 class Codex(ClaudeWords):
@@ -30,6 +34,16 @@ class Codex(ClaudeWords):
         gettext_lazy("A killed shell around the hook, or a hook that Codex does not trust, lets the tool run."),
         gettext_lazy("Its own questions are answered at its terminal."),
     )
+
+    def read(self, event: dict, named: str = "") -> Heard:
+        """Read an event as Claude Code's, and the exit status that the hook's program found in the transcript.
+
+        Codex 0.169 reports the output of a command to its hooks without the exit status that it tells its model.
+        """
+        heard = super().read(event, named)
+        if isinstance(heard, After) and heard.tool == "Bash" and not heard.failed:
+            return replace(heard, **shell_end(event.get(EXIT_STATUS)))
+        return heard
 
     def hears(self, heard: Heard, reply: Reply) -> bool:
         return isinstance(heard, Before) and bool(reply.decision)

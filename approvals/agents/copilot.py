@@ -1,6 +1,7 @@
 """GitHub Copilot CLI: hooks whose events name neither themselves nor the call, so the hook's line names the event."""
 
 import json
+import re
 
 from django.utils.translation import gettext_lazy
 
@@ -17,6 +18,7 @@ from approvals.agents.heard import (
     folder,
     path,
     session,
+    shell_end,
     text,
     words,
 )
@@ -28,6 +30,7 @@ RIPGREP = {
     name: name
     for name in ("pattern", "glob", "type", "output_mode", "head_limit", "multiline", "-A", "-B", "-C", "-i", "-n")
 }
+EXITED = re.compile(r"<shellId: \S{1,100} completed with exit code (-?\d{1,10})>")
 TURNINGS = {"sessionStart": Began, "sessionEnd": Ended}
 
 
@@ -99,13 +102,10 @@ class Copilot(Dialect):
             return Before(cwd=path(event, "cwd"), **of_call)
         result = event.get("toolResult")
         told = result if isinstance(result, dict) else {}
-        return After(
-            cwd=folder(event),
-            event=named,
-            response=words(told, "textResultForLlm"),
-            failed=told.get("resultType") in ("failure", "denied", "rejected"),
-            **of_call,
-        )
+        response = words(told, "textResultForLlm")
+        failed = told.get("resultType") in ("failure", "denied", "rejected")
+        ended = {"failed": failed} if failed or ours != "Bash" else _shell_end(response or "")
+        return After(cwd=folder(event), event=named, response=response, **ended, **of_call)
 
     def answer(self, heard: Heard, reply: Reply) -> dict:
         if not isinstance(heard, Before):
@@ -121,6 +121,13 @@ class Copilot(Dialect):
 
     def hears(self, heard: Heard, reply: Reply) -> bool:
         return isinstance(heard, Before) and bool(reply.decision)
+
+
+def _shell_end(response: str) -> dict:
+    """Return how a shell call ended: Copilot CLI calls each a success, and tells the exit status in the last line."""
+    last = response.rstrip().rpartition("\n")[2]
+    found = EXITED.fullmatch(last)
+    return shell_end(int(found[1]) if found else None)
 
 
 def _entry(command: str, seconds: int) -> dict:

@@ -16,6 +16,7 @@ from approvals.agents.heard import (
     folder,
     path,
     session,
+    shell_end,
     text,
     words,
 )
@@ -31,6 +32,10 @@ def _same(names: str) -> dict[str, str]:
 
 
 WAITS = _same("wait_for_previous delay_ms")
+
+
+# The lines that stand below the output of a command.
+BELOW = ("Background PIDs: ", "Process Group PGID: ", "</untrusted_context>")
 
 
 class Gemini(Dialect):
@@ -121,13 +126,12 @@ class Gemini(Dialect):
             return Before(cwd=path(event, "cwd"), **of_call)
         response = event.get("tool_response")
         told = response if isinstance(response, dict) else {}
-        return After(
-            cwd=folder(event),
-            event=name,
-            response=words(told, "llmContent"),
-            failed=bool(told.get("error")),
-            **of_call,
-        )
+        response = words(told, "llmContent")
+        ended = {"failed": bool(told.get("error"))}
+        if ours == "Bash" and not ended["failed"]:
+            ended = _shell_end(response, runs_on=translated.get("run_in_background") is True)
+            response = words(told, "returnDisplay") if isinstance(told.get("returnDisplay"), str) else response
+        return After(cwd=folder(event), event=name, response=response, **ended, **of_call)
 
     def answer(self, heard: Heard, reply: Reply) -> dict:
         if not isinstance(heard, Before):
@@ -145,3 +149,16 @@ class Gemini(Dialect):
 
     def hears(self, heard: Heard, reply: Reply) -> bool:
         return isinstance(heard, Before) and reply.decision == DENY
+
+
+def _shell_end(response: str | None, *, runs_on: bool) -> dict:
+    """Return how a shell call ended: Gemini CLI names an exit status or a signal below the output, unless it is 0."""
+    if response is None or runs_on:
+        return shell_end(None, runs_on=runs_on)
+    for line in reversed(response.rstrip().split("\n")):
+        name, _, value = line.partition(": ")
+        if name in ("Exit Code", "Signal") and value.isdecimal() and len(value) < 6:
+            return shell_end(int(value) + (128 if name == "Signal" else 0))
+        if not line.startswith(BELOW):
+            break
+    return shell_end(0)

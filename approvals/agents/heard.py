@@ -39,6 +39,8 @@ class After(OfCall):
     response: object = None
     error: str | None = None
     failed: bool = False
+    exit_status: int | None = None  # of a shell call
+    is_unclear: bool = False  # a shell call ended, and the agent does not report how
 
 
 class OwnPrompt(OfCall):
@@ -87,6 +89,15 @@ class Ended(Turning):
 
 class Other(Heard):
     """An event that changes nothing here; newer versions of an agent may bring more of them."""
+
+
+def shell_end(exit_status: object, *, runs_on: bool = False) -> dict:
+    """Return the fields of `After` for the end of a shell call: without an exit status its end is unclear.
+
+    `runs_on` is True for a call that only started a program in the background.
+    """
+    known = exit_status if isinstance(exit_status, int) and not isinstance(exit_status, bool) else None
+    return {"exit_status": known, "failed": bool(known), "is_unclear": known is None and not runs_on}
 
 
 def text(event: dict, name: str) -> str:

@@ -42,7 +42,8 @@ export const Handrail = async ({ directory }) => ({
     const shown = typeof output.output === "string" ? output.output : ""
     if (notes.has(input.callID)) output.output = `${notes.get(input.callID)}\n\n${shown}`
     notes.delete(input.callID)
-    const given = { ...event, tool: input.tool, args: input.args ?? {}, cwd: directory, output: shown.slice(-100000) }
+    const about = { tool: input.tool, args: input.args ?? {}, cwd: directory, output: shown.slice(-100000) }
+    const given = { ...event, ...about, exit: output.metadata?.exit ?? null }
     await ask("report", given).catch(() => {})
   },
 })

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from approvals.agents.dialect import ALLOW, DENY, WHOLE, Dialect, Line, Reply
 from approvals.agents.faults import BLOCKED
-from approvals.agents.heard import After, Before, Heard, Other, folder, path, session, text, words
+from approvals.agents.heard import After, Before, Heard, Other, folder, path, session, shell_end, text, words
 from dashboard.problems import invalid
 
 PLUGIN = Path(__file__).parent / "opencode.js"
@@ -79,7 +79,8 @@ class OpenCode(Dialect):
         of_call |= {"native": (tool, arguments), "call_id": text(event, "call_id")}
         if name == "tool.execute.before":
             return Before(cwd=path(event, "cwd"), **of_call)
-        return After(cwd=folder(event), event=name, response=words(event, "output"), **of_call)
+        ended = shell_end(event.get("exit")) if ours == "Bash" else {}
+        return After(cwd=folder(event), event=name, response=words(event, "output"), **ended, **of_call)
 
     def answer(self, heard: Heard, reply: Reply) -> dict:
         if not isinstance(heard, Before):

@@ -30,6 +30,8 @@ RESTARTING = (502, 503, 504)  # statuses that a proxy returns while Handrail is 
 WATCH_INTERVAL = 0.5
 # Besides a denial, these tools only get a response without a decision: Claude Code asks at its own terminal then.
 ASKS_ITS_OWN_PERSON = ("ExitPlanMode", "AskUserQuestion")
+EXIT_STATUS = "handrail_exit_status"  # of a shell call, in the event that is sent
+TRANSCRIPT_TAIL = 4 << 20  # bytes of a transcript that are searched for it
 ELICITATION, GO_ON = "Elicitation", {"continue": True}
 
 
@@ -75,6 +77,8 @@ def main(arguments) -> int:
         call = sys.stdin.buffer.read()
         event = read_json(call)
         connection["agent"], connection["event"] = [*arguments[2:4], "", ""][:2]
+        if not gate:
+            call = with_exit_status(call, event)
         is_prompt = not connection["agent"] and event["hook_event_name"] == "UserPromptSubmit"
         report_timeout = PROMPT_TIMEOUT if is_prompt else REPORT_TIMEOUT
         address, patience = connection["address"], connection["patience_s"] if gate else report_timeout
@@ -100,6 +104,34 @@ def main(arguments) -> int:
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
     return 0
+
+
+def with_exit_status(call: bytes, event) -> bytes:
+    """Return the event after a shell call with the exit status that the session's transcript has of it, if any.
+
+    Codex writes it there before it runs the hook, to which it does not tell it.
+    """
+    call_id, transcript = event.get("tool_use_id"), event.get("transcript_path")
+    if not call_id or not isinstance(call_id, str) or not isinstance(transcript, str) or EXIT_STATUS in event:
+        return call
+    status = exit_status_in(transcript, call_id)
+    return call if status is None else call.rstrip()[:-1] + f',"{EXIT_STATUS}":{status}}}'.encode()
+
+
+def exit_status_in(transcript: str, call_id: str):
+    """Return the exit status that the end of a transcript has of a call; None without one."""
+    try:
+        with open(transcript, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TRANSCRIPT_TAIL))
+            lines = file.read(TRANSCRIPT_TAIL).split(b"\n")
+        for line in reversed(lines):
+            if b'"exit_code"' in line and call_id.encode() in line:
+                item = read_json(line)["payload"]["item"]
+                if item["id"] == call_id:
+                    return item["exit_code"] if type(item["exit_code"]) is int else None
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
 
 
 def read_connection(name: str):

@@ -13,6 +13,8 @@ from approvals.hooks.tool_output import result_of
 from approvals.models import Action, Status
 from dashboard import strict_json
 
+NO_EXIT_STATUS = "the agent did not report its exit status"
+
 
 def call_ended(request, heard: After, dialect: Dialect, caller) -> Reply:
     """Record the end of a call that was allowed here; tell the agent which accesses its box refused."""
@@ -23,10 +25,14 @@ def call_ended(request, heard: After, dialect: Dialect, caller) -> Reply:
     blocked, ports = after_call.seen(action, heard, details)
     differs = dialect.reports_what_ran and after_call.ran_differently(action, heard, by=caller.actor)
     note = after_call.ALARM if differs else ""
-    outcome = Status.FAILED if heard.failed else Status.SUCCEEDED
-    gate.report(action, outcome.value, caller=caller, details=details, blocked=blocked, note=note)
+    outcome = Status.UNCERTAIN if heard.is_unclear else Status.FAILED if heard.failed else Status.SUCCEEDED
+    gate.report(action, outcome.value, caller=caller, details=details, blocked=blocked, note=note or _note(heard))
     told = after_call.worth_telling(blocked, failed=heard.failed)
     return Reply(context=after_call.for_the_agent(told, ports))
+
+
+def _note(heard: After) -> str:
+    return f"It ended, and {NO_EXIT_STATUS}." if heard.is_unclear else ""
 
 
 def _let_through(request, heard: After, dialect: Dialect, caller) -> Action | None:

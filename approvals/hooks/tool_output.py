@@ -1,17 +1,19 @@
-"""Read a tool's output and exit status from the event after it: output is capped, and secret values are removed."""
+"""Read a tool's output and exit status from the event after it: secrets are masked, then the output is cut."""
 
 import re
 
 from approvals.agents.heard import After
-from workspaces import secrets
+from approvals.prompts import masked
 
 TAIL = 4000  # characters of output that are kept
 EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,3})\n?")
+# The tools whose output is kept. Others may return a file that they read or wrote, under names of any agent.
+PRINTS = ("Bash", "BashOutput", "Agent", "Task")
 
 
 def result_of(heard: After, workspace) -> dict:
-    """Return {exit_status, output_bytes, tail}, each if the event has it; leave out files that a tool read or wrote."""
-    text, exit_status = _printed(heard.response), None
+    """Return {exit_status, output_bytes, tail}, each if the event has it; an error's text is kept of every tool."""
+    text, exit_status = _printed(heard), heard.exit_status
     if heard.error is not None:
         text = heard.error
         if heard.tool == "Bash" and (code := EXIT_CODE.match(text)):
@@ -21,14 +23,15 @@ def result_of(heard: After, workspace) -> dict:
     found = {} if exit_status is None else {"exit_status": exit_status}
     if text is None:
         return found
-    text = text.replace("\0", "␀")  # PostgreSQL cannot store NUL
-    if workspace:
-        text = secrets.without_values(workspace, text)
+    text = masked(text.replace("\0", "␀"), [workspace] if workspace else [])  # PostgreSQL cannot store NUL
     return found | {"output_bytes": len(text.encode("utf-8", "surrogatepass")), "tail": text[-TAIL:]}
 
 
-def _printed(response) -> str | None:
-    """Return the output of a command or an MCP tool; None for the responses of all other tools."""
+def _printed(heard: After) -> str | None:
+    """Return the output of a command, a sub-agent or an MCP tool; None for all other tools."""
+    response = heard.response
+    if heard.tool not in PRINTS and not heard.tool.startswith("mcp__"):
+        return None
     if isinstance(response, str):
         return response
     if isinstance(response, dict) and "stdout" in response:

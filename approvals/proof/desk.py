@@ -13,10 +13,10 @@ from approvals.hooks.responses import body_of
 
 
 class Desk:
-    """`decide(heard)` returns a person's decision; `heard` are the calls that came, oldest first."""
+    """`decide(heard)` returns a person's decision; `heard` are the calls that came, `reported` the other events."""
 
     def __init__(self, decide: Callable[[Before], Reply]):
-        self.decide, self.heard = decide, []
+        self.decide, self.heard, self.reported = decide, [], []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._is_open = True
@@ -48,6 +48,7 @@ def _handler(desk: Desk) -> type[BaseHTTPRequestHandler]:
             dialect = agents.find(self.path.rpartition("/")[2])
             heard = dialect.read(event, self.headers.get("X-Handrail-Event", ""))
             if not isinstance(heard, Before):
+                desk.reported.append(heard)
                 self.send(200, dialect.answer(heard, Reply()), decides=False)
                 return
             desk.heard.append(heard)

@@ -65,7 +65,7 @@ def hold(dialect: Dialect, program: str, person: Connected, rows: tuple[str, ...
         with tempfile.TemporaryDirectory(prefix="handrail-proof-", ignore_cleanup_errors=True) as root:
             scratch = Scratch(Path(root).resolve(), desk.url, reports.url)
             scratch.fill(dialect, person)
-            printed = _run(dialect, program, model, scratch, timeout)
+            printed = run_program(dialect, program, model, scratch, timeout)
             ran = (scratch.folder / RAN).read_text().split() if (scratch.folder / RAN).exists() else []
     finally:
         for each in (desk, reports):
@@ -96,7 +96,7 @@ def _decide(heard: Before) -> Reply:
     return Reply(DENY, REASON)
 
 
-def _run(dialect: Dialect, program: str, model: Model, scratch: Scratch, timeout: float) -> str:
+def run_program(dialect: Dialect, program: str, model: Model, scratch: Scratch, timeout: float) -> str:
     """Run the program to its end and end whatever it leaves behind; return the end of what it printed."""
     own = {"HOME": str(scratch.home), "PWD": str(scratch.folder)}
     output = scratch.home.parent / "output"

@@ -262,3 +262,42 @@ def test_it_ends_when_claude_code_lets_go_so_that_the_card_is_withdrawn(desk, tm
     if killed == "the shell":
         shell.stdout.close()
     assert shell.wait(20) in (2, -signal.SIGKILL)
+
+
+# How a shell call ended ----------------------------------------------------------------------------------------------
+
+
+def _transcript(path: Path, *lines: dict | str) -> str:
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+    return str(path)
+
+
+def _ended(call: str, status) -> dict:
+    item = {"type": "CommandExecution", "id": call, "aggregated_output": '"exit_code":9', "exit_code": status}
+    return {"type": "event_msg", "payload": {"type": "item_completed", "item": item}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "sent"),
+    [
+        ([_ended("t0", 0), _ended("t1", 3), _ended("t2", 0)], 3),
+        ([_ended("t1", -9), 'not JSON, with t1 and "exit_code"'], None),
+        ([_ended("t0", 0)], None),
+        ([_ended("t1", "0")], None),
+        ([_ended("t1", True)], None),
+        ([], None),
+    ],
+)
+def test_a_report_carries_the_exit_status_that_the_transcript_has(desk, run, tmp_path, lines, sent):
+    desk.play(http(b'{"handrail": 1, "stdout": "{}"}'))
+    about = {"hook_event_name": "PostToolUse", "transcript_path": _transcript(tmp_path / "t.jsonl", *lines)}
+    run("report", "codex", event=EVENT | about)
+    assert desk.asked[0].get("handrail_exit_status") == sent
+    assert desk.asked[0] | {"handrail_exit_status": None} == EVENT | about | {"handrail_exit_status": None}
+
+
+def test_a_gate_never_adds_to_the_call(desk, run, tmp_path):
+    desk.play(http(decision("allow")))
+    about = {"transcript_path": _transcript(tmp_path / "t.jsonl", _ended("t1", 0))}
+    run("gate", event=EVENT | about)
+    assert desk.asked == [EVENT | about]

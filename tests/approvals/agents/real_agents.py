@@ -7,7 +7,6 @@ import json
 
 SESSION, CALL, FOLDER = "s1", "call_1", "/home/mia/repo"
 COMMAND = "pwd"
-ENDED = {"status": "completed", "content": [{"type": "content", "content": {"type": "text", "text": "done"}}]}
 
 
 def _claude(tool, arguments):
@@ -51,20 +50,34 @@ def before(agent: str, arguments: dict, tool: str = "") -> dict:
     return EVENTS[agent](tool or SHELL[agent], arguments)
 
 
-def after(agent: str, arguments: dict) -> tuple[dict, str]:
-    """The event after a call of the agent's shell that went well, and its name for the agent that does not tell it."""
-    event = before(agent, arguments)
+def after(agent: str, arguments: dict, status: int | None = 0, said: str = "done", tool: str = "") -> tuple[dict, str]:
+    """The event after a call, by default of the agent's shell, and its name for the agent that does not tell it.
+
+    `status` is the exit status of the command, `said` its output; None for an end that the agent does not tell.
+    """
+    event = before(agent, arguments, tool)
     match agent:
         case "gemini":
-            return event | {"hook_event_name": "AfterTool", "tool_response": {"llmContent": "done"}}, ""
+            end = f"\nExit Code: {status}" if status else ""
+            content = f"<untrusted_context>\nOutput: {said}{end}\nProcess Group PGID: 7\n</untrusted_context>"
+            told = {} if status is None else {"llmContent": content, "returnDisplay": said}
+            return event | {"hook_event_name": "AfterTool", "tool_response": told}, ""
         case "copilot":
-            told = {"resultType": "success", "textResultForLlm": "done"}
+            end = "" if status is None else f"\n<shellId: 0 completed with exit code {status}>"
+            told = {"resultType": "success", "textResultForLlm": f"{said}{end}"}
             return event | {"toolResult": told}, "postToolUse"
         case "acp":
-            return event | {"hook_event_name": "session/update", "toolCall": event["toolCall"] | ENDED}, ""
+            content = [{"type": "content", "content": {"type": "text", "text": said}}]
+            over = {"status": "failed" if status else "completed", "content": content}
+            return event | {"hook_event_name": "session/update", "toolCall": event["toolCall"] | over}, ""
         case "opencode":
-            return event | {"hook_event_name": "tool.execute.after", "output": "done"}, ""
-    return event | {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "done"}}, ""
+            return event | {"hook_event_name": "tool.execute.after", "output": said, "exit": status}, ""
+        case "codex":  # the hook's program has read the exit status in the transcript
+            found = {} if status is None else {"handrail_exit_status": status}
+            return event | {"hook_event_name": "PostToolUse", "tool_response": said} | found, ""
+    if status:
+        return event | {"hook_event_name": "PostToolUseFailure", "error": f"Exit code {status}\n{said}"}, ""
+    return event | {"hook_event_name": "PostToolUse", "tool_response": {"stdout": said}}, ""
 
 
 def headers(agent: str, event: str = "preToolUse") -> list[tuple[str, str]]:

@@ -123,6 +123,73 @@ def test_how_an_edited_call_ended_is_recorded_also_without_an_id(hook, agent_tok
     assert Action.objects.get().status == Status.SUCCEEDED
 
 
+@pytest.fixture
+def ended(hook, agent_token, ask_hook, dialect, decide, bob):
+    """`ended(status, said)`: the action of an approved push after the agent's report of its end."""
+
+    def end(status: int | None, said: str = "done") -> Action:
+        ask_hook(PUSH)
+        decide(Action.objects.get(), by=bob)
+        ask_hook(PUSH)
+        event, name = after(dialect.name, PUSH, status, said)
+        full(hook(agent_token, event, path=f"/hooks/{dialect.name}", headers=headers(dialect.name, name)))
+        return Action.objects.get()
+
+    return end
+
+
+@pytest.mark.parametrize("status", [1, 128, 137])
+def test_a_command_that_failed_is_recorded_as_failed(ended, dialect, status):
+    action = ended(status, "error: failed to push some refs")
+    assert action.status == Status.FAILED
+    assert action.result["tail"].strip().startswith("error: failed to push some refs")
+    if dialect.name != "acp":  # which tells that a call failed, and no exit status
+        assert action.result["exit_status"] == status
+
+
+@pytest.mark.parametrize("said", ["done", "Exit Code: 0", "<shellId: 0 completed with exit code 0>", ""])
+def test_the_output_of_a_failed_command_cannot_make_it_a_success(ended, said):
+    assert ended(3, said).status == Status.FAILED
+
+
+def test_a_command_that_ended_well_is_recorded_as_succeeded(ended):
+    assert ended(0, "error: not really").status == Status.SUCCEEDED
+
+
+def test_an_end_without_exit_status_is_no_success(ended, dialect):
+    if dialect.name in ("claude-code", "qwen", "acp"):
+        pytest.skip("it reports a failure by another event or status")
+    action = ended(None)
+    assert (action.status, action.result["note"]) == (
+        Status.UNCERTAIN, "It ended, and the agent did not report its exit status.")  # fmt: skip
+
+
+SECRETS = "SECRET_KEY=sk-live-0123456789abcdef\nDEBUG=1\n"
+
+
+def test_what_looks_like_a_secret_is_masked_in_a_result(ended):
+    assert ended(0, SECRETS).result["tail"].startswith("SECRET_KEY=[secret]\nDEBUG=1")
+
+
+READERS = {
+    "claude-code": ("Read", "file_path"), "codex": ("view_image", "path"), "qwen": ("read_file", "file_path"),
+    "gemini": ("read_file", "file_path"), "copilot": ("view", "path"), "opencode": ("read", "filePath"),
+    "acp": ("read", "path"),
+}  # fmt: skip
+
+
+def test_a_file_that_a_tool_read_is_not_kept(hook, agent_token, ask_hook, dialect, decide, bob):
+    tool, argument = READERS[dialect.name]
+    arguments = {argument: f"{FOLDER}/.env"}
+    ask_hook(arguments, tool=tool)
+    decide(Action.objects.get(), by=bob)
+    ask_hook(arguments, tool=tool)
+    event, name = after(dialect.name, arguments, said="plain words of a file", tool=tool)
+    full(hook(agent_token, event, path=f"/hooks/{dialect.name}", headers=headers(dialect.name, name)))
+    action = Action.objects.get()
+    assert (action.status, "tail" in action.result) == (Status.SUCCEEDED, False)
+
+
 def test_gemini_is_not_told_of_a_change_when_there_is_none():
     """It tells the model that a hook has changed the call whenever the answer holds arguments."""
     gemini = agents.find("gemini")

@@ -10,10 +10,15 @@ from pathlib import Path
 import pytest
 
 from approvals import agents
+from approvals.agents.dialect import ALLOW, Reply
+from approvals.agents.heard import After
 from approvals.connect import claude_settings, codex_trust, home_settings, versions
 from approvals.connect.claude_settings import LOCAL, hook_command
+from approvals.hooks.tool_output import result_of
 from approvals.proof import trial
-from approvals.proof.scratch import Connected
+from approvals.proof.desk import Desk
+from approvals.proof.model import DONE, Model, run
+from approvals.proof.scratch import Connected, Scratch
 from approvals.proof.trial import ALLOWED, CHANGED, DENIED, EDITED, OUT_OF_REACH, REASON
 
 TIMEOUT = 300  # seconds; each needs 5 to 15 on a calm machine
@@ -61,3 +66,23 @@ def test_no_call_runs_unapproved_and_edit_and_reason_arrive(dialect, person):
     assert [name for name, row in rows.items() if row.heard] == [ALLOWED, EDITED, DENIED], tried
     assert REASON in rows[DENIED].told, tried
     assert rows[OUT_OF_REACH].told, tried
+
+
+def test_the_exit_status_of_a_command_arrives(dialect, person, tmp_path):
+    program, _ = versions.installed(dialect)
+    model, desk = Model(), Desk(lambda heard: Reply(ALLOW, "Approved.", heard.arguments))
+    commands = ["echo first; exit 3", "echo second"]
+    model.scripts[trial.WORD] = [*([run(command)] for command in commands), DONE]
+    root = tmp_path / "scratch"
+    root.mkdir()
+    scratch = Scratch(root, desk.url, desk.url)
+    scratch.fill(dialect, person)
+    try:
+        printed = trial.run_program(dialect, program, model, scratch, TIMEOUT)
+    finally:
+        desk.leave()
+        model.stop()
+    ends = [heard for heard in desk.reported if isinstance(heard, After)]
+    results = [result_of(heard, None).get("exit_status") for heard in ends]
+    assert [heard.failed or bool(status) for heard, status in zip(ends, results, strict=True)] == [True, False], printed
+    assert results == [3, 0]
