@@ -1,6 +1,9 @@
+import subprocess
+import sys
+
 import pytest
 
-from workspaces.envelope.output_refusals import refusals_in
+from workspaces.envelope.output_refusals import MAX_READ, refusals_in
 
 
 @pytest.mark.parametrize(
@@ -26,3 +29,23 @@ def test_the_path_that_was_refused_is_found(line, kind, path):
 def test_a_flood_of_refusals_is_cut():
     lines = "".join(f"rm: cannot remove 'f{n}': Read-only file system\n" for n in range(1000))
     assert len(refusals_in(lines.encode())) == 10
+
+
+WORDS = ["0", "a ", "a:", "a: ", "'", ": Permission denied", "x: Permission denied", "[Errno 1] ", "[Errno 1] x: '",
+         "EROFS: ", "EROFS: a, b '", "\u2018", "': Device or resource busy"]  # fmt: skip
+
+
+def test_no_line_without_end_holds_the_process():
+    """Once 60,000 characters without a blank took more than a minute, and the runner was killed meanwhile."""
+    code = (
+        "import sys; from workspaces.envelope.output_refusals import refusals_in; refusals_in(sys.stdin.buffer.read())"
+    )
+    for word in WORDS:
+        output = (word * (1 << 20)).encode()[: 1 << 20]
+        subprocess.run([sys.executable, "-c", code], input=output, timeout=30, check=True)
+
+
+def test_only_the_end_of_an_output_is_read():
+    line = b"x: Permission denied\n"
+    assert refusals_in(line + b"0" * MAX_READ) == []
+    assert refusals_in(b"0" * MAX_READ + b"\n" + line) == [{"kind": "read", "what": "x"}]
