@@ -50,14 +50,15 @@ HANDRAIL_RUNTIME = Path(env("HANDRAIL_RUNTIME") or Path(tempfile.gettempdir()) /
 HANDRAIL_HOST = env("HANDRAIL_HOST", "127.0.0.1")
 HANDRAIL_PORT = env_int("HANDRAIL_PORT", 8000, least=1)
 _shown_host = in_url(to_call(HANDRAIL_HOST))
-HANDRAIL_PUBLIC_URL = (env("HANDRAIL_PUBLIC_URL") or f"http://{_shown_host}:{HANDRAIL_PORT}").rstrip("/")
+_own_url = f"http://{_shown_host}:{HANDRAIL_PORT}"
+HANDRAIL_PUBLIC_URL = (env("HANDRAIL_PUBLIC_URL") or _own_url).rstrip("/")
 _public = urlsplit(HANDRAIL_PUBLIC_URL)
 if _public.scheme not in ("http", "https") or not _public.hostname:
     raise ImproperlyConfigured(f"HANDRAIL_PUBLIC_URL must be an http(s) address, not {HANDRAIL_PUBLIC_URL!r}.")
 _over_tls = _public.scheme == "https"
 # By default, browsers use a host name of our own that no dev server on this machine shares, since a cookie of 127.0.0.1
 # is sent to every port of it (see desk_name.py). Requests to HANDRAIL_LOCAL_NAMES are redirected there.
-HANDRAIL_DESK_IS_LOCAL = not env("HANDRAIL_PUBLIC_URL") and _shown_host in ("127.0.0.1", "localhost", "[::1]")
+HANDRAIL_DESK_IS_LOCAL = _own_url == HANDRAIL_PUBLIC_URL and _shown_host in ("127.0.0.1", "localhost", "[::1]")
 HANDRAIL_LOCAL_NAMES = {"127.0.0.1", "localhost", "[::1]"} if HANDRAIL_DESK_IS_LOCAL else set()
 HANDRAIL_DESK_URL = f"http://handrail.localhost:{HANDRAIL_PORT}" if HANDRAIL_DESK_IS_LOCAL else HANDRAIL_PUBLIC_URL
 _desk = urlsplit(HANDRAIL_DESK_URL)

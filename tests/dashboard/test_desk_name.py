@@ -1,7 +1,10 @@
 """The default set-up: browsers use handrail.localhost, programs 127.0.0.1, and cookies belong to the name alone."""
 
+import os
 import re
 import socket
+import subprocess
+import sys
 
 import pytest
 from django.conf import settings
@@ -108,3 +111,24 @@ def test_a_program_on_the_other_loopback_is_said_at_the_start(new_product):
 
 def test_the_printed_address_stays(db):
     assert (settings.HANDRAIL_PUBLIC_URL, settings.HANDRAIL_DESK_URL) == ("http://127.0.0.1:8000", DESK)
+
+
+SETTINGS = "from dashboard import settings as s; print(s.HANDRAIL_DESK_URL, s.HANDRAIL_PREVIEW_HOST)"
+
+
+@pytest.mark.parametrize(
+    ("given", "desk", "previews"),
+    [
+        ({}, "http://handrail.localhost:8123", "preview.localhost"),
+        ({"HANDRAIL_PUBLIC_URL": "http://127.0.0.1:8123"}, "http://handrail.localhost:8123", "preview.localhost"),
+        ({"HANDRAIL_PUBLIC_URL": "http://127.0.0.1:8123/"}, "http://handrail.localhost:8123", "preview.localhost"),
+        ({"HANDRAIL_PUBLIC_URL": "http://localhost:8123"}, "http://localhost:8123", ""),
+        ({"HANDRAIL_PUBLIC_URL": "http://127.0.0.1:9000"}, "http://127.0.0.1:9000", ""),
+        ({"HANDRAIL_PUBLIC_URL": "https://desk.example.org"}, "https://desk.example.org", ""),
+    ],
+)
+def test_the_default_address_said_aloud_switches_nothing_off(tmp_path, given, desk, previews):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HANDRAIL_")}
+    environment |= {"HANDRAIL_HOME": str(tmp_path / "home"), "HANDRAIL_PORT": "8123"} | given
+    done = subprocess.run([sys.executable, "-c", SETTINGS], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip("\n") == f"{desk} {previews}"
