@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from workspaces.provisioning.agent_programs import ACP_CLIENT
+from workspaces.drivers import own_programs
+from workspaces.provisioning.agent_programs import ACP_CLIENT, CODEX_START
 from workspaces.services.network import URL
 
 MAX_LINE = 4 << 20  # bytes of one line of output that is read
@@ -42,6 +43,7 @@ class Start:
     is_first: bool
     model: str
     relay: bool
+    driver: str  # of its workspace
 
 
 class Launcher(ABC):
@@ -141,7 +143,8 @@ class Codex(Launcher):
         # Its own sandbox can't be made within the workspace's; its hook in /etc stays whatever it is told.
         how += ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", start.model]
         where = [] if start.is_first else ["resume", start.session]
-        return [program, "exec", *where, *how, "--", start.prompt]
+        of_codex = (program, "exec", *where, *how, "--", start.prompt)
+        return own_programs.command(start.driver, CODEX_START, *of_codex)
 
     def variables(self, start: Start) -> dict[str, str]:
         return {}
@@ -173,7 +176,8 @@ class OpenCode(Launcher):
         turn = {"prompt": start.prompt, "session": "", "cwd": ROOT, "dialect": self.name}
         # Its session keeps the instructions.
         turn |= {"instructions": start.instructions} if start.is_first else {"session": start.session}
-        return ["python3", "-IS", ACP_CLIENT, "env", "run", json.dumps(turn), "--", program, "acp"]
+        of_client = ("env", "run", json.dumps(turn), "--", program, "acp")
+        return own_programs.command(start.driver, ACP_CLIENT, *of_client)
 
     def variables(self, start: Start) -> dict[str, str]:
         model = f"{self.provider}/{start.model}"

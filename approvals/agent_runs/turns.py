@@ -50,6 +50,7 @@ def submit(run: AgentRun, turn: AgentTurn, *, by: Actor) -> Command:
         is_first=is_first,
         model=run.model,
         relay=relay,
+        driver=run.workspace.environment.driver,
     )
     argv = launcher.argv(program, start)
     if relay:

@@ -8,7 +8,9 @@ const notes = new Map()
 function ask(role, event) {
   return new Promise((resolve, reject) => {
     const [program, ...rest] = LINE
-    const hook = spawn(program, [...rest, role, "opencode"], { stdio: ["pipe", "pipe", "pipe"] })
+    // Of the environment of OpenCode, which the project's `.env` adds to, it gets this alone.
+    const env = { LC_ALL: "C.UTF-8", HANDRAIL_TOKEN: process.env.HANDRAIL_TOKEN ?? "" }
+    const hook = spawn(program, [...rest, role, "opencode"], { stdio: ["pipe", "pipe", "pipe"], env })
     const out = []
     const err = []
     hook.on("error", (error) => reject(new Error(`Handrail's hook did not start (${error.message}), so nothing is allowed.`)))

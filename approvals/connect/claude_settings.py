@@ -4,17 +4,19 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
 from django.urls import reverse
 
 from approvals.claude_own_settings import LOCAL, MANAGED, SYSTEM_FOLDER
-from approvals.connect import json_hooks
+from approvals.connect import hook_programs, json_hooks
 from approvals.connect.hook_programs import PROGRAM
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import Problem, invalid
-from workspaces.services import network
+from workspaces.drivers import own_programs
 
 OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 OF_SESSIONS = ("SessionStart", "UserPromptSubmit", "Notification", "SubagentStop", "Stop", "SessionEnd")
@@ -55,14 +57,18 @@ def status_message() -> str:
 
 def entries(connection: Path, **where) -> dict[str, dict]:
     """Return {event: the matcher group that Handrail adds}; `where` is passed on to `hook_command`."""
+    return _entries(lambda role: hook_command(connection, role, **where))
+
+
+def _entries(line: Callable[[str], str]) -> dict[str, dict]:
     gate = {
         "type": "command",
-        "command": hook_command(connection, "gate", **where),
+        "command": line("gate"),
         "timeout": HOOK_TIMEOUT,
         "onFailure": "block",  # also when the shell is killed or times out
         "statusMessage": status_message(),
     }
-    report = {"type": "command", "command": hook_command(connection, "report", **where), "timeout": REPORT_TIMEOUT}
+    report = {"type": "command", "command": line("report"), "timeout": REPORT_TIMEOUT}
     hooks = dict.fromkeys(EVENTS, report)
     hooks |= {"PreToolUse": gate, "Elicitation": gate, "UserPromptSubmit": report | {"timeout": PROMPT_TIMEOUT}}
     named = (*OF_TOOLS, "PermissionRequest")  # whose matcher is a tool
@@ -99,20 +105,19 @@ def http_settings(address: str, status: str) -> dict:
 
 
 def system_files(workspace) -> dict[str, bytes]:
-    """Return {path below /etc: content} with the managed settings of Claude Code in a workspace.
+    """Return {path below /etc: content} with the managed settings of Claude Code in a workspace, and its hook.
 
-    In a sandbox, which always has Python, the hook is a program: it waits on while web and runner restart. Images of
-    other drivers may have none, so Claude Code itself asks over HTTP there.
+    Their `env` goes before that of the user's and the project's settings, which Claude Code hands on to its hooks.
     """
-    in_sandbox = workspace.environment.driver == "sandbox"
-    if in_sandbox:
-        program = Path("/etc", PROGRAM_INSIDE)
-        hooks = {name: [group] for name, group in entries(Path("env"), python="python3", program=program).items()}
-    else:
-        hooks = http_settings(network.URL, status_message())["hooks"]
-    managed = json.dumps({SWITCHED_OFF: False, "hooks": hooks}, indent=2) + "\n"
-    files = {str(MANAGED.relative_to("/etc")): managed.encode()}
-    return files | ({PROGRAM_INSIDE: PROGRAM.read_bytes()} if in_sandbox else {})
+    hooks = {name: [group] for name, group in _entries(partial(_line_inside, workspace)).items()}
+    nothing_loaded = dict.fromkeys(own_programs.LOADING, "")
+    managed = json.dumps({SWITCHED_OFF: False, "env": nothing_loaded, "hooks": hooks}, indent=2) + "\n"
+    return {str(MANAGED.relative_to("/etc")): managed.encode(), PROGRAM_INSIDE: PROGRAM.read_bytes()}
+
+
+def _line_inside(workspace, role: str) -> str:
+    words = hook_programs.in_run(workspace, f"/etc/{PROGRAM_INSIDE}", role)
+    return own_programs.shell_line(words, is_gate=role == "gate")
 
 
 def read(file: Path) -> str | None:

@@ -1,13 +1,16 @@
 """Codex's managed settings in a workspace: the gate, which neither a user's settings nor an option switches off."""
 
 import json
-import shlex
+from functools import partial
 
 from approvals import agents
-from approvals.connect.hook_programs import PROGRAM
+from approvals.connect.hook_programs import CODEX_START, PROGRAM, in_run
+from workspaces.drivers import own_programs
+from workspaces.provisioning import agent_programs
 
 FOLDER = "codex"  # below /etc
 REQUIREMENTS, HOOK = f"{FOLDER}/requirements.toml", f"{FOLDER}/handrail_hook.py"
+START = agent_programs.CODEX_START.removeprefix("/etc/")
 # `unified_exec = false` takes `write_stdin` from the model: what it types into a running program is not gated.
 HEAD = f"""allow_managed_hooks_only = true
 
@@ -22,13 +25,14 @@ managed_dir = "/etc/{FOLDER}"
 
 def system_files(workspace) -> dict[str, bytes]:
     """Return {path below /etc: content} with Codex's requirements and the program of their hooks."""
-    hooks = agents.DIALECTS["codex"].hooks(_line)
-    return {REQUIREMENTS: (HEAD + "".join(map(_toml, hooks.items()))).encode(), HOOK: PROGRAM.read_bytes()}
+    hooks = agents.DIALECTS["codex"].hooks(partial(_line, workspace))
+    requirements = HEAD + "".join(map(_toml, hooks.items()))
+    return {REQUIREMENTS: requirements.encode(), HOOK: PROGRAM.read_bytes(), START: CODEX_START.read_bytes()}
 
 
-def _line(role: str, *event: str) -> str:
-    line = shlex.join(["python3", "-IS", f"/etc/{HOOK}", "env", role, "codex", *event])
-    return f"{line} || exit 2" if role == "gate" else line
+def _line(workspace, role: str, *event: str) -> str:
+    words = in_run(workspace, f"/etc/{HOOK}", role, "codex", *event)
+    return own_programs.shell_line(words, is_gate=role == "gate")
 
 
 def _toml(entry: tuple[str, dict]) -> str:

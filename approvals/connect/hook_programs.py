@@ -7,10 +7,20 @@ import io
 import zipfile
 from pathlib import Path
 
+from workspaces.drivers import own_programs
+from workspaces.services import network
+
 HOOKS = Path(__file__).parent.parent / "hooks"
 PROGRAM = HOOKS / "command_hook.py"
+CODEX_START = HOOKS / "codex_start.py"
 ACP = HOOKS / "acp_program"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the archive's bytes depend on nothing but its files
+
+
+def in_run(workspace, program: str, role: str, *more: str) -> list[str]:
+    """Return the words that start the hook's program, `program`, in a Run of the workspace; `more` names its agent."""
+    of_hook = (f"run:{network.URL}", role, *filter(None, more))
+    return own_programs.command(workspace.environment.driver, program, *of_hook)
 
 
 def acp_files() -> dict[str, bytes]:

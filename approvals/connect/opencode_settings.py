@@ -6,6 +6,7 @@
 
 import json
 import shlex
+from functools import partial
 
 from approvals import agents
 from approvals.connect import hook_programs
@@ -22,11 +23,11 @@ def system_files(workspace) -> dict[str, bytes]:
     """Return {path below /etc: content} with OpenCode's settings, its plugin, and the client that starts it."""
     if not any(named.startswith("opencode@") for named in workspace.environment.agent_programs):
         return {}
-    plugin = agents.DIALECTS["opencode"].hooks(_line)
+    plugin = agents.DIALECTS["opencode"].hooks(partial(_line, workspace))
     own = {f"{FOLDER}/opencode.json": json.dumps(SETTINGS, indent=2) + "\n", PLUGIN: plugin}
     files = {name: content.encode() for name, content in own.items()} | {HOOK: PROGRAM.read_bytes()}
     return files | {f"{CLIENT}/{name}": content for name, content in hook_programs.acp_files().items()}
 
 
-def _line(role: str, event: str = "") -> str:
-    return shlex.join(["python3", "-IS", f"/etc/{HOOK}", "env", role, "opencode"])
+def _line(workspace, role: str, event: str = "") -> str:
+    return shlex.join(hook_programs.in_run(workspace, f"/etc/{HOOK}", role, "opencode"))

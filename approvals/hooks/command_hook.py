@@ -4,9 +4,9 @@ Standard library only, Python 3.9 and later. Claude Code runs `python -IS comman
 tool and `… report` for events that are only recorded. As a gate it exits with 2 on any failure, which every agent takes
 as a denial. A report that cannot be delivered exits with 1: after Stop, a 2 would keep the agent from stopping.
 
-CONNECTION is a file, or `env` in a workspace. Other agents run `… CONNECTION gate AGENT`, with the event's name after
-it if the event does not tell it. This program knows none of their formats: Handrail puts the text to print into an
-envelope, and says whether it decides.
+CONNECTION is a file, `run:ADDRESS` in a workspace, or `env`. Other agents run `… CONNECTION gate AGENT`, with the
+event's name after it if the event does not tell it. This program knows none of their formats: Handrail puts the text
+to print into an envelope, and says whether it decides.
 """
 
 # Every tool call waits for these imports: `socket`, `threading`, `json` and `http.client` would take longer than all
@@ -135,12 +135,26 @@ def exit_status_in(transcript: str, call_id: str):
 
 
 def read_connection(name: str):
-    """Return the connection in the file; for `env`, that of a workspace's programs. OSError, ValueError, KeyError."""
+    """Return the connection in the file, or that of a workspace's programs. OSError, ValueError, KeyError."""
     if name == "env":
         address, token = os.environ["HANDRAIL_URL"], os.environ["HANDRAIL_TOKEN"]
         return {"address": address, "token": token, "patience_s": WORKSPACE_PATIENCE}
+    if name.startswith("run:"):
+        return {"address": name[len("run:") :], "token": token_of_run(), "patience_s": WORKSPACE_PATIENCE}
     with open(name, "rb") as file:
         return read_json(file.read())
+
+
+def token_of_run() -> str:
+    """Return the token of a Run's programs: this one's, or its parent's, as `env -i` hands nothing on. KeyError.
+
+    On the command line every user of the host could read it.
+    """
+    if token := os.environ.get("HANDRAIL_TOKEN"):
+        return token
+    with open(f"/proc/{os.getppid()}/environ", "rb") as file:
+        variables = dict(entry.partition(b"=")[::2] for entry in file.read().split(b"\0"))
+    return variables[b"HANDRAIL_TOKEN"].decode("ascii")
 
 
 def post_until_answered(connection, call: bytes, patience: float, first_contact: float) -> bytes:

@@ -18,6 +18,7 @@ from dashboard.problems import conflict, invalid, unavailable
 AT = "/opt/agents"  # in workspaces
 VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 ACP_CLIENT = "/etc/handrail-acp"  # in workspaces: the program that starts an agent over ACP, a folder
+CODEX_START = "/etc/codex/handrail_start.py"  # in workspaces: the program that starts Codex
 DRIVERS = ("sandbox", "docker")  # whose workspaces see installed agents
 MAX_NAMED = 10  # by one environment
 NPM_SECONDS = 1800

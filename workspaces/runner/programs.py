@@ -10,7 +10,7 @@ from django.conf import settings
 
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
-from workspaces import extensions, paths, secrets
+from workspaces import extensions, lifecycle, paths, secrets
 from workspaces.drivers.base import Address, DriverError
 from workspaces.envelope.output_refusals import sentence
 from workspaces.models import Command, Operation, ReasonCode
@@ -48,7 +48,7 @@ async def run(
     if envelope:
         envelope, hidden = await redacted_files.prepare(job.daemon, job.workspace, envelope, owner.address.cwd)
     spec = ShimSpec(
-        argv=tuple(_with_shell(argv, owner.address.shell)),
+        argv=tuple(with_shell(argv, owner.address.shell)),
         address=owner.address,
         cwd=None if cwd == "/workspace" else cwd,
         env=env,
@@ -84,9 +84,9 @@ def _handed(job, phase):
         raise DriverError(f"Its secrets cannot be read. {error}") from error
 
 
-def _with_shell(argv, shell: str):
-    """Replace bash by the root's own shell if the root has no bash."""
-    return [shell, *argv[1:]] if argv[0] == "bash" and not shell.endswith("/bash") else argv
+def with_shell(argv, shell: str):
+    """Name bash by its path, so that the PATH cannot lead to another one. A root without bash has its own shell."""
+    return [shell, *argv[1:]] if argv[0] == "bash" else argv
 
 
 async def end_services(job, run) -> None:
@@ -139,7 +139,7 @@ async def _follow(job, hosts=None) -> dict:
 
 def _is_being_ended(job) -> bool:
     """Return True while an operation ends the Run on request: that killed a program which left no exit status."""
-    kinds = ("pause", "stop", "put_away", "trash")
+    kinds = [*lifecycle.ENDS_ON_REQUEST]
     return Operation.objects.in_flight().filter(workspace=job.workspace, kind__in=kinds).exists()
 
 

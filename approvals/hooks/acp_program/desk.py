@@ -1,6 +1,7 @@
 """Ask Handrail and report to it. Each message is sent by a process of `command_hook.py`, which fails closed."""
 
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -10,11 +11,22 @@ CLOSE_TIMEOUT = 10  # seconds to send the remaining reports
 ORDER_TIMEOUT = 3  # seconds that a question waits for the reports before it
 
 
+def own_interpreter():
+    """Return the words that started Python itself: in a container its loader stands before it."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            words = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+    except OSError:  # no Linux
+        return [sys.executable]
+    is_loaded = sys.executable in words
+    return words[: words.index(sys.executable) + 1] if is_loaded else [sys.executable]
+
+
 class Desk:
     """Sends reports one after another, so that the conversation keeps its order."""
 
     def __init__(self, connection, dialect):
-        self._command = [sys.executable, "-IS", sys.argv[0], connection]
+        self._command = [*own_interpreter(), "-IS", sys.argv[0], connection]
         self._dialect = dialect
         self._reports = queue.Queue()
         self._sender = threading.Thread(target=self._send, daemon=True)

@@ -117,7 +117,9 @@ def test_a_set_up_has_no_hook_and_the_agents_programs_have(workspace, agent):
     agent.run(key, f"cat {files[0]} > shown; ! echo > {files[0]} && ! echo > {files[1]} && ! rm {files[1]}")
     shown = json.loads(agent.get(f"/workspaces/{key}/files/shown").body)
     [gate] = shown["hooks"]["PreToolUse"][0]["hooks"]
-    assert (gate["command"], gate["onFailure"]) == (f"python3 -IS {files[1]} env gate || exit 2", "block")
+    words = ["/usr/bin/env", "-i", "LC_ALL=C.UTF-8", "/usr/bin/python3", "-I", "-S", files[1]]
+    assert shlex.split(gate["command"])[: len(words) + 2] == [*words, "run:http://handrail.internal", "gate"]
+    assert (gate["command"].endswith("exit 2; }"), gate["onFailure"]) == (True, "block")
     assert (shown["hooks"]["Stop"][0]["hooks"][0]["type"], shown["disableAllHooks"]) == ("command", False)
 
 

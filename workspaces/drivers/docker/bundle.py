@@ -1,7 +1,8 @@
 """The host's own Python as a folder that can be mounted into any container, independent of its image.
 
     BUNDLE/bin/python3, lib/pythonX.Y/…   the interpreter and the modules that the init needs, at their usual places
-    BUNDLE/native/…                       the dynamic loader and the shared libraries, with the host's C library
+    BUNDLE/native/…                       the dynamic loader, as `loader` too, and the shared libraries, with the host's
+                                          C library
     BUNDLE/init.pyz                       our init
     BUNDLE/run/                           mount point for the folder of one Run
 
@@ -24,12 +25,16 @@ from pathlib import Path
 from ..base import DriverError
 from ..program_archive import INIT, init_archive, init_modules, write_program
 
+LOADER = "loader"  # its name is the same on every host
+AT = "/.handrail"  # mount point in containers
 # Finds everything that the init loads, including the modules it loads only to print a traceback.
 GATHER = """
 import io, json, os, runpy, sys, traceback
 runpy.run_path(sys.argv[1], run_name="bundled")
 sys.path.insert(0, sys.argv[1])
 import init.held_programs  # the init loads it when the first program in a ring is started
+# For Handrail's hook and its client of agents (own_programs.py).
+import _json, _socket, _thread, importlib.util, itertools, json, queue, select, signal, subprocess, threading, time
 try:
     raise ValueError
 except ValueError:
@@ -65,11 +70,14 @@ def find_or_make(cache: Path) -> Path:
     return place
 
 
-def command(place: Path, at: str) -> list[str]:
-    """Return the command that starts the bundle's init where `place` is mounted at `at`; append its arguments."""
-    loader = next(path.name for path in (place / "native").iterdir() if path.name.startswith("ld"))
-    python = [f"{at}/bin/python3", "-I", "-S", "-B", "-X", "utf8", f"{at}/init.pyz"]
-    return [f"{at}/native/{loader}", "--inhibit-cache", "--library-path", f"{at}/native", *python]
+def command(at: str) -> list[str]:
+    """Return the command that starts the bundle's init where it is mounted at `at`; append its arguments."""
+    return [*python(at), "-I", "-S", "-B", "-X", "utf8", f"{at}/init.pyz"]
+
+
+def python(at: str) -> list[str]:
+    """Return the words that start the bundle's Python where it is mounted at `at`."""
+    return [f"{at}/native/{LOADER}", "--inhibit-cache", "--library-path", f"{at}/native", f"{at}/bin/python3"]
 
 
 def _key(program: Path) -> str:
@@ -94,7 +102,8 @@ def _make(program: Path, place: Path) -> None:
     for folder in ("bin", "native", "run", os.path.relpath(found["dynload"], prefix)):
         (place / folder).mkdir(parents=True, exist_ok=True)
     _copy(found["program"], place / "bin" / "python3", 0o755)
-    _copy(loader, place / "native" / os.path.basename(loader), 0o755)
+    for name in (os.path.basename(loader), LOADER):
+        _copy(loader, place / "native" / name, 0o755)
     objects = [found["program"]]
     for module in map(Path, found["modules"]):
         target = place / module.relative_to(prefix)

@@ -7,8 +7,8 @@ from .. import manifest
 from ..base import RunSpec
 from ..sandbox import AGENT_ENV, ETC, hostname_of, system_folders, write_etc, write_system_files
 from . import bundle
+from .bundle import AT
 
-AT = "/.handrail"  # mount point of our bundle
 # What apt-get and dpkg need to install packages as the container's root.
 SETUP_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETFCAP", "SETGID", "SETUID"]
 SHARED_MEMORY = 512 << 20
@@ -18,9 +18,9 @@ PRELOAD = "ld.so.preload"
 SUPPORTED = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}  # limit → its field in `docker info`
 
 
-def settings(spec: RunSpec, image: dict, place: Path) -> dict:
-    """Return the create_container() arguments for the first process; `place` is the bundle."""
-    init = [*bundle.command(place, AT), "--door", f"{AT}/run/door"]
+def settings(spec: RunSpec, image: dict) -> dict:
+    """Return the create_container() arguments for the first process."""
+    init = [*bundle.command(AT), "--door", f"{AT}/run/door"]
     if spec.phase == "setup":
         init += ["--give-back", str(spec.uid), str(spec.uid)]
     elif spec.system_files:

@@ -182,7 +182,7 @@ class DockerDriver(LocalDriver):
         """Return the arguments of create_container()."""
         place = bundle.find_or_make(self.home / "docker")
         host = container.host_settings(spec, place, shown, info)
-        return container.settings(spec, image, place) | {
+        return container.settings(spec, image) | {
             "name": self.engine.name_of(spec.run_id),
             "labels": {INSTALLATION: self.engine.installation, RUN: spec.run_id, WORKSPACE: spec.workspace_id},
             "host_config": client.create_host_config(**host, runtime=self.oci_runtime),
