@@ -88,10 +88,21 @@ def go_on(run: AgentRun, *, caller: Caller):
         found = _locked(run)
         if found.state not in (AgentRunState.STOPPED, AgentRunState.INTERRUPTED, AgentRunState.FAILED):
             raise conflict("It has nothing to go on with: it works, or waits for an answer.")
-        turns.add(found, TurnKind.GO_ON, turns.GO_ON, by=caller.user)
+        _continue(found, caller)
         _reopen(found, caller)
         turns.record(found, caller.actor, "agent_run.went_on")
     transaction.on_commit(operations.wake_runner)
+
+
+def _continue(run: AgentRun, caller: Caller):
+    """Add the next turn: with the words that wait for it, if there are any."""
+    last = run.turns.order_by("number").last()
+    if last and last.next_prompt:
+        turns.add(run, TurnKind.MESSAGE, last.next_prompt, by=caller.user)
+    elif messages_left := turns.undelivered(run):
+        turns.deliver(run, messages_left)
+    else:
+        turns.add(run, TurnKind.GO_ON, turns.GO_ON, by=caller.user)
 
 
 def extend_budget(run: AgentRun, wish: dict, *, caller: Caller):

@@ -25,7 +25,16 @@ COMES_UP = (State.CREATING, State.SETTING_UP)
 NEEDS_RESUME = (State.STOPPED, State.ARCHIVED)
 FIRST_BYTES = 1 << 16  # of the output, in which a program tells its session
 BEFORE = "Before the agent"
-WITH_ALL = ("workspace__environment", "workspace__team", "preparing", "started_by", "session", "agent", "definition")
+WITH_ALL = (
+    "workspace__environment",
+    "workspace__team",
+    "team",
+    "preparing",
+    "started_by",
+    "session",
+    "agent",
+    "definition",
+)
 STATE_AFTER = {
     TurnEnd.ANSWERED: AgentRunState.DONE,
     TurnEnd.BUDGET: AgentRunState.ASKS,
@@ -98,6 +107,9 @@ def _start(run: AgentRun, turn: AgentTurn):
         raise conflict(f"{workspace.key} is in the trash.")
     if workspace.state == State.FAILED:
         raise conflict(f"{workspace.key} has failed: {workspace.reason}")
+    if ended := lifecycle.ended_on_request(workspace, turn.created_at):
+        _close(run, turn, TurnEnd.ENDED, f"{workspace.key} was {ended} before it began.")
+        return
     if workspace.state in COMES_UP or (run.preparing and not operations.is_over(run.preparing)):
         return
     if workspace.state in NEEDS_RESUME:
@@ -193,6 +205,9 @@ def _how(run: AgentRun, turn: AgentTurn, result: ProgramResult) -> tuple[str, st
         return TurnEnd.STOPPED, ""  # also if its program still said something, which is kept as the summary
     if result.is_answered and not result.error:
         return TurnEnd.ANSWERED, ""
+    # Such a program may exit by itself, on the signal that it gets first.
+    if ended := lifecycle.ended_on_request(run.workspace, turn.created_at, command.ended_at):
+        return TurnEnd.ENDED, f"{run.workspace.key} was {ended}."
     if command.operation.phase == Phase.UNCERTAIN or code in (ReasonCode.LOST, ReasonCode.FORGOTTEN):
         return TurnEnd.LOST, reason
     if code in (ReasonCode.KILLED, ReasonCode.STATE, ReasonCode.RUNNER_STOPPED):
@@ -225,7 +240,12 @@ def _close(run: AgentRun, turn: AgentTurn | None, end: str, reason: str = ""):
 
 
 def _goes_on(run: AgentRun, turn: AgentTurn | None, end: str) -> bool:
-    """Add the next turn, for people's messages or to continue one that broke off; return whether there is one."""
+    """Add the next turn, for people's messages or to continue one that broke off; return whether there is one.
+
+    Not in a workspace that somebody has ended since, nor in a stopped team: people's words wait for *Continue*.
+    """
+    if run.team.stopped_at or (turn is not None and lifecycle.ended_on_request(run.workspace, turn.created_at)):
+        return False
     if turn is not None and turn.next_prompt and end in (TurnEnd.ANSWERED, TurnEnd.STOPPED):
         turns.add(run, TurnKind.MESSAGE, turn.next_prompt)
         return True

@@ -10,8 +10,10 @@ from workspaces.lifecycle.creation import check_key, check_source, create, fork,
 from workspaces.lifecycle.deletion import trash, untrash
 from workspaces.lifecycle.snapshots import SAFETY_SNAPSHOT_TIMEOUT, pin, reset, restore, snapshot, take_safety_snapshot
 from workspaces.lifecycle.states import (
+    ENDS_ON_REQUEST,
     STATE_WORDS,
     archive,
+    ended_on_request,
     must_be,
     pause,
     record,
@@ -26,6 +28,7 @@ from workspaces.lifecycle.states import (
 
 __all__ = [
     "CANCEL_PERMISSIONS",
+    "ENDS_ON_REQUEST",
     "SAFETY_SNAPSHOT_TIMEOUT",
     "STATE_WORDS",
     "archive",
@@ -33,6 +36,7 @@ __all__ = [
     "check_key",
     "check_source",
     "create",
+    "ended_on_request",
     "fork",
     "fork_checkpoint",
     "must_be",

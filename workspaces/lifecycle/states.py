@@ -11,7 +11,7 @@ from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, not_allowed, unavailable
 from workspaces import needs_approval, operations
 from workspaces.activity import touch
-from workspaces.models import FOLDER, Operation, State, Workspace
+from workspaces.models import FOLDER, Operation, Phase, State, Workspace
 from workspaces.provisioning import capacity, caps
 
 STARTING = ("create", "resume", "restore_checkpoint")  # exclusive kinds after which the workspace is up
@@ -112,6 +112,30 @@ def pause(workspace, *, by: Actor, memory: bool = True, unless_used_since: datet
     wish = {} if memory else {"memory": False}
     needs_approval.require(workspace, "pause", wish, by=by)
     return submit_exclusive(workspace, "pause", by=by, args=wish | _unless_used(unless_used_since))
+
+
+# What somebody does to a Run to end it, as a message says it was done to the workspace.
+ENDS_ON_REQUEST = {
+    "pause": "paused",
+    "stop": "stopped",
+    "put_away": "archived",
+    "rebuild": "rebuilt",
+    "trash": "deleted",
+}
+
+
+def ended_on_request(workspace, since: datetime, until: datetime | None = None) -> str:
+    """Return what ended the workspace's Run on request, as a past participle; "" if nothing has or a resume followed.
+
+    Looks at what was asked for between the two times, until now by default: also at what is under way.
+    """
+    found = Operation.objects.filter(
+        workspace=workspace, kind__in=[*ENDS_ON_REQUEST, "resume"], created_at__gte=since
+    ).exclude(phase=Phase.SETTLED, outcome__ok=False)
+    if until:
+        found = found.filter(created_at__lte=until)
+    last = found.order_by("created_at").values_list("kind", flat=True).last()
+    return ENDS_ON_REQUEST.get(last, "")
 
 
 def _unless_used(since: datetime | None) -> dict:

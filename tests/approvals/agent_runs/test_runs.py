@@ -16,9 +16,10 @@ from approvals.models import Action, AgentMessage, AgentRun, Channel, Delivery
 from approvals.tasks import run_schedules
 from dashboard import clock
 from dashboard.access import caller_by_token, caller_of
-from dashboard.models import Event, Membership, Role
+from dashboard.models import Actor, Event, Membership, Role, Team
 from dashboard.problems import Problem
 from dashboard.tokens import find_token, make_token
+from workspaces import lifecycle, operations
 from workspaces.models import (
     Cap,
     Command,
@@ -156,6 +157,57 @@ def test_an_answer_between_counts_the_tries_anew(working, lena):
 def test_what_ended_it_decides_what_follows(working, outcome, state, end):
     run = ended(working, exit_status=None, **outcome)
     assert (run.state, told(run)[0]) == (state, ("task", end))
+
+
+@pytest.mark.parametrize("kind", [*lifecycle.ENDS_ON_REQUEST])
+@pytest.mark.parametrize("how", [{"exit_status": 130}, {"exit_status": 143}, {"exit_status": 1}, {"signal": 15}])
+def test_a_workspace_that_somebody_ended_stays_so(working, kind, how):
+    """The program may exit by itself on the signal that it gets before it is killed."""
+    command = turn(working).command
+    Command.objects.filter(pk=command.pk).update(started_at=clock.now())
+    operations.submit(kind, workspace=working.workspace, by=Actor.system("tests"))
+    run = ended(working, **{"exit_status": None} | how)
+    assert (run.state, told(run)) == ("interrupted", [("task", "ended")])
+    assert run.reason == f"repo-task-1 was {lifecycle.ENDS_ON_REQUEST[kind]}."
+    follow()
+    assert not Operation.objects.filter(kind="resume").exists()
+
+
+def test_a_stop_that_was_refused_or_followed_by_a_resume_ended_nothing(working):
+    by = Actor.system("tests")
+    refused = operations.submit("stop", workspace=working.workspace, by=by)
+    Operation.objects.filter(pk=refused.pk).update(phase=Phase.SETTLED, outcome={"ok": False, "reason": "In use."})
+    operations.submit("pause", workspace=working.workspace, by=by)
+    operations.submit("resume", workspace=working.workspace, by=by)
+    run = ended(working, exit_status=1)
+    assert (run.state, told(run)) == ("starting", [("task", "crashed"), ("go_on", "")])
+
+
+def test_a_run_whose_workspace_is_stopped_before_it_begins_does_not_resume_it(started, workspace, lena):
+    operations.submit("stop", workspace=workspace, by=Actor.system("tests"))
+    Workspace.objects.filter(pk=workspace.pk).update(state="stopped")
+    run = follow()
+    assert (run.state, run.reason) == ("interrupted", "repo-task-1 was stopped before it began.")
+    assert not Operation.objects.filter(kind="resume").exists()
+    agent_runs.go_on(run, caller=caller_of(lena))
+    follow()
+    assert Operation.objects.filter(kind="resume", workspace=workspace).count() == 1
+
+
+def test_words_that_wait_when_a_workspace_is_stopped_are_not_lost(working, lena):
+    agent_runs.interrupt(working, "Do other things.", caller=caller_of(lena))
+    operations.submit("stop", workspace=working.workspace, by=Actor.system("tests"))
+    run = ended(working, exit_status=143)
+    assert (run.state, told(run)) == ("stopped", [("task", "stopped")])
+    agent_runs.go_on(run, caller=caller_of(lena))
+    assert (turn(run).kind, turn(run).prompt) == ("message", "Do other things.")
+
+
+def test_a_stopped_team_starts_no_further_turn(working, lena):
+    agent_runs.interrupt(working, "Do other things.", caller=caller_of(lena))
+    Team.objects.filter(pk=working.team_id).update(stopped_at=clock.now())
+    run = ended(working, exit_status=143)
+    assert (run.state, told(run)) == ("stopped", [("task", "stopped")])
 
 
 def test_an_error_of_its_provider_is_said(working):

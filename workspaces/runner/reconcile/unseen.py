@@ -14,7 +14,6 @@ from workspaces.runner.reconcile import liveness
 from workspaces.runner.refusals import Again
 
 RESUMED = "resumed_for_it"  # in the progress of the operation: done once
-ON_REQUEST = ("pause", "stop", "put_away", "rebuild", "trash")  # operations by which somebody ends a Run
 BY_ITSELF = (EndCode.OUT_OF_MEMORY, EndCode.CRASHED, EndCode.REMOVED, EndCode.UNSEEN, EndCode.LOST, EndCode.UNKNOWN)
 
 
@@ -41,7 +40,7 @@ async def resume_first(job):
 
 
 def _is_ended_on_request(job) -> bool:
-    return Operation.objects.in_flight().filter(workspace=job.workspace, kind__in=ON_REQUEST).exists()
+    return Operation.objects.in_flight().filter(workspace=job.workspace, kind__in=[*lifecycle.ENDS_ON_REQUEST]).exists()
 
 
 def _ended_by_itself(job) -> bool:
