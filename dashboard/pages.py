@@ -95,6 +95,13 @@ def carry_out(request, do, *, then, otherwise: str = "", say=""):
     return go_to(request, then(done) if callable(then) else then)
 
 
+def ask_first(request, *, title: str, says: str, verb: str, back: str) -> HttpResponse:
+    """Show what a form is going to delete; its button posts the query's fields to the same address."""
+    fields = [(name, value) for name, values in request.GET.lists() for value in values]
+    context = {"title": title, "says": says, "verb": verb, "back": back, "fields": fields}
+    return render(request, "ask_first.html", context)
+
+
 def take_form(request, form, do, *, shown, then, at: str, otherwise: str = "", say=""):
     """Call `do` with a form's fields and redirect to `then`; an error is shown at its field on `shown(form)`.
 

@@ -148,12 +148,8 @@ def test_lock_files_that_changed_since_setup_are_said_by_page_and_api(workspace,
     assert api(token_of(lena)).get(f"/api/v1/workspaces/{workspace.key}/drift").json() == {"drift": None}
 
 
-def test_a_reset_is_one_tap_and_a_byte_by_byte_proof_one_more(workspace, alice, browser_of, read):
+def test_a_byte_by_byte_proof_is_one_tap(workspace, alice, browser_of, read):
     person = browser_of(alice)
-    assert f'action="{address(workspace, "reset/")}"' in read(person, address(workspace))
-    person.post(address(workspace, "reset/"))
-    assert [operation.args["number"] for operation in Operation.objects.all()] == [1]
-    Operation.objects.all().delete()
     Workspace.objects.update(state=State.PAUSED)
     assert "Compare every byte" in read(person, address(workspace))
     person.post(address(workspace, "prove/"))

@@ -70,7 +70,7 @@ class FileDiff:
     table: list | None = None  # [(heading, rows)] of a CSV file: workspaces.diff.tables
     images: list[bool] = field(default_factory=list)  # whether the old and the new side are shown as images
     sizes: str = ""  # of both sides of a binary file
-    restore_from: list = field(default_factory=list)  # (point, its number if it is of this workspace)
+    restore_from: list = field(default_factory=list)  # (point, its number if it is of this workspace, if it removes)
     from_: str = ""  # the point that one hunk of it can be reverted to
     seen: str = ""  # digest of the content that was shown, when hunks can be reverted
     takes_comments: bool = False  # whether the viewer may comment on its lines

@@ -8,9 +8,9 @@ from django.contrib import messages
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
-from dashboard.pages import READ_OR_WRITE, Slice, asked, carry_out, download, must, signed_in
+from dashboard.pages import READ_OR_WRITE, Slice, ask_first, asked, carry_out, download, must, signed_in
 from dashboard.problems import Problem
 from workspaces.lifecycle.carried import NAME
 from workspaces.models import Artifact
@@ -101,10 +101,19 @@ def as_zip(request, pk):
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def delete(request, pk):
+    """Ask before an artifact is deleted; a POST deletes it."""
     found = _find(request, pk)
     must(request.caller, "delete_artifact", found.team_id)
+    if request.method != "POST":
+        return ask_first(
+            request,
+            title=gettext("Delete the artifact %(name)s?") % {"name": found.name},
+            says=gettext("It is deleted for good. The workspace that it comes from stays as it is."),
+            verb=gettext("Delete"),
+            back=reverse("artifacts"),
+        )
     return carry_out(
         request,
         lambda: artifacts.delete(found, by=request.caller.actor),

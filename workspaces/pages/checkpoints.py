@@ -4,9 +4,8 @@ from django import forms
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
-from django.views.decorators.http import require_POST
 
-from dashboard.pages import READ_OR_WRITE, Slice, carry_out, must, signed_in, take_form
+from dashboard.pages import READ_OR_WRITE, Slice, ask_first, carry_out, must, signed_in, take_form
 from dashboard.problems import Problem
 from workspaces.lifecycle.carried import NAME
 from workspaces.models import Checkpoint
@@ -120,11 +119,20 @@ def fork(request, team, key, pk):
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def delete(request, team, key, pk):
+    """Ask before a checkpoint is deleted; a POST deletes it."""
     head = load_header(request, team, key, "workspace-snapshots")
     must(request.caller, "delete_checkpoint", head.workspace.team_id)
     found = _find(head, pk)
+    if request.method != "POST":
+        return ask_first(
+            request,
+            title=gettext("Delete the checkpoint %(name)s?") % {"name": found.name},
+            says=gettext("It can't be restored or forked any more. The snapshots of the workspace stay."),
+            verb=gettext("Delete"),
+            back=reverse("workspace-checkpoints", args=[team, key]),
+        )
     return carry_out(
         request,
         lambda: checkpoints.delete(found, by=request.caller.actor),

@@ -3,13 +3,14 @@
 from datetime import timedelta
 from urllib.parse import unquote_to_bytes
 
+from django.http import HttpResponseNotAllowed
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, asked, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, ask_first, asked, carry_out, must, signed_in
 from dashboard.problems import Problem, conflict, invalid
 from workspaces import history, lifecycle, usage
 from workspaces.models import Operation, Run
@@ -120,10 +121,12 @@ def size(request, team, key):
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def remove(request, team, key):
-    """Remove a file or folder of the live tree, after a safety snapshot if there is enough disk space for one."""
-    path = unquote_to_bytes(request.POST.get("path", ""))
+    """Remove a file or folder of the live tree, after a safety snapshot if there is disk space; a GET asks first."""
+    path = unquote_to_bytes((request.POST if request.method == "POST" else request.GET).get("path", ""))
+    if request.method != "POST":
+        return _ask_to_remove(request, team, key, path) if path else HttpResponseNotAllowed(["POST"])
 
     def do(workspace):
         if not capacity.is_short_of_room():
@@ -132,6 +135,20 @@ def remove(request, team, key):
         lifecycle.record(workspace, request.caller.actor, "file.deleted", history.named("path", path))
 
     return _carry(request, team, key, "use_workspace", do, then="workspace-size", say=gettext("Removed."))
+
+
+def _ask_to_remove(request, team: str, key: str, path: bytes):
+    workspace = find(request, team, key)
+    must(request.caller, "use_workspace", workspace.team_id)
+    kept = gettext("The current files are saved as a snapshot first, so this can be undone.")
+    lost = gettext("The disk is too full to save a snapshot first: this can't be undone.")
+    return ask_first(
+        request,
+        title=gettext("Remove %(path)s?") % {"path": path.decode("utf-8", "surrogateescape")},
+        says=lost if capacity.is_short_of_room() else kept,
+        verb=gettext("Remove"),
+        back=reverse("workspace-size", args=[team, key]),
+    )
 
 
 @signed_in

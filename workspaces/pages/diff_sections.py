@@ -210,8 +210,9 @@ def _offer_restore(diff: FileDiff, change, new: bytes | None, view: View):
     """Offer the file as it is at either point, but for the live one, and single hunks as they are at the first."""
     if not view.may_restore:
         return
-    places = [(view.points[name], "" if ":" in view.points[name] else view.points[name]) for name in ("from", "to")]
-    diff.restore_from = [place for place in places if place[0] != history.LIVE]
+    missing = {"from": ("added", "type"), "to": ("removed", "type")}  # kinds whose file is not at that point
+    places = [(name, view.points[name]) for name in ("from", "to") if view.points[name] != history.LIVE]
+    diff.restore_from = [(at, "" if ":" in at else at, change.kind in missing[name]) for name, at in places]
     is_from_here = view.points["from"] == history.LIVE
     can_part = view.may_restore_parts and not is_from_here and not diff.how and not view.ignore_space
     if can_part and change.kind == "modified" and new is not None and diff.hunks:

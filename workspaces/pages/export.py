@@ -1,14 +1,18 @@
 """Pages that revert one file or hunk, fork a workspace, or export it: downloads, bundle, push, pull request."""
 
-from urllib.parse import unquote_to_bytes, urlencode
+from functools import partial
+from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 
 from django.contrib import messages
+from django.http import HttpResponseNotAllowed
+from django.middleware.csrf import get_token
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import READ_OR_WRITE, asked, carry_out, download, must, signed_in, take_form
+from dashboard.pages import READ_OR_WRITE, ask_first, asked, carry_out, download, must, signed_in, take_form
 from dashboard.problems import Problem, invalid
 from workspaces import history, lifecycle, operations
 from workspaces.comparisons import find_point
@@ -20,19 +24,50 @@ from workspaces.services import environments, export, left_out, pull_requests, r
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def revert_file(request, team, key):
-    """Restore one file of the Changes page, content and path, from one of the two points."""
+    """Restore one file of the Changes page, content and path, from one of the two points; a GET asks first."""
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "restore", head.workspace.team_id)
-    wish, paths = asked(request, "from"), [unquote_to_bytes(path) for path in request.POST.getlist("path")]
+    fields = request.POST if request.method == "POST" else request.GET
+    wish, paths = asked(request, "from"), [unquote_to_bytes(path) for path in fields.getlist("path")]
     caller, workspace = request.caller, head.workspace
+    if request.method != "POST":
+        return _ask_to_revert(request, workspace, wish["from"], paths) if paths else HttpResponseNotAllowed(["POST"])
     return carry_out(
         request,
         lambda: revert.file(workspace, find_point(wish["from"], workspace, caller), paths, by=caller.actor),
         then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
         otherwise=_changes(team, key, wish["from"]),
     )
+
+
+def _ask_to_revert(request, workspace, from_: str, paths: list[bytes]):
+    """Say which of the files are deleted, as they are not at the point, and which are replaced."""
+    back = _changes(workspace.team.slug, workspace.key, from_)
+    try:
+        gone = revert.removed(find_point(from_, workspace, request.caller), paths)
+    except Problem as problem:
+        return carry_out(request, partial(_again, problem), then=back)
+    point = gettext("snapshot %(number)s") % {"number": from_} if from_.isdecimal() else from_
+    lost = gettext("%(paths)s is deleted: it is not in %(point)s.") % {"paths": _listed(gone), "point": point}
+    kept = gettext("The current files are saved as a snapshot first, so this can be undone.")
+    title = gettext("Restore %(paths)s from %(point)s?") if len(gone) < len(paths) else gettext("Remove %(paths)s?")
+    return ask_first(
+        request,
+        title=title % {"paths": _listed(paths), "point": point},
+        says=f"{lost} {kept}" if gone else kept,
+        verb=gettext("Restore") if len(gone) < len(paths) else gettext("Remove"),
+        back=back,
+    )
+
+
+def _listed(paths: list[bytes]) -> str:
+    return ", ".join(path.decode("utf-8", "surrogateescape") for path in paths)
+
+
+def _again(problem: Problem):
+    raise problem
 
 
 @signed_in
@@ -54,8 +89,23 @@ def revert_hunk(request, team, key):
             by=request.caller.actor,
         ),
         then=_changes(team, key, wish["from"]),
-        say=gettext("Reverted. The previous content is in the newest snapshot."),
+        say=lambda saved: _reverted(request, team, key, path, saved.outcome["snapshot"]),
     )
+
+
+def _reverted(request, team, key, path: bytes, snapshot: int) -> str:
+    """Say where the previous content is, with a button that brings it back."""
+    form = '{} <form class="inline-form" method="post" action="{}">{}{}{}<button class="plain link">{}</button></form>'
+    hidden = [
+        format_html('<input type="hidden" name="{}" value="{}">', name, value)
+        for name, value in (
+            ("csrfmiddlewaretoken", get_token(request)),
+            ("from", snapshot),
+            ("path", quote_from_bytes(path)),
+        )
+    ]
+    said = gettext("Reverted. The previous content is in snapshot %(number)s.") % {"number": snapshot}
+    return format_html(form, said, reverse("change-back", args=[team, key]), *hidden, gettext("Undo"))
 
 
 def _number(text: str) -> int:

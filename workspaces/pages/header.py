@@ -361,23 +361,23 @@ class Head:
         return self.caller.can("delete_workspace", self.workspace.team_id)
 
     @property
-    def resets_at_once(self) -> bool:
-        """Return True if one tap resets it, since a reset can be undone; a connected folder asks first."""
-        return self.workspace.baseline is not None and not self.workspace.source.get("path")
+    def may_reset(self) -> bool:
+        workspace = self.workspace
+        settled = workspace.state in (State.READY, State.PAUSED, State.STOPPED) and not workspace.trashed_at
+        return settled and workspace.baseline is not None and self.may_restore
 
     @property
     def buttons(self) -> list[tuple[str, str]]:
         """(URL name, label) of the buttons for the current state."""
         if self.workspace.trashed_at or not self.may_use:
             return []
-        reset = [("workspace-reset", gettext("Reset"))] if self.may_restore and self.resets_at_once else []
         files_only = [("workspace-pause-files", gettext("Pause without memory"))] if self._keeps_memory else []
         is_paused = not self.workspace.environment.ephemeral  # others are stopped instead: lifecycle.pause refuses
         pause = [("workspace-pause", gettext("Pause")), *files_only] if is_paused else []
         return {
-            State.READY: [*pause, ("workspace-stop", gettext("Stop")), *reset],
-            State.PAUSED: [("workspace-resume", gettext("Resume")), ("workspace-stop", gettext("Stop")), *reset],
-            State.STOPPED: [("workspace-resume", gettext("Resume")), *reset],
+            State.READY: [*pause, ("workspace-stop", gettext("Stop"))],
+            State.PAUSED: [("workspace-resume", gettext("Resume")), ("workspace-stop", gettext("Stop"))],
+            State.STOPPED: [("workspace-resume", gettext("Resume"))],
             State.ARCHIVED: [("workspace-resume", gettext("Resume"))],
             State.FAILED: [("workspace-retry", gettext("Try again"))],
         }.get(self.workspace.state, [])

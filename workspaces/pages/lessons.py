@@ -8,7 +8,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, Slice, ask_first, asked, carry_out, must, signed_in
 from dashboard.problems import Problem
 from workspaces.models import Lesson, LessonState
 from workspaces.pages.header import load_header
@@ -131,8 +131,18 @@ def decline(request, pk):
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def remove(request, pk):
+    """Ask before an accepted lesson is removed; a POST removes it."""
     by = request.caller.actor
+    if request.method != "POST":
+        must(request.caller, "decide_lesson", _found(request, pk).team_id)
+        return ask_first(
+            request,
+            title=gettext("Remove this lesson?"),
+            says=gettext("The next start of each workspace no longer gets it."),
+            verb=gettext("Remove"),
+            back=reverse("lesson", args=[pk]),
+        )
     said = gettext("Removed. The next start of each workspace no longer gets it.")
     return _decide(request, pk, lambda found: lessons.remove(found, by=by), said)

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard import clock
 from dashboard.lookup import Order
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed_in, take_form
+from dashboard.pages import READ_OR_WRITE, Slice, ask_first, asked, carry_out, must, signed_in, take_form
 from dashboard.problems import Problem
 from workspaces.models import Schedule, ScheduledRun, ScheduledState
 from workspaces.pages.schedule_form import ScheduleForm
@@ -164,8 +164,17 @@ def resume(request, pk):
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def delete(request, pk):
+    """Ask before a schedule is deleted; a POST deletes it."""
+    if request.method != "POST":
+        return ask_first(
+            request,
+            title=gettext("Delete the schedule %(name)s?") % {"name": _to_manage(request, pk).name},
+            says=gettext("Its history goes with it. Commands and workspaces of its runs stay."),
+            verb=gettext("Delete this schedule"),
+            back=reverse("schedule", args=[pk]),
+        )
     return _act(request, pk, schedules.delete, gettext("Deleted, with its history."), reverse("schedules"))
 
 

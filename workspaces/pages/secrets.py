@@ -10,7 +10,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, as_uuid, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, as_uuid, ask_first, carry_out, must, signed_in
 from dashboard.problems import Problem
 from workspaces import secrets
 from workspaces.models import Scope, Secret
@@ -114,9 +114,18 @@ def secret(request, pk):
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def delete(request, pk):
+    """Ask before a secret is deleted; a POST deletes it."""
     found = _find(request, pk)
+    if request.method != "POST":
+        return ask_first(
+            request,
+            title=gettext("Delete the secret %(name)s?") % {"name": found.name},
+            says=gettext("Its value is deleted for good and isn't given to new programs. Running programs keep it."),
+            verb=gettext("Delete"),
+            back=reverse("secret", args=[pk]),
+        )
     return carry_out(
         request,
         lambda: secrets.delete(found, by=request.caller.actor),

@@ -277,16 +277,9 @@ def what_would_change(workspace, number) -> dict:
 @signed_in
 @READ_OR_WRITE
 def reset(request, team, key):
-    """Restore the snapshot taken after setup with one POST, as it can be undone; a GET leads to the restore page."""
+    """Lead to the page that asks before the snapshot taken after setup is restored; a POST does no more."""
     workspace = find(request, team, key)
     must(request.caller, "restore", workspace.team_id)
-    if request.method == "POST":
-        return carry_out(
-            request,
-            lambda: lifecycle.reset(workspace, by=request.caller.actor),
-            then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
-            otherwise=reverse("workspace", args=[team, key]),
-        )
     if workspace.baseline is None:
         messages.info(request, gettext("%(key)s has no snapshot after setup to restore.") % {"key": key})
         return redirect("workspace", team, key)

@@ -31,6 +31,19 @@ def file(workspace, point: Point, paths: list[bytes], *, by: Actor) -> Operation
     return _copy(workspace, point, paths, by=by)
 
 
+def removed(point: Point, paths: list[bytes]) -> list[bytes]:
+    """Return those of the paths that are not there at the point, so that `file` deletes them."""
+    return [path for path in paths if not _is_there(point, path)]
+
+
+def _is_there(point: Point, path: bytes) -> bool:
+    try:
+        history.read_file(point.workspace, point.at, path, 1)
+    except Problem as problem:
+        return problem.status != 404  # else it is a folder, a link or a larger file
+    return True
+
+
 def _copy(workspace, point: Point, paths: list[bytes], *, by: Actor) -> Operation:
     """Make the paths what they are at another workspace's point: written, or deleted if they are not there."""
     contents = {path: _content_at(point, path) for path in paths}

@@ -6,7 +6,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, ask_first, carry_out, must, signed_in
 from dashboard.problems import Problem, conflict, invalid
 from workspaces import history
 from workspaces.comparisons import Point
@@ -95,11 +95,20 @@ def take(request, team, key):
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def remove(request, team, key, number):
+    """Ask before the picture of a snapshot is deleted; a POST deletes it."""
     head = load_header(request, team, key, "workspace-snapshots")
     must(request.caller, "keep_screenshot", head.workspace.team_id)
     snapshot = _snapshot(head.workspace, number)
+    if request.method != "POST":
+        return ask_first(
+            request,
+            title=gettext("Delete the picture of snapshot %(number)s?") % {"number": number},
+            says=gettext("The picture is deleted for good. The snapshot stays."),
+            verb=gettext("Delete the picture"),
+            back=_page_of(head.workspace, number),
+        )
     return carry_out(
         request,
         lambda: keeping.remove(snapshot, by=request.caller.actor),

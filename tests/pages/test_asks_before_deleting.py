@@ -1,0 +1,114 @@
+"""What deletes asks first: a page says what is deleted, and its button does it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from workspaces.models import Operation, State
+from workspaces.pages.header import Head
+
+from .conftest import keep_tree, make_workspace
+
+TEMPLATES = Path(settings.BASE_DIR) / "templates"
+FORM = re.compile(r'<form\b(?P<tag>[^<]*?\{% url "(?P<name>[\w-]+)"[^%]*%\}[^>]*)>', re.S)
+LOSES = re.compile(r"delete|remove|reset|discard|purge|trash|back")
+# Addresses that one tap of a page may post to, and why nothing is lost by it.
+MAY_POST = {
+    "agent-run-discard": "below a fold that says what is restored, after a snapshot",
+    "change-back": "only where no file is removed; the page that follows offers the undo",
+    "hunk-back": "after a snapshot; the notice that follows has a button for the undo",
+    "environment-go-back": "a new version; the newer one stays",
+    "policy-go-back": "a new version; the newer one stays",
+    "snapshot-trash": "below a fold that says how long the trash keeps it",
+    "snapshot-untrash": "restores",
+    "workspace-untrash": "restores",
+    "workspace-network-back": "revokes a permission",
+    "channel-remove": "an address for notifications, which can be added again",
+    "device-remove": "an address for notifications, which can be added again",
+    "person-remove": "below a fold; whoever was removed can be invited again",
+    "view-remove": "a saved query",
+    "log-target-remove": "an address for the log, which can be added again",
+    "scrub-purge": "the page names what is purged and asks for the name to be typed",
+    "retention-put-off": "keeps for longer",
+}
+
+
+def posting_forms() -> set[str]:
+    found = set()
+    for template in TEMPLATES.rglob("*.html"):
+        for form in FORM.finditer(template.read_text()):
+            if 'method="post"' in form["tag"]:
+                found.add(form["name"])
+    return found
+
+
+def test_no_button_of_a_page_deletes_with_one_tap():
+    assert {name for name in posting_forms() if LOSES.search(name)} <= set(MAY_POST)
+
+
+@pytest.mark.parametrize("state", State.values)
+def test_no_button_of_a_workspaces_header_deletes_with_one_tap(team, agent, alice, state):
+    from dashboard.access import caller_of
+
+    made = make_workspace(team, agent, "repo-task-2", state=state)
+    assert not [name for name, _ in Head(made, caller_of(alice), "workspace").buttons if LOSES.search(name)]
+
+
+def test_a_reset_leads_to_the_page_that_asks(workspace, lena, browser_of, read):
+    client = browser_of(lena)
+    here = "/w/payments/repo-task-1/"
+    assert "Reset to after setup…" in read(client, here)
+    client.post(f"{here}reset/")
+    asked = client.get(f"{here}reset/", follow=True)
+    assert asked.request["PATH_INFO"] == f"{here}snapshots/1/restore/"
+    assert "Restore repo-task-1 to snapshot 1?" in re.sub(r"\s+", " ", asked.content.decode())
+    assert not Operation.objects.exists()
+
+
+@pytest.fixture
+def changed(team, workspace, tmp_path):
+    """Two snapshots: the second has a file more, one less, and one that became a link's neighbour."""
+    first, second = workspace.snapshots.order_by("number")
+    first.tree = keep_tree(team, tmp_path / "a", {"old.txt": "old\n", "same.txt": "a\n"})
+    second.tree = keep_tree(team, tmp_path / "b", {"new.txt": "new\n", "same.txt": "b\n"})
+    first.save()
+    second.save()
+    return workspace
+
+
+def test_a_file_that_was_added_is_removed_only_after_a_question(changed, lena, browser_of):
+    client, here = browser_of(lena), "/w/payments/repo-task-1/changes/"
+    page = re.sub(r"\s+", " ", client.get(f"{here}?from=1&to=2&path=new.txt").content.decode())
+    form = re.search(r'<form class="diff-back".*?</form>', page)[0]
+    assert "Remove this file (undo the addition)…" in form
+    assert 'method="get"' in form
+    asked = client.get(f"{here}back/", {"from": "1", "path": "new.txt"}).content.decode()
+    assert "Remove new.txt?" in asked
+    assert "new.txt is deleted: it is not in snapshot 1." in asked
+    assert "saved as a snapshot first" in asked
+    assert not Operation.objects.exists()
+    client.post(f"{here}back/", {"from": "1", "path": "new.txt"})
+    assert Operation.objects.get().args["number"] == 1
+
+
+def test_a_file_that_changed_is_restored_and_one_that_went_is_brought_back_with_one_tap(changed, lena, browser_of):
+    client, here = browser_of(lena), "/w/payments/repo-task-1/changes/"
+    for name in ("same.txt", "old.txt"):
+        page = re.sub(r"\s+", " ", client.get(f"{here}?from=1&to=2&path={name}").content.decode())
+        forms = re.findall(r'<form class="diff-back".*?</form>', page)
+        assert 'method="post"' in forms[0]
+        assert "Restore this file from snapshot 1" in forms[0]
+
+
+def test_the_question_says_what_is_wrong_with_its_point(changed, lena, browser_of):
+    client, here = browser_of(lena), "/w/payments/repo-task-1/changes/"
+    assert client.get(f"{here}back/", {"from": "nowhere:1", "path": "new.txt"}).status_code in (302, 404)
+    assert client.get(f"{here}back/").status_code == 405
+
+
+def test_who_may_not_restore_is_not_asked(changed, vera, mallory, browser_of):
+    address = "/w/payments/repo-task-1/changes/back/?from=1&path=new.txt"
+    assert browser_of(vera).get(address).status_code == 403
+    assert browser_of(mallory).get(address).status_code == 404
