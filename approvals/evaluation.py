@@ -11,6 +11,7 @@ from approvals import judges, own_questions, policies
 from approvals.calls import BROKER, parsed, root_of
 from approvals.context import code_host
 from approvals.context.addresses import destinations_of
+from approvals.context.downloads import downloads_for
 from approvals.context.programs import programs_for
 from approvals.context.scripts import scripts_for
 from approvals.context.servers import servers_for
@@ -202,6 +203,7 @@ def _verdict(tool: str, arguments: dict, cwd: str | None, workspace, *, terms=No
         context.known.update(destinations_of(tool, arguments))
     if workspace and tool == "Bash":
         context.known.update(scripts_for(first.commands, cwd or root, workspace))
+        context.known.update(downloads_for(first.commands, workspace))
     verdict = judges.classify(tool, arguments, **world, context=terms | context.known) if context.known else first
     return verdict, context.away
 

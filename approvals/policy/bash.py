@@ -6,6 +6,7 @@ from dataclasses import replace
 from . import envelopes
 from .commands import effects_of
 from .coverage import file_rules, find_rule, gap, restricting
+from .downloads import plainly
 from .hidden_characters import hidden_in
 from .programs.registry import runs_project_code
 from .rules import FILE_READERS, FILE_WRITERS, Form, joined
@@ -13,11 +14,12 @@ from .script import Reader
 from .shell import MAX_COMMAND, Unreadable, parse
 from .step_budget import TooMuch, limited
 from .titles import headline, title_of
-from .verdict import ALLOWING, RESTRICTING, TIERS, Effect, SubCommand, Verdict, reason, undo_of, worst
+from .verdict import ALLOWING, RESTRICTING, TIERS, Effect, SubCommand, Verdict, reason, shown, undo_of, worst
 from .web import is_private
 
 VERBS = ("push", "remote", "install", "network", "harmful", "delete", "write", "start", "unknown", "unclear", "hidden")
 VERBS += ("local", "run", "read")
+MAX_BROUGHT = 50  # paths of one command that its entry names
 TOO_MUCH = "it takes more steps to judge than a command may take"
 # Kinds of effects that the card gathers evidence for; all others count as "run".
 EVIDENCE = ("push", "remote", "install", "network", "delete", "write", "read")
@@ -66,9 +68,12 @@ def _refusal(command, arguments):
 def _unreadable(command, policy, why):
     form = Form.of(command, [])
     met = restricting(policy, lambda rule: rule.tool == "Bash" and rule.resembles(form))
-    tier = worst(["high", met[0]] if met else ["high"])
+    runs_download = plainly(command)
+    tier = worst(["critical" if runs_download else "high", *([met[0]] if met else [])])
     rule = met[1].text if met else None
     title = "Run a command that Handrail can't read"
+    if runs_download:
+        title = "Download a script and run it, in a command that Handrail can't read"
     if len(command) > MAX_COMMAND:
         title = f"Command too long to analyse ({len(command):,} characters)"
     return Verdict(tier, [reason(tier, why)], rule, "unknown", title)
@@ -87,8 +92,9 @@ def judge(simple, line, policy, world, context, terms=None):
     entry.targets = _targets(found)
     kinds = ("network", "remote") if entry.what in ("network", "remote") else (entry.what,)
     entry.names = _targets([e for e in found if e.kind in kinds])
+    entry.brings = dict(list(simple.brings.items())[:MAX_BROUGHT])
     entry.runs = any(effect.kind in RUNNING for effect in found)
-    entry.headline = headline(words, found)
+    entry.headline = shown(headline(words, found))
     _decide(entry, simple, texts, result, policy, world, terms)
     if terms and entry.tier in ALLOWING:
         program = texts[0].rsplit("/", 1)[-1] if texts else ""

@@ -18,11 +18,12 @@ def classify(
     """Return the Verdict on one tool call.
 
     `context` may hold what is known of the environment: `files` written since it was trusted, paths that hold
-    `secrets`, `scripts` {path: text} that commands run, programs `installed` with the project's packages, `symlinks`
-    {path: target}, `cwd`, `mcp_server`, `redirects_to`, `resolves_to`, and pairs such as `tool_sha256_approved` and
-    `tool_sha256_now`; `held`: True if the kernel can hold the call in an envelope, and `hosts`, which its network
-    allows; `programs`: {name as commands write it: {path, sha256}} of the files that programs resolve to;
-    `mcp_servers`: {name, origin, runs, sha256} of each server that a tool's name may mean, from the agent's settings.
+    `secrets`, `scripts` {path: text} that commands run, programs `installed` with the project's packages, `downloaded`
+    {path: host} of the files that earlier calls brought, `symlinks` {path: target}, `cwd`, `mcp_server`,
+    `redirects_to`, `resolves_to`, and pairs such as `tool_sha256_approved` and `tool_sha256_now`; `held`: True if the
+    kernel can hold the call in an envelope, and `hosts`, which its network allows; `programs`: {name as commands write
+    it: {path, sha256}} of the files that programs resolve to; `mcp_servers`: {name, origin, runs, sha256} of each
+    server that a tool's name may mean, from the agent's settings.
     Other paths in it are relative to the workspace. Nothing in it may come from the agent itself.
     `workspace_root` is None without a workspace; then no path is inside one.
     """

@@ -90,6 +90,8 @@ def effects_of(simple, world, depth=0):
     found += _whereabouts(simple, world)
     for redirect in simple.redirects:
         found += _around(_redirect(redirect, judge))
+    if simple.downloaded:
+        found.append(_runs_download(simple))
     if not simple.words:
         return Found(found, [])
     if simple.words[0].text != "[[":  # there they are patterns
@@ -101,6 +103,16 @@ def effects_of(simple, world, depth=0):
     if simple.form == "call":
         found += program_effects(words, simple, judge)
     return Found(found, words, judge.also, judge.within, judge.of_scripts)
+
+
+def _runs_download(simple):
+    """Return the effect of running text or a file from the network: two people have to approve it."""
+    host = simple.downloaded
+    says, title = f"downloads a script from {host} and runs it", f"Download a script from {host} and run it"
+    if simple.of_earlier_call:
+        says = f"runs what an earlier call downloaded from {host}"
+        title = f"Run a script that an earlier call downloaded from {host}"
+    return impacts.harmful(says, "critical", title=title, source=host)
 
 
 def _whereabouts(simple, world):

@@ -45,7 +45,8 @@ class Expansions:
         text = "".join(char for char, _ in cells.cells)
         if cells.cells[:1] == [("~", False)]:
             return cells.words(self.world.home)[0]
-        return Word(text, opaque="\ufffc" in text, foreign=cells.foreign, plain=cells.plain, inner=cells.inner(text))
+        known = {"plain": cells.plain, "inner": cells.inner(text), "fetched": cells.fetched}
+        return Word(text, opaque=OPAQUE in text, foreign=cells.foreign, **known)
 
     def cells(self, parts, cells, *, quoted):
         for part in parts:
@@ -95,13 +96,20 @@ class Expansions:
             raise Unreadable("it holds a substitution that other shells use")
         at, statements = len(self.commands), part.get("Stmts", [])
         self.scoped(statements)
+        cells.fetched = cells.fetched or self.downloads.printed(self.commands[at:])
         if len(statements) == 1 and _is_pipe(statements[0]) and prints_hashes(self.commands[at:]):
             cells.add_hash()
         else:
             cells.add_opaque(quoted=quoted)
 
     def part_ProcSubst(self, part, cells, quoted):
+        at = len(self.commands)
         self.scoped(part.get("Stmts", []))
+        inside = self.commands[at:]
+        if part.get("Op") == ">(" and self.current is not None:
+            self.current.fills.append(inside)
+        else:
+            cells.fetched = cells.fetched or self.downloads.printed(inside)
         cells.pipe = True
         cells.add_opaque(quoted=True)
 
@@ -149,6 +157,7 @@ class Expansions:
         if not quoted and expansion.get("Op") in REPLACING and {"*", "?", "["} & {char for char, _ in nested.cells}:
             self.current_problem(f"expands {raw[:60]} to the names of files")
         known = self.scope.variables.get(name)
+        cells.fetched = cells.fetched or nested.fetched or (known.fetched if known is not None else "")
         if name == "PWD" and known is None and len(self.scope.cwds) == 1:
             known = Word(self.scope.cwds[0])
         simple = not expansion and not part.get("Length")

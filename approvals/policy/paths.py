@@ -81,6 +81,7 @@ class World:
     files: dict = field(default_factory=dict)
     texts: dict = field(default_factory=dict)  # {path: text} of scripts
     secrets: tuple = ()  # known files that hold secrets
+    downloaded: dict = field(default_factory=dict)  # {path: host} of files that earlier calls brought
     installed: frozenset = frozenset()  # programs that the project's packages brought
     trusted_places: tuple = ()
     trusted_programs: frozenset = frozenset()  # as commands name them
@@ -99,6 +100,11 @@ class World:
         scripts = context.get("scripts")
         known = scripts.items() if isinstance(scripts, dict) else ()
         world.texts = {world._absolute(str(k), base): v for k, v in known if isinstance(v, str)}
+        brought = context.get("downloaded")
+        known = brought.items() if isinstance(brought, dict) else ()
+        end = {True: "/", False: ""}  # of folders and of files
+        paths = ((world._absolute(str(path), base) + end[str(path).endswith("/")], host) for path, host in known)
+        world.downloaded = {path: str(host)[:100] for path, host in paths}
         world.secrets = tuple(world._absolute(name, base) for name in _texts(context.get("secrets")))
         world.installed = frozenset(_texts(context.get("installed")))
         spend(10 * (len(world.secrets) + len(world.installed)))

@@ -33,7 +33,9 @@ class Scope:
         spend(len(names))
         known = [self.variables.get(name) for name in names]
         foreign = any(word is None or word.foreign for word in known)
-        self.variables.update(dict.fromkeys(names, Word(OPAQUE, opaque=True, splits=True, foreign=foreign)))
+        fetched = next((word.fetched for word in known if word and word.fetched), "")
+        unknown = Word(OPAQUE, opaque=True, splits=True, foreign=foreign, fetched=fetched)
+        self.variables.update(dict.fromkeys(names, unknown))
 
 
 def joined(scopes):
@@ -58,4 +60,5 @@ def _either(name, values):
     unset = not (name.islower() and "proxy" not in name)
     foreign = any(value.foreign if value else unset for value in values)
     shape = next((value for value in values if value), first)
-    return replace(shape, text=OPAQUE, opaque=True, splits=True, foreign=foreign, glob=False, inner=())
+    fetched = next((value.fetched for value in values if value and value.fetched), "")
+    return replace(shape, text=OPAQUE, opaque=True, splits=True, foreign=foreign, glob=False, inner=(), fetched=fetched)

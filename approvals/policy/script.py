@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from .downloads import Downloads
 from .environment import OBEYED, SAFE_VARIABLES
 from .expansions import Expansions
 from .scope import MAX_FOLDERS, Scope, joined
@@ -35,15 +36,23 @@ class Simple:
     form: str = "call"  # or "declaration", "arithmetic", "compound": shell forms that are not programs
     moved: bool = False  # it runs in another folder than the workspace's root
     unclear: list = field(default_factory=list)
+    output: str = ""  # the host whose text it prints (see downloads)
+    piped: bool = False  # another command reads what it prints
+    fills: list = field(default_factory=list)  # the commands in each of its `>(…)`
+    downloaded: str = ""  # the host whose text or file it runs
+    brings: dict = field(default_factory=dict)  # {path: host} of the files that it brings
+    of_earlier_call: bool = False  # an earlier call downloaded that file
 
 
 class Reader(Expansions):
     """Walks a tree once; `commands` is the result, in the order of the text."""
 
-    def __init__(self, source, world, cwds=()):
+    def __init__(self, source, world, cwds=(), downloads=None):
         self.source = source.encode()
         self.world = world
         self.commands = []
+        self.downloads = downloads or Downloads.of(world, Reader)
+        self.around = []  # the compound commands that are being read
         self.length = 0
         self.current = None
         self.assigned = set()  # variables that the loop being read sets
@@ -83,11 +92,15 @@ class Reader(Expansions):
             if command is not None:
                 getattr(self, "visit_" + command["Type"])(command)
             if simple.words or simple.redirects or simple.assigns or simple.unclear:
+                self.downloads.note(simple, self.around)
                 self.keep(simple)
         else:
             simple.form = "compound"
             at = len(self.commands)
+            self.around.append(simple)
             self.compound(command, fed_by)
+            self.around.pop()
+            self.downloads.close(simple, self.commands[at:])
             if simple.redirects or simple.unclear:
                 self.keep(simple, at)
         if node.get("Negated"):
@@ -141,9 +154,13 @@ class Reader(Expansions):
 
     def pipe(self, node, fed_by):
         outer, self.scope = self.scope, self.scope.copy()
+        at = len(self.commands)
         left = self.statement(node["X"], fed_by)
         self.scope = outer.copy()
-        self.statement(node["Y"], left or Simple("a compound command"))
+        feeding = left or Simple("a compound command", output=self.downloads.printed(self.commands[at:]))
+        for each in (feeding, *self.commands[at:]):
+            each.piped = True
+        self.statement(node["Y"], feeding)
         self.scope = outer
 
     def visit_Subshell(self, node, fed_by):
@@ -255,7 +272,8 @@ class Reader(Expansions):
             for word in words[1:]:
                 if word.text.isidentifier():
                     self.assignable(word.text)
-                    self.set(word.text, Word(OPAQUE, opaque=True, splits=True))
+                    given = self.downloads.given(simple, self.around)
+                    self.set(word.text, Word(OPAQUE, opaque=True, splits=True, fetched=given))
 
     def change_folder(self, simple, words):
         targets = [w for w in words if w.text not in ("-L", "-P", "--")]
@@ -370,7 +388,7 @@ def _here_document(node, parts, body):
     quoted = any(part["Type"] != "Lit" or "\\" in part["Value"] for part in node["Word"].get("Parts", []))
     text = "".join(plain) if quoted else "".join(char for char, _ in body.cells)
     certain = node["Op"] == "<<" and (quoted or not any("\\" in value for value in plain))
-    return Word(text if certain else OPAQUE, opaque=not certain or OPAQUE in text)
+    return Word(text if certain else OPAQUE, opaque=not certain or OPAQUE in text, fetched=body.fetched)
 
 
 def _bare(words):

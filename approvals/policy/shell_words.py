@@ -20,7 +20,10 @@ def names(text):
 
 @dataclass(frozen=True)
 class Word:
-    """One argument. `opaque`: holds text not known yet. `foreign`: from an unknown variable. `pipe`: `<(…)`."""
+    """One argument. `opaque`: holds text not known yet. `foreign`: from an unknown variable. `pipe`: `<(…)`.
+
+    `fetched`: the host whose answer is part of it (see downloads).
+    """
 
     text: str
     opaque: bool = False
@@ -30,6 +33,7 @@ class Word:
     plain: bool = True  # written without $'…' and the like, so it reads as bash reads it
     pipe: bool = False
     inner: tuple = ()  # what its unknown parts are certain to be
+    fetched: str = ""
 
     @property
     def literal(self):
@@ -45,6 +49,7 @@ class Cells:
         self.plain = True
         self.glob = False
         self.hashes = 0
+        self.fetched = ""
 
     def add(self, text, *, quoted):
         spend(len(text))
@@ -106,7 +111,7 @@ class Cells:
             if end == 1:
                 text = home + text[1:]
             elif not any(quoted is True for _, quoted in cells[:end]):
-                return Word(text, opaque=True, foreign=True, splits=self.splits, glob=glob)
+                return Word(text, True, True, self.splits, glob, fetched=self.fetched)
         return Word(
             text,
             opaque=OPAQUE in text,
@@ -116,6 +121,7 @@ class Cells:
             plain=self.plain,
             pipe=self.pipe,
             inner=self.inner(text),
+            fetched=self.fetched,
         )
 
 

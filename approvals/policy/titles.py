@@ -41,7 +41,9 @@ def headline(words, effects):
 
 def lasting_effect(effects):
     """Return the weightiest effect that a snapshot does not undo; None if there is none."""
-    return next((effect for kind in LASTING for effect in effects if effect.kind == kind), None)
+    ordered = [effect for kind in LASTING for effect in effects if effect.kind == kind]
+    graver = [effect for effect in ordered if effect.tier in ("critical", "forbidden")]
+    return next(iter([*graver, *ordered]), None)
 
 
 def _without_runner(words):

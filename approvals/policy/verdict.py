@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from .shell_words import OPAQUE
+
 TIERS = ("low", "medium", "high", "critical", "forbidden")
 ALLOWING = ("medium", "low")
 RESTRICTING = ("forbidden", "critical", "high")
@@ -16,6 +18,11 @@ def reason(tier, says):
     """Return the sentence that says why a call needs approval, is forbidden or allowed."""
     lead = {"forbidden": "Forbidden", "critical": "Needs approval", "high": "Needs approval"}.get(tier, "Auto-approved")
     return f"{lead}: {says}."
+
+
+def shown(text):
+    """Return a text for people, with dots for what is not known before a command runs."""
+    return text.replace(OPAQUE, "…")
 
 
 def worst(tiers):
@@ -48,6 +55,10 @@ class Effect:
     at_code_host: bool = False
     hosts: tuple = ()  # those of the registry that packages come from
 
+    def __post_init__(self):
+        for name in ("says", "title"):
+            object.__setattr__(self, name, shown(getattr(self, name)))
+
 
 @dataclass
 class SubCommand:
@@ -70,9 +81,11 @@ class SubCommand:
     effects: list = field(default_factory=list)
     envelope: dict | None = None  # what it gets if it runs and the call can be held
     code_host_read: bool = False
+    brings: dict = field(default_factory=dict)  # {path: host} of files from the network that it writes
 
     def as_dict(self):
-        return {
+        brings = {"brings": self.brings} if self.brings else {}
+        return brings | {
             "text": self.text,
             "line": self.line,
             "words": self.words,

@@ -153,7 +153,7 @@ def _bundle(grammar, word, queue, arguments):
 
 
 def _with_text(word, text):
-    return type(word)(text, **{k: getattr(word, k) for k in ("opaque", "foreign", "splits", "glob", "plain", "pipe")})
+    return replace(word, text=text, inner=())
 
 
 def _assign_operands(grammar, operands, arguments, problems):

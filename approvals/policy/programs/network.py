@@ -17,6 +17,12 @@ OPTIONS = parse_table(
         --compressed --max-time=num --connect-timeout=num --retry=num --retry-delay=num --no-progress-meter
         --http1.1 --http2 --no-buffer --fail-with-body --progress-bar -A=text --user-agent=text -e=text --referer=text
         -H=header --header=header -o=out --output=out -w=report --write-out=report -X=method --request=method
+        --proto=text --proto-redir=text --proto-default=text --tlsv1.2 --tlsv1.3 --tls-max=text --ciphers=text
+        --retry-all-errors --retry-connrefused --retry-max-time=num --limit-rate=text --max-redirs=num -r=text
+        --range=text --max-filesize=text --speed-limit=num --speed-time=num --ssl-reqd
+        -x=odd --proxy=odd -b=odd --cookie=odd -c=odd --cookie-jar=odd --cacert=odd -E=odd --cert=odd --key=odd
+        --resolve=odd --connect-to=odd --interface=odd -K=odd --config=odd --output-dir=odd --netrc-file=odd
+        --unix-socket=odd -C=odd --continue-at=odd -z=odd --time-cond=odd --dns-servers=odd --capath=odd
         -d=body --data=body --data-raw=text --data-binary=body --data-urlencode=body --json=body -F=body --form=body
         -G --get --url=url -L --location -u=text --user=text -T=upload --upload-file=upload -k --insecure : url*
     wget : -q -nv -S -O=out --quiet --no-verbose --spider --server-response --output-document=out --timeout=num
@@ -135,6 +141,12 @@ def url(word, name, judge):
     except BadAddress:
         pass
     return [impacts.contacts(word.text)]
+
+
+@kind("odd")
+def odd_option(word, name, judge):
+    """Judge the value of an option that can change where a request goes, or what else is read and written."""
+    return [impacts.unknown(f"uses an option of {name} that can change what it does")]
 
 
 @kind("header")

@@ -8,7 +8,7 @@ import re
 
 from .. import impacts
 from ..shell import Unreadable, reads_equally
-from ..shell_words import Word
+from ..shell_words import OPAQUE, Word
 from ..step_budget import TooMuch, limited
 from .python_text import NotRead, opened_files
 
@@ -23,7 +23,7 @@ def script_effects(script, spelled, judge, *, by="", arguments=None, shown=""):
     `by`: the interpreter that reads it, "" for the one that its first line names. `arguments`: the words after it; None
     if its text does not tell what it does. `shown`: how messages call it, if not as written.
     """
-    shown = (shown or script)[:80]
+    shown = (shown or script)[:80] if OPAQUE not in script else "a script that is unknown until it runs"
     # A bare name is a file of the current folder here, and was looked up as a program.
     if "/" in script and script in judge.world.trusted_programs:
         return [impacts.builds(f"runs {shown}, which the policy trusts")]

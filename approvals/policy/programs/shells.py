@@ -6,7 +6,6 @@ from dataclasses import replace
 from .. import impacts
 from ..rules import INTERPRETERS, SHELLS, WRAPPERS
 from ..verdict import TIERS
-from ..web import host_of
 from . import packages, services
 from .registry import HANDLERS, handles, is_known, named_in
 from .scripts import OPTIONS, read_alike, script_effects
@@ -142,23 +141,13 @@ def shell(name, words, simple, judge):
         return [through, *judge.nested(texts[1])]
     if texts[:1] in (["--version"], ["-n"]) and len(texts) <= 2:
         return [] if len(texts) == 1 else judge.reads(words[1])
+    from_input = any(re.fullmatch(r"-[A-Za-z]*s[A-Za-z]*", text) for text in texts)
     script = next((text for text in texts if not text.startswith("-")), None)
-    if script:
+    if script and not from_input:
         at = texts.index(script)
         plain = name in ("bash", "sh") and all(map(OPTIONS.fullmatch, texts[:at])) and words[at].literal
         return script_effects(script, script, judge, by=name, arguments=words[at + 1 :] if plain else None)
-    return [_piped_in(name, simple)]
-
-
-def _piped_in(name, simple):
-    source = simple.fed_by.words[0].text if simple.fed_by and simple.fed_by.words else ""
-    if source.rsplit("/", 1)[-1] in ("curl", "wget", "fetch", "http"):
-        hosts = [host for word in simple.fed_by.words[1:] if "://" in word.text and (host := host_of(word.text))]
-        where = hosts[0] if hosts else "the network"
-        title = f"Download a script from {where} and run it"
-        source = hosts[0] if hosts else ""
-        return impacts.harmful(f"downloads a script from {where} and runs it", "critical", title=title, source=source)
-    return impacts.starts(f"runs with {name} whatever it is given")
+    return [impacts.starts(f"runs with {name} whatever it is given")]
 
 
 @handles(*(INTERPRETERS - {"python", "python2", "python3", "node", "deno", "bun"}))
