@@ -1,32 +1,41 @@
-"""The envelope of a call that a person approved: the medium one, with the paths and hosts that the card named."""
+"""The envelope of a call that a person approved: the medium one, with the files and servers that the card named."""
 
 import posixpath
 
-from workspaces.envelope.envelope import MEDIUM, Envelope
-
-HOME = "/home/agent"
-ROOT = "/workspace"
+from dashboard.problems import conflict
+from workspaces.envelope.envelope import MAX_ENTRIES, MEDIUM, Envelope
 
 
 def approved_envelope(commands: list[dict]) -> dict:
-    """Return it as JSON; `commands` are the entries of the verdict that the card showed (approvals.policy)."""
-    found = MEDIUM
-    for step in commands:
-        for more in _named(step):
-            found = found.wider(more)
-    return found.to_json()
+    """Return it as JSON; `commands` are the entries of the verdict that the card showed (approvals.policy).
+
+    Problem 409 if it names more than an envelope holds.
+    """
+    found = [more for step in commands for more in _opened(step)]
+    envelope = MEDIUM
+    try:
+        for more in dict.fromkeys(found):
+            envelope = envelope.wider(more)
+    except ValueError:
+        raise conflict(f"It names more than {MAX_ENTRIES} files or hosts, too many to hold it to. Split it.") from None
+    return envelope.to_json()
 
 
-def _named(step: dict):
-    """Yield an envelope for each target of one sub-command; what is no plain path or host adds nothing."""
-    for target in step.get("targets") or ():
-        path = posixpath.normpath(posixpath.join(step.get("cwd") or ROOT, target.replace("~", HOME, 1)))
-        try:
-            if step["what"] == "network":
-                yield Envelope(network=(target if ":" in target else f"{target}:443",))
-            elif step["what"] in ("write", "delete"):
-                yield Envelope(read=(path,), write=(path,))
-            elif step["what"] == "read":
-                yield Envelope(read=(path,))
-        except ValueError:
-            continue
+def _opened(step: dict):
+    """Yield an envelope for each entry of one sub-command; what is no plain path, such as the root, opens nothing."""
+    for name, entries in (step.get("opens") or {}).items():
+        for entry in entries:
+            try:
+                yield Envelope(**{name: (entry,)})
+            except ValueError:
+                continue
+
+
+def refused_although_opened(envelope: dict, blocked: list[dict], cwd: str) -> list[dict]:
+    """Return the entries of `blocked` that the envelope opened by name: then the call did not do what was approved."""
+    paths = {path for name in ("replaces", "removes") for path in envelope.get(name, ())}
+    return [
+        entry
+        for entry in blocked
+        if entry["what"] in envelope["network"] or posixpath.normpath(posixpath.join(cwd, entry["what"])) in paths
+    ]

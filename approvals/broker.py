@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from approvals import bound_files, gate, rehearsals
-from approvals.approved_envelope import approved_envelope
+from approvals.approved_envelope import approved_envelope, refused_although_opened
 from approvals.broker_program import program_of
 from approvals.calls import beneath, root_of
 from approvals.decisions import is_unheld
@@ -20,9 +20,11 @@ from approvals.prompts import masked
 from approvals.transitions import applied_tree, withdraw
 from dashboard import clock
 from dashboard.problems import Problem, conflict
-from workspaces import lifecycle
+from workspaces import history, lifecycle
+from workspaces.drivers.base import DriverError
+from workspaces.envelope.output_refusals import in_short
 from workspaces.models import Command, Run, State, Workspace
-from workspaces.runner import applying
+from workspaces.runner import applying, snapshots
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.programs import RunCommand
 from workspaces.runner.reconcile import unseen
@@ -31,6 +33,8 @@ from workspaces.services.rehearsals import mark_applied
 from workspaces.store import StoreError
 
 SHOWN_TAIL = 4000  # characters of the output in an action's result
+MAX_CHANGED = 50  # paths that the outcome of a call names
+KEPT = ("exit_status", "signal", "output_bytes", "truncated", "changed", "changed_count")
 
 
 class Broker(Kind):
@@ -50,7 +54,7 @@ class Broker(Kind):
             await job.mark_started()
             await job.thread(_take, job, action, call, snapshot)
         if action.tool == "Bash":
-            return await self._run(job, call, await job.thread(envelope_of, action))
+            return await self._run(job, action, call)
         return await self._write(job, call)
 
     async def recover(self, job):
@@ -89,9 +93,15 @@ class Broker(Kind):
         await applying.apply(job, rehearsal, label=gate.snapshot_label(action), consume=consume)
         return {"ok": True, "applied": rehearsals.outcome_of(rehearsal)}
 
-    async def _run(self, job, call, envelope) -> dict:
+    async def _run(self, job, action, call) -> dict:
         argv, timeout_s = program_of(call)
-        return await job.run_program(argv, cwd=call["cwd"], timeout_s=timeout_s, envelope=envelope)
+        envelope = await job.thread(envelope_of, action)
+        outcome = await job.run_program(argv, cwd=call["cwd"], timeout_s=timeout_s, envelope=envelope)
+        if outcome.get("blocked") and envelope:
+            outcome["opened_but_refused"] = refused_although_opened(envelope, outcome["blocked"], call["cwd"])
+        if outcome.get("blocked") or outcome.get("exit_status"):
+            outcome |= await _changed(job, action)
+        return outcome
 
     async def _write(self, job, call) -> dict:
         """Write the file's new content; after a crash only if the file is unchanged since before the operation."""
@@ -131,6 +141,22 @@ async def _saved(job, action: Action):
             return await job.snapshot("action", gate.snapshot_label(action))
     except StoreError as error:
         raise conflict(f"The snapshot before it failed: {error}") from error
+
+
+async def _changed(job, action: Action) -> dict:
+    """Return {changed, changed_count}: the paths that differ from the snapshot before it; {} if that is not known."""
+    now = await job.thread(Action.objects.select_related("snapshot_before").get, pk=action.pk)
+    if now.snapshot_before is None:
+        return {}
+    try:
+        async with job.lock(), job.open_tree(read=True) as tree:
+            after = await job.thread(snapshots.scan, job.workspace, tree)
+        trees = (now.snapshot_before.tree_hex, after.tree)
+        found = await job.thread(partial(history.changes_of_trees, job.workspace, *trees, count=False))
+    except (DriverError, Problem, StoreError):
+        return {}  # its files cannot be read now: the page compares them later
+    paths = [change.path.decode("utf-8", "replace") for change in found]
+    return {"changed": paths[:MAX_CHANGED], "changed_count": len(paths)}
 
 
 async def _consume(job, action: Action, snapshot):
@@ -217,11 +243,17 @@ def told(outcome: dict) -> dict:
     """Convert an operation's outcome to an action's: a program that exited non-zero has failed."""
     if "exit_status" not in outcome:
         return outcome
-    kept = {name: outcome[name] for name in ("exit_status", "signal", "output_bytes", "truncated") if name in outcome}
+    kept = {name: outcome[name] for name in KEPT if name in outcome}
     tail = base64.b64decode(outcome.get("tail") or "").decode("utf-8", "replace")
     if outcome.get("blocked"):
         kept["blocked"] = outcome["blocked"]
     exited = outcome.get("reason") == "exited" and not outcome.get("oom_kills")
     reason = "" if exited else outcome.get("words") or outcome.get("reason") or ""  # the exit status is enough
     reason = reason or outcome.get("held_note", "")
-    return {"ok": outcome.get("ok") and outcome["exit_status"] == 0, "reason": reason, "tail": tail} | kept
+    refused = outcome.get("opened_but_refused")
+    if outcome["exit_status"] == 0 and outcome.get("blocked"):
+        said = in_short(refused or outcome["blocked"])
+        lead = ", but what was approved was refused" if refused else ". Refused meanwhile"
+        reason = f"It exited with 0{lead}: {said}."
+    ok = outcome.get("ok") and outcome["exit_status"] == 0 and not refused
+    return {"ok": ok, "reason": reason, "tail": tail} | kept

@@ -26,6 +26,7 @@ from approvals.pages.policy.card_part import RulePart
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
 from approvals.pages.workspace_part import WorkspacePart
+from dashboard.problems import Problem
 from dashboard.templatetags.handrail import ACTION_STATES
 from dashboard.visible_text import hidden_note
 from workspaces import agents_at_work
@@ -258,7 +259,10 @@ class Card(EvidencePart, OwnPart, RulePart, WorkspacePart):
     @cached_property
     def envelope(self) -> list[tuple[str, str]]:
         """What the kernel will hold its program to, or held it to: [(label, what)]; [] if nothing."""
-        envelope = envelope_of(self.action)
+        try:
+            envelope = envelope_of(self.action)
+        except Problem as problem:
+            return [(gettext("It would not run"), problem.detail)]
         return in_words(envelope) if envelope else []
 
     @cached_property

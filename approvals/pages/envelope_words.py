@@ -1,5 +1,7 @@
 """An envelope in words, for the card of a call."""
 
+import posixpath
+
 from django.utils.translation import gettext, gettext_lazy
 
 WORDS = {
@@ -14,6 +16,8 @@ LISTS = (
     ("read", gettext_lazy("Reads")),
     ("redacted", gettext_lazy("Reads, with values redacted")),
     ("write", gettext_lazy("Writes")),
+    ("replaces", gettext_lazy("Makes, changes or replaces")),
+    ("removes", gettext_lazy("Removes or moves away")),
     ("network", gettext_lazy("Reaches")),
 )
 
@@ -21,7 +25,15 @@ LISTS = (
 def in_words(envelope: dict) -> list[tuple[str, str]]:
     """Return (label, what) of each list of the envelope."""
     return [
-        (label, ", ".join(str(WORDS.get(entry, entry)) for entry in envelope[name]) or gettext("nothing"))
+        (label, ", ".join(_said(name, entry) for entry in envelope[name]) or gettext("nothing"))
         for name, label in LISTS
         if name in envelope
     ]
+
+
+def _said(name, entry):
+    """Return one entry in words, with what has to be opened for it beyond itself."""
+    if name == "replaces":
+        folder = posixpath.dirname(entry)
+        return gettext("%(path)s (and new names in %(folder)s)") % {"path": entry, "folder": folder}
+    return str(WORDS.get(entry, entry))

@@ -8,6 +8,7 @@ from .commands import effects_of
 from .coverage import file_rules, find_rule, gap, restricting
 from .downloads import plainly
 from .hidden_characters import hidden_in
+from .opens import opened
 from .programs.registry import runs_project_code
 from .rules import FILE_READERS, FILE_WRITERS, Form, joined
 from .script import Reader
@@ -94,6 +95,7 @@ def judge(simple, line, policy, world, context, terms=None):
     entry.names = _targets([e for e in found if e.kind in kinds])
     entry.brings = dict(list(simple.brings.items())[:MAX_BROUGHT])
     entry.runs = any(effect.kind in RUNNING for effect in found)
+    entry.opens = opened(found)
     entry.headline = shown(headline(words, found))
     _decide(entry, simple, texts, result, policy, world, terms)
     if terms and entry.tier in ALLOWING:

@@ -1,10 +1,11 @@
 """Constructors of effects: the sentence, the tier in the first mode, and whether a snapshot can undo it."""
 
 import re
+from dataclasses import replace
 
 from .paths import glob_may_hit_protected, glob_may_hit_secret
 from .verdict import Effect
-from .web import host_of, is_private
+from .web import address_of, host_of, is_private
 
 CATASTROPHES = {
     "/",
@@ -78,7 +79,7 @@ def contacts(url, spelled=()):
     if not host:
         return Effect("network", f"contacts {url[:60]}, whose host is not certain", "high", "no")
     says = f"contacts {host}" + (", a private address" if is_private(host) else "")
-    return Effect("network", says, "high", "no", target=host, spelled=_words(spelled))
+    return Effect("network", says, "high", "no", target=host, spelled=_words(spelled), reaches=address_of(url))
 
 
 def _words(spelled):
@@ -114,7 +115,7 @@ class FileJudge:
     def _listed(self, place, word):
         says = f"lists {place.shown}, {self.world.outside}"
         tier = "medium" if place.temporary else "high"
-        return Effect("read", says, tier, "no", place.shown, (word.text,), place, held="runs")
+        return Effect("read", says, tier, "no", place.shown, (word.text,), place, held="runs", listed=True)
 
     def reads(self, word, *, folder=False):
         """Return the effects of reading a file, or with `folder` a folder and all below it."""
@@ -165,7 +166,8 @@ class FileJudge:
             return []
         if word.opaque or word.splits:
             return [Effect(kind, f"{verb} a file that is unknown until it runs", "high", "unknown", held="runs")]
-        return [self._write(place, kind, verb, word) for place in self.places(word)]
+        found = [self._write(place, kind, verb, word) for place in self.places(word)]
+        return [replace(effect, moves=True) for effect in found] if verb == "moves" else found
 
     def _write(self, place, kind, verb, word):
         name = place.label(self.world.root)

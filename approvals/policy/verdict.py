@@ -54,6 +54,10 @@ class Effect:
     held: str = ""
     at_code_host: bool = False
     hosts: tuple = ()  # those of the registry that packages come from
+    reaches: tuple = ()  # host:port of each server that the text names
+    moves: bool = False  # a write that takes the name away
+    listed: bool = False  # a read of a folder's names alone
+    replaces: tuple = ()  # absolute paths that a program writes though no word of it names them
 
     def __post_init__(self):
         for name in ("says", "title"):
@@ -82,6 +86,7 @@ class SubCommand:
     envelope: dict | None = None  # what it gets if it runs and the call can be held
     code_host_read: bool = False
     brings: dict = field(default_factory=dict)  # {path: host} of files from the network that it writes
+    opens: dict = field(default_factory=dict)  # what an approval opens beyond the medium envelope (see opens)
 
     def as_dict(self):
         brings = {"brings": self.brings} if self.brings else {}
@@ -100,6 +105,7 @@ class SubCommand:
             "cwd": self.cwd,
             "runs": self.runs,
             "code_host_read": self.code_host_read,
+            "opens": self.opens,
         }
 
 

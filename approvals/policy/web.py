@@ -68,6 +68,16 @@ def host_of(url):
     return host if port in (None, DEFAULT_PORTS[scheme]) else f"{host}:{port}"
 
 
+def address_of(url):
+    """Return (host:port,) of an address, which without a scheme is one of http; () if the host is not certain."""
+    try:
+        scheme, host, port = parts_of(url if "://" in str(url) else f"http://{url}")
+    except BadAddress:
+        return ()
+    shown = f"[{host}]" if ":" in host else host
+    return (f"{shown}:{port or DEFAULT_PORTS[scheme]}",)
+
+
 def is_private(host):
     """Return True for names and addresses that lead to this machine, its network or a metadata service."""
     host = host.rsplit(":", 1)[0] if host.count(":") == 1 else host

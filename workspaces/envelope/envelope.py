@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass
 READ_WORDS = frozenset({"workspace", "toolchains"})
 WRITE_WORDS = frozenset({"scratch", "workspace", "caches"})
 NETWORK_WORDS = frozenset({"loopback", "hosts"})
-FIELDS = frozenset({"read", "write", "network", "seconds", "redacted"})
-LISTS = ("read", "write", "network", "redacted")
+RARE = ("replaces", "removes", "redacted")  # lists that are left out of the JSON while they are empty
+LISTS = ("read", "write", "network", *RARE)
+FIELDS = frozenset({*LISTS, "seconds"})
 MAX_ENTRIES = 256  # in one list
 MAX_ENTRY = 4096  # characters of one entry
 
@@ -19,6 +20,8 @@ class Envelope:
     toolchains); "scratch" (a private /tmp); "caches" (those of known tools, in the home). What may be written may be
     read. `network` holds "loopback" (the Run's own), "hosts" (those that the environment's list allows) or "host:port";
     if it is empty, the program has no sockets but pairs of its own. `seconds` limits the run time, None: no limit.
+    `replaces` holds absolute paths that may be made, changed, replaced and moved away, `removes` those that may be
+    removed or moved away, with all below them (`names.py`); a shell's wildcards in them stand for what is there.
     `redacted` holds absolute paths of secret files that may be read, but whose values its output must not show.
     """
 
@@ -27,15 +30,18 @@ class Envelope:
     network: tuple = ()
     seconds: "int | None" = None
     redacted: tuple = ()
+    replaces: tuple = ()
+    removes: tuple = ()
 
     def __post_init__(self):
         for name, words in (("read", READ_WORDS), ("write", WRITE_WORDS)):
             for entry in _entries(self, name):
                 if entry not in words and not _is_plain_path(entry):
                     raise ValueError(f"{entry!r} is no word and no absolute path for {name} of an envelope")
-        for entry in _entries(self, "redacted"):
-            if not _is_plain_path(entry):
-                raise ValueError(f"{entry!r} is no absolute path for redacted of an envelope")
+        for name in RARE:
+            for entry in _entries(self, name):
+                if not _is_plain_path(entry):
+                    raise ValueError(f"{entry!r} is no absolute path for {name} of an envelope")
         for entry in _entries(self, "network"):
             if entry not in NETWORK_WORDS and not _is_host_and_port(entry):
                 raise ValueError(f"{entry!r} is neither loopback, hosts nor host:port")
@@ -43,15 +49,15 @@ class Envelope:
             raise ValueError("the seconds of an envelope must be a positive number")
 
     def to_json(self):
-        """Return a dict of lists, as the policy answers and as rows keep it; `redacted` only if it names a file."""
+        """Return a dict of lists, as the policy answers and as rows keep it."""
         fields = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        return {name: value for name, value in fields.items() if name != "redacted" or value}
+        return {name: value for name, value in fields.items() if name not in RARE or value}
 
     @classmethod
     def from_json(cls, data):
         """Return the envelope of such a dict; raise ValueError for anything else, so that nothing is dropped."""
         if not isinstance(data, dict) or not FIELDS.issuperset(data):
-            raise ValueError("an envelope has read, write, network, seconds and redacted")
+            raise ValueError(f"an envelope has {', '.join(LISTS)} and seconds")
         for name in LISTS:
             if not isinstance(data.get(name, []), (list, tuple)):
                 raise ValueError(f"{name} of an envelope must be a list")

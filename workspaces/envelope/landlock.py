@@ -63,16 +63,22 @@ class Ruleset:
         size = ctypes.c_size_t(ctypes.sizeof(handled))
         self.fd = check(libc.syscall(CREATE_RULESET, ctypes.byref(handled), size, ctypes.c_uint32(0)), "a ruleset")
 
-    def allow(self, path, rights):
-        """Allow these rights on a file, or on a folder and all below it; return False if it is not there."""
+    def allow(self, path, rights, *, follow=True):
+        """Allow these rights on a file, or on a folder and all below it; return False if it is not there.
+
+        Without `follow`, a symlink is not followed, and nothing is allowed for it.
+        """
         try:
-            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            fd = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP):
                 return False  # what cannot be reached needs no rule
             raise
         try:
-            if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            mode = os.fstat(fd).st_mode
+            if stat.S_ISLNK(mode):
+                return False
+            if not stat.S_ISDIR(mode):
                 rights &= OF_FILES
             rule = _Beneath(rights & self.files, fd)
             self._add(PATH_BENEATH, rule, path)

@@ -48,18 +48,19 @@ def works():
     return os.waitpid(child, 0)[1] == 0
 
 
-def make(*, scratch, secrets, protected, writable, terminals):
+def make(*, scratch, secrets, protected, writable, terminals, opened=(), kept=()):
     """Make the view of this process, which is in a namespace of its own.
 
     `scratch` is a folder with `tmp` and `shm`, shown as /tmp and /dev/shm. `protected` are paths below `writable`
-    ones, which they stay unlike; the folders around them cannot be renamed. `terminals`: give it a devpts of its own.
+    ones, which they stay unlike; the folders around them cannot be renamed. `opened` are folders of which only some
+    names may change, `kept` the others in them (`names.py`). `terminals`: give it a devpts of its own.
     Return a descriptor for `mask_watch.opened`, or None.
     """
     aside = {name: os.open(f"{scratch}/{name}", os.O_PATH | os.O_CLOEXEC) for name in ("tmp", "shm")}
     watching = _mask(secrets)
     again = [place for place in writable if os.path.lexists(place)]
     pins = _around(protected, again)
-    for place in again + pins + protected:
+    for place in sorted({*again, *opened, *pins, *protected, *kept}):  # the outer ones first
         bind(place, place)
     places = {"/tmp": "tmp", "/dev/shm": "shm"}
     if not os.path.islink("/var/tmp") and os.path.isdir("/var/tmp"):
@@ -69,7 +70,7 @@ def make(*, scratch, secrets, protected, writable, terminals):
     if terminals:
         _mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,mode=620,ptmxmode=666")
     set_read_only("/", recursive=True)
-    for place in (*again, *pins, *places):
+    for place in (*again, *opened, *pins, *places):
         set_writable(place)
     for fd in aside.values():
         os.close(fd)

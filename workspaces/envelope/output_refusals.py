@@ -21,8 +21,11 @@ QUOTES = "'\"‘’"
 
 def sentence(blocked):
     """Return what to say of a held program that failed; its failure may have another cause."""
-    shown = ", ".join(f"{entry['kind']} {entry['what']}" for entry in blocked[:MAX_SHOWN])
-    return f"It ran held. Refused: {shown}." if shown else "It ran held; no refusal was seen."
+    return f"It ran held. Refused: {in_short(blocked)}." if blocked else "It ran held; no refusal was seen."
+
+
+def in_short(blocked):
+    return ", ".join(f"{entry['kind']} {entry['what']}" for entry in blocked[:MAX_SHOWN])
 
 
 def refusals_in(output):

@@ -11,6 +11,7 @@ filter comes last because it refuses what the steps before need.
 import os
 
 from . import landlock, mount_view, places, seccomp
+from .names import CannotOpen, Names, covers
 from .syscalls import drop_capabilities, no_new_privileges
 from .tree_scan import TreeScan
 
@@ -58,20 +59,21 @@ class Rings:
         self._check(envelope)
         self._make_scratch()
         try:
-            found = self.scan.find()
-        except ValueError as error:
+            return Ring(self, envelope, self.scan.find())
+        except (CannotOpen, ValueError) as error:
             raise CannotHold(str(error)) from error
-        return Ring(self, envelope, found)
 
     def _check(self, envelope):
         abilities = self.abilities
         if not (abilities["landlock"] and abilities["seccomp"]):
             raise CannotHold("this kernel has no Landlock or no seccomp filters")
         if not abilities["mount_view"] and not (
-            set(envelope.write) <= {"scratch"} and not envelope.network and abilities["landlock"] >= TRUNCATE_ABI
+            set(envelope.write) <= {"scratch"}
+            and not (envelope.network or envelope.replaces or envelope.removes)
+            and abilities["landlock"] >= TRUNCATE_ABI
         ):
             raise CannotHold("no mount view can be made here, and without one only reading is held")
-        if abilities["mount_view"] and _covers(HIDDEN, self.workspace):
+        if abilities["mount_view"] and covers(HIDDEN, self.workspace):
             raise CannotHold("the workspace lies below /tmp, which is another folder for a held program")
         if envelope.network and "loopback" not in envelope.network and abilities["landlock"] < landlock.PORTS_ABI:
             raise CannotHold("this kernel cannot limit a program to the ports of the proxy")
@@ -100,14 +102,29 @@ class Ring:
         self.write_paths = list(dict.fromkeys(filter(None, map(self._existing, written))))
         self.read_paths = [entry for entry in envelope.read if entry.startswith("/")] + list(envelope.redacted)
         self.writes_workspace = "workspace" in envelope.write
+        self.names = self._names()
         # A path that the envelope names itself was shown to a person: it is neither masked nor protected.
-        named = self.read_paths + written
-        self.secrets = [path for path in found.secrets if not _covers(named, path)]
+        named = self.read_paths + written + self.names.all
+        self.secrets = [path for path in found.secrets if not covers(named, path)] + self.names.hidden
         self.protected = [
-            path for path in found.protected if not _covers(written, path) and path not in self.write_paths
+            path for path in self.names.closed if not covers(written, path) and path not in self.write_paths
         ]
         # A mask would have kept it from being written.
         self.protected += [path for path in envelope.redacted if os.path.lexists(path) and path not in self.protected]
+
+    def _names(self):
+        home = self.rings.home
+        toolchains = [f"{home}/{name}" for name in places.HOME_TOOLCHAINS] if home else []
+        readable = [*places.TOOLCHAINS, *toolchains] if "toolchains" in self.envelope.read else []
+        readable += [*self._writable(), *self.read_paths, self.rings.workspace]
+        return Names(
+            self.envelope,
+            workspace=self.rings.workspace,
+            home=home,
+            writable=self._writable(),
+            readable=readable,
+            found=self.found,
+        )
 
     def _existing(self, path):
         """Return what must be writable so that `path` can be written; None if that would be too much.
@@ -118,7 +135,7 @@ class Ring:
             return path
         folder = os.path.dirname(path)
         outer = [place for place in (self.rings.home, self.rings.workspace) if place]
-        too_much = folder == "/" or folder == self.rings.home or any(_covers([folder], place) for place in outer)
+        too_much = folder == "/" or folder == self.rings.home or any(covers([folder], place) for place in outer)
         return folder if os.path.isdir(folder) and (not too_much or folder == self.rings.workspace) else None
 
     def environment(self):
@@ -144,7 +161,9 @@ class Ring:
                 scratch=self.rings.scratch,
                 secrets=self.secrets,
                 protected=self.protected if self.writes_workspace else [],
-                writable=self._writable(),
+                writable=[place for place in self._writable() if not covers(self.names.all, place)],
+                opened=self.names.folders,
+                kept=self.names.kept,
                 terminals=terminal is None,
             )
         os.chdir(cwd)
@@ -183,6 +202,8 @@ class Ring:
             rules.allow(path, landlock.READ)
         for path in self.caches + self.write_paths:
             rules.allow(path, landlock.WRITE)
+        for path, rights in self.names.rules:
+            rules.allow(path, rights, follow=False)
         self._allow_devices(rules, terminal)
         if envelope.network and "loopback" not in envelope.network:
             for port in places.EGRESS_PORTS:
@@ -220,7 +241,3 @@ class Ring:
                     waiting.append(entry.path)
                 else:
                     rules.allow(entry.path, landlock.READ)
-
-
-def _covers(tops, path):
-    return any(path == top or path.startswith(top + "/") for top in tops)

@@ -101,9 +101,25 @@ def effects_of_change(verb, words, judge):
         scratch = all(judge.world.place(cwd).temporary for cwd in judge.simple.cwds) and "--global" not in texts
         held = "runs" if scratch and "--system" not in texts else ""
         says = "changes git's settings, which can start programs"
-        return [impacts.Effect("write", says, "high", "partly", held=held)]
+        return [impacts.Effect("write", says, "high", "partly", held=held, replaces=_settings(texts, judge))]
     held = "asks" if verb in NOT_HELD else ""
     return [impacts.unknown(f"uses git {verb[:40]} in a form that Handrail does not know", held=held)]
+
+
+def _settings(texts, judge):
+    """Return the paths of the settings that `git config` may write: the user's, or those of each folder around it."""
+    if "--global" in texts:
+        return (f"{judge.world.home}/.gitconfig",)
+    root = judge.world.root
+    if not root or "--system" in texts or any(text.startswith(("-f", "--file", "--blob")) for text in texts):
+        return ()
+    found = []
+    for cwd in judge.simple.cwds:
+        folder = judge.world.place(cwd).lexical
+        while folder == root or folder.startswith(f"{root}/"):
+            found += [f"{folder}/.git/config", f"{folder}/.git/config.worktree"]
+            folder = folder.rpartition("/")[0]
+    return tuple(dict.fromkeys(found))
 
 
 INDEX_ONLY = parse_table(

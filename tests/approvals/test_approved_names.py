@@ -1,0 +1,72 @@
+"""What a person approved is what runs: each verb, on files of the workspace, at protected paths, in the home."""
+
+import pytest
+
+from tests.approvals.test_broker import Brokered
+from tests.support.product import Product
+
+MAKE = (
+    "git init -q . && mkdir -p dist/deep .github/workflows ~/old/deep && echo a > one.txt && echo a > plain.txt && "
+    "echo a > calc.py && echo x > dist/x && echo x > ~/old/x && echo a > ~/single && echo keep > ~/beside && "
+    "echo on: > .github/workflows/ci.yml && echo keep > .github/workflows/other.yml && touch dist/.env"
+)
+ASKS = " && echo x > ~/asked"
+# command: what must be so afterwards
+CALLS = {
+    f"rm -rf dist{ASKS}": "! test -e dist",
+    f"rm one.txt{ASKS}": "! test -e one.txt",
+    "rm -rf ~/old": "! test -e ~/old",
+    "rm ~/single": "! test -e ~/single",
+    "mv ~/single ~/single2": "! test -e ~/single && grep -q a ~/single2",
+    f"sed -i s/a/b/ calc.py{ASKS}": "grep -q b calc.py",
+    "sed -i s/a/b/ ~/single": "grep -q b ~/single",
+    f"mv plain.txt p2.txt{ASKS}": "! test -e plain.txt && grep -q a p2.txt",
+    "git config user.name robo": "git config user.name | grep -q robo",
+    "sed -i s/on/off/ .github/workflows/ci.yml": "grep -q off .github/workflows/ci.yml",
+    "rm -f .github/workflows/ci.yml; ls .github": "! test -e .github/workflows/ci.yml",
+    "mv .github/workflows/ci.yml .github/workflows/b.yml": "grep -q on .github/workflows/b.yml",
+    "git mv -f .github/workflows/ci.yml moved.yml || mv .github/workflows/ci.yml moved.yml": "grep -q on moved.yml",
+    "rm -rf .git/hooks": "! test -e .git/hooks",
+    "rm -rf .git": "! test -e .git",
+    "cd dist && rm -rf ../.github/workflows/c*": "! test -e .github/workflows/ci.yml",
+    "rm -rf ~/ol*": "! test -e ~/old",
+    "echo b > ~/new; echo c >> ~/single; truncate -s 0 ~/single; chmod 600 ~/new": "! test -s ~/single && cat ~/new",
+    "ln ~/single ~/linked && ln -s single ~/soft": 'test "$(stat -c %h ~/single)" = 2 && test -L ~/soft',
+    "rmdir ~/old/deep": "test -e ~/old && ! test -e ~/old/deep",
+    "mkdir -p ~/a/b && cp one.txt ~/a/b/c": "grep -q a ~/a/b/c",
+}
+SAME = (
+    "grep -q keep ~/beside && ls ~/beside && (test ! -e .github/workflows || grep -q keep .github/workflows/other.yml)"
+)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    product = Product(tmp_path_factory.mktemp("names") / "home", HANDRAIL_HELD="1")
+    product.start()
+    yield Brokered(product)
+    product.clean_up()
+
+
+def of_person(desk, command):
+    token = desk.product.person_token("lena", "lead")
+    made = desk.ok("POST", f"{desk.path}/commands", {"command": command}, token=token, expect=201)
+    ended = desk.ok("GET", f"/api/v1/commands/{made['id']}?wait=20", token=token)
+    return ended["exit_status"]
+
+
+def prepared(desk):
+    assert of_person(desk, "rm -rf /workspace/* /workspace/.git* ~/*") == 0
+    assert of_person(desk, MAKE) == 0
+
+
+@pytest.mark.slow
+def test_each_approved_call_does_what_its_card_said(desk):
+    for command, after in CALLS.items():
+        prepared(desk)
+        asked = desk.ask("Bash", {"command": command})
+        assert asked["status"] == "pending", command
+        desk.decide(asked)
+        action = desk.over(asked)
+        assert action["status"] == "succeeded", (command, action["result"], action["blocked"])
+        assert of_person(desk, f"{after} && {SAME}") == 0, command
