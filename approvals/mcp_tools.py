@@ -4,6 +4,7 @@ An approval binds both. What the gate says can only make a call ask: an agent co
 """
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from approvals import policies
 from approvals.bound_files import MCP, Bound
@@ -12,6 +13,8 @@ from approvals.models import McpTool, Tier
 from approvals.policy.verdict import reason
 
 SERVER, TOOL = "mcp-server", "mcp-tool"  # kinds of what is bound
+UNKNOWN = sha256(b"null").hexdigest()  # of the definition of a tool that its server does not describe
+UNDESCRIBED = "its server did not say how it describes this tool"
 CHANGED = "its server describes this tool differently than when the tool was first used or last approved"
 
 
@@ -63,6 +66,8 @@ def _doubts(call, found, team_id) -> list[str]:
     if meant and (served.runs, served.sha256) not in meant:
         shown = f"{served.runs[:200]} (sha256 {served.sha256})"
         doubts.append(f"the server {name} is now {shown}, not the one that the policy trusts")
+    if served.tool_sha256 == UNKNOWN:  # it counts as changed, and is never the known one
+        return [*doubts, UNDESCRIBED]
     known, _ = McpTool.objects.get_or_create(
         team_id=team_id, tool=call.tool, server=served.sha256, defaults={"sha256": served.tool_sha256}
     )
@@ -72,7 +77,7 @@ def _doubts(call, found, team_id) -> list[str]:
 def accept(action):
     """Take the definition that a person has just approved as the known one."""
     digests = {entry["kind"]: entry["sha256"] for entry in _stated(current(action))}
-    if SERVER in digests and TOOL in digests:
+    if SERVER in digests and digests.get(TOOL, UNKNOWN) != UNKNOWN:
         McpTool.objects.filter(team=action.team_id, tool=action.tool, server=digests[SERVER]).update(
             sha256=digests[TOOL]
         )

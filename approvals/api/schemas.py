@@ -19,7 +19,9 @@ class ServedTool(Strict):
         description="command line or address of the server"
     )
     sha256: Digest = Field(description="of the server's entry in an agent's settings")
-    tool_sha256: Digest = Field(description="of the tool's definition in tools/list")
+    tool_sha256: Digest = Field(
+        description="of the tool's definition in tools/list; of `null`, which asks, where the server does not say it"
+    )
 
 
 class RehearsalOut(Schema):

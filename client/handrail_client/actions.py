@@ -123,6 +123,10 @@ class Actions:
     def get(self, action_id: str) -> Action:
         return Action.read(self.http.get(f"/actions/{uuid.UUID(str(action_id))}"))
 
+    def look(self, action: Action) -> Action:
+        """Return the action as the desk has it now."""
+        return self._persist(lambda: Action.read(self.http.get(f"/actions/{action.id}"), tool=action.tool), self.grace)
+
     def wait(
         self, action: Action, *, timeout: float | None = None, on_question: Callable[[dict], str | None] | None = None
     ) -> Action:

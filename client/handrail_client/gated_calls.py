@@ -1,11 +1,11 @@
 """The common part of the framework adapters: a tool call is one action, whose approval is used when the tool runs."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from handrail_client import json_text
 from handrail_client.actions import MAX_TEXT, Action
 from handrail_client.desk import Handrail
 from handrail_client.errors import NotAllowed
@@ -25,7 +25,7 @@ class Call:
     @property
     def key(self) -> str:
         named = [self.session, self.call_id, self.tool, self.arguments]
-        return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json_text.dumps(named, sort_keys=True, separators=(", ", ": ")).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ def edit_notice(action: Action) -> str:
     if not action.is_edited:
         return ""
     said = f" {action.comment}" if action.comment else ""
-    return EDITED.format(json.dumps(action.arguments, ensure_ascii=False)) + said
+    return EDITED.format(json_text.dumps(action.arguments, ensure_ascii=False, separators=(", ", ": "))) + said

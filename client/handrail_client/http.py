@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from urllib.parse import quote, urlencode, urlsplit
 
+from handrail_client import json_text
 from handrail_client.connection import Connection
 from handrail_client.errors import Refused, Unreachable
 
@@ -49,7 +50,7 @@ class Http:
         """
         with self._opened(method, path, body, query=query, key=key, wait=wait) as answer:
             try:
-                told = json.loads(answer.read())
+                told = json_text.loads(answer.read())
             except BROKEN as error:
                 raise Unreachable(f"The answer to {method} {path} can't be read: {error!r}") from None
         if not isinstance(told, dict):
@@ -91,7 +92,7 @@ class Http:
 
 
 def _bytes_of(body):
-    return json.dumps(body, allow_nan=False).encode() if isinstance(body, dict) else body
+    return json_text.dumps(body).encode() if isinstance(body, dict) else body
 
 
 def _length_of(file) -> int:

@@ -93,3 +93,23 @@ class HeldCall:
             self._desk.cancel(action)
         except HandrailError:
             pass  # decided meanwhile, or no desk: nothing is made of it here
+
+
+class Continued(HeldCall):
+    """The next round of a call whose approval was used: the tool asked its user something, who answered."""
+
+    def __init__(self, desk: Handrail, used: Action, keep: Callable[[], None]):
+        super().__init__(desk, used.tool, used.arguments)
+        self._approved, self._keep = used, keep
+
+    def _used(self, tell, still) -> Action | str | None:
+        """Return the action if it still runs at the desk. `keep` puts the round back where the desk can't say."""
+        if not still():
+            self._desk.report_quietly(self._approved, False, CHANGED)
+            return CHANGED
+        try:
+            now = self._desk.look(self._approved)
+        except HandrailError:
+            self._keep()
+            raise
+        return self._approved if now.status == "running" else now.words

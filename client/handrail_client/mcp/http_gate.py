@@ -10,10 +10,11 @@ from typing import Any
 
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError
-from handrail_client.mcp import messages
-from handrail_client.mcp.held_call import HeldCall
+from handrail_client.mcp import messages, protocol
+from handrail_client.mcp.held_call import TOLD_WITHIN, HeldCall
 from handrail_client.mcp.http_requests import Request
 from handrail_client.mcp.identity import Server
+from handrail_client.mcp.questions import Questions
 from handrail_client.mcp.upstream import Upstream
 
 
@@ -21,8 +22,8 @@ class HttpGate:
     """What the requests of all clients share."""
 
     def __init__(self, desk: Handrail, url: str, *, name: str | None = None, session: str = ""):
-        self.desk, self.session = desk, session
-        self.upstream, self.server = Upstream(url), Server.of_address(url, name)
+        self.upstream = Upstream(url)
+        self.questions = Questions(desk, Server.of_address(url, name), session)
         self.numbers = (f"handrail-{uuid.uuid4()}-{number}" for number in itertools.count(1))
         self._lock = threading.Lock()
         self._held: dict[tuple[str, str], HeldCall] = {}
@@ -47,8 +48,7 @@ class HttpGate:
 
     def withdraw(self, session: str, message: Any) -> bool:
         """Withdraw the call that the message cancels. Without a session nobody knows whose it is: then False."""
-        params = message.get("params")
-        key = (session, messages.key_of(params.get("requestId") if isinstance(params, dict) else None))
+        key = (session, messages.key_of(protocol.params_of(message).get("requestId")))
         with self._lock:
             call = self._held.get(key) if session else None
         return call is not None and call.withdraw()
@@ -89,5 +89,7 @@ def run(desk: Handrail, url: str, listen: str, *, name: str | None = None, sessi
     print(f"handrail: http://127.0.0.1:{listener.server_port}{gate.upstream.path}", file=sys.stderr, flush=True)
     listener.serve_forever()
     gate.withdraw_all()
+    gate.questions.give_up()
+    gate.questions.reports.wait(TOLD_WITHIN)
     listener.server_close()
     return 0

@@ -1,24 +1,28 @@
 """One HTTP request of an MCP client: passed on as it is, or held if it is a call."""
 
 import http.client
-import itertools
-import json
 import select
 import socket
-import threading
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
 
+from handrail_client import json_text
 from handrail_client.actions import Action
-from handrail_client.gated_calls import edit_notice
-from handrail_client.mcp import messages
-from handrail_client.mcp.gate import BATCHED, NO_NAME, TAKEN
+from handrail_client.mcp import headers, messages, protocol
+from handrail_client.mcp.gate import BATCHED, TAKEN
 from handrail_client.mcp.held_call import HeldCall
-from handrail_client.mcp.identity import Definitions
+from handrail_client.mcp.identity import Definition
+from handrail_client.mcp.questions import NO_NAME, NO_ROUND, ToolCall
 from handrail_client.mcp.upstream import BROKEN, NOT_PASSED_ON, PIECE, event_of, events_of, is_stream, message_of
 
 MAX_BODY = 64 << 20  # bytes
+STREAM = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",
+    "Connection": "close",
+}
 LOCAL = ("127.0.0.1", "localhost")
 AWAY = "The MCP server does not answer: {}"
 LOST = "The call was approved, and its answer was lost: {}"
@@ -64,6 +68,9 @@ class Request(BaseHTTPRequestHandler):
         except messages.Unreadable as error:
             self._answer(400, messages.error(None, error.code, str(error)))
             return
+        except headers.Mismatch as error:
+            self._mismatch(message, error)
+            return
         if isinstance(message, list) and any(map(messages.is_call, message)):
             self._answer(400, messages.error(None, messages.INVALID_REQUEST, BATCHED))
         elif messages.is_call(message):
@@ -86,9 +93,11 @@ class Request(BaseHTTPRequestHandler):
             raise messages.Unreadable(messages.PARSE_ERROR, "The body must be UTF-8.")
         if self.headers.get("Content-Encoding"):
             raise messages.Unreadable(messages.PARSE_ERROR, "The body must not be compressed.")
-        named = self.headers.get_all("Mcp-Method") or []
-        if any(not isinstance(message, dict) or each != message.get("method") for each in named):
-            raise messages.Unreadable(messages.INVALID_REQUEST, "The header Mcp-Method names another method.")
+        headers.check(self.headers.items(), message)
+
+    def _mismatch(self, message: Any, error: headers.Mismatch):
+        message_id = message.get("id") if isinstance(message, dict) else None
+        self._answer(400, messages.error(message_id, protocol.HEADER_MISMATCH, str(error)))
 
     def _withdraws(self, message: Any) -> bool:
         is_cancel = isinstance(message, dict) and message.get("method") == "notifications/cancelled"
@@ -97,56 +106,69 @@ class Request(BaseHTTPRequestHandler):
     # A call -----------------------------------------------------------------------------------------------------------
 
     def _call(self, message: dict, body: bytes):
-        params = message.get("params")
-        name, given = (params.get("name"), params.get("arguments")) if isinstance(params, dict) else (None, None)
-        given = {} if given is None else given
-        if "id" not in message or not isinstance(name, str) or not name or not isinstance(given, dict):
+        owner = f"{self.mcp_session} {self.headers.get('Authorization') or ''}"
+        call = ToolCall(message, body, owner)
+        if not call.is_well_formed:
             self._answer(400, messages.error(message.get("id"), messages.INVALID_PARAMS, NO_NAME))
             return
-        definitions = self._definitions()
-        seen = definitions.sha256(name)
-        served = {"runs": self.gate.server.runs, "sha256": self.gate.server.sha256, "tool_sha256": seen}
-        more = {"mcp": served, "input_schema": definitions.schema(name), "call_id": str(message["id"])[:200]}
-        more |= {"session": self.gate.session} if self.gate.session else {}
-        call = HeldCall(self.gate.desk, self.gate.server.tool(name), given, **more)
-        if not self.gate.hold(self.mcp_session, message["id"], call):
-            self._answer(400, messages.error(message["id"], messages.INVALID_REQUEST, TAKEN))
+        try:
+            question = self.gate.questions.of(call, lambda: self._checked_definition(call))
+        except headers.Mismatch as error:
+            self._mismatch(message, error)
             return
-        self._hold(call, message, body, lambda: self._definitions().sha256(name) == seen)
+        if question is None:
+            self._answer(200, call.refusal(NO_ROUND))
+        elif not self.gate.hold(self.mcp_session, message["id"], question):
+            self._answer(400, messages.error(message["id"], messages.INVALID_REQUEST, TAKEN))
+        else:
+            self._hold(question, call)
 
-    def _definitions(self) -> Definitions:
-        """Ask the server how it describes its tools now, in the name of this request's session."""
-        found = Definitions()
-        found.learn({"tools": self.gate.upstream.tools(self.headers.items(), self.gate.numbers)})
+    def _checked_definition(self, call: ToolCall) -> Definition:
+        found = self._definition(call)
+        headers.check(self.headers.items(), call.message, found.input_schema)
         return found
 
-    def _hold(self, call: HeldCall, message: dict, body: bytes, still):
-        token, steps = messages.progress_token(message), itertools.count(1)
+    def _definition(self, call: ToolCall) -> Definition:
+        """Ask the server how it describes the tool now, in the name of this request's client and session."""
+
+        def page(params: dict) -> Any:
+            asked = {"jsonrpc": "2.0", "id": next(self.gate.numbers), "method": "tools/list"}
+            asked |= {"params": protocol.like(call.message, params)}
+            return self.gate.upstream.ask(headers.anew(self.headers.items(), asked), asked)
+
+        return Definition.read(call.name, page)
+
+    def _hold(self, question: HeldCall, call: ToolCall):
         sent: list = []
+        tell_client = call.teller(lambda note: notes.append(event_of(note)))
+        notes: list[bytes] = []
 
         def tell(action: Action):
-            words = f"Waits for approval as {action.name}: {action.url}"
-            note = b": waits\n\n" if token is None else event_of(messages.progress(token, next(steps), words))
-            if not self._is_there(note):
-                call.withdraw()
+            tell_client(action)
+            if not self._is_there(notes.pop() if notes else b": waits\n\n"):
+                question.withdraw()
 
         def go(used: Action):
-            same = not used.is_edited and used.arguments == message["params"].get("arguments", {})
-            edited = message | {"params": message["params"] | {"arguments": used.arguments}}
+            call.used = used
+            named = self.headers.items()
+            if call.is_changed:
+                named = headers.anew(named, call.message_to_server, call.definition.input_schema)
             try:
-                line = body if same else messages.line_of(edited)
-                sent.extend([used, self.gate.upstream.send("POST", self.headers.items(), line)])
+                sent.append(self.gate.upstream.send("POST", named, call.to_server))
             except BROKEN as error:
-                sent.extend([used, error])
+                sent.append(error)
+
+        def still() -> bool:
+            return self._definition(call).sha256 == call.definition.sha256
 
         try:
-            refused = call.settle(go, tell, still)
+            refused = question.settle(go, tell, still)
         finally:
-            self.gate.let_go(self.mcp_session, message["id"], call)
+            self.gate.let_go(self.mcp_session, call.message["id"], question)
         if refused is not None:
-            self._answer(200, messages.said(message["id"], refused, is_error=True))
+            self._answer(200, call.refusal(refused))
         elif sent:
-            self._relay_call(message["id"], *sent)
+            self._relay_call(call, sent[0])
         else:
             self.close_connection = True  # withdrawn: there is no answer to a cancelled request
 
@@ -167,52 +189,55 @@ class Request(BaseHTTPRequestHandler):
         if not self.is_streaming:
             self.is_streaming, self.close_connection = True, True
             self.send_response(200)
-            for name, value in (("Content-Type", "text/event-stream"), ("Cache-Control", "no-cache")):
+            for name, value in STREAM.items():
                 self.send_header(name, value)
-            self.send_header("Connection", "close")
             self.end_headers()
 
-    def _relay_call(self, message_id: Any, used: Action, sent):
+    def _relay_call(self, call: ToolCall, sent):
         """Pass the server's answer to an approved call on, and report how it ended."""
         if isinstance(sent, BaseException):
-            self._report(used, False, AWAY.format(sent))
-            self._answer(200, messages.said(message_id, AWAY.format(sent), is_error=True))
+            self._failed(call, AWAY.format(sent))
             return
         try:
             answer = sent.getresponse()
-            if answer.status >= 300:
-                words = f"The MCP server answered {answer.status}."
-                self._report(used, False, words)
-                self._answer(200, messages.said(message_id, words, is_error=True))
-            elif is_stream(answer):
+            if is_stream(answer) and answer.status < 300:
                 self._stream()
-                for event in events_of(answer):
-                    self._write(self._told(event, message_of(event), message_id, used, event_of))
+                ends = [self._relay(event, message_of(event), call) for event in events_of(answer)]
+                if not any(ends):
+                    raise http.client.IncompleteRead(b"")
             else:
-                body = answer.read()
-                told = self._told(body, _parsed(body), message_id, used, messages.line_of)
-                self._answer(answer.status, told)
+                self._relay_body(call, answer.status, answer.read())
         except BROKEN as error:
-            self._report(used, False, LOST.format(error))
+            self.gate.questions.reports.tell(call.used, False, LOST.format(error))
             self.close_connection = True
         finally:
             sent.close()
 
-    def _told(self, raw: bytes, message: Any, message_id: Any, used: Action, form) -> bytes:
-        """Return what the client gets for a piece of the answer: the same, or with the notice of an edit."""
-        is_answer = isinstance(message, dict) and "method" not in message and "id" in message
-        if not is_answer or messages.key_of(message["id"]) != messages.key_of(message_id):
-            return raw
-        result, notice = message.get("result"), edit_notice(used)
-        is_good = isinstance(result, dict) and not result.get("isError")
-        self._report(used, is_good, "" if is_good else "The server answered with an error.")
-        if not notice or not isinstance(result, dict) or not isinstance(result.get("content"), list):
-            return raw
-        content = [{"type": "text", "text": notice}, *result["content"]]
-        return form(message | {"result": result | {"content": content}})
+    def _relay_body(self, call: ToolCall, status: int, body: bytes):
+        """Pass one answer on. An error with its reason goes to the client as it is: it may mend its request by it."""
+        found = _parsed(body)
+        if status >= 300:
+            if not isinstance(found, dict) or not isinstance(found.get("error"), dict):
+                self._failed(call, f"The MCP server answered {status}.")
+                return
+            found |= {"id": call.message["id"]}
+            body = messages.line_of(found)
+        if _answers(found, call):
+            told = self.gate.questions.ended(call, found)
+            self._answer(status, body if told is None else told)
+        else:
+            self._failed(call, "The MCP server answered something else.")
 
-    def _report(self, used: Action, succeeded: bool, note: str):
-        threading.Thread(target=self.gate.desk.report_quietly, args=(used, succeeded, note), daemon=True).start()
+    def _relay(self, event: bytes, message: Any, call: ToolCall) -> bool:
+        """Pass a piece of a stream on; return whether it is the answer."""
+        is_answer = _answers(message, call)
+        told = self.gate.questions.ended(call, message) if is_answer else None
+        self._write(event if told is None else event_of(told))
+        return is_answer
+
+    def _failed(self, call: ToolCall, words: str):
+        self.gate.questions.reports.tell(call.used, False, words)
+        self._answer(200, call.refusal(words))
 
     # Answers ----------------------------------------------------------------------------------------------------------
 
@@ -266,8 +291,13 @@ class Request(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
+def _answers(message: Any, call: ToolCall) -> bool:
+    is_answer = isinstance(message, dict) and "method" not in message and "id" in message
+    return is_answer and messages.key_of(message["id"]) == messages.key_of(call.message["id"])
+
+
 def _parsed(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        return json_text.loads(body)
     except (ValueError, RecursionError):
         return None

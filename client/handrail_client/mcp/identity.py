@@ -1,17 +1,18 @@
 """Which server it is, and how it describes its tools. An approval is for both."""
 
 import hashlib
-import json
 import re
 import shlex
-import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from handrail_client import json_text
+
 MAX_SHOWN = 500
 MAX_SCHEMA = 60_000  # characters; the desk refuses larger ones
-MOST = 2**53  # JSON numbers beyond it have no canonical form
+MAX_PAGES = 50
 # Words of a command line that start a server and do not name it.
 LAUNCHERS = {"npx", "bunx", "uvx", "uv", "pipx", "node", "deno", "bun", "docker", "podman", "sh", "bash", "env", "run"}
 LAUNCHERS |= {"exec", "tool", "x", "dlx", "pnpm", "yarn", "npm"}
@@ -57,56 +58,59 @@ def _named_by(argv: list[str]) -> str:
 
 def digest(value: Any) -> str:
     """Return the SHA-256 by which the desk knows a server's entry."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    text = json_text.dumps(value, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Definitions:
-    """The tools as the server last described them."""
+@dataclass(frozen=True)
+class Definition:
+    """How the server describes one tool now. `told` is None if it does not say, or its list can't be read."""
 
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._tools: dict[str, dict] = {}
-        self._is_stale = False
+    told: Any = field(default=None, repr=False)
 
-    def learn(self, result: Any):
-        """Take in the result of a `tools/list`."""
-        tools = result.get("tools") if isinstance(result, dict) else None
-        with self._lock:
-            for tool in tools if isinstance(tools, list) else []:
-                if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                    self._tools[tool["name"]] = {key: value for key, value in tool.items() if key != "_meta"}
-            self._is_stale = False
+    @classmethod
+    def read(cls, tool: str, page: Callable[[dict], Any]) -> "Definition":
+        """Ask for all pages; `page` gets the params of a `tools/list` and returns the result, None if there is none."""
+        found: list[dict] = []
+        params: dict = {}
+        for _ in range(MAX_PAGES):
+            result = page(params)
+            tools = result.get("tools") if isinstance(result, dict) else None
+            if not isinstance(tools, list):
+                return cls()
+            found += [each for each in tools if isinstance(each, dict) and each.get("name") == tool]
+            if not isinstance(result.get("nextCursor"), str):
+                return cls(found[0] if len(found) == 1 else found or None)
+            params = {"cursor": result["nextCursor"]}
+        return cls()
 
-    def doubt(self):
-        """Remember that the server has said that its tools changed."""
-        with self._lock:
-            self._is_stale = True
+    @property
+    def sha256(self) -> str:
+        """The digest of the whole definition: another description or schema is another tool.
 
-    def knows(self, tool: str) -> bool:
-        with self._lock:
-            return tool in self._tools and not self._is_stale
+        That of `null` says that nobody knows how the tool is described; the desk counts it as changed.
+        """
+        told = self.told
+        return digest({key: each for key, each in told.items() if key != "_meta"} if isinstance(told, dict) else told)
 
-    def sha256(self, tool: str) -> str:
-        """Return the digest of the whole definition: another description or schema is another tool."""
-        with self._lock:
-            return digest(self._tools.get(tool))
+    @property
+    def input_schema(self) -> Any:
+        """The schema of the arguments, as the server says it."""
+        return self.told.get("inputSchema") if isinstance(self.told, dict) else None
 
-    def schema(self, tool: str) -> dict | None:
-        """Return the schema of the arguments, if it is one that the desk takes."""
-        with self._lock:
-            schema = (self._tools.get(tool) or {}).get("inputSchema")
+    @property
+    def schema(self) -> dict | None:
+        """The schema of the arguments, if it is one that the desk takes."""
+        schema = self.input_schema
         is_object = isinstance(schema, dict) and schema.get("type", "object") == "object"
         if not is_object or not isinstance(schema.get("properties", {}), dict):
             return None
-        return schema if _has_canonical_form(schema) and len(json.dumps(schema)) <= MAX_SCHEMA else None
+        return schema if _is_unicode(schema) and len(json_text.dumps(schema)) <= MAX_SCHEMA else None
 
 
-def _has_canonical_form(value: Any) -> bool:
+def _is_unicode(value: Any) -> bool:
     if isinstance(value, dict):
-        return all(_has_canonical_form(each) for item in value.items() for each in item)
+        return all(_is_unicode(each) for item in value.items() for each in item)
     if isinstance(value, list):
-        return all(map(_has_canonical_form, value))
-    if isinstance(value, str):
-        return not any("\ud800" <= character <= "\udfff" for character in value)
-    return not isinstance(value, (int, float)) or abs(value) < MOST
+        return all(map(_is_unicode, value))
+    return not isinstance(value, str) or not any("\ud800" <= character <= "\udfff" for character in value)

@@ -1,13 +1,26 @@
 """JSON-RPC messages: read so strictly that no server reads another call into the same bytes, and made."""
 
-import json
 import math
+import re
+import unicodedata
 from typing import Any
 
+from handrail_client import json_text
+from handrail_client.mcp import protocol
+
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
-# Some parsers match keys without case: a message with `Method` must not get past one that looks for `method`.
 KEYS = ("jsonrpc", "id", "method", "params", "result", "error")
-CALL_KEYS = ("name", "arguments")
+CALL_KEYS = ("name", "arguments", *protocol.OF_A_RETRY)
+METHODS = (
+    "initialize", "ping", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete",
+    "tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
+    "resources/read", "resources/subscribe", "resources/unsubscribe", "roots/list", "sampling/createMessage",
+    "elicitation/create", "tasks/get", "tasks/update", "tasks/result", "tasks/list", "tasks/cancel",
+    "notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/message",
+    "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed",
+    "notifications/resources/updated", "notifications/roots/list_changed", "notifications/elicitation/complete",
+    "notifications/tasks/status", "notifications/subscriptions/acknowledged",
+)  # fmt: skip
 
 
 class Unreadable(ValueError):
@@ -29,7 +42,7 @@ def read_line(line: bytes) -> Any:
 def read(text: bytes) -> Any:
     """Return the message or batch of a body. Unreadable if its reading is not certain."""
     try:
-        found = json.loads(
+        found = json_text.loads(
             text.decode(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite
         )
     except Unreadable:
@@ -55,18 +68,38 @@ def _no_constant(name: str):
 
 
 def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _no_constant(text[:40])
+    value = json_text.number(text)
+    if not math.isfinite(value):
+        raise Unreadable(INVALID_REQUEST, f"No program holds a number as large as {text[:40]}: send it as a text.")
+    return value
 
 
 def _check(message: Any):
     if not isinstance(message, dict):
         raise Unreadable(INVALID_REQUEST, "A message must be a JSON object.")
-    params = message.get("params")
-    is_call = message.get("method") == "tools/call" and isinstance(params, dict)
-    for kept, found in ((KEYS, message), (CALL_KEYS, params if is_call else {})):
-        if odd := next((key for key in found if key not in kept and key.casefold() in kept), None):
-            raise Unreadable(INVALID_REQUEST, f"The key {odd!r} could be read as {odd.casefold()!r}.")
+    _check_words(message, KEYS, "key")
+    if "method" in message:
+        method = message["method"]
+        if not isinstance(method, str):
+            raise Unreadable(INVALID_REQUEST, "The method must be a text.")
+        _check_words([method], METHODS, "method")
+        if not re.fullmatch(r"[!-~]+", method):
+            raise Unreadable(INVALID_REQUEST, f"The method {method[:80]!r} has characters that no method has.")
+    if is_call(message):
+        _check_words(protocol.params_of(message), CALL_KEYS, "key")
+
+
+def _check_words(found, known: tuple, what: str):
+    """Raise Unreadable for a word that a lenient server could take for a known one: in other letters, with a blank."""
+    meant = {_folded(word): word for word in known}
+    for word in found:
+        if word not in known and (near := meant.get(_folded(word))):
+            raise Unreadable(INVALID_REQUEST, f"The {what} {word[:80]!r} could be read as {near!r}.")
+
+
+def _folded(word: str) -> str:
+    """Return the letters and digits alone, without case: what is left of a word when parsers are lenient with it."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", word).casefold()))
 
 
 def is_call(message: Any) -> bool:
@@ -75,24 +108,34 @@ def is_call(message: Any) -> bool:
 
 def key_of(message_id: Any) -> str:
     """Return what ids of any JSON type are compared by: 1 and "1" are two."""
-    return json.dumps(message_id, sort_keys=True)
+    return json_text.dumps(message_id, sort_keys=True)
 
 
 def line_of(message: Any) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    return json_text.dumps(message).encode() + b"\n"
 
 
 def result(message_id: Any, told: dict) -> dict:
     return {"jsonrpc": "2.0", "id": message_id, "result": told}
 
 
-def said(message_id: Any, words: str, *, is_error: bool = False) -> dict:
+def said(call: dict, words: str, *, is_error: bool = False) -> dict:
     """Return the result of a tool call that is a text."""
-    return result(message_id, {"content": [{"type": "text", "text": words}], "isError": is_error})
+    told = {"content": [{"type": "text", "text": words}], "isError": is_error}
+    return result(call["id"], protocol.complete(call, told))
 
 
-def error(message_id: Any, code: int, words: str) -> dict:
-    return {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": words}}
+def error(message_id: Any, code: int, words: str, data: dict | None = None) -> dict:
+    told = {"code": code, "message": words} | ({} if data is None else {"data": data})
+    return {"jsonrpc": "2.0", "id": message_id, "error": told}
+
+
+def with_notice(message: dict, notice: str) -> dict | None:
+    """Return the answer with the notice of an edit as its first text; None if there is none, or it has no texts."""
+    found = message.get("result")
+    if not notice or not isinstance(found, dict) or not isinstance(found.get("content"), list):
+        return None
+    return message | {"result": found | {"content": [{"type": "text", "text": notice}, *found["content"]]}}
 
 
 def progress(token: Any, step: int, words: str) -> dict:
@@ -103,7 +146,5 @@ def progress(token: Any, step: int, words: str) -> dict:
 
 def progress_token(message: dict) -> Any:
     """Return the token under which the client wants to hear of progress, or None."""
-    params = message.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    token = protocol.meta_of(message).get("progressToken")
     return token if isinstance(token, (str, int)) else None

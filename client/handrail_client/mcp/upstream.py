@@ -1,19 +1,18 @@
 """Requests to a server that speaks streamable HTTP, and what it answers, message by message."""
 
 import http.client
-import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from handrail_client import json_text
 from handrail_client.errors import HandrailError
 from handrail_client.mcp import messages
 
 CONNECTS_WITHIN = 30.0  # seconds
 LISTS_WITHIN = 30.0
-MAX_PAGES = 50
 MAX_LIST = 16 << 20  # bytes of one page of tools
 PIECE = 1 << 16
 # Of one connection, or set anew for the other one.
@@ -50,39 +49,21 @@ class Upstream:
             raise
         return connection
 
-    def tools(self, headers: list[tuple[str, str]], numbers: Iterator[str]) -> list[dict]:
-        """Return the tools as the server describes them now; [] if it does not say."""
-        kept = [(name, value) for name, value in headers if not name.lower().startswith("mcp-name")]
-        kept = [(name, "tools/list" if name.lower() == "mcp-method" else value) for name, value in kept]
-        found: list[dict] = []
-        cursor = None
-        for _ in range(MAX_PAGES):
-            result = None
-            with suppress(*BROKEN, RecursionError, AttributeError):
-                result = self._page(kept, next(numbers), cursor)
-            tools = result.get("tools") if isinstance(result, dict) else None
-            found += tools if isinstance(tools, list) else []
-            cursor = result.get("nextCursor") if isinstance(result, dict) else None
-            if not isinstance(cursor, str):
-                break
-        return found
-
-    def _page(self, headers: list, message_id: str, cursor: str | None) -> Any:
-        params = {"cursor": cursor} if cursor else {}
-        asked = {"jsonrpc": "2.0", "id": message_id, "method": "tools/list", "params": params}
-        connection = self.send("POST", headers, messages.line_of(asked))
-        try:
+    def ask(self, headers: list[tuple[str, str]], message: dict) -> Any:
+        """Send a request of our own, and return its result; None if the server does not answer it."""
+        with (
+            suppress(*BROKEN, RecursionError, AttributeError),
+            closing(self.send("POST", headers, messages.line_of(message))) as connection,
+        ):
             connection.sock.settimeout(LISTS_WITHIN)
             answer = connection.getresponse()
             if not is_stream(answer):
-                return json.loads(answer.read(MAX_LIST)).get("result")
+                return json_text.loads(answer.read(MAX_LIST)).get("result")
             for event in events_of(answer):
-                message = message_of(event)
-                if isinstance(message, dict) and message.get("id") == message_id:
-                    return message.get("result")
-            return None
-        finally:
-            connection.close()
+                told = message_of(event)
+                if isinstance(told, dict) and told.get("id") == message["id"]:
+                    return told.get("result")
+        return None
 
 
 def is_stream(answer: http.client.HTTPResponse) -> bool:
@@ -105,7 +86,7 @@ def message_of(event: bytes) -> Any:
     """Return the JSON of an event; None if it has none."""
     data = [line[5:].removeprefix(b" ") for line in re.split(rb"\r\n|\r|\n", event) if line.startswith(b"data:")]
     try:
-        return json.loads(b"\n".join(data))
+        return json_text.loads(b"\n".join(data))
     except (ValueError, RecursionError):
         return None
 

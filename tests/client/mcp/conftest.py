@@ -12,6 +12,12 @@ import pytest
 from tests.support.waiting import until
 
 SERVER = Path(__file__).parent / "note_server.py"
+# What each request of 2026-07-28 says of itself.
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 

@@ -1,9 +1,11 @@
 """An MCP server over streamable HTTP, of the standard library: `note` adds a line to the file `ran`.
 
-The first line that it prints is its port. A path that ends in `stream` answers calls as events. The file `bodies` has
+The first line that it prints is its port. A path that ends in `stream` answers calls as events, one
+that ends in `strict` refuses headers that say something else than the body. The file `bodies` has
 what it was sent.
 """
 
+import base64
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -18,6 +20,10 @@ class Handler(BaseHTTPRequestHandler):
         message = json.loads(body)
         if "id" not in message:
             self.answer(202, b"", "text/plain")
+            return
+        if self.path.endswith("strict") and (wrong := self.wrong(message)):
+            told = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32020, "message": wrong}}
+            self.answer(400, json.dumps(told).encode(), "application/json")
             return
         told = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": self.result(message)}).encode()
         if self.path.endswith("stream"):
@@ -35,9 +41,25 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
+    def wrong(self, message: dict) -> str:
+        """What a server of 2026-07-28 refuses: headers that say something else than the body."""
+        params = message["params"]
+        command = params.get("arguments", {}).get("command")
+        meant = {"Mcp-Method": message["method"], "Mcp-Name": params.get("name"), "Mcp-Param-Command": command}
+        meant["MCP-Protocol-Version"] = params["_meta"]["io.modelcontextprotocol/protocolVersion"]
+        return ", ".join(name for name, value in meant.items() if self.said(name) != value)
+
+    def said(self, name: str) -> str | None:
+        """What a header says: as it stands, or in base64."""
+        value = self.headers.get(name) or ""
+        if value.startswith("=?base64?") and value.endswith("?="):
+            return base64.b64decode(value[9:-2]).decode()
+        return value or None
+
     def result(self, message: dict):
         if message["method"] == "tools/list":
-            return {"tools": [{"name": "note", "description": "Adds a line.", "inputSchema": {"type": "object"}}]}
+            schema = {"type": "object", "properties": {"command": {"type": "string", "x-mcp-header": "Command"}}}
+            return {"tools": [{"name": "note", "description": "Adds a line.", "inputSchema": schema}]}
         if message["method"] == "tools/call":
             command = message["params"]["arguments"]["command"]
             with open("ran", "a") as file:

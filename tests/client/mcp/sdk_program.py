@@ -1,27 +1,37 @@
-"""The MCP project's own client: it calls `note` of the note server behind a gate, and of a server of its own SDK.
+"""The MCP project's own client: it calls one tool of a server behind a gate, and prints what the call said.
 
-`sdk_program.py GATE…`: the words that start the gate and the server. Prints what the call said.
+`sdk_program.py MODE TOOL ARGUMENTS WORDS…`: MODE is `auto` (the newest protocol that both speak) or `legacy` (a
+greeting); WORDS start the gate and the server, or are the gate's address. Questions of the tool get the answer "tests".
 """
 
 import asyncio
+import json
 import os
 import sys
 
-from mcp import ClientSession, StdioServerParameters
+from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp_types import ElicitResult
 
 
-async def main(words: list[str]):
-    parameters = StdioServerParameters(command=words[0], args=words[1:], env=dict(os.environ))
-    async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
-        await session.initialize()
-        tools = await session.list_tools()
-        result = await session.call_tool(tools.tools[0].name, {"command": "sdk"}, progress_callback=progress)
+async def main(mode: str, tool: str, arguments: str, *words: str):
+    target = words[0]
+    if not target.startswith("http"):
+        target = stdio_client(StdioServerParameters(command=target, args=list(words[1:]), env=dict(os.environ)))
+    async with Client(target, mode=mode, elicitation_callback=answer) as client:
+        await client.list_tools()
+        result = await client.call_tool(tool, json.loads(arguments), progress_callback=progress)
+        print(client.protocol_version, result.is_error)
         print("\n".join(block.text for block in result.content))
+
+
+async def answer(context, asked) -> ElicitResult:
+    print(asked.message, file=sys.stderr)
+    return ElicitResult(action="accept", content={"text": "tests"})
 
 
 async def progress(done: float, total: float | None, words: str | None):
     print(words, file=sys.stderr)
 
 
-asyncio.run(main(sys.argv[1:]))
+asyncio.run(main(*sys.argv[1:]))

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from handrail_client.mcp import messages
 from tests.support.waiting import until
 
 
@@ -174,6 +175,41 @@ def test_what_a_server_could_read_otherwise_is_not_passed_on(gate, person, name,
     assert len(sent()) == before + 1
     # A call without an id gets no answer.
     assert len([each for each in client.heard if "error" in each]) == len(UNCERTAIN) - 1
+    assert person.of(name) == []
+
+
+# Words that a lenient server takes for another: in other letters, with blanks, signs or what can't be seen.
+SPELLINGS = [
+    str.upper, str.title, lambda word: f" {word}", lambda word: f"{word} ", lambda word: f"{word}\t",
+    lambda word: f"{word}\n", lambda word: f"{word}\0", lambda word: f"{word}\u200b", lambda word: f"\ufeff{word}",
+    lambda word: word.replace("/", "//"), lambda word: word.replace("/", "."), lambda word: word.replace("/", "\u2215"),
+    lambda word: f"/{word}", lambda word: f"{word}/", lambda word: word.replace("l", "\u217c"), lambda word: [word],
+    lambda word: {"method": word}, lambda word: None, lambda word: 5, lambda word: word[0] + "\u00ad" + word[1:],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", messages.METHODS)
+def test_a_method_that_is_only_nearly_a_known_one_is_refused(method):
+    for spell in SPELLINGS:
+        spelled = spell(method)
+        if spelled != method:
+            line = json.dumps({"jsonrpc": "2.0", "id": 9, "method": spelled}).encode()
+            with pytest.raises(messages.Unreadable):
+                messages.read_line(line)
+    assert messages.read_line(json.dumps({"method": method}).encode()) == {"method": method}
+    assert messages.read(b'{"method":"com.example/own.method"}')
+
+
+def test_a_call_whose_method_is_nearly_the_one_reaches_no_server(gate, person, name, sent):
+    client = gate()
+    before = len(sent())
+    call = json.loads(HIDDEN)
+    for spell in SPELLINGS:
+        client.send(call | {"method": spell("tools/call")})
+    client.ask("after", "ping")
+    client.answer("after")
+    assert len(sent()) == before + 1
+    assert len([each for each in client.heard if "error" in each]) == len(SPELLINGS)
     assert person.of(name) == []
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.client.mcp.conftest import META
 from tests.support.waiting import until
 
 SERVER = Path(__file__).parent / "http_note_server.py"
@@ -33,9 +34,9 @@ class Gate:
         connection.close()
         return found
 
-    def call(self, message_id, command: str, **headers) -> dict:
+    def call(self, message_id, command: str, meta: dict | None = None, **headers) -> dict:
         """The answer to a call of `note`, from whichever form it has."""
-        params = {"name": "note", "arguments": {"command": command}}
+        params = {"name": "note", "arguments": {"command": command}} | ({"_meta": meta} if meta else {})
         asked = {"jsonrpc": "2.0", "id": message_id, "method": "tools/call", "params": params}
         _, kind, body = self.send(asked, **headers)
         if kind != "text/event-stream":
@@ -142,3 +143,43 @@ def test_all_else_passes_with_its_headers_and_what_could_be_a_call_in_disguise_d
     assert client.send(ping, Origin="https://evil.example")[0] == 403
     assert client.send(ping, path="/other")[0] == 404
     assert (person.of(name), ran()) == ([], [])
+
+
+NEWEST = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "tools/call", "Mcp_Name": "note"}
+
+
+def test_the_headers_of_the_newest_protocol_follow_an_edit(gate, person, name, beside, ran):
+    client = gate("/strict")
+    edits = ["plain", "blank at the end ", "Zürich", "=?base64?literal?="]
+    for number, edited in enumerate(edits):
+        calling = beside(client.call, number, "eu", META, **NEWEST, Mcp_Param_Command="eu")
+        asked = person.sees(name)
+        person.decides(asked, "edit", arguments={"command": edited})
+        assert calling.result(120)["result"]["content"][1]["text"] == f"noted {edited}"
+        until(lambda asked=asked: person.status(asked) == "succeeded")
+    assert ran() == edits
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Mcp_Name": "other"},
+        {"Mcp_Method": "ping"},
+        {"MCP_Protocol_Version": "2025-11-25"},
+        {"Mcp_Param_Command": "us"},
+    ],
+)
+def test_a_header_that_says_something_else_than_the_body_is_refused_before_anybody_is_asked(gate, person, name, header):
+    client = gate("/strict")
+    found = client.call(7, "eu", META, **NEWEST | {"Mcp_Param_Command": "eu"} | header)
+    assert (found["id"], found["error"]["code"]) == (7, -32020)
+    assert person.of(name) == []
+
+
+def test_an_error_of_the_server_reaches_the_client_with_its_code(gate, person, name, beside):
+    client = gate("/strict")
+    calling = beside(client.call, 8, "eu", META, MCP_Protocol_Version="2026-07-28")
+    asked = person.sees(name)
+    person.decides(asked, "approve")
+    assert calling.result(120)["error"]["code"] == -32020
+    until(lambda: person.status(asked) == "failed")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.client.mcp.conftest import HELLO
+from tests.client.mcp.conftest import HELLO, META
 from tests.support.waiting import until
 
 PUSH = {"command": "git push origin main"}
@@ -87,3 +87,40 @@ def test_workspaces_notes_snapshots_and_commands(server, desk):
     assert client.answer(7)["error"]["code"] == -32601
     client.ask(8, "initialize", HELLO | {"protocolVersion": "1999-01-01"})
     assert client.answer(8)["result"]["protocolVersion"] == "2025-11-25"
+
+
+def test_a_client_of_the_newest_protocol_needs_no_greeting(speak, person, name):
+    client = speak("mcp-server", "--grace", "0.5")
+    client.ask(1, "server/discover", {"_meta": META})
+    found = client.answer(1)["result"]
+    assert (found["resultType"], found["supportedVersions"]) == ("complete", ["2026-07-28"])
+    assert found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "handrail"
+    client.ask(2, "tools/list", {"_meta": META})
+    listed = client.answer(2)["result"]
+    assert (listed["resultType"], listed["ttlMs"] >= 0, listed["cacheScope"]) == ("complete", True, "public")
+    client.ask(
+        3, "tools/call", {"name": "ask_permission", "arguments": {"tool_name": "Bash", "input": PUSH}} | {"_meta": META}
+    )
+    person.decides(person.sees(name), "deny", comment="Not on a Friday.")
+    assert "Not on a Friday." in json.loads(client.text(3))["message"]
+    assert client.answer(3)["result"]["resultType"] == "complete"
+
+
+def test_a_request_whose_meta_is_not_whole_is_refused_by_the_codes_of_the_protocol(speak):
+    client = speak("mcp-server", "--grace", "0.5")
+    version, capabilities = "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities"
+    wrong = [
+        ("tools/list", {version: "2026-07-28"}, -32602),
+        ("tools/list", {version: 5, capabilities: {}}, -32602),
+        ("server/discover", {}, -32602),
+        ("tools/list", META | {version: "1900-01-01"}, -32022),
+        ("ping", META, -32601),
+        ("initialize", META, -32601),
+    ]
+    for number, (method, meta, code) in enumerate(wrong):
+        client.ask(number, method, {"_meta": meta})
+        assert client.answer(number)["error"]["code"] == code
+    assert client.answer(3)["error"]["data"] == {"supported": ["2026-07-28"], "requested": "1900-01-01"}
+    client.begin()  # the same process serves the older generation
+    client.ask("old", "tools/list")
+    assert "resultType" not in client.answer("old")["result"]
