@@ -95,11 +95,16 @@ def carry_out(request, do, *, then, otherwise: str = "", say=""):
     return go_to(request, then(done) if callable(then) else then)
 
 
-def ask_first(request, *, title: str, says: str, verb: str, back: str) -> HttpResponse:
-    """Show what a form is going to delete; its button posts the query's fields to the same address."""
-    fields = [(name, value) for name, values in request.GET.lists() for value in values]
-    context = {"title": title, "says": says, "verb": verb, "back": back, "fields": fields}
-    return render(request, "ask_first.html", context)
+def ask_first(request, *, title: str, says: str, verb: str, back: str, text: str = "", **more: str) -> HttpResponse:
+    """Show what a form is going to delete or run; its button posts the form's fields, and `more`, to the same address.
+
+    `text` is shown with its hidden characters as marks.
+    """
+    sent = request.POST if request.method == "POST" else request.GET
+    fields = [(name, each) for name, values in sent.lists() if name != "csrfmiddlewaretoken" for each in values]
+    context = {"title": title, "says": says, "verb": verb, "back": back, "fields": [*fields, *more.items()]}
+    show_at(request, back)
+    return render(request, "ask_first.html", context | {"text": text})
 
 
 def take_form(request, form, do, *, shown, then, at: str, otherwise: str = "", say=""):

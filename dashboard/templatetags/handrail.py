@@ -155,6 +155,19 @@ def with_focus(field):
 
 
 @register.filter
+def with_marks(value) -> str:
+    """Return the text of a form field with its hidden characters as marks, to stand below the field; "" if none.
+
+    `value` is the text, or a field of a form; a field that never shows its text has none.
+    """
+    if hasattr(value, "as_widget"):
+        value = value.field.widget.get_context(value.html_name, value.value(), {})["widget"]["value"]
+    note = shown.hidden_note(value, is_output=True) if isinstance(value, str) else ""
+    marked = '<div class="help field-marks"><p>{}</p><code class="exact">{}</code></div>'
+    return format_html(marked, note, shown.visible(value)) if note else ""
+
+
+@register.filter
 def visible_line(raw) -> str:
     """Render untrusted text on one line: line ends are marks too."""
     return shown.visible(_text(raw), one_line=True)

@@ -1,12 +1,15 @@
 """Pages of a workspace's commands and checks: run one, follow its output, end it."""
 
+import hashlib
+
 from django.http import Http404
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import Slice, carry_out, download, must, signed_in
+from dashboard.pages import Slice, ask_first, carry_out, download, must, signed_in
+from dashboard.visible_text import hidden_note
 from workspaces import operations, recordings
 from workspaces.checks import checks_of, services_of
 from workspaces.models import Command
@@ -51,11 +54,30 @@ def run(request, team, key):
     else:
         # A browser sends each line end of a text field as CR LF.
         wish["command"] = request.POST.get("command", "").replace("\r\n", "\n")
+        if asked := _ask_about_hidden(request, team, key, wish["command"]):
+            return asked
     return carry_out(
         request,
         lambda: command_service.run_command(workspace, wish, by=request.caller.actor),
         then=lambda command: reverse("command", args=[team, key, command.pk]),
         otherwise=reverse("workspace-checks", args=[team, key]),
+    )
+
+
+def _ask_about_hidden(request, team: str, key: str, command: str):
+    """Return a page that shows a command's hidden characters before it runs; None if it has none, or was shown so."""
+    digest = hashlib.sha256(command.encode("utf-8", "surrogatepass")).hexdigest()
+    note = hidden_note(command)
+    if not note or request.POST.get("shown") == digest:
+        return None
+    return ask_first(
+        request,
+        title=gettext("Run a command with hidden characters?"),
+        says=note,
+        text=command,
+        verb=gettext("Run it as shown"),
+        back=reverse("workspace-checks", args=[team, key]),
+        shown=digest,
     )
 
 
