@@ -29,6 +29,7 @@ from dashboard import clock
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, unavailable
 from workspaces.provisioning import isolation
+from workspaces.services import export
 
 READ_TIMEOUT, GUEST_READ_TIMEOUT = 1.5, 6.0  # an emulated guest is slow
 VERIFY_TIMEOUT = 8.0
@@ -113,7 +114,7 @@ def _shown(path: str, root: str) -> str:
 def _questions(place: Place, tool: str, arguments: dict, commands: list):
     """Yield (state, question for git) for each push: its commits, and uncommitted changes if it commits first."""
     if tool in pushes.OWN_TOOLS:
-        yield COMMIT, {"folder": "", "remote": "origin", "refspecs": [f"HEAD:{arguments.get('branch', '')}"]}
+        yield COMMIT, export.question_of(arguments.get("branch", "")) | {"left": False}
         return
     commits = any("commit" in (after(step["words"], ("git",)) or ("", []))[1] for step in commands)
     for step in commands:

@@ -17,6 +17,7 @@ from django.db.models import Q
 from approvals import bound_files, gate
 from approvals.calls import BROKER, Call, root_of
 from approvals.evaluation import OWN_VERBS, content, with_all
+from approvals.evidence import pushes
 from approvals.expiry import mark_uncertain, record_carried
 from approvals.models import Action, ActionEndCode, Status
 from approvals.transitions import final_decision, withdraw
@@ -186,6 +187,16 @@ def _text(data: bytes, what: str) -> str:
 # Carrying out ---------------------------------------------------------------------------------------------------------
 
 
+def _commit(call: dict) -> dict:
+    """Return {sha} of the commit that the card of a push showed, {} for other verbs. Problem 409 if it showed none."""
+    if call["tool"] not in pushes.OWN_TOOLS:
+        return {}
+    commits = [file["sha256"] for file in call.get("files", []) if file["kind"] == bound_files.COMMIT]
+    if not commits:
+        raise conflict("The commit could not be read when this was approved, so nothing was pushed. Ask again.")
+    return {"sha": commits[0]}
+
+
 class OwnVerb(Kind):
     """Consume the approval, call the verb's function, and wait for its operation."""
 
@@ -200,8 +211,7 @@ class OwnVerb(Kind):
         ):
             raise conflict("The approval is no longer valid.")
         verb = next(verb for verb in VERBS.values() if verb.tool == action.tool)
-        commits = [file["sha256"] for file in call.get("files", [])]  # only a push binds one
-        wish = call["arguments"] | ({"sha": commits[0]} if commits else {})
+        wish = call["arguments"] | _commit(call)
         made = await job.thread(verb.carry, job.workspace, wish, job.by)
         if isinstance(made, Terminal):
             return {"ok": True, "reason": "Opened.", "terminal": str(made.pk)}

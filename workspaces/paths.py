@@ -23,6 +23,11 @@ def tree_of(workspace) -> Path:
     return folder_of(workspace.pk) / "tree"
 
 
+def bundle_of(workspace) -> Path:
+    """Return the file of the newest git bundle that was made of a workspace for a download."""
+    return folder_of(workspace.pk) / "git.bundle"
+
+
 def program_of(workspace_id, program_id) -> Path:
     """Return the folder of one shim: the program's spec, output and exit."""
     return folder_of(workspace_id) / "programs" / str(program_id)

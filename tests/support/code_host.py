@@ -45,7 +45,7 @@ class CodeHost:
         if method == "GET":
             owner, _, branch = query["head"][0].partition(":")
             return 200, [self._shown(pull) for pull in self.pulls if pull["head"] == branch and owner == "team"]
-        if any(pull["head"] == body["head"] for pull in self.pulls):
+        if any(pull["head"] == body["head"] and "repo" not in pull for pull in self.pulls):
             why = {"message": f"A pull request already exists for team:{body['head']}."}
             return 422, {"message": "Validation Failed", "errors": [why]}
         return 201, self._shown(self._new(body["head"], body["base"], body))
@@ -61,7 +61,7 @@ class CodeHost:
             return 200, {"default_branch": "main"}
         if method == "GET":
             return 200, [self._shown(pull) for pull in self.pulls]
-        if any(pull["head"] == body["head"] for pull in self.pulls):
+        if any(pull["head"] == body["head"] and "repo" not in pull for pull in self.pulls):
             return 409, {"message": "pull request already exists for these targets"}
         return 201, self._shown(self._new(body["head"], body["base"], body))
 
@@ -79,7 +79,7 @@ class CodeHost:
         if method == "GET":
             found = [pull for pull in self.pulls if pull["head"] == query["source_branch"][0]]
             return 200, [self._merge_request(pull) for pull in found]
-        if any(pull["head"] == body["source_branch"] for pull in self.pulls):
+        if any(pull["head"] == body["source_branch"] and "repo" not in pull for pull in self.pulls):
             return 409, {"message": ["Another open merge request already exists for this source branch: !1"]}
         made = self._new(body["source_branch"], body["target_branch"], body | {"body": body["description"]})
         return 201, self._merge_request(made)
@@ -91,11 +91,20 @@ class CodeHost:
 
     def _shown(self, pull: dict) -> dict:
         url = f"{self.url}/team/shop/pull/{pull['number']}"
-        return {"number": pull["number"], "html_url": url, "head": {"ref": pull["head"]}, "base": {"ref": pull["base"]}}
+        head = {"ref": pull["head"], "repo": pull.get("repo", {"full_name": "team/shop"})}
+        base = {"ref": pull["base"], "repo": {"full_name": "team/shop"}}
+        return {"number": pull["number"], "html_url": url, "head": head, "base": base}
 
     def _merge_request(self, pull: dict) -> dict:
         url = f"{self.url}/team/shop/-/merge_requests/{pull['number']}"
-        return {"iid": pull["number"], "web_url": url, "target_branch": pull["base"]}
+        projects = {"source_project_id": pull.get("project", 1), "target_project_id": 1}
+        return {"iid": pull["number"], "web_url": url, "target_branch": pull["base"], **projects}
+
+    def fork_opens(self, branch: str, *, is_deleted: bool = False) -> None:
+        """A fork's own pull request from a branch of this name, listed before the others."""
+        repo = None if is_deleted else {"full_name": "stranger/shop"}
+        pull = {"number": 901, "head": branch, "base": "main", "title": "x", "body": "", "repo": repo, "project": 2}
+        self.pulls.insert(0, pull)
 
 
 class Handler(BaseHTTPRequestHandler):

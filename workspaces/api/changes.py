@@ -59,9 +59,13 @@ def bundle(request, key: str):
 
 @router.post("/workspaces/{key}/push", response={202: schemas.PushOut | schemas.AskedOut} | PROBLEMS, tags=["changes"])
 def push(request, key: str, wish: schemas.NewPush):
-    """Push HEAD to a branch of the source repository. For an agent, a person decides first."""
+    """Push HEAD to a branch of the source repository. For an agent, a person decides first.
+
+    With `sha` only if HEAD is that commit; else nothing is pushed, and the outcome has `reason_code` moved, `shown`
+    and `now`.
+    """
     workspace = find(request, key, "use_workspace")
-    operation = operations.wait(export.push(workspace, wish.branch, by=request.auth.actor), 120)
+    operation = operations.wait(export.push(workspace, wish.branch, sha=wish.sha, by=request.auth.actor), 120)
     return Status(202, {"operation": str(operation.pk), "state": operation.phase, "outcome": operation.outcome})
 
 

@@ -130,8 +130,12 @@ class NewSnapshot(Strict):
     label: str | None = Field(None, max_length=120)
 
 
+SHA = r"^([0-9a-f]{40}|[0-9a-f]{64})?$"
+
+
 class NewPush(Strict):
     branch: str = Field(min_length=1, max_length=200)
+    sha: str = Field("", pattern=SHA, description="the commit to push; empty: HEAD, whatever it is by then")
 
 
 class NewPullRequest(Strict):
@@ -139,6 +143,7 @@ class NewPullRequest(Strict):
     base: str = Field("", max_length=200, description="where it goes; empty: the repository's default branch")
     title: str = Field("", max_length=250, description="empty: the subject of the newest commit")
     body: str = Field("", max_length=60_000, description="empty: written from the history of the workspace")
+    sha: str = Field("", pattern=SHA, description="the commit to push; empty: HEAD, whatever it is by then")
 
 
 class NewRestore(Strict):

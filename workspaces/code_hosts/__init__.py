@@ -1,12 +1,18 @@
 """Pull requests at code hosts: one contract (base), GitHub, GitLab, and Gitea with Forgejo."""
 
-from workspaces.code_hosts.base import CodeHost, Opened, PullRequest, Refused, Repository, repository_of
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from workspaces.code_hosts.base import CodeHost, Opened, PullRequest, Refused, Repository, repository_of, same_branch
 from workspaces.code_hosts.client import Client, Unreachable
 from workspaces.code_hosts.gitea import Gitea
 from workspaces.code_hosts.github import GitHub
 from workspaces.code_hosts.gitlab import GitLab
 
-__all__ = ["CodeHost", "Opened", "PullRequest", "Refused", "Repository", "api_of", "open_pull_request", "repository_of"]
+__all__ = [
+    "CodeHost", "Opened", "PullRequest", "Refused", "Repository", "api_of", "default_branch", "open_pull_request",
+    "repository_of", "same_branch",
+]  # fmt: skip
 
 KNOWN = {"github.com": GitHub, "gitlab.com": GitLab, "codeberg.org": Gitea}
 KINDS = (Gitea, GitLab, GitHub)  # in the order in which another host is asked what it is
@@ -17,12 +23,24 @@ async def open_pull_request(repository: Repository, wanted: PullRequest, token: 
 
     Only `addresses` are contacted, if there are any: those that the host's name was checked to lead to.
     """
+    async with _connected(repository, token, addresses) as host:
+        return await host.open(wanted)
+
+
+async def default_branch(repository: Repository, token: str, addresses: tuple = ()) -> str:
+    """Return the name of the repository's default branch. Raise Refused; `addresses` as for a pull request."""
+    async with _connected(repository, token, addresses) as host:
+        return await host.default_branch()
+
+
+@asynccontextmanager
+async def _connected(repository: Repository, token: str, addresses: tuple) -> AsyncIterator[CodeHost]:
     async with Client(addresses) as client:
         try:
             host = await _host(client, repository, token)
         except Unreachable as error:
             raise Refused(f"{repository.host} did not answer: {error}.") from None
-        return await host.open(wanted)
+        yield host
 
 
 def api_of(repository: Repository) -> str:

@@ -1,6 +1,7 @@
 """What code hosts have in common: a repository there, a pull request, and the contract of a host's API."""
 
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -70,6 +71,20 @@ def repository_of(address: str) -> Repository | None:
     return Repository(host, f"{scheme}://{host}{f':{port}' if port else ''}", path)
 
 
+def same_branch(one: str, other: str) -> bool:
+    """Return whether two names may stand for one branch: hosts differ in how they read refs/heads/ and case."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(branch: str) -> str:
+    name = unicodedata.normalize("NFC", branch).casefold()
+    return re.sub(r"^(refs/)?heads/", "", name)
+
+
+def needs_own_branch(base: str) -> str:
+    return f"A pull request needs a branch of its own; {base} is where it would go."
+
+
 class CodeHost(ABC):
     """A host's API for one repository and one token. Each call raises Refused with a sentence for a person."""
 
@@ -95,12 +110,12 @@ class CodeHost(ABC):
 
     @abstractmethod
     async def existing(self, wanted: PullRequest) -> Opened | None:
-        """Return the open pull request of this branch, if there is one."""
+        """Return the open pull request of this branch of this repository, not of a fork, if there is one."""
 
     async def open(self, wanted: PullRequest) -> Opened:
         base = wanted.base or await self.default_branch()
-        if base == wanted.branch:
-            raise Refused(f"A pull request needs a branch of its own; {base} is where it would go.")
+        if same_branch(base, wanted.branch):
+            raise Refused(needs_own_branch(base))
         wanted = PullRequest(wanted.branch, base, wanted.title[:MAX_TITLE], wanted.body[:MAX_BODY])
         opened = await self.create(wanted) or await self.existing(wanted)
         if opened is None:
@@ -139,6 +154,12 @@ def text_of(told, *names: str) -> str:
     if not isinstance(told, str) or not told:
         raise Refused(f"The code host's answer has no {'.'.join(names)}.")
     return told
+
+
+def is_of_a_fork(told: dict) -> bool:
+    """Return whether a pull request, as GitHub and Gitea describe it, comes from another repository than it goes to."""
+    head, base = ((told.get(side) or {}).get("repo", {}) for side in ("head", "base"))
+    return head is None or head.get("full_name") != (base or {}).get("full_name")  # None: the fork was deleted
 
 
 def web_address(url: str) -> str:

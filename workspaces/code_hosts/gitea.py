@@ -1,6 +1,6 @@
 """Gitea and Forgejo, which have the same API."""
 
-from workspaces.code_hosts.base import CodeHost, Opened, PullRequest, number_of, text_of, web_address
+from workspaces.code_hosts.base import CodeHost, Opened, PullRequest, is_of_a_fork, number_of, text_of, web_address
 
 
 class Gitea(CodeHost):
@@ -32,7 +32,7 @@ class Gitea(CodeHost):
     async def existing(self, wanted: PullRequest):
         _, found = await self.call("GET", f"{self._repository}/pulls?state=open&limit=50")
         for told in found if isinstance(found, list) else ():
-            if text_of(told, "head", "ref") == wanted.branch:
+            if text_of(told, "head", "ref") == wanted.branch and not is_of_a_fork(told):
                 url = web_address(text_of(told, "html_url"))
                 return Opened(number_of(told, "number"), url, text_of(told, "base", "ref"), is_new=False)
         return None

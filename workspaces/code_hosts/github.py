@@ -2,7 +2,17 @@
 
 from urllib.parse import urlencode
 
-from workspaces.code_hosts.base import CodeHost, Opened, PullRequest, Refused, number_of, said, text_of, web_address
+from workspaces.code_hosts.base import (
+    CodeHost,
+    Opened,
+    PullRequest,
+    Refused,
+    is_of_a_fork,
+    number_of,
+    said,
+    text_of,
+    web_address,
+)
 
 
 class GitHub(CodeHost):
@@ -46,6 +56,8 @@ class GitHub(CodeHost):
         query = urlencode({"state": "open", "head": f"{self.repository.owner}:{wanted.branch}"})
         _, found = await self.call("GET", f"{self._pulls}?{query}")
         for told in found if isinstance(found, list) else ():
+            if text_of(told, "head", "ref") != wanted.branch or is_of_a_fork(told):
+                continue
             url = web_address(text_of(told, "html_url"))
             return Opened(number_of(told, "number"), url, text_of(told, "base", "ref"), is_new=False)
         return None

@@ -36,6 +36,8 @@ class GitLab(CodeHost):
         query = urlencode({"state": "opened", "source_branch": wanted.branch})
         _, found = await self.call("GET", f"{self._project}/merge_requests?{query}")
         for told in found if isinstance(found, list) else ():
+            if told.get("source_project_id") != told.get("target_project_id"):
+                continue  # a fork's
             url = web_address(text_of(told, "web_url"))
             return Opened(number_of(told, "iid"), url, text_of(told, "target_branch"), is_new=False)
         return None

@@ -29,6 +29,7 @@ class ReasonCode(models.TextChoices):
     DRIVER = "driver"
     STORE = "store"
     SOURCE = "source"
+    MOVED = "moved"  # HEAD is not the commit that was shown; the outcome has `shown` and `now`
     SETUP = "setup"
     SNAPSHOT_MISSING = "snapshot_missing"
     NOT_STARTED = "not_started"

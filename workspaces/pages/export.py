@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.pages import READ_OR_WRITE, ask_first, asked, carry_out, download, must, signed_in, take_form
-from dashboard.problems import Problem, invalid
+from dashboard.problems import Problem, conflict, invalid
 from workspaces import history, lifecycle, operations
 from workspaces.comparisons import find_point
 from workspaces.models import Operation, State
@@ -180,7 +180,9 @@ def push(request, team, key):
     must(request.caller, "use_workspace", head.workspace.team_id)
 
     def pushed(fields):
-        operation = export.push(head.workspace, fields["branch"], by=request.caller.actor)
+        shown = asked(request, "sha", "seen")
+        _was_shown(shown)
+        operation = export.push(head.workspace, fields["branch"], by=request.caller.actor, **shown)
         return _ended(operation, gettext("Still pushing; see the timeline."))
 
     return take_form(
@@ -192,6 +194,12 @@ def push(request, team, key):
         at="branch",
         say=lambda operation: operation.outcome["reason"],
     )
+
+
+def _was_shown(shown: dict):
+    """Problem 409 for a form without the commit that the page showed."""
+    if not all(shown.values()):
+        raise conflict(gettext("The page didn't show what would be pushed. Nothing was pushed. Look at it again."))
 
 
 def _push_form(workspace, data=None) -> BranchForm:
@@ -222,7 +230,11 @@ def _page(request, head, *, push_form: BranchForm | None = None, pull_form: Pull
     if may_use and context["is_up"] and workspace.remote:
         told = export.would_push(workspace)
         context |= {"cannot_tell": told.get("error"), "leaves": left_out.sentences(told.get("left", {}))}
-        context["sends"] = next(iter(told.get("sends") or ()), None)
+        sends = next(iter(told.get("sends") or ()), {})
+        context |= {"sends": sends, "seen": "", "more": 0}
+        if "sha" in sends:
+            listed = len(sends["commits"]) + len(sends["files"]["first"])
+            context |= {"seen": export.seen_of(sends), "more": sends["count"] + sends["files"]["count"] - listed}
         context |= _pull_request(workspace)
         context["push_form"] = push_form or _push_form(workspace)
         context["pull_form"] = pull_form or PullRequestForm(auto_id="pull-%s", initial=context.get("description"))
@@ -252,7 +264,9 @@ def open_pull_request(request, team, key):
     must(request.caller, "use_workspace", head.workspace.team_id)
 
     def opened(fields):
-        operation = pull_requests.open_one(head.workspace, fields, by=request.caller.actor)
+        shown = asked(request, "sha", "seen")
+        _was_shown(shown)
+        operation = pull_requests.open_one(head.workspace, fields | shown, by=request.caller.actor)
         return _ended(operation, gettext("Still at it; see the timeline."))
 
     return take_form(

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -154,13 +155,15 @@ def clone(source: Git, target: Path, *, cancel: threading.Event | None = None) -
         return git("rev-parse", "HEAD")
 
 
-def push_bundle(
-    scratch: Path, source: Git, branch: str, *, approved: str = "", token: str = "", again: bool = False
-) -> str:
+Check = Callable[[Path, str, list[str]], None]
+
+
+def push_bundle(scratch: Path, source: Git, branch: str, *, check: Check, token: str = "", again: bool = False) -> str:
     """Push HEAD of the bundle in `scratch` to a branch of the source, never by force; return the commit's SHA.
 
-    Raise CloneFailed if a branch there has this commit already, unless it is this branch and `again` is true, and
-    with `approved` if HEAD is another commit. `token`: the password for an HTTP host.
+    `check(repository, sha, tips)` refuses by raising, before anything is pushed: `tips` are those of the branches that
+    the source has, which this repository may lack. Raise CloneFailed if a branch there has this commit already, unless
+    it is this branch and `again` is true. `token`: the password for an HTTP host.
 
     The bundle comes from a workspace and is untrusted: its objects are checked, and it carries no git configuration.
     """
@@ -170,18 +173,25 @@ def push_bundle(
         git("init", "--quiet", "--bare", "--template=")
         git("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "../bundle", "HEAD:refs/heads/pushed")
         sha = git("rev-parse", "refs/heads/pushed")
-        if approved and sha != approved:
-            raise CloneFailed(f"HEAD is {sha[:12]} now, and {approved[:12]} was approved. Nothing was pushed.")
         env = _environment(source) | _signed_in(source, token)
         there = _branches_there(git, source, env)
+        check(repository, sha, list(there.values()))
         if again and there.get(branch) == sha:
             return sha
         if sha in there.values():
             named = branch if there.get(branch) == sha else next(name for name, tip in there.items() if tip == sha)
             raise CloneFailed(f"Nothing to push: HEAD, {sha[:12]}, is what {named} there has already.")
-        refspec = f"refs/heads/pushed:refs/heads/{branch}"
-        git(*_pin(source), "push", "--quiet", _contacted(source), refspec, env=env)
+        git(*_pin(source), "push", "--quiet", _contacted(source), f"{sha}:refs/heads/{branch}", env=env)
     return sha
+
+
+def default_branch(source: Git, *, token: str = "") -> str:
+    """Return the branch that the source's HEAD names, "" if it does not say. Raise CloneFailed."""
+    with tempfile.TemporaryDirectory() as folder, _git_in(Path(folder)) as git:
+        env = _environment(source) | _signed_in(source, token)
+        told = git(*_pin(source), "ls-remote", "--symref", "--", _contacted(source), "HEAD", env=env)
+    named = re.search(r"^ref: refs/heads/(.+)\tHEAD$", told, re.MULTILINE)
+    return named[1] if named else ""
 
 
 def _branches_there(git: Callable[..., str], source: Git, env: dict[str, str]) -> dict[str, str]:

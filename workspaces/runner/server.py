@@ -17,7 +17,7 @@ from django.conf import settings
 
 from dashboard.models import Actor
 from dashboard.problems import Problem, not_found
-from workspaces import operations
+from workspaces import operations, paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Workspace
 from workspaces.runner import (
@@ -34,13 +34,14 @@ from workspaces.runner import (
 from workspaces.runner.git import sandbox
 from workspaces.runner.installed.routes import routes as installed_routes
 from workspaces.runner.measure import disk_quota, known_files, tree_stats
+from workspaces.runner.operations import pull_request
 from workspaces.runner.run_spec import spec_of
 from workspaces.shim import client
 from workspaces.store import StoreError
 
-BUNDLE = b".cache/handrail/bundle"  # path of a git bundle below the agent's home
 logger = logging.getLogger("handrail.runner")
 CHUNK = 256 * 1024
+OWN_SECONDS = 8.0  # for git to say what Handrail itself would push
 routes = web.RouteTableDef()
 
 
@@ -159,15 +160,24 @@ async def size(request):
 
 @routes.get("/workspaces/{id}/bundle")
 async def bundle(request):
-    """→ the git bundle that the last `bundle` or `push` operation made; headers as for a file."""
-    workspace = await _workspace(request)
-    return await _send_file(request, await _tree(request, workspace), BUNDLE, "home")
+    """→ the git bundle that the last `bundle` operation made; it is kept for one download."""
+    made, thread = paths.bundle_of(await _workspace(request)), request.app["daemon"].thread
+    if not made.is_file():
+        raise not_found("bundle")
+    with open(made, "rb") as file:
+        made.unlink()
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while chunk := await thread(file.read, CHUNK):
+            await response.write(chunk)
+        await response.write_eof()
+        return response
 
 
-async def _send_file(request, tree, path: bytes, folder: str = "tree") -> web.StreamResponse:
+async def _send_file(request, tree, path: bytes) -> web.StreamResponse:
     thread = request.app["daemon"].thread
     with ExitStack() as stack:
-        file = await thread(stack.enter_context, files.opened(tree, path, folder))
+        file = await thread(stack.enter_context, files.opened(tree, path))
         mode = stat.S_IMODE(file.info.st_mode)
         response = web.StreamResponse(headers={"X-Size": str(file.info.st_size), "X-Mode": str(mode)})
         await response.prepare(request)
@@ -250,7 +260,15 @@ async def git_push(request):
     """{"folder", "remote", "refspecs"} → what a push would send where (git/probe.py push), or {"error": sentence}."""
     workspace, asked = await _workspace(request), await request.json()
     tree = await _tree(request, workspace)
-    return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "push"}))
+    how = {"seconds": OWN_SECONDS} if asked.get("own") else {}  # a page waits longer than an agent's call
+    return web.json_response(await sandbox.ask(workspace, tree, asked | {"what": "push"}, **how))
+
+
+@routes.get("/workspaces/{id}/default-branches")
+async def default_branches(request):
+    """→ {"names"} of the default branch of the repository that the workspace came from."""
+    workspace = await _workspace(request)
+    return web.json_response({"names": await pull_request.default_branches(workspace, request.app["daemon"].thread)})
 
 
 @routes.post("/workspaces/{id}/git-uncommitted")

@@ -1,5 +1,6 @@
 """Export the commits of a workspace as a git bundle or by a push to a branch."""
 
+import hashlib
 import json
 import re
 
@@ -18,25 +19,32 @@ def bundle(workspace, *, by: Actor) -> Operation:
     return operations.submit("bundle", workspace=workspace, by=by)
 
 
-def push(workspace, branch: str, *, by: Actor, sha: str = "") -> Operation:
-    """Push HEAD to a branch of the source repository; with `sha`, only if HEAD is still that commit."""
+def push(workspace, branch: str, *, by: Actor, sha: str = "", seen: str = "") -> Operation:
+    """Push HEAD to a branch of the source repository.
+
+    With `sha`, only if HEAD is still that commit; with `seen` (`seen_of`), only if it sends what was shown.
+    """
     check_push(workspace, branch)
     needs_approval.require(workspace, "push", {"branch": branch}, by=by, always=True)
     lifecycle.resume_for_use(workspace, by=by)
-    return operations.submit("push", workspace=workspace, by=by, args={"branch": branch, "sha": sha})
+    return operations.submit("push", workspace=workspace, by=by, args={"branch": branch, "sha": sha, "seen": seen})
 
 
 def check_push(workspace, branch: str, *, field: str = "branch"):
     """Problem 409 if the workspace has no git source, 422 for an invalid branch name, which `field` holds."""
     if not workspace.remote:
         raise conflict(f"{workspace.key} was not created from a git address, so there is nowhere to push.")
-    if not BRANCH.fullmatch(branch) or ".." in branch or "@{" in branch or branch.endswith((".lock", "/", ".")):
+    if branch.startswith("refs/"):
+        raise invalid("Give the branch's name alone, without refs/heads/.", field=field)
+    not_taken = ".." in branch or "@{" in branch or "//" in branch or branch.endswith((".lock", "/", "."))
+    if not BRANCH.fullmatch(branch) or not_taken or branch == "HEAD":
         raise invalid("Not a valid branch name.", field=field)
 
 
-def question_of(branch: str) -> dict:
-    """Return the question for git about a push of HEAD to a branch, and about what it leaves out."""
-    return {"folder": "", "remote": "origin", "refspecs": [f"HEAD:{branch}"], "left": True}
+def question_of(*branches: str) -> dict:
+    """Return the question for git about a push of HEAD to branches, and about what it leaves out."""
+    refspecs = [f"HEAD:{branch}" for branch in branches]
+    return {"folder": "", "remote": "origin", "refspecs": refspecs, "left": True, "own": True}
 
 
 def would_push(workspace, branch: str = "HEAD") -> dict:
@@ -46,3 +54,9 @@ def would_push(workspace, branch: str = "HEAD") -> dict:
         return runner_client.ask("POST", f"/workspaces/{workspace.pk}/git-push", body=question, timeout=GIT_SECONDS)
     except Problem as problem:
         return {"error": problem.detail}
+
+
+def seen_of(sent: dict) -> str:
+    """Return a digest of what a push sends (one of `sends`, runner/git/probe.py), as it is shown to a person."""
+    told = {name: sent[name] for name in ("sha", "base", "count", "commits", "files")}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

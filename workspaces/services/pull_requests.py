@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid
-from workspaces import checks, code_hosts, extensions, lifecycle, needs_approval, operations, secrets
+from workspaces import checks, code_hosts, extensions, lifecycle, needs_approval, operations, runner_client, secrets
 from workspaces.code_hosts import Repository
 from workspaces.code_hosts.base import MAX_BODY, MAX_TITLE
 from workspaces.models import Command, Operation, PullRequest, Scope, Secret
@@ -18,25 +18,37 @@ from workspaces.services import export
 
 KIND = "pull_request"
 MAX_LISTED = 20  # commits, files or commands in a description
+HOST_SECONDS = 90  # for git and the code host's API to name the default branch
 MAX_LINE = 160  # characters of a line in it
 
 
 def open_one(workspace, wish: dict, *, by: Actor) -> Operation:
     """Push HEAD to `branch` and open a pull request to `base` ("": the default branch). Problem 409, 422.
 
-    An empty title or body is written from the history, before a person is asked. `sha`: only if HEAD is still that.
+    An empty title or body is written from the history, before a person is asked. `sha`, `seen`: as for `export.push`.
     """
     repository_of(workspace)
     export.check_push(workspace, wish["branch"])
     if wish.get("base"):
         export.check_push(workspace, wish["base"], field="base")
-    wish = {"branch": wish["branch"], "base": wish.get("base") or "", "sha": wish.get("sha") or ""} | _texts(
-        workspace, wish
-    )
-    asked = {name: value for name, value in wish.items() if name != "sha"}
+    check_branches(wish["branch"], wish.get("base") or "", [])
+    told = runner_client.ask("GET", f"/workspaces/{workspace.pk}/default-branches", timeout=HOST_SECONDS)
+    check_branches(wish["branch"], "", told["names"])
+    asked = {"branch": wish["branch"], "base": wish.get("base") or ""} | _texts(workspace, wish)
     needs_approval.require(workspace, KIND, asked, by=by, always=True)
     lifecycle.resume_for_use(workspace, by=by)
-    return operations.submit(KIND, workspace=workspace, by=by, args=wish)
+    args = asked | {name: wish.get(name) or "" for name in ("sha", "seen")}
+    return operations.submit(KIND, workspace=workspace, by=by, args=args)
+
+
+def check_branches(branch: str, base: str, defaults: list[str]):
+    """Problem 422 for a pull request from the branch that it goes into, or from a default branch."""
+    for name in filter(None, (base, *defaults)):
+        if code_hosts.same_branch(branch, name):
+            what = "where it would go" if name == base else "the repository's default branch"
+            raise invalid(
+                f"A pull request needs a branch of its own; {name} is {what}. Nothing was pushed.", field="branch"
+            )
 
 
 def _texts(workspace, wish: dict) -> dict:

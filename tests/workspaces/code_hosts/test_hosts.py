@@ -55,6 +55,21 @@ def test_a_branch_into_itself_is_refused(host):
         opened(host, PullRequest("main", "", "x", "y"))
 
 
+@pytest.mark.parametrize("branch", ["main", "Main", "refs/heads/main", "heads/main"])
+@pytest.mark.parametrize("base", ["", "main", "refs/heads/main"])
+def test_no_spelling_of_a_branch_goes_into_itself(host, branch, base):
+    with pytest.raises(Refused, match="needs a branch of its own"):
+        opened(host, PullRequest(branch, base, "x", "y"))
+    assert host.pulls == []
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_the_open_request_of_a_fork_is_not_ours(host, is_deleted):
+    host.fork_opens("agent/work", is_deleted=is_deleted)
+    first, again = opened(host), opened(host)
+    assert (first.number, first.is_new) == (again.number, not again.is_new) == (2, True)
+
+
 def test_a_repository_that_is_not_there_is_said(host):
     with pytest.raises(Refused, match="404"):
         opened(host, path="team/other")

@@ -1,5 +1,6 @@
 """A pull request from a workspace to a code host on this machine: pushed, opened, kept, asked about for an agent."""
 
+import re
 import subprocess
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.support.code_host import TOKEN, CodeHost
 from tests.support.desk import Desk
 from tests.support.product import Product
+from tests.support.visitor import Visitor
 
 
 @pytest.fixture
@@ -46,9 +48,9 @@ def _put_token(product, host):
     )
 
 
-def _work(desk, key):
+def _work(desk, key, line="total = 1"):
     git = "git -c user.name=A -c user.email=a@example.org"
-    desk.run(key, f"echo 'total = 1' > cart.py && {git} commit -qam 'Count `items` @all'")
+    desk.run(key, f"echo '{line}' > cart.py && {git} commit -qam 'Count `items` @all'")
     return desk.run(key, "git rev-parse HEAD").decode().strip()
 
 
@@ -96,6 +98,47 @@ def test_a_second_push_finds_the_open_one(product, host):
         f"Pushed to the open pull request #1: {host.url}/team/shop/pull/1",
     )
     assert (host.pulls[0]["title"], host.pulls[0]["body"], len(host.pulls)) == ("Count", "By hand", 1)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [{"branch": "main"}, {"branch": "main", "base": "release"}, {"branch": "Main"}, {"branch": "x", "base": "x"}],
+)
+def test_the_branch_that_it_goes_into_is_refused_before_anything_is_pushed(product, host, wish):
+    agent, lead = Desk(product, product.agent_token("into-itself")), Desk(product, product.person_token("lead", "lead"))
+    key = agent.create(source={"git": f"{host.url}/team/shop.git"})["key"]
+    before = _branches(host)
+    _work(agent, key)
+    for one in (agent, lead):  # without a token for the host, git itself names the default branch
+        refused = one.post(f"/workspaces/{key}/pull-requests", wish, expect=422).json
+        assert refused["detail"].startswith("A pull request needs a branch of its own;")
+    _put_token(product, host)
+    for one in (agent, lead):
+        one.post(f"/workspaces/{key}/pull-requests", wish, expect=422)
+    page = Visitor.named(product, "lead", "lead")
+    shown = page.get(f"/w/main/{key}/export/")
+    fields = {name: re.search(f'name="{name}" value="([^"]+)"', shown)[1] for name in ("sha", "seen")}
+    said = page.post(f"/w/main/{key}/pull-request/", fields | {"base": "", "title": "t"} | wish)
+    assert "A pull request needs a branch of its own;" in said
+    assert (_branches(host), host.pulls) == (before, [])
+    assert agent.get(f"/actions?workspace={key}").json["actions"] == []
+
+
+def _branches(host) -> str:
+    told = subprocess.run(["git", "show-ref"], cwd=host.root / "team" / "shop.git", capture_output=True, text=True)
+    return told.stdout
+
+
+def test_a_commit_after_the_page_opens_no_pull_request(product, host):
+    lead = Desk(product, product.person_token("lead", "lead"))
+    _put_token(product, host)
+    key = lead.create(source={"git": f"{host.url}/team/shop.git"})["key"]
+    shown = _work(lead, key)
+    now = _work(lead, key, "total = 2")
+    wish = {"branch": "agent/late", "title": "t", "body": "b", "sha": shown}
+    outcome = lead.post(f"/workspaces/{key}/pull-requests", wish, expect=202).json["outcome"]
+    assert (outcome["reason_code"], outcome["shown"], outcome["now"]) == ("moved", shown, now)
+    assert ("agent/late" in _branches(host), host.pulls) == (False, [])
 
 
 def test_a_workspace_without_a_code_host_says_so(product):

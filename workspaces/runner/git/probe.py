@@ -2,10 +2,13 @@
 
 {"what": "push", "folder", "remote", "refspecs", "steps", "patch", "left", "seconds", "root"} → {"remote", "sends", …};
     with `left` also {"left"}: what a push of HEAD leaves out
+{"what": "bundle", "folder", "refs", …} → not JSON but a git bundle of these refs; on failure exit status 1 with the
+    sentence on standard error
 {"what": "clean", "folder", "flags", "paths", …} → {"paths": […]}
 {"what": "since", "folder", "base", …} → {"commits": […]} of HEAD that are not reachable from the commit `base`
 {"what": "uncommitted", "folder", …} → {"sha256"} of all that a commit could include: changes and new files.
 
+With "own": true git also reads no configuration of the home: so for what Handrail itself sends.
 The answer is a JSON object, {"error": sentence} on failure. Standard library only, Python 3.9.
 """
 
@@ -23,6 +26,7 @@ COMMITS, FILES, REFS, PATHS, LEFT = 20, 50, 5, 10_000, 10
 TAKEN, TAKEN_BYTES = 2_000, 64 << 20  # files, and bytes of them, that a rehearsed commit may include
 PATCH_BYTES = 400_000
 OUTPUT = 2 << 20
+GITS = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git")  # never by a PATH that a workspace can change
 MOUNT_POINT = ".handrail/manifest.json"  # an empty file there is not part of the tree (`store/mount_point.py`)
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 # Run no program that the repository configures, and do not trust its commit-graph in place of the commits.
@@ -35,7 +39,17 @@ SETTINGS = {
     "core.quotePath": "false",
     "core.pager": "cat",
     "log.showSignature": "false",
+    "diff.algorithm": "myers",
+    "diff.ignoreSubmodules": "none",
+    "diff.orderFile": "/dev/null",
+    "diff.relative": "false",
     "diff.renames": "false",
+    "i18n.logOutputEncoding": "UTF-8",
+    "core.multiPackIndex": "false",
+    "pack.packSizeLimit": "0",
+    "pack.threads": "1",
+    "pack.useBitmaps": "false",
+    "pack.windowMemory": "64m",
     "safe.directory": "*",
     "submodule.recurse": "false",
 }
@@ -46,11 +60,12 @@ class NoAnswer(Exception):
 
 
 class Git:
-    def __init__(self, folder, seconds):
+    def __init__(self, folder, seconds, own=False):
         self.folder, self.until = folder, time.monotonic() + seconds
         self.env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "HOME": "/home/agent",
+            "HOME": "/nonexistent" if own else "/home/agent",
+            "GIT_ALLOW_PROTOCOL": "none",  # a partial clone would fetch what it lacks, by a program of its choice
             "LANG": "C.UTF-8",
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_OPTIONAL_LOCKS": "0",
@@ -60,6 +75,8 @@ class Git:
             "GIT_GRAFT_FILE": "/dev/null",
             "GIT_CONFIG_COUNT": str(len(SETTINGS)),
         }
+        if own:
+            self.env["GIT_CONFIG_GLOBAL"] = "/dev/null"
         self.made = {}  # {branch or HEAD: commit} of rehearsed commits
         self.branch = ""
         for number, (name, value) in enumerate(SETTINGS.items()):
@@ -79,30 +96,34 @@ class Git:
 
     def raw(self, *args, check=True, feed=None):
         """Run git and return its output; None if it fails and `check` is false, else NoAnswer."""
-        left = self.check_time()
-        try:
-            done = subprocess.run(
-                ["git", *args],
-                cwd=self.folder,
-                env=self.env,
-                capture_output=True,
-                timeout=left,
-                input=feed or b"",
-            )
-        except subprocess.TimeoutExpired:
-            raise NoAnswer("git did not answer in time.") from None
-        except FileNotFoundError:
-            raise NoAnswer("git is not installed on this host.") from None
+        done = self.run(args, stdout=subprocess.PIPE, input=feed or b"")
         if done.returncode:
             if check:
-                words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-                raise NoAnswer(f"git says: {words[-1][:300] if words else 'nothing'}")
+                raise NoAnswer(f"git says: {last_words(done.stderr)}")
             return None
         return done.stdout
+
+    def run(self, args, **how):
+        """Run git to its end. NoAnswer if it is not installed or late."""
+        program = next((path for path in GITS if os.access(path, os.X_OK)), None)
+        if program is None:
+            raise NoAnswer("git is not installed on this host.")
+        try:
+            return subprocess.run(
+                [program, *args],
+                cwd=self.folder, env=self.env, stderr=subprocess.PIPE, timeout=self.check_time(), **how,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise NoAnswer("git did not answer in time.") from None
 
     def line(self, *args):
         """Run git and return its output stripped; "" if it fails."""
         return (self(*args, check=False) or "").strip()
+
+
+def last_words(said):
+    words = said.decode("utf-8", "replace").strip().splitlines()
+    return words[-1][:300] if words else "nothing"
 
 
 def push(git, question):
@@ -284,7 +305,7 @@ def default_refspecs(git, remote, branch):
 def send(git, remote, spec, patch=False):
     """Return what one refspec would push, or {"to", "forced", "says"} if that is not known.
 
-    {"to", "forced", "sha", "tracked", "count", "lost", "commits", "files"}, with `patch` also {"patch", "cut"}.
+    {"to", "forced", "sha", "tracked", "count", "lost", "base", "commits", "files"}, with `patch` also {"patch", "cut"}.
     """
     forced, spec = spec.startswith("+"), spec.removeprefix("+")
     source, _, target = spec.partition(":")
@@ -306,7 +327,7 @@ def send(git, remote, spec, patch=False):
     new = ["--not", *known]
     told |= {"sha": sha, "tracked": bool(there), "count": int(git("rev-list", "--count", sha, *new))}
     told["lost"] = int(git("rev-list", "--count", there, f"^{sha}")) if there else 0
-    base = base_of(git, sha, there, new)
+    told["base"] = base = base_of(git, sha, there, new)
     told |= {"commits": commits(git, sha, new), "files": files(git, base, sha)}
     if patch:
         printed = git("diff", "--no-ext-diff", "--no-textconv", "--no-color", base, sha)
@@ -383,6 +404,15 @@ def since(git, question):
     return {"commits": commits(git, "HEAD", ["--not", base])}
 
 
+def bundle(git, question):
+    """Write a bundle of refs to standard output."""
+    if not git.line("rev-parse", "--verify", "--quiet", "HEAD"):
+        raise NoAnswer("Nothing is committed yet.")
+    done = git.run(["bundle", "create", "--quiet", "-", *question["refs"]], stdout=None, input=b"")
+    if done.returncode:
+        raise NoAnswer(f"git says: {last_words(done.stderr)}")
+
+
 ANSWERS = {"push": push, "clean": clean, "uncommitted": uncommitted, "since": since}
 
 
@@ -390,14 +420,19 @@ def main():
     question = json.loads(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_DATA, (512 << 20, 512 << 20))
     folder = os.path.join(question["root"], question.get("folder") or ".")
-    git = Git(os.path.normpath(folder), question["seconds"])
+    git = Git(os.path.normpath(folder), question["seconds"], own=question.get("own", False))
     try:
         if not os.path.isdir(git.folder):
             raise NoAnswer("The folder does not exist.")
         if git("rev-parse", "--git-dir", check=False) is None:
             raise NoAnswer("No readable git repository in the workspace.")
+        if question["what"] == "bundle":
+            bundle(git, question)
+            return
         answer = ANSWERS[question["what"]](git, question)
     except NoAnswer as error:
+        if question["what"] == "bundle":
+            sys.exit(str(error))
         answer = {"error": str(error)}
     sys.stdout.write(json.dumps(answer))
 

@@ -1,18 +1,21 @@
 """Query a workspace's git repository, whose content, configuration and hooks the agent controls.
 
 Git therefore runs in a sandbox made for one query: the tree and the agent's home read-only, nothing else of this host,
-no network, as the workspace's own user, for two seconds. Whatever the repository makes git run there reaches nothing
-and ends with the sandbox; objects or folders that it names outside the tree do not exist there (docs/decisions/0010).
+no network, as the workspace's own user, for two seconds; a bundle may take ten minutes. Whatever the repository makes
+git run there reaches nothing and ends with the sandbox; objects or folders that it names outside the tree do not exist
+there (docs/decisions/0010).
 """
 
 import asyncio
 import contextlib
 import functools
+import io
 import json
 import marshal
 import os
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 from workspaces import paths
 from workspaces.drivers.base import DriverError
@@ -23,7 +26,8 @@ from workspaces.store import StoreError
 from workspaces.store.guest.client import RemoteTree
 
 SECONDS, GUEST_SECONDS = 2.0, 10.0  # an emulated guest is slow
-ANSWER_BYTES = 4 << 20
+BUNDLE_SECONDS = 600.0
+ANSWER_BYTES, SAID_BYTES = 4 << 20, 2000
 HERE = Path(__file__).resolve().parent
 LAUNCH = HERE.parent.parent / "drivers" / "launch.py"
 
@@ -33,58 +37,106 @@ def _programs():
     return find_bwrap(), find_python()
 
 
+class NoAnswer(Exception):
+    """A query failed; the message is a sentence."""
+
+
+class Answer:
+    """What a query prints, at most `limit` bytes of it: the workspace decides how much that is."""
+
+    def __init__(self, file: BinaryIO, limit: int):
+        self.file, self.left = file, limit
+
+    def take(self, piece: bytes) -> None:
+        self.left -= len(piece)
+        if self.left < 0:
+            raise NoAnswer("git's answer is too large.")
+        self.file.write(piece)
+
+
 async def ask(workspace: Workspace, tree, question: dict, *, seconds: float = SECONDS) -> dict:
     """Run one query of git/probe.py. Return its answer, or {"error": sentence} whatever the tree holds."""
-    if isinstance(tree, KeptTree):
-        return {"error": f"git can be asked when {workspace.key} is up."}
-    if isinstance(tree, RemoteTree):
-        return await asyncio.to_thread(_ask_in_guest, tree, question)
+    printed = io.BytesIO()
     try:
+        await _run(workspace, tree, question, seconds, Answer(printed, ANSWER_BYTES))
+        return json.loads(printed.getvalue())
+    except NoAnswer as error:
+        return {"error": str(error)}
+    except ValueError:
+        return {"error": "git gave no answer that makes sense."}
+
+
+async def bundle(workspace: Workspace, tree, refs: list[str], into: Path, limit: int) -> None:
+    """Write a bundle of refs to a file. Raise NoAnswer with what git said.
+
+    The bundle is as untrusted as the repository: whoever uses it checks its objects and its commit.
+    """
+    question = {"what": "bundle", "own": True, "refs": refs}
+    with open(into, "wb") as file:
+        status, said = await _run(workspace, tree, question, BUNDLE_SECONDS, Answer(file, limit))
+    if status != 0:
+        raise NoAnswer(said or "it said nothing.")
+
+
+async def _run(workspace, tree, question: dict, seconds: float, answer: Answer) -> tuple[int | None, str]:
+    """Run one query; return its exit status and the end of what it said on standard error."""
+    if isinstance(tree, KeptTree):
+        raise NoAnswer(f"git can be asked when {workspace.key} is up.")
+    try:
+        if isinstance(tree, RemoteTree):
+            return await asyncio.to_thread(_run_in_guest, tree, question, max(seconds, GUEST_SECONDS), answer)
         launch = await asyncio.to_thread(_launch, workspace, question | {"seconds": seconds * 0.8})
-    except DriverError as error:
-        return {"error": f"git cannot be asked here: {error}"}
+    except (DriverError, StoreError, OSError) as error:
+        raise NoAnswer(f"git cannot be asked here: {error}") from None
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-I", "-S", str(LAUNCH),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        env={}, start_new_session=True, limit=ANSWER_BYTES,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env={}, start_new_session=True,
     )  # fmt: skip
     try:
-        answer = await asyncio.wait_for(_answer(process, marshal.dumps(launch)), seconds)
-        return json.loads(answer)
+        talk = asyncio.gather(_printed(process, marshal.dumps(launch), answer), _tail(process.stderr), process.wait())
+        _, said, status = await asyncio.wait_for(talk, seconds)
+        return status, said
     except TimeoutError:
-        return {"error": "git did not answer in time."}
-    except (ValueError, OSError):
-        return {"error": "git gave no answer that makes sense."}
+        raise NoAnswer("git did not answer in time.") from None
+    except OSError:
+        raise NoAnswer("git gave no answer that makes sense.") from None
     finally:
         with contextlib.suppress(ProcessLookupError):  # it may have just exited
             process.kill()  # bwrap --die-with-parent ends everything inside
         await process.wait()
 
 
-def _ask_in_guest(tree: RemoteTree, question: dict) -> dict:
+def _run_in_guest(tree: RemoteTree, question: dict, seconds: float, answer: Answer) -> tuple[int | None, str]:
     """Run the query inside the guest, which isolates it from this host.
 
     There store/guest/exec.py isolates it from the agent's programs.
     """
-    asked = question | {"seconds": GUEST_SECONDS * 0.8, "root": "/workspace"}
+    asked = question | {"seconds": seconds * 0.8, "root": "/workspace"}
     argv = ["/usr/bin/python3", "-I", "-S", "-c", (HERE / "probe.py").read_text(), json.dumps(asked)]
-    try:
-        answer = tree.run_read_only(argv, GUEST_SECONDS)
-        return json.loads(answer) if answer is not None else {"error": "git did not answer in time."}
-    except (DriverError, StoreError, OSError) as error:
-        return {"error": f"git cannot be asked here: {error}"}
-    except ValueError:
-        return {"error": "git gave no answer that makes sense."}
+    ended = tree.run_read_only(argv, seconds, answer.take)
+    if ended["late"]:
+        raise NoAnswer("git did not answer in time.")
+    return ended.get("status"), _last_line(str(ended.get("said", "")))
 
 
-async def _answer(process, launch: bytes) -> bytes:
+async def _printed(process, launch: bytes, answer: Answer) -> None:
     process.stdin.write(launch)
     await process.stdin.drain()
     process.stdin.close()
-    answer = b""
-    while len(answer) < ANSWER_BYTES and (chunk := await process.stdout.read(1 << 16)):
-        answer += chunk
-    return answer
+    while piece := await process.stdout.read(1 << 20):
+        answer.take(piece)
+
+
+async def _tail(stream) -> str:
+    kept = b""
+    while piece := await stream.read(1 << 16):
+        kept = (kept + piece)[-SAID_BYTES:]
+    return _last_line(kept.decode("utf-8", "replace"))
+
+
+def _last_line(text: str) -> str:
+    return next(reversed(text.strip().splitlines()), "")[:300]
 
 
 def _launch(workspace: Workspace, question: dict) -> dict:

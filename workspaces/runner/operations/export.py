@@ -1,31 +1,32 @@
-"""Export a workspace: an archive, a git bundle made inside it, or a push with credentials it never sees."""
+"""Export a workspace: an archive, a git bundle, or a push with credentials that it never sees.
 
+Git runs beside the workspace, not in it (git/sandbox.py): no program, setting or PATH of an agent decides what is sent.
+"""
+
+import os
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from workspaces import history, lifecycle, paths
 from workspaces.models import ReasonCode, State
 from workspaces.provisioning import sources
-from workspaces.runner import files
+from workspaces.runner.git import sandbox, shown
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.refusals import Refused, unclear
-from workspaces.runner.server import BUNDLE
-from workspaces.services import archives
+from workspaces.services import archives, export
 
 BUNDLE_LIMIT = 2 * 1024**3  # bytes
+LOOK_SECONDS = 60.0
 
 
-async def make_bundle(job: Job) -> None:
-    """Create a git bundle inside the workspace, as its own user. Raise Refused if that fails."""
-    path = f"/home/agent/{BUNDLE.decode()}"
-    script = f'mkdir -p "$(dirname {path})" && rm -f {path} && git bundle create --quiet {path} HEAD --branches --tags'
-    ended = await job.run_program(["bash", "-c", script], timeout_s=600, phase=None)
-    if not ended["ok"]:
-        raise Refused(ended["reason"], ReasonCode(ended["reason_code"]))
-    if ended["exit_status"] != 0:
-        said = await job.output_tail(ended)
-        raise Refused(f"git made no bundle of /workspace ({ended['words']}): {said or 'it said nothing'}")
+async def make_bundle(job: Job, refs: list[str], into: Path) -> None:
+    """Write a git bundle of the workspace's repository to a file here. Raise Refused if that fails."""
+    try:
+        await sandbox.bundle(job.workspace, await job.readable_tree(), refs, into, BUNDLE_LIMIT)
+    except sandbox.NoAnswer as error:
+        raise Refused(f"git made no bundle of {job.workspace.key}: {error}") from None
 
 
 class MakeArchive(Kind):
@@ -45,8 +46,10 @@ class MakeBundle(Kind):
     """Bundle the workspace's repository: HEAD, branches and tags, as committed."""
 
     async def perform(self, job):
-        await job.require(State.READY)
-        await make_bundle(job)
+        workspace = await job.require(State.READY)
+        made = paths.bundle_of(workspace)
+        await make_bundle(job, ["HEAD", "--branches", "--tags"], made.with_suffix(".new"))
+        os.replace(made.with_suffix(".new"), made)
         return {"ok": True, "reason": ""}
 
     async def recover(self, job):
@@ -58,9 +61,8 @@ class Push(Kind):
     """Push the workspace's HEAD to a branch of the repository it came from; never by force."""
 
     async def perform(self, job):
-        workspace = await job.require(State.READY)
-        await make_bundle(job)
-        sha = await job.thread(push, workspace, await job.readable_tree(), job.args)
+        await job.require(State.READY)
+        sha = await push(job)
         return {"ok": True, "reason": f"Pushed {sha[:12]} to {job.args['branch']}.", "sha": sha}
 
     async def recover(self, job):
@@ -72,17 +74,46 @@ class Push(Kind):
         lifecycle.record(job.workspace, job.by, "workspace.pushed", data)
 
 
-def push(workspace, tree, args: dict, *, token: str = "", again: bool = False) -> str:
-    """Push the bundle that lies in the workspace's home; return the SHA. `again`: also if it is there already."""
-    branch = args["branch"]
-    source = sources.check_git(workspace.remote, branch)
+async def push(job: Job, *, token: str = "", again: bool = False) -> str:
+    """Push HEAD to the branch in the job's arguments; return its SHA. `again`: also if it is there already.
+
+    With `sha` in the arguments, only that commit; with `seen`, only if it sends what a page or card showed.
+    """
+    workspace, branch = job.workspace, job.args["branch"]
+    source = await job.thread(sources.check_git, workspace.remote, branch)
+    told = await _shown(job) if job.args.get("seen") else None
     scratch = Path(tempfile.mkdtemp(prefix="push-", dir=paths.folder_of(workspace.pk)))
     try:
-        with files.opened(tree, BUNDLE, "home") as file, open(scratch / "bundle", "wb") as copy:
-            if file.info.st_size > BUNDLE_LIMIT:
-                raise sources.CloneFailed("The bundle is too large to push.")
-            while piece := file.pread(files.PIECE, copy.tell()):
-                copy.write(piece)
-        return sources.push_bundle(scratch, source, branch, approved=args.get("sha", ""), token=token, again=again)
+        await make_bundle(job, ["HEAD"], scratch / "bundle")
+        check = partial(_check, job.args.get("sha", ""), told)
+        how = {"check": check, "token": token, "again": again}
+        return await job.thread(partial(sources.push_bundle, scratch, source, branch, **how))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+async def _shown(job: Job) -> dict:
+    """Ask git in the workspace again what a push would send; Refused unless it is what was shown."""
+    question = export.question_of("HEAD", job.args["branch"]) | {"what": "push", "left": False}
+    told = await sandbox.ask(job.workspace, await job.readable_tree(), question, seconds=LOOK_SECONDS)
+    if "error" in told:
+        raise Refused(f"{told['error']} Nothing was pushed.")
+    sends = [sent for sent in told["sends"] if "sha" in sent]
+    if found := next((sent for sent in sends if export.seen_of(sent) == job.args["seen"]), None):
+        return found
+    if moved := next((sent["sha"] for sent in sends if sent["sha"] != job.args["sha"]), None):
+        raise _moved(job.args["sha"], moved)
+    raise Refused("What a push would send has changed since it was shown. Nothing was pushed. Look at it again.")
+
+
+def _check(expected: str, told: dict | None, repository: Path, sha: str, tips: list[str]) -> None:
+    """Refuse a push of another commit than `expected`, or of anything else than was `told`."""
+    if expected and sha != expected:
+        raise _moved(expected, sha)
+    if told is not None and (differs := shown.check(repository, sha, tips, told)):
+        raise Refused(f"What this would push is not what was shown. {differs} Nothing was pushed.")
+
+
+def _moved(expected: str, now: str) -> Refused:
+    words = f"HEAD is {now[:12]} now, and {expected[:12]} was shown. Nothing was pushed."
+    return Refused(words, ReasonCode.MOVED, shown=expected, now=now)

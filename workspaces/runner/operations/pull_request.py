@@ -1,13 +1,35 @@
 """Open a pull request: push a bundle of the workspace's commits, then ask the code host, with the team's token."""
 
+from contextlib import suppress
+from functools import partial
+
 from dashboard import clock
+from dashboard.problems import Problem
 from workspaces import code_hosts, lifecycle
 from workspaces.code_hosts import PullRequest as Wanted
 from workspaces.models import PullRequest, ReasonCode, State
+from workspaces.provisioning import sources
 from workspaces.runner.job import Kind
-from workspaces.runner.operations.export import make_bundle, push
+from workspaces.runner.operations.export import push
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.services import pull_requests
+
+
+async def default_branches(workspace, thread) -> list[str]:
+    """Return the default branch as git names it and, with a token, as the code host's API does; [] if neither answers.
+
+    The operation asks again before it pushes.
+    """
+    found = []
+    token = ""
+    with suppress(Problem, code_hosts.Refused):
+        repository, token = await thread(pull_requests.token_of, workspace)
+        addresses = await thread(pull_requests.addresses_of, repository)
+        found.append(await code_hosts.default_branch(repository, token, addresses))
+    with suppress(Problem, sources.CloneFailed):
+        source = await thread(sources.check_git, workspace.remote)
+        found.append(await thread(partial(sources.default_branch, source, token=token)))
+    return [name for name in dict.fromkeys(found) if name]
 
 
 class OpenPullRequest(Kind):
@@ -17,8 +39,12 @@ class OpenPullRequest(Kind):
         workspace = await job.require(State.READY)
         repository, token = await job.thread(pull_requests.token_of, workspace)
         addresses = await job.thread(pull_requests.addresses_of, repository)
-        await make_bundle(job)
-        sha = await job.thread(push, workspace, await job.readable_tree(), job.args, token=token, again=True)
+        try:
+            default = await code_hosts.default_branch(repository, token, addresses)
+        except code_hosts.Refused as error:
+            raise Refused(f"{error} Nothing was pushed.", ReasonCode.SOURCE) from None
+        pull_requests.check_branches(job.args["branch"], job.args["base"], [default])
+        sha = await push(job, token=token, again=True)
         await job.progress(step="pull_request", sha=sha)
         wanted = Wanted(*(job.args[name] for name in ("branch", "base", "title", "body")))
         try:

@@ -81,10 +81,10 @@ class RemoteTree:
         with self.opened() as live, held(live, folder, partial(self.files, folder)) as files:
             yield files
 
-    def run_read_only(self, argv: list[str], seconds: float) -> bytes | None:
-        """Run a read-only program in the guest and return its standard output; None if it exceeded `seconds`."""
+    def run_read_only(self, argv: list[str], seconds: float, take: Callable[[bytes], object]) -> dict:
+        """Run a read-only program in the guest, whose standard output goes to `take`; return {late, status, said}."""
         with self.files() as files:
-            return files.run_read_only(argv, seconds)
+            return files.run_read_only(argv, seconds, take)
 
     def recover(self, journal: object = None) -> str | None:
         """Finish or roll back an interrupted restore in the guest; must run before anything reads or starts there.

@@ -6,10 +6,12 @@ timeout. So code that the tree makes it run cannot affect anything outside.
 
 import os
 import subprocess
+import tempfile
+import threading
 
-from .protocol import Wire
+from .protocol import FILL, Wire
 
-ANSWER_BYTES = 4 << 20
+SAID_BYTES = 2000
 _HIDES = (
     "mount -o remount,bind,ro /workspace && mount -o remount,bind,ro /home/agent && "
     "mount -t tmpfs -o size=0,mode=000 none /run/handrail/disks && mount -t tmpfs -o mode=1777 none /tmp && "
@@ -25,17 +27,33 @@ class ReadOnlyProgram:
         self.wire, self.root = wire, root
 
     def answer(self, head: dict, body: bytes) -> None:
+        """Send the standard output as it comes; the last frame has the exit status and the end of standard error."""
         argv = [*_ALONE, "/bin/sh", "-c", _HIDES, str(os.fstat(self.root).st_uid), *head["argv"]]
-        try:
-            done = subprocess.run(
+        with tempfile.TemporaryFile() as said:
+            process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=said,
                 env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-                timeout=head["seconds"],
             )
-        except subprocess.TimeoutExpired:
-            self.wire.send({"end": True, "late": True})
-            return
-        self.wire.send({"end": True, "late": False}, done.stdout[:ANSWER_BYTES])
+            late = threading.Event()
+            timer = threading.Timer(head["seconds"], _end, [process, late])
+            timer.start()
+            try:
+                while piece := process.stdout.read(FILL):
+                    self.wire.send({"data": True}, piece)
+                status = process.wait()
+            finally:
+                timer.cancel()
+                process.kill()
+                process.wait()
+                process.stdout.close()
+            said.seek(max(0, said.seek(0, os.SEEK_END) - SAID_BYTES))
+            words = said.read().decode("utf-8", "replace")
+        self.wire.send({"end": True, "late": late.is_set(), "status": status, "said": words})
+
+
+def _end(process: subprocess.Popen, late: threading.Event) -> None:
+    late.set()
+    process.kill()  # unshare --kill-child ends all that it started

@@ -77,11 +77,13 @@ class RemoteFiles:
         """Return the contents of the guest's /proc/net/tcp and tcp6."""
         return [str(table) for table in self._ask("sockets", b"")["sockets"]]
 
-    def run_read_only(self, argv: list[str], seconds: float) -> bytes | None:
-        """Run a read-only program in the guest and return its standard output; None if it exceeded `seconds`."""
+    def run_read_only(self, argv: list[str], seconds: float, take: Callable[[bytes], object]) -> dict:
+        """Run a read-only program in the guest, whose standard output goes to `take`; return {late, status, said}."""
         with self._live.talk({"do": "run_read_only", "argv": argv, "seconds": seconds}) as answers:
-            *_, (said, data) = answers
-        return None if said["late"] else data
+            for said, piece in answers:
+                take(piece)
+                ended = said
+        return ended
 
 
 class RemoteFile:
