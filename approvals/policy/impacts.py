@@ -94,6 +94,7 @@ class FileJudge:
         self.simple = simple
         self.follows = False  # True for programs that read what links in a folder lead to
         self.opens = True  # False for programs that only list folders or leave secrets out
+        self.hides = False  # True for programs that leave hidden files closed
         self.rewrites = False  # True for formatters run in the mode that changes files
 
     def places(self, word):
@@ -144,7 +145,11 @@ class FileJudge:
             held = "runs" if place.temporary else ""
             says = f"reads {name}, where secrets are kept"
             return Effect("read", says, "high", "no", name, (word.text,), place, held=held)
-        held = folder and place.inside and self.world.holds_secret(place.lexical, links=self.follows)
+        held = (
+            folder
+            and place.inside
+            and self.world.holds_secret(place.lexical, links=self.follows, hidden=not self.hides)
+        )
         if held:
             says = f"reads {name}, which holds {held.rsplit('/', 1)[-1]}"
             return Effect("read", says, "high", "no", name, (word.text,), place, held="runs")  # the envelope masks them

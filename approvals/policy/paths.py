@@ -137,7 +137,7 @@ class World:
             tuple(sorted(reals)),
             inside=all(map(self._within, ends)),
             protected=any(map(_folded_protected, below)),
-            secret=any(map(_folded_secret, below)) or any(map(_reveals_process, ends)),
+            secret=any(map(_folded_secret, below)) or any(_reveals_process(end) or end in self.secrets for end in ends),
             **outer,
         )
 
@@ -228,12 +228,16 @@ class World:
         spend(len(self.files) * len(names))
         return next((f for f in self.files for name in names if f.endswith("/" + name)), None)
 
-    def holds_secret(self, folder, *, links=False):
-        """Return a known secret file at or below `folder`, or None; with `links` also a link out or to a secret."""
+    def holds_secret(self, folder, *, links=False, hidden=True):
+        """Return a known secret file at or below `folder`, or None; with `links` also a link out or to a secret.
+
+        `hidden`: files with a name that begins with a dot count, and those in such a folder.
+        """
         spend(4 * (len(self.files) + len(self.secrets)))
         prefix = folder.rstrip("/") + "/"
         known = itertools.chain(self.secrets, (path for path in self.files if is_secret(self._below(path))))
-        found = next((path for path in known if path.startswith(prefix)), None)
+        below = (path for path in known if path.startswith(prefix))
+        found = next((path for path in below if hidden or "/." not in "/" + path[len(prefix) :]), None)
         return found or (self.link_out(folder) if links else None)
 
     def link_out(self, folder):

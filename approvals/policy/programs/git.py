@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from .. import impacts
 from . import git_changes as changes
+from . import searches
 from .grammar import read_arguments
 from .registry import handles, judged_arguments, kind, parse_table
 
@@ -127,6 +128,8 @@ def git(name, words, simple, judge):
         return [*found, impacts.local(f"changes the repository with git reflog {rest[0].text}", spelled=(verb,))]
     if verb in READS:
         arguments, problems = read_arguments(READS[verb], rest)
+        if verb == "grep":
+            found += searches.of_pathspecs(rest, judge.simple, judge)
         return found + judged_arguments(arguments, problems, "git", judge)
     if verb in READ_ONLY_FORMS and _reads_only(verb, rest):
         return found + [e for w in rest for e in revision(w, verb, judge)]

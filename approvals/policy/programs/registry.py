@@ -3,15 +3,13 @@
 import re
 
 from .. import impacts
-from ..paths import fits_secret, glob_may_hit_secret, is_secret
-from ..shell_words import HASH, Word, names
+from ..paths import glob_may_hit_secret, is_secret
+from ..shell_words import HASH, names
+from . import searches
 from .grammar import Grammar, parse_table, read_arguments
 from .scripts import script_effects
 from .tables import BUILDS, READS, WRITES
 
-# Searches, and options with which they read the files of the current folder (of rg and ag: those that it hides, too).
-SEARCHES = dict.fromkeys(("grep", "egrep", "fgrep"), ("r", "R", "d", "--recursive", "--dereference-recursive"))
-SEARCHES |= dict.fromkeys(("rg", "ag", "ack"), ("u", ".", "--hidden", "--no-ignore", "--unrestricted"))
 # Letters of options with which a program follows symbolic links.
 FOLLOWING = {"grep": "rR", "egrep": "rR", "fgrep": "rR", "rg": "L", "fd": "L", "find": "L"}
 HANDLERS = {}
@@ -210,34 +208,16 @@ def by_grammar(grammar, name, words, simple, judge):
     """Return the effects of words by a program's grammar."""
     arguments, problems = read_arguments(grammar, words)
     judge.rewrites = rewrites(name, {word.text for word in words})
-    judge.opens = _opens(name, words)
+    judge.opens = name not in LISTERS
+    searches.set_up(name, words, judge)
     # busybox's grep follows links for -r; with a choice of names as well, only those count that -R follows.
-    judge.follows &= judge.opens or name not in SEARCHES or not {"-r", "-rn"} & {word.text for word in words}
+    judge.follows &= judge.opens or name not in searches.SEARCHES or not {"-r", "-rn"} & {word.text for word in words}
     found = judged_arguments(arguments, problems, name, judge)
-    if name in SEARCHES and not any(a.kind == "dir" and not a.word.glob for a in arguments):
-        found += _searches(name, words, judge)
+    if name in searches.SEARCHES and not any(a.kind == "dir" and not a.word.glob for a in arguments):
+        found += searches.of_current_folder(name, words, simple, judge)
     if grammar.nature == "builds":
         found.append(impacts.builds(f"runs {name}, which runs the project's own code"))
     return found
-
-
-def _searches(name, words, judge):
-    """Return the effects of a search that names no folder: those of the current one, if its options reach there."""
-    options = SEARCHES[name]
-    flags = [word.text for word in words if word.text.startswith("-")]
-    reaches = any(flag in options or (not flag.startswith("--") and set(flag) & set(options)) for flag in flags)
-    return judge.reads(Word("."), folder=judge.opens or judge.follows) if reaches else []
-
-
-def _opens(name, words):
-    """Return True if a program shows what is in the files of a folder, secrets among them."""
-    flags = [word.text for word in words if word.text.startswith("-")]
-    if name in ("rg", "ag"):
-        return any(
-            re.fullmatch(r"-[A-Za-z]*[u.][A-Za-z]*|--hidden|--no-ignore\S*|--unrestricted", flag) for flag in flags
-        )
-    included = [flag.partition("=")[2] for flag in flags if flag.startswith("--include=")]
-    return name not in LISTERS and not (included and not any(map(fits_secret, included)))
 
 
 def follows_links(name, words):

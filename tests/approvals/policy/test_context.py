@@ -3,6 +3,9 @@
 import pytest
 
 from approvals.policy import Policy, classify
+from approvals.policy.programs.registry import LISTERS
+from approvals.policy.programs.searches import SEARCHES
+from approvals.policy.programs.tables import READS
 
 
 def tier(command, **context):
@@ -18,7 +21,16 @@ def tier(command, **context):
         "grep -rn '' config --include='*'",
         "rg --no-ignore KEY",
         "rg --hidden KEY config",
+        "rg KEY",
+        "rg -l KEY",
+        "rg -n . config",
+        "rg KEY -g '!*.py'",
+        "ag KEY",
+        "ag KEY config",
         "ack KEY .",
+        "git grep KEY",
+        "git grep -n KEY -- config",
+        "git -C . grep KEY config",
         "diff -r . src",
         "cp -r config backup",
         "tar -cf out.tar config",
@@ -31,10 +43,62 @@ def test_a_search_of_a_folder_that_holds_secrets_asks(command):
 
 @pytest.mark.parametrize(
     "command",
-    ["ls -R .", "tree", "du -sh .", "find . -name '*.py'", "rg KEY", "grep -r KEY src", "grep -r K . --include='*.py'"],
+    [
+        "ls -R .",
+        "tree",
+        "du -sh .",
+        "find . -name '*.py'",
+        "rg --files",
+        "rg KEY -t py",
+        "grep -r KEY src",
+        "grep -r K . --include='*.py'",
+    ],
 )
 def test_what_lists_or_leaves_secrets_out_runs(command):
     assert tier(command, secrets=["config/prod.env"]) == "low"
+
+
+@pytest.mark.parametrize("command", ["rg KEY", "ag KEY", "rg KEY config", "cat a | rg KEY", "git grep KEY '*.py'"])
+def test_a_search_that_leaves_hidden_files_closed_runs_beside_them(command):
+    assert tier(command, secrets=["config/.env"]) == "low"
+
+
+def readers():
+    """Yield the programs that read the files they are given, each with the kind of its operands."""
+    for name, grammar in READS.items():
+        kinds = {operand.rstrip("*?") for operand in grammar.operands}
+        if kinds & {"in", "dir"} and not kinds & {"out"} and name not in LISTERS:
+            yield name, "pattern" in kinds or name in ("join",)
+
+
+@pytest.mark.parametrize(("name", "takes_pattern"), list(readers()))
+def test_each_program_that_shows_a_file_asks_for_a_secret_as_cat_does(name, takes_pattern):
+    words = f"{name} KEY" if takes_pattern else name
+    assert tier(f"{words} config/server.key") == "high"
+    assert tier(f"{words} config/notes", secrets=["config/notes"]) == "high"
+
+
+@pytest.mark.parametrize("name", sorted(SEARCHES))
+def test_each_search_asks_for_a_folder_that_holds_a_secret(name):
+    recursive = " -r" if SEARCHES[name].asks else ""
+    assert tier(f"{name}{recursive} KEY config", secrets=["config/notes"]) == "high"
+    assert tier(f"{name}{recursive} KEY", secrets=["config/notes"]) == "high"
+
+
+UNLISTED = [
+    "ugrep -r KEY",
+    "rga KEY",
+    "bat config/*",
+    "fzf --preview 'cat {}'",
+    "glow config",
+    "jq . config/server.key",
+]
+UNLISTED += ["yq . config/server.key", "less config/server.key", "view config/server.key", "zgrep -r KEY ."]
+
+
+@pytest.mark.parametrize("command", UNLISTED)
+def test_a_reader_that_no_table_has_asks(command):
+    assert tier(command, secrets=["config/server.key"]) == "high"
 
 
 @pytest.mark.parametrize("runner", ["npx", "bunx"])
