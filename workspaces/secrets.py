@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 import ahocorasick_rs
+from django.conf import settings
 from django.db import transaction
 
 from dashboard import clock, redaction
@@ -21,7 +22,7 @@ from dashboard.keys import keyring, sealed_files
 from dashboard.keys.secret_forms import encoded_forms
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
-from workspaces import extensions
+from workspaces import code_hosts, extensions
 from workspaces.models import Environment, HandedSecret, Scope, Secret, SecretFinding, Workspace
 from workspaces.shim.record import Handed
 
@@ -41,9 +42,15 @@ SCOPES = {"setup": Scope.SETUP, "agent": Scope.AGENT}
 # Setting and deleting -------------------------------------------------------------------------------------------------
 
 
-def put(team: Team, name: str, scope: str, value: str, *, expires_at=None, by: Actor, replace=False) -> Secret:
-    """Set a secret, or with `replace` a new value for it. Problem 422 for invalid input, 409 if it exists already."""
+def put(
+    team: Team, name: str, scope: str, value: str, *, origin="", expires_at=None, by: Actor, replace=False
+) -> Secret:
+    """Set a secret, or with `replace` a new value for it. Problem 422 for invalid input, 409 if it exists already.
+
+    `origin`: where a code host's token is sent, and nowhere else; "" keeps the one that is set.
+    """
     check_name(name)
+    origin = check_origin(scope, origin)
     value = value.replace("\r\n", "\n")  # browsers end lines with CR LF
     _check_value(value)
     _check_expiry(expires_at)
@@ -56,6 +63,7 @@ def put(team: Team, name: str, scope: str, value: str, *, expires_at=None, by: A
         secret = secret or Secret(team=team, name=name, scope=scope)
         secret.value, secret.version = ring.encrypt(value.encode(), _associated_data(secret)), uuid.uuid4()
         secret.expires_at, secret.set_at, secret.set_by = expires_at, clock.now(), by.as_json
+        secret.origin = origin or secret.origin
         secret.save()
         Event.objects.record(team, actor=by, verb=verb, subject=secret, data=_data(secret))
     return secret
@@ -90,6 +98,20 @@ def check_name(name: str, what: str = "secret") -> str:
     return name
 
 
+def check_origin(scope: str, origin: str) -> str:
+    """Return an origin in its one form. Problem 422 for one that no token is sent to."""
+    if not origin:
+        return ""
+    if scope != Scope.CODE_HOST:
+        raise invalid("Only a token for a code host has an origin.", field="origin")
+    found = code_hosts.origin_of(origin)
+    if not found:
+        raise invalid("Give the code host's address alone, such as https://git.example.org:8443.", field="origin")
+    if found.startswith("http://") and not settings.HANDRAIL_PRIVATE_SOURCES:
+        raise invalid("A token is sent over https only.", field="origin")
+    return found
+
+
 def _check_value(value: str):
     if not value:
         raise invalid("The value is empty.")
@@ -118,7 +140,8 @@ def _handed_associated_data(handed: HandedSecret) -> str:
 
 def _data(secret: Secret) -> dict:
     expires = secret.expires_at.isoformat(timespec="seconds") if secret.expires_at else None
-    return {"name": secret.name, "scope": secret.scope, "expires_at": expires}
+    origin = {"origin": secret.origin} if secret.origin else {}
+    return {"name": secret.name, "scope": secret.scope, "expires_at": expires} | origin
 
 
 # Handing to programs --------------------------------------------------------------------------------------------------

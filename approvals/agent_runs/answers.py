@@ -170,17 +170,21 @@ def _reopen(run: AgentRun, caller: Caller):
 
 
 def accept(run: AgentRun, wish: dict | None = None, *, caller: Caller) -> Operation | None:
-    """Record that a person accepts the work, and push its commits or open a pull request: {branch?, pull_request?}.
+    """Record that a person accepts the work, and push its commits or open a pull request.
+
+    `wish`: {branch?, pull_request?, sha?, seen?}, the last two as for `export.push`.
 
     A pull request without a branch gets one named after the workspace. Problem 403, 409, 422; then nothing is recorded.
     """
     branch, asks = (wish or {}).get("branch") or "", bool((wish or {}).get("pull_request"))
+    shown = {name: (wish or {}).get(name) or "" for name in ("sha", "seen")}
+    wanted = {"branch": branch or branch_for(run), **shown}
+    prepared = pull_requests.prepare(run.workspace, wanted) if asks and not (run.is_open or run.is_closed) else None
     with transaction.atomic():
         _close(run, AgentRunState.ACCEPTED, "agent_run.accepted", caller)
-        if asks:
-            wanted = {"branch": branch or branch_for(run)}
-            return pull_requests.open_one(run.workspace, wanted, by=caller.actor)
-        return export.push(run.workspace, branch, by=caller.actor) if branch else None
+        if prepared:
+            return pull_requests.submit(run.workspace, prepared, by=caller.actor)
+        return export.push(run.workspace, branch, by=caller.actor, **shown) if branch else None
 
 
 def branch_for(run: AgentRun) -> str:

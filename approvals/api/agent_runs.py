@@ -18,7 +18,7 @@ from dashboard.pages import as_uuid
 from dashboard.problems import invalid, not_allowed
 from workspaces.api.lookup import find as find_workspace
 from workspaces.api.lookup import team_of
-from workspaces.api.schemas import Strict
+from workspaces.api.schemas import SHA, Strict
 
 router = Router(tags=["agent runs"])
 
@@ -44,6 +44,7 @@ class Acceptance(Strict):
 
     branch: str = Field("", max_length=200, description="to which HEAD is pushed")
     pull_request: bool = Field(False, description="also open one; without a branch it is handrail/KEY")
+    sha: str = Field("", pattern=SHA, description="the commit to push; empty: HEAD, whatever it is by then")
 
 
 class MoreBudget(Budgets):

@@ -166,7 +166,8 @@ OWN = {
     "Handrail.PutBack": _says("It takes effect by itself, for you too: in git, your editor, your shell or your CI."),
     "Handrail.Allow": _allow,
     "Handrail.Delete": lambda place, arguments, text: deletes.whole(place, text),
-    **dict.fromkeys(pushes.OWN_TOOLS, pushes.push_out),
+    "Handrail.Push": pushes.push_out,
+    "Handrail.PullRequest": pushes.pull_request_out,
     "Handrail.Restore": _restore,
     "Handrail.Reset": _reset,
 }

@@ -6,7 +6,8 @@ from django.conf import settings
 from django.utils import translation
 
 from approvals.calls import beneath
-from workspaces.services import export, left_out
+from dashboard.problems import Problem
+from workspaces.services import export, left_out, pull_requests
 
 from . import commits
 from .argv import Parsed, after, git_verb, is_known, parse
@@ -94,6 +95,23 @@ def push_out(place, arguments: dict, text: str) -> Finding:
     with translation.override(settings.LANGUAGE_CODE):  # the evidence is kept with the decision
         finding.says += [f"Leaves out {words}." for words in left_out.sentences(answer.get("left", {}))]
     finding.has_diff = _has_diff(answer)
+    return finding
+
+
+def pull_request_out(place, arguments: dict, text: str) -> Finding:
+    """Return the evidence for a pull request: that of its push, and which secret's token goes where."""
+    finding = push_out(place, arguments, text)
+    try:
+        repository = pull_requests.repository_of(place.workspace)
+        secret = pull_requests.secret_for(place.workspace.team_id, repository)
+    except Problem:
+        return finding
+    where = f"{repository.base} and nowhere else"
+    finding.says.append(
+        f"Sends the token in the secret {secret.name} to {where}."
+        if secret
+        else pull_requests.without_token(place.workspace.team_id, repository)
+    )
     return finding
 
 

@@ -19,6 +19,7 @@ from dashboard.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed
 from dashboard.problems import Problem
 from workspaces import checks, code_hosts
 from workspaces.models import Environment, Prices
+from workspaces.services import export
 
 MAX_SAID = 12  # of the newest messages, on the page of a run
 MAX_CALLS = 20  # that wait for a person
@@ -137,6 +138,7 @@ def _page(request, run: AgentRun, *, say: SayForm | None = None, budget: BudgetF
         "branch": agent_runs.branch_for(run),
         "has_code_host": code_hosts.repository_of(workspace.remote) is not None,
         "currency": _currency(run),
+        **_would_push(run, caller),
         "may_answer": caller.can("start_agents", run.team_id),
         "goes_on": run.state in GOES_ON,
         "uses_relay": turns.uses_relay(run),
@@ -144,6 +146,15 @@ def _page(request, run: AgentRun, *, say: SayForm | None = None, budget: BudgetF
         "budget_form": budget or BudgetForm(initial=used),
     }
     return render(request, "approvals/agent_run.html", context)
+
+
+def _would_push(run: AgentRun, caller) -> dict:
+    """Return {sends, seen} of what a pull request would push, for the form that opens it; {} where there is none."""
+    decides = caller.can("start_agents", run.team_id) and not run.is_open and not run.is_closed
+    if not decides or code_hosts.repository_of(run.workspace.remote) is None:
+        return {}
+    sends = next(iter(export.would_push(run.workspace).get("sends") or ()), {})
+    return {"sends": sends, "seen": export.seen_of(sends)} if "sha" in sends else {}
 
 
 def _step_of(run: AgentRun, caller) -> Action | None:
@@ -249,7 +260,7 @@ def accept(request, pk):
         return _act(request, pk, agent_runs.accept, gettext("Accepted."))
 
     def with_pull_request(run, caller):
-        return agent_runs.accept(run, {"pull_request": True}, caller=caller)
+        return agent_runs.accept(run, {"pull_request": True, **asked(request, "sha", "seen")}, caller=caller)
 
     return _act(request, pk, with_pull_request, gettext("Accepted. The pull request is being opened."))
 

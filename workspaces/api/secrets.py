@@ -9,20 +9,25 @@ from pydantic import AwareDatetime, Field
 
 from dashboard.api_base import PROBLEMS
 from dashboard.models import Team
-from dashboard.problems import not_allowed
-from workspaces import secrets
+from dashboard.problems import invalid, not_allowed
+from workspaces import models, secrets
 from workspaces.api import schemas
 from workspaces.api.lookup import team_of
 from workspaces.services import secret_uses
 
 router = Router(tags=["secrets"])
-Scope = Literal["agent", "setup", "host"]
+Scope = Literal[*models.Scope.values]
 
 
 class SecretIn(schemas.Strict):
-    """A secret's value and until when it is given to programs."""
+    """A secret's value, until when it is given to programs, and where a code host's token is sent."""
 
-    scope: Scope = Field("agent", description="setup: the setup script; agent: all other programs; host: Handrail")
+    scope: Scope = Field(
+        "agent", description="setup: the setup script; agent: all other programs; host, models: Handrail"
+    )
+    origin: str = Field(
+        "", max_length=300, description="host: the only scheme, host and port that the token is sent to; empty: kept"
+    )
     value: str | None = Field(None, max_length=secrets.VALUE_BYTES, description="null: keep the value that is set")
     expires_at: AwareDatetime | None = Field(None, description="null: never")
 
@@ -30,6 +35,7 @@ class SecretIn(schemas.Strict):
 class SecretOut(Schema):
     name: str
     scope: str
+    origin: str = Field(description="where a code host's token is sent; empty for other secrets, and where none is set")
     state: str = Field(description="set, expired or unreadable (no key of this host decrypts it)")
     version: UUID = Field(description="changes with the value")
     expires_at: datetime | None
@@ -70,9 +76,12 @@ def set_secret(request, name: str, wish: SecretIn):
     """Set a secret, or replace its value and expiry; without a value, change the expiry alone."""
     team, by = _team(request), request.auth.actor
     if wish.value is None:
+        if wish.origin:
+            raise invalid("Set the token again with its new origin.", field="value")
         secrets.change_expiry(secret_uses.find(team, name, wish.scope), wish.expires_at, by=by)
     else:
-        secrets.put(team, name, wish.scope, wish.value, expires_at=wish.expires_at, by=by, replace=True)
+        how = {"origin": wish.origin, "expires_at": wish.expires_at}
+        secrets.put(team, name, wish.scope, wish.value, **how, by=by, replace=True)
     return Status(200, secret_uses.of_one(secret_uses.find(team, name, wish.scope)))
 
 

@@ -3,7 +3,16 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from workspaces.code_hosts.base import CodeHost, Opened, PullRequest, Refused, Repository, repository_of, same_branch
+from workspaces.code_hosts.base import (
+    CodeHost,
+    Opened,
+    PullRequest,
+    Refused,
+    Repository,
+    origin_of,
+    repository_of,
+    same_branch,
+)
 from workspaces.code_hosts.client import Client, Unreachable
 from workspaces.code_hosts.gitea import Gitea
 from workspaces.code_hosts.github import GitHub
@@ -11,7 +20,7 @@ from workspaces.code_hosts.gitlab import GitLab
 
 __all__ = [
     "CodeHost", "Opened", "PullRequest", "Refused", "Repository", "api_of", "default_branch", "open_pull_request",
-    "repository_of", "same_branch",
+    "origin_of", "repository_of", "same_branch",
 ]  # fmt: skip
 
 KNOWN = {"github.com": GitHub, "gitlab.com": GitLab, "codeberg.org": Gitea}

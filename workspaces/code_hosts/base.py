@@ -32,8 +32,17 @@ class Repository:
 
     @property
     def token_name(self) -> str:
-        """The name of the secret that holds the token for this host."""
-        return "CODE_HOST_" + re.sub(r"[^A-Z0-9]", "_", self.base.partition("://")[2].upper())
+        """The name that is proposed for the secret with the token. Several hosts share one: `Secret.origin` decides."""
+        return "CODE_HOST_" + re.sub(r"[^A-Z0-9]", "_", self._place.upper())
+
+    def is_spelled_by(self, name: str) -> bool:
+        """Return whether a secret's name alone stands for this host: read with a dot for each underscore."""
+        read = name.removeprefix("CODE_HOST_").replace("_", ".").lower()
+        return self.token_name == name and read == self._place.replace(":", ".")
+
+    @property
+    def _place(self) -> str:
+        return self.base.partition("://")[2]
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,13 @@ def _plain(branch: str) -> str:
 
 def needs_own_branch(base: str) -> str:
     return f"A pull request needs a branch of its own; {base} is where it would go."
+
+
+def origin_of(address: str) -> str:
+    """Return a web address of a host in the form of `Repository.base`; "" for anything else than scheme, host, port."""
+    found = re.fullmatch(r"(https?)://([A-Za-z0-9.-]+)(?::(\d{1,5}))?/?", address.strip())
+    repository = found and repository_of(f"{found[0].rstrip('/')}/a/b")
+    return repository.base if repository else ""
 
 
 class CodeHost(ABC):

@@ -23,6 +23,8 @@ class Secret(models.Model):
     team = models.ForeignKey(Team, models.CASCADE, related_name="secrets")
     name = models.CharField(max_length=80)  # also the environment variable that holds it
     scope = models.CharField(max_length=8, choices=Scope)
+    # The only place that a code host's token is sent to: scheme, host and port, as `code_hosts.origin_of` writes them.
+    origin = models.CharField(max_length=300, default="", blank=True)
     value = models.BinaryField()
     version = models.UUIDField(default=uuid.uuid4)  # changes with the value
     expires_at = models.DateTimeField(null=True, blank=True)

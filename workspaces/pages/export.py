@@ -181,6 +181,7 @@ def push(request, team, key):
 
     def pushed(fields):
         shown = asked(request, "sha", "seen")
+        export.check_push(head.workspace, fields["branch"])
         _was_shown(shown)
         operation = export.push(head.workspace, fields["branch"], by=request.caller.actor, **shown)
         return _ended(operation, gettext("Still pushing; see the timeline."))
@@ -252,6 +253,7 @@ def _pull_request(workspace) -> dict:
     return {
         "repository": repository,
         "has_token": pull_requests.has_token(workspace),
+        "secret_name": getattr(pull_requests.secret_for(workspace.team_id, repository), "name", ""),
         "description": pull_requests.describe(workspace),
     }
 
@@ -265,8 +267,9 @@ def open_pull_request(request, team, key):
 
     def opened(fields):
         shown = asked(request, "sha", "seen")
+        wanted = pull_requests.prepare(head.workspace, fields | shown)
         _was_shown(shown)
-        operation = pull_requests.open_one(head.workspace, fields | shown, by=request.caller.actor)
+        operation = pull_requests.submit(head.workspace, wanted, by=request.caller.actor)
         return _ended(operation, gettext("Still at it; see the timeline."))
 
     return take_form(

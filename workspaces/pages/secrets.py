@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
 from dashboard.pages import READ_OR_WRITE, as_uuid, ask_first, carry_out, must, signed_in
-from dashboard.problems import Problem
+from dashboard.problems import Problem, invalid
 from workspaces import secrets
 from workspaces.models import Scope, Secret
 from workspaces.pages.header import find
@@ -47,6 +47,13 @@ class SecretForm(forms.Form):
             (Scope.MODELS.value, gettext_lazy("Handrail, for models; no program of a workspace sees it")),
         ],
     )
+    origin = forms.CharField(
+        label=gettext_lazy("Code host"),
+        required=False,
+        max_length=300,
+        help_text=gettext_lazy("The only address that a token for pull requests is sent to: https://github.com."),
+        widget=forms.TextInput(attrs={**PLAIN, "class": "code-field", "placeholder": "https://"}),
+    )
     value = forms.CharField(
         label=gettext_lazy("Value"),
         strip=False,
@@ -66,8 +73,9 @@ class SecretForm(forms.Form):
         super().__init__(data, initial=initial)
         self.fields["team"].queryset = Team.objects.filter(pk__in=[team.pk for team in teams]).order_by("name")
         if secret:
-            for name in ("team", "name", "scope"):
+            for name in ("team", "name", "scope", *(("origin",) if secret.scope != Scope.CODE_HOST else ())):
                 del self.fields[name]
+            self.initial["origin"] = secret.origin
             self.fields["value"].required = False
             self.fields["value"].label = gettext("New value")
             self.fields["value"].help_text = gettext("Leave empty to keep the current value. Never shown again.")
@@ -75,6 +83,12 @@ class SecretForm(forms.Form):
         elif len(teams) == 1:
             self.fields["team"].widget = forms.HiddenInput()
             self.initial["team"] = teams[0].slug
+
+    def clean(self):
+        given = super().clean()
+        if given.get("scope") == Scope.CODE_HOST and not given.get("origin"):
+            self.add_error("origin", gettext("Give the address of the code host, such as https://github.com."))
+        return given
 
 
 def _teams(caller) -> list[Team]:
@@ -100,7 +114,8 @@ def new(request):
     teams = _teams(request.caller)
     if not teams:
         must(request.caller, "manage_secrets", None)
-    form = SecretForm(request.POST or None, teams=teams, initial={"name": request.GET.get("name", "")[:80]})
+    proposed = {name: request.GET[name][:300] for name in ("name", "scope", "origin") if name in request.GET}
+    form = SecretForm(request.POST or None, teams=teams, initial=proposed)
     return _save(request, form) or _page(request, form)
 
 
@@ -170,9 +185,13 @@ def _save(request, form, found=None):
         return None
     by, given = request.caller.actor, form.cleaned_data
     what = (found.team, found.name, found.scope) if found else (given["team"], given["name"], given["scope"])
+    origin = given.get("origin", "")
     try:
+        if found and not given["value"] and secrets.check_origin(found.scope, origin) != found.origin:
+            raise invalid(gettext("Set the token again with its new address."))
         if given["value"] or not found:
-            secrets.put(*what, given["value"], expires_at=given["expires_at"], by=by, replace=found is not None)
+            how = {"origin": origin, "expires_at": given["expires_at"]}
+            secrets.put(*what, given["value"], **how, by=by, replace=found is not None)
             words = (
                 gettext("%(name)s is replaced. New programs get it.")
                 if found

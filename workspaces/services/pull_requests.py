@@ -1,14 +1,14 @@
 """Open a pull request for a workspace: its commits are pushed to a branch, then the code host is asked.
 
-The token is a secret of the team named after the host (`CODE_HOST_GITHUB_COM`), given to nobody but Handrail: no
-program of a workspace ever gets it. The description is written from the workspace's history.
+The token is a secret of the team for one origin (scheme, host and port), given to nobody but Handrail: no program of a
+workspace ever gets it. The description is written from the workspace's history.
 """
 
 import ipaddress
 from urllib.parse import urlsplit
 
 from dashboard.models import Actor
-from dashboard.problems import conflict, invalid
+from dashboard.problems import Problem, conflict, invalid
 from workspaces import checks, code_hosts, extensions, lifecycle, needs_approval, operations, runner_client, secrets
 from workspaces.code_hosts import Repository
 from workspaces.code_hosts.base import MAX_BODY, MAX_TITLE
@@ -27,18 +27,35 @@ def open_one(workspace, wish: dict, *, by: Actor) -> Operation:
 
     An empty title or body is written from the history, before a person is asked. `sha`, `seen`: as for `export.push`.
     """
+    return submit(workspace, prepare(workspace, wish), by=by)
+
+
+def prepare(workspace, wish: dict) -> dict:
+    """Return the checked arguments of `submit`. Problem 409, 422. The repository is asked, so not in a transaction."""
     repository_of(workspace)
     export.check_push(workspace, wish["branch"])
     if wish.get("base"):
         export.check_push(workspace, wish["base"], field="base")
     check_branches(wish["branch"], wish.get("base") or "", [])
-    told = runner_client.ask("GET", f"/workspaces/{workspace.pk}/default-branches", timeout=HOST_SECONDS)
-    check_branches(wish["branch"], "", told["names"])
+    check_branches(wish["branch"], "", _default_branches(workspace))
     asked = {"branch": wish["branch"], "base": wish.get("base") or ""} | _texts(workspace, wish)
+    return asked | {name: wish.get(name) or "" for name in ("sha", "seen")}
+
+
+def submit(workspace, args: dict, *, by: Actor) -> Operation:
+    """Submit what `prepare` returned."""
+    asked = {name: value for name, value in args.items() if name not in ("sha", "seen")}
     needs_approval.require(workspace, KIND, asked, by=by, always=True)
     lifecycle.resume_for_use(workspace, by=by)
-    args = asked | {name: wish.get(name) or "" for name in ("sha", "seen")}
     return operations.submit(KIND, workspace=workspace, by=by, args=args)
+
+
+def _default_branches(workspace) -> list[str]:
+    """Return what the repository calls its default branch; [] without an answer: the operation asks again."""
+    try:
+        return runner_client.ask("GET", f"/workspaces/{workspace.pk}/default-branches", timeout=HOST_SECONDS)["names"]
+    except Problem:
+        return []
 
 
 def check_branches(branch: str, base: str, defaults: list[str]):
@@ -76,19 +93,44 @@ def repository_of(workspace) -> Repository:
 def token_of(workspace) -> tuple[Repository, str]:
     """Return the repository and the token for its host. Only the runner calls this. Problem 409 if it is not set."""
     repository = repository_of(workspace)
-    token = secrets.for_code_host(workspace.team, repository.token_name)
+    secret = secret_for(workspace.team_id, repository)
+    token = secrets.for_code_host(workspace.team, secret.name) if secret else ""
     if not token:
-        raise conflict(
-            f"There is no token for {repository.host}. A lead can set the secret {repository.token_name}, given to "
-            "Handrail for pull requests."
-        )
+        raise conflict(without_token(workspace.team_id, repository))
     return repository, token
+
+
+def secret_for(team_id, repository: Repository) -> Secret | None:
+    """Return the secret whose token goes to exactly this scheme, host and port, None if there is none.
+
+    A secret that states no origin is for the one host that its name spells with dots.
+    """
+    rows = Secret.objects.filter(team=team_id, scope=Scope.CODE_HOST)
+    stated = rows.filter(origin=repository.base).order_by("name").first()
+    if stated:
+        return stated
+    named = rows.filter(origin="", name=repository.token_name).first()
+    return named if named and repository.is_spelled_by(named.name) else None
+
+
+def without_token(team_id, repository: Repository) -> str:
+    """Return why no token is sent to a host, and what to do."""
+    named = Secret.objects.filter(team=team_id, scope=Scope.CODE_HOST, name=repository.token_name).first()
+    if named and secret_for(team_id, repository) is None:
+        other = f"is for {named.origin}" if named.origin else "states no origin, and several hosts have this name"
+        return (
+            f"There is no token for {repository.host}. The secret {named.name} {other}. A lead can set one with the "
+            f"origin {repository.base}."
+        )
+    return (
+        f"There is no token for {repository.host}. A lead can set the secret {repository.token_name} with the origin "
+        f"{repository.base}, given to Handrail for pull requests."
+    )
 
 
 def has_token(workspace) -> bool:
     """Return whether a token for the workspace's code host is set, without reading it."""
-    named = repository_of(workspace).token_name
-    secret = Secret.objects.filter(team=workspace.team_id, scope=Scope.CODE_HOST, name=named).first()
+    secret = secret_for(workspace.team_id, repository_of(workspace))
     return secret is not None and secrets.state(secret) == secrets.SET
 
 
@@ -97,7 +139,7 @@ def addresses_of(repository: Repository) -> tuple[str, ...]:
     parts = urlsplit(code_hosts.api_of(repository))
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     pinned = sources.check_git(f"{parts.scheme}://{parts.hostname}:{port}/").pinned
-    if parts.scheme == "http" and not all(ipaddress.ip_address(address).is_private for address in pinned):
+    if parts.scheme == "http" and not all(ipaddress.ip_address(address).is_loopback for address in pinned):
         raise invalid(f"{repository.host} is reached without TLS, so the token is not sent there.")
     return pinned
 

@@ -35,6 +35,7 @@ def _told(team: Team, rows) -> list[dict]:
         {
             "name": secret.name,
             "scope": secret.scope,
+            "origin": secret.origin,
             "state": secrets.state(secret),
             "version": secret.version,
             "expires_at": secret.expires_at,

@@ -31,6 +31,7 @@ class Command(BaseCommand):
                 one.add_argument("name", metavar="NAME")
                 one.add_argument("--for", dest="scope", choices=Scope.values, default=Scope.AGENT.value)
             if verb == "set":
+                one.add_argument("--origin", default="", metavar="URL", help="where a code host's token is sent")
                 one.add_argument("--days", type=int, metavar="N", help="days until it expires; without: never")
 
     def handle(self, *, verb, team, **options):
@@ -42,12 +43,13 @@ class Command(BaseCommand):
         except Problem as refused:
             raise CommandError(refused.detail) from None
 
-    def _set(self, team, *, name, scope, days, **options):
+    def _set(self, team, *, name, scope, origin, days, **options):
         secrets.check_name(name)
         if days is not None and not 1 <= days <= 3650:
             raise CommandError("A secret expires after 1 to 3650 days.")
         expires_at = None if days is None else clock.now() + timedelta(days=days)
-        secrets.put(team, name, scope, read_value(), expires_at=expires_at, by=BY, replace=True)
+        how = {"origin": secrets.check_origin(scope, origin), "expires_at": expires_at}
+        secrets.put(team, name, scope, read_value(), **how, by=BY, replace=True)
         self.stdout.write(f"{name} is set. New programs get it.")
 
     def _list(self, team, **options):
