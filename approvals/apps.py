@@ -26,9 +26,12 @@ class ApprovalsConfig(AppConfig):
         from approvals.log_out import targets
         from approvals.model_relay import accounts
         from approvals.notify import channels, direct
+        from approvals.talk import interrupts
+        from dashboard.door import entering
         from dashboard.people import sso
         from workspaces import extensions
 
+        entering.refuse_interrupted.append(interrupts.refuse_verb)
         extensions.agent_jobs = scheduled
         extensions.used_by_agents = accounts.used_by_agents
         extensions.ask_a_person = workspace_actions.ask

@@ -116,6 +116,7 @@ def _ready(pk, digest: str, caller):
     if action.is_carried_out:
         raise conflict("The runner carries out this action; its approval can't be consumed.", code="brokered")
     check_consumable(action, digest)
+    interrupts.refuse(action.agent, action.session)
     if action.workspace:
         _refuse_if_unbound(action.workspace, caller)
         agents_at_work.enter(action.workspace, caller)

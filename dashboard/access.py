@@ -31,6 +31,7 @@ MATRIX = {
     "assign_owner": (Role.LEAD, False),
     "set_ticket_url": (Role.LEAD, False),
     "type_in_terminal": (Role.LEAD, True),
+    "share_terminal": (Role.LEAD, False),  # a person's, with agents
     "keep_artifact": (Role.LEAD, True),  # files of a snapshot, after it
     "delete_artifact": (Role.LEAD, False),
     "keep_checkpoint": (Role.LEAD, True),  # memory and files of a paused microVM
@@ -82,6 +83,7 @@ class Caller:
     agent: Agent | None = None
     token: Token | None = None
     archived: frozenset[UUID] = frozenset()  # those of the teams that are archived
+    is_closed: bool = False  # the verb that an agent asks for is closed to it (dashboard/door/): it may do nothing
     needs_second_factor: bool = False  # a team wants one from this person at sign-in
 
     @property
@@ -110,7 +112,7 @@ class Caller:
         least, agents_may = MATRIX[verb]
         team_id = getattr(team, "pk", team)
         role = self.roles.get(team_id)
-        if role is None or (team_id in self.archived and verb not in IN_AN_ARCHIVED_TEAM):
+        if role is None or self.is_closed or (team_id in self.archived and verb not in IN_AN_ARCHIVED_TEAM):
             return False
         if self.workspace_id and verb in NOT_FROM_A_WORKSPACE:
             return False

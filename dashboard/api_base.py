@@ -10,8 +10,8 @@ from ninja.params.models import QueryModel
 from ninja.parser import Parser
 from ninja.security import HttpBearer
 
-from dashboard.access import Caller, caller_by_token, paused_words
-from dashboard.models import Token
+from dashboard.access import Caller
+from dashboard.door.entering import let_in
 from dashboard.problems import Problem, invalid
 from dashboard.strict_json import loads
 from dashboard.threads import query_in_thread
@@ -57,17 +57,7 @@ class Bearer(HttpBearer):
     """Set request.auth to the caller of a live token. Cookies never authenticate API requests."""
 
     def authenticate(self, request, token) -> Caller | None:
-        return self.caller_of(find_token(token), request)
-
-    @staticmethod
-    def caller_of(found: Token | None, request) -> Caller | None:
-        """Return the caller of a live token. Problem 403 if its agent is paused."""
-        if found is None:
-            return None
-        caller = caller_by_token(found, request.headers.get("X-Handrail-Inside", ""))
-        if caller is None and (words := paused_words(found)):
-            raise Problem(403, words, code="paused")
-        return caller
+        return let_in(find_token(token), request)
 
 
 class AsyncBearer(Bearer):

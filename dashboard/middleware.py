@@ -21,6 +21,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from dashboard.background_requests import takes_parts
 from dashboard.desk_name import FOR_PROGRAMS
+from dashboard.door import entering
 from dashboard.logs import about
 
 
@@ -31,6 +32,7 @@ def request_id(get_response):
 
         async def middleware(request):
             request.id = str(uuid.uuid4())
+            entering.leave()
             with about(request=request.id):
                 response = await get_response(request)
             response["X-Request-Id"] = request.id
@@ -41,6 +43,7 @@ def request_id(get_response):
 
     def middleware(request):
         request.id = str(uuid.uuid4())
+        entering.leave()
         with about(request=request.id):
             response = get_response(request)
         response["X-Request-Id"] = request.id

@@ -14,9 +14,11 @@ from django.contrib.auth import get_user
 from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest
 
-from dashboard.access import Caller, caller_by_token
+from dashboard.access import Caller
 from dashboard.desk_name import session_key
+from dashboard.door.entering import let_in_socket
 from dashboard.people.second_factor_rule import caller_in
+from dashboard.problems import Problem
 from dashboard.tokens import find_token
 
 RECHECK_INTERVAL = 20  # seconds; with the feed's slowest check (5 s), a removed person gets nothing after 30 s
@@ -34,9 +36,9 @@ def origin_of(url: str) -> str:
 OWN_ORIGIN = origin_of(settings.HANDRAIL_DESK_URL).encode()
 
 
-async def who_calls(scope) -> Caller | None:
-    """Return the caller as of now; None if unauthenticated or without a team."""
-    return await sync_to_async(_by_token if _bearer(scope) else _by_session)(scope)
+async def who_calls(scope, verb: str) -> Caller | None:
+    """Return the caller as of now; None if unauthenticated, without a team, or an agent to which the verb is closed."""
+    return await sync_to_async(_by_token if _bearer(scope) else _by_session)(scope, verb)
 
 
 def _bearer(scope) -> str:
@@ -44,12 +46,14 @@ def _bearer(scope) -> str:
     return token if scheme.lower() == "bearer" else ""
 
 
-def _by_token(scope) -> Caller | None:
-    token = find_token(_bearer(scope))
-    return caller_by_token(token) if token else None
+def _by_token(scope, verb: str) -> Caller | None:
+    try:
+        return let_in_socket(find_token(_bearer(scope)), verb)
+    except Problem:
+        return None
 
 
-def _by_session(scope) -> Caller | None:
+def _by_session(scope, verb: str) -> Caller | None:
     request = HttpRequest()
     request.session = SessionStore(session_key(scope["cookies"]))
     request.user = get_user(request)

@@ -8,6 +8,7 @@ from django.urls import include, path, re_path
 
 from dashboard.admin import register_the_rest
 from dashboard.api import api
+from dashboard.door.walk import refuse_undeclared
 from dashboard.ops import health
 from dashboard.site import (
     accounts,
@@ -102,5 +103,7 @@ websocket_urlpatterns = [
     path("ws/terminals/<str:id>", TerminalSocket.as_asgi()),
     re_path("", WebsocketDenier.as_asgi()),  # URLRouter raises for an unknown address
 ]
+
+refuse_undeclared(api, urlpatterns, websocket_urlpatterns)
 
 handler404 = "dashboard.pages.no_such_page"

@@ -14,8 +14,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef, Q
 
 from dashboard import clock
+from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
-from dashboard.problems import conflict
 from dashboard.wakes import wake
 from workspaces import needs_approval, paths
 from workspaces.models import Operation, Phase
@@ -35,7 +35,6 @@ STARTING_KINDS = frozenset(
         "rehearse",
     }
 )
-TEAM_STOPPED = "Everything is stopped in this team. A lead can resume it."
 LEASE = timedelta(seconds=settings.HANDRAIL_LEASE_SECONDS)
 
 
@@ -47,14 +46,14 @@ def submit(kind: str, *, workspace, args=None, by: Actor, exclusive=False, dedup
     """Create an operation in the caller's transaction.
 
     `kind` is a name in workspaces.runner.operations.KINDS or in workspaces.extensions.kinds. With `dedupe`, an existing
-    operation with this key is returned instead. Problem 409 (code stopped) for a kind that starts something while the
-    team is stopped.
+    operation with this key is returned instead. While the team is stopped, Problem 409 (code stopped) for a kind that
+    starts something, and for all that an agent asks for.
     """
     needs_approval.check_operation(workspace, kind, by=by)
     with transaction.atomic():
         if dedupe and (known := Operation.objects.filter(dedupe=dedupe).first()):
             return known
-        if kind in STARTING_KINDS:
+        if kind in STARTING_KINDS or by.type == "agent":
             refuse_when_stopped(workspace.team_id)
         operation = Operation.objects.create(
             runner=workspace.runner,
@@ -83,12 +82,6 @@ def submit_for_team(kind: str, *, team, args: dict, by: Actor) -> Operation | No
 
 def is_stopped(team_id) -> bool:
     return Team.objects.filter(pk=team_id, stopped_at__isnull=False).exists()
-
-
-def refuse_when_stopped(team_id):
-    """Problem 409 (code stopped) while the team is stopped."""
-    if is_stopped(team_id):
-        raise conflict(TEAM_STOPPED, code="stopped")
 
 
 def _by_column(by: Actor) -> dict:

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from django.db.models import Q
 
 from dashboard.models import Actor
-from dashboard.problems import conflict
+from dashboard.problems import conflict, not_allowed
 from workspaces import needs_approval, operations, recordings
 from workspaces.models import EndCode, Operation, Phase, State, Terminal
+from workspaces.provisioning import isolation
 from workspaces.shim import client
 from workspaces.shim.recording import asciicast
 
@@ -65,6 +66,19 @@ def is_over(pk) -> bool:
     return operations.is_over(Operation.objects.get(terminal=pk))
 
 
+def takes_typing_of(terminal: Terminal, by: Actor) -> bool:
+    """Return whether it takes what the actor types: an agent types only into what agents opened.
+
+    Such a terminal is held, or it asks a person for each piece of input. Load it with its workspace and environment.
+    """
+    if by.type != "agent":
+        return True
+    is_watched = terminal.envelope is not None or needs_approval.must_ask(terminal.workspace, by) or by.approval
+    return terminal.opened_by.get("type") == "agent" and bool(
+        is_watched or not isolation.holds_programs(terminal.workspace)
+    )
+
+
 async def type_into(terminal: Terminal, data: bytes):
     """Type approved input into the terminal. Problem 409 if it has ended."""
     folder = recordings.folder_of(terminal)
@@ -75,6 +89,8 @@ async def type_into(terminal: Terminal, data: bytes):
 
 def check_typing(terminal: Terminal, data: bytes, *, by: Actor):
     """Raise needs_approval.AskFirst if a person has to allow this input. Load it with its workspace's environment."""
+    if not takes_typing_of(terminal, by):
+        raise not_allowed("Agents type only into terminals that agents opened.")
     wish = {"terminal": str(terminal.pk), "name": name_of(terminal), "text": data.decode()}
     needs_approval.require(terminal.workspace, "type", wish, by=by)
 

@@ -148,6 +148,7 @@ urlpatterns = [
     path(f"{AT}terminals/", terminals.index, name="workspace-terminals"),
     path(f"{AT}terminals/open/", terminals.open_one, name="terminal-open"),
     path(f"{AT}terminals/<uuid:pk>/", terminals.terminal, name="terminal"),
+    path(f"{AT}terminals/<uuid:pk>/share/", terminals.share, name="terminal-share"),
     path(f"{AT}terminals/<uuid:pk>/recording/", terminals.recording, name="terminal-recording"),
     path(f"{AT}terminals/<uuid:pk>/cast/", terminals.cast, name="terminal-cast"),
     path(f"{AT}terminals/<uuid:pk>/log/", terminals.log, name="terminal-log"),

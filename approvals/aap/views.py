@@ -16,6 +16,8 @@ from approvals.aap import instances, registrations, requests, updates, wire
 from approvals.aap.instances import AapCaller
 from approvals.models import Status
 from dashboard.api_base import Bearer
+from dashboard.door.entering import let_in
+from dashboard.door.walk import takes_tokens
 from dashboard.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, invalid, not_found
 from dashboard.threads import query_in_thread
@@ -29,6 +31,7 @@ def answered(*methods: str):
     """Make a view that takes (request, caller, ...) and returns (status, JSON) respond in the protocol's form."""
 
     def decorate(view):
+        @takes_tokens(*methods)
         @csrf_exempt
         @functools.wraps(view)
         async def guarded(request, **named) -> HttpResponse:
@@ -55,7 +58,7 @@ class Credential(Bearer):
 
     def authenticate(self, request, token) -> AapCaller | None:
         if instance := instances.find_by_credential(token):
-            caller = self.caller_of(instance.token, request)
+            caller = let_in(instance.token, request)
         else:
             caller = super().authenticate(request, token)
         return AapCaller(**vars(caller), instance=instance) if caller else None

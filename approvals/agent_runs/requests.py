@@ -12,6 +12,7 @@ from approvals.model_relay import accounts
 from approvals.models import OPEN_RUNS, AgentDefinition, AgentRun, TurnKind
 from dashboard import clock
 from dashboard.access import Caller
+from dashboard.door.entering import refuse_when_stopped
 from dashboard.lookup import Order
 from dashboard.problems import conflict, invalid, not_allowed, not_found
 from dashboard.tokens import sha256
@@ -46,7 +47,7 @@ def start(workspace: Workspace, wish: dict, *, caller: Caller, scheduled=None) -
     """
     if not caller.is_person or not caller.can("start_agents", workspace.team_id):
         raise not_allowed("Only a lead or admin can start an agent.")
-    operations.refuse_when_stopped(workspace.team_id)
+    refuse_when_stopped(workspace.team_id)
     fields = check(workspace.environment, workspace.team, wish)
     launcher, now, key = LAUNCHERS[fields["program"].partition("@")[0]], clock.now(), uuid.uuid4()
     run = AgentRun(

@@ -19,7 +19,8 @@ from approvals.hooks.connection import connection_of
 from approvals.hooks.open_hooks import OpenHook
 from approvals.intake_limit import turn
 from approvals.models import Action, ActionEndCode, Status
-from dashboard.access import Caller, caller_by_token, paused_words
+from dashboard.access import Caller
+from dashboard.door.entering import let_in
 from dashboard.long_poll import place_for, same_view, wait_for
 from dashboard.problems import Problem, not_found
 from dashboard.strict_json import loads
@@ -55,10 +56,7 @@ class Verdict:
 def read_caller(request) -> Caller:
     """Return the agent that the request's token belongs to. Problem 401, or 403 for a person's token."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    found = find_token(token.strip()) if scheme.lower() == "bearer" else None
-    caller = caller_by_token(found, request.headers.get("X-Handrail-Inside", "")) if found else None
-    if caller is None and found and (words := paused_words(found)):
-        raise Problem(403, words, code="paused")
+    caller = let_in(find_token(token.strip()) if scheme.lower() == "bearer" else None, request)
     if caller is None:
         raise Problem(401, "This token is invalid, so nothing is allowed.")
     if caller.is_person:

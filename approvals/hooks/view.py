@@ -17,6 +17,7 @@ from approvals.hooks.hold import check_size, read_body, read_caller
 from approvals.hooks.responses import fails_closed
 from approvals.hooks.workspace_of import sign_of_life, workspace_of
 from approvals.talk import interrupts
+from dashboard.door.walk import takes_tokens
 from dashboard.models import Event
 from dashboard.problems import Problem, not_found
 from dashboard.threads import query_in_thread
@@ -25,6 +26,7 @@ from workspaces import agents_at_work
 VERBS = {Began: "session.started", TurnEnded: "session.stopped", Ended: "session.ended"}
 
 
+@takes_tokens("POST")
 @fails_closed
 async def hook(request, agent: str) -> tuple[dict, bool]:
     """Return the response, and whether it answers an event that waited for it."""

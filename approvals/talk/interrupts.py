@@ -124,6 +124,26 @@ def refuse(agent: Agent, session: str):
         raise conflict(words(found), code=CODE)
 
 
+def refuse_verb(caller, key: str):
+    """Raise Problem 409 while the agent is interrupted, for a request that names no session.
+
+    The interrupt of one session also holds in the workspaces where that session asked for something, and everywhere if
+    it asked in none: the request may come from there. `key` is that of the request's workspace, "" if it names none.
+    """
+    found = Interrupt.objects.active(clock.now()).filter(agent=caller.agent)
+    for made in found.select_related("user", "agent").order_by("at"):
+        if not made.session or _may_come_from(made, caller, key):
+            raise conflict(words(made), code=CODE)
+
+
+def _may_come_from(made: Interrupt, caller, key: str) -> bool:
+    asked = Action.objects.filter(agent=made.agent, session=made.session).exclude(workspace=None)
+    places = dict(asked.values_list("workspace", "workspace__key"))
+    if not places or not (key or caller.workspace_id):
+        return True
+    return caller.workspace_id in places or key in places.values()
+
+
 def words(made: Interrupt) -> str:
     """Return what the agent hears."""
     said = f": “{made.reason}”" if made.reason else "."

@@ -214,6 +214,8 @@ WORDS = {
     "team.stopped": gettext_lazy("Stopped everything"),
     "terminal.ended": gettext_lazy("Terminal ended"),
     "terminal.opened": gettext_lazy("Opened a terminal"),
+    "terminal.shared": gettext_lazy("Shared a terminal with agents"),
+    "terminal.unshared": gettext_lazy("Stopped sharing a terminal with agents"),
     "terminal.typed": gettext_lazy("Typed into a terminal"),
     "token.added": gettext_lazy("Added a token"),
     "token.changed": gettext_lazy("Changed a token"),

@@ -16,9 +16,12 @@ POLL_INTERVAL = 5  # seconds after which the counters are read again without new
 class Live(AsyncWebsocketConsumer):
     """Sends {"upto": N} to signed-in members; closes once the session or the last membership is gone."""
 
+    VERB = "WS /ws/live"
+    VERBS = (VERB,)
+
     async def connect(self):
         self._task = None
-        self._caller = await who_calls(self.scope)
+        self._caller = await who_calls(self.scope, self.VERB)
         if self._caller is None:
             await self.close(NOT_SIGNED_IN)
             return
@@ -36,7 +39,7 @@ class Live(AsyncWebsocketConsumer):
         sent, checked = -1, time.monotonic()
         while True:
             if time.monotonic() - checked >= RECHECK_INTERVAL:
-                self._caller, checked = await who_calls(self.scope), time.monotonic()
+                self._caller, checked = await who_calls(self.scope, self.VERB), time.monotonic()
                 if self._caller is None:
                     await self.close(NOT_SIGNED_IN)
                     return

@@ -34,6 +34,7 @@ VERBS = {
     "POST /workspaces/{key}/snapshots/{n}/restore": "restore",
     "POST /workspaces/{key}/fork": "create_workspace",
     "POST /workspaces/{key}/terminals": "type_in_terminal",
+    "PUT /workspaces/{key}/terminals/{id}/share": "share_terminal",
     "POST /environments": "manage_environments",
     "PATCH /workspaces/{key}": "describe_workspace",
     "POST /workspaces/{key}/network/allow": "allow_host",

@@ -12,10 +12,11 @@ from approvals.models import Channel, Delivery
 from approvals.tasks import run_schedules
 from dashboard import clock
 from dashboard.access import caller_of
+from dashboard.door.entering import STOPPED
 from dashboard.models import Event, Membership, Role
 from dashboard.problems import Problem
 from tests.pages.conftest import make_workspace
-from workspaces import operations, paths
+from workspaces import paths
 from workspaces.models import (
     Command,
     Environment,
@@ -261,7 +262,7 @@ def test_a_command_that_never_started_is_no_failure_of_it(nightly):
 
 def test_while_the_team_is_stopped_nothing_starts(nightly, team):
     type(team).objects.filter(pk=team.pk).update(stopped_at=clock.now())
-    assert night() == [("not_started", operations.TEAM_STOPPED)]
+    assert night() == [("not_started", STOPPED)]
 
 
 def test_a_maker_who_may_no_longer_starts_nothing(nightly, lena):

@@ -87,6 +87,8 @@ def terminal_out(terminal) -> dict:
         "state": terminal.operation.phase,
         "offset": terminal.first_offset,
         **{name: getattr(terminal, name) for name in names},
+        "held": terminal.envelope is not None,
+        "shared": terminal.shared,
     }
 
 

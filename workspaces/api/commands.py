@@ -104,7 +104,19 @@ def open_terminal(request, key: str, wish: schemas.NewTerminal = None):
 
 @router.get("/workspaces/{key}/terminals", response={200: dict} | PROBLEMS, tags=["terminals"])
 def list_terminals(request, key: str, cursor: str | None = None):
-    """List terminals, newest first, 50 per page."""
-    page = page_of(find(request, key).terminals.select_related("operation"), cursor)
+    """List terminals, newest first, 50 per page. An agent sees those of agents and those that people shared."""
+    readable = find(request, key).terminals.readable_by(request.auth.actor)
+    page = page_of(readable.select_related("operation"), cursor)
     rows = [schemas.TerminalOut(**answers.terminal_out(t)).model_dump(mode="json") for t in page.rows]
     return Status(200, {"terminals": rows, "cursor": page.cursor})
+
+
+@router.put(
+    "/workspaces/{key}/terminals/{id}/share", response={200: schemas.TerminalOut} | PROBLEMS, tags=["terminals"]
+)
+def share_terminal(request, key: str, id: str, wish: schemas.SharedTerminal):
+    """Let agents read a person's terminal, live and its recording, or no longer. For people only."""
+    workspace = find(request, key, "share_terminal")
+    found = lookup.find(workspace.terminals.select_related("operation", "workspace"), id, "terminal")
+    commands.share_terminal(found, wish.shared, by=request.auth.actor)
+    return Status(200, answers.terminal_out(found))

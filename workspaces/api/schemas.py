@@ -306,6 +306,12 @@ class TerminalOut(Schema):
     exit_status: int | None
     created_at: datetime
     ended_at: datetime | None
+    held: bool = Field(description="its programs run in an envelope, as those of agents do")
+    shared: bool = Field(description="a person's terminal that agents may read")
+
+
+class SharedTerminal(Strict):
+    shared: bool
 
 
 class ChangesOut(Schema):

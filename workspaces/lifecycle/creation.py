@@ -8,6 +8,7 @@ from django.db import transaction
 
 from dashboard import clock
 from dashboard.access import Caller
+from dashboard.door.entering import refuse_when_stopped
 from dashboard.problems import conflict, invalid
 from workspaces import operations
 from workspaces.history import find_snapshot
@@ -26,7 +27,7 @@ def create(team, key: str, *, caller: Caller, wish: dict) -> tuple[Workspace, bo
     Problem 409 names what differs from the existing workspace, or until when a deleted one is in the trash; Problem 410
     says when one was deleted for good. `fresh` ignores both deleted ones.
     """
-    operations.refuse_when_stopped(team.pk)
+    refuse_when_stopped(team.pk)
     source = check_source(team, wish.get("source"))
     with transaction.atomic():
         type(team).objects.select_for_update().get(pk=team.pk)

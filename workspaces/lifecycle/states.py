@@ -7,6 +7,7 @@ from django.db import transaction
 
 from dashboard import clock
 from dashboard.access import Caller
+from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, not_allowed, unavailable
 from workspaces import needs_approval, operations
@@ -79,7 +80,7 @@ def must_not_be_trashed(snapshot):
 def resume(workspace, *, by: Actor) -> Operation | None:
     """Resume it; return None if it is already up."""
     must_be(workspace, State.READY, State.PAUSED, State.STOPPED, State.ARCHIVED, what="resumed")
-    operations.refuse_when_stopped(workspace.team_id)
+    refuse_when_stopped(workspace.team_id)
     if workspace.state == State.READY and not _ending(workspace):
         return None
     needs_approval.require(workspace, "resume", {}, by=by)

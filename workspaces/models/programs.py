@@ -55,6 +55,12 @@ class Command(models.Model):
         return self.shown[:80]
 
 
+class TerminalQuerySet(models.QuerySet):
+    def readable_by(self, actor):
+        """Return those whose output the actor may read: agents read a person's terminal only if it is shared."""
+        return self if actor.type != "agent" else self.filter(Q(opened_by__type="agent") | Q(shared=True))
+
+
 class Terminal(models.Model):
     """A pty in a workspace that runs a shell or an agent, recorded by its shim."""
 
@@ -70,9 +76,14 @@ class Terminal(models.Model):
     bytes = models.PositiveBigIntegerField(default=0)
     exit_status = models.IntegerField(null=True, blank=True)
     opened_by = models.JSONField(default=dict)
+    envelope = models.JSONField(null=True, blank=True)  # what the kernel holds it to; None: it is not held
+    blocked = models.JSONField(default=list, blank=True)  # what that refused: [{kind, what}]
+    shared = models.BooleanField(default=False)  # of a person's: agents may read it
     swept_at = models.DateTimeField(null=True, blank=True)  # when retention deleted its recording
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = TerminalQuerySet.as_manager()
 
     def __str__(self):
         return f"terminal in {self.workspace_id}"

@@ -22,6 +22,7 @@ from uuid import UUID, uuid4
 from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
+from dashboard.door import entering
 from dashboard.feed import feed
 from dashboard.problems import Problem
 from dashboard.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
@@ -49,11 +50,15 @@ RECHECK_PAUSE = 1.0  # least seconds between two checks of the caller, however m
 class TerminalSocket(AsyncWebsocketConsumer):
     """Send output from an offset on; receive acknowledgements and, from callers who may type, input and resizes."""
 
+    VERB = "WS /ws/terminals/{id}"
+    TYPING = f"{VERB} type"
+    VERBS = (VERB, TYPING)
+
     async def connect(self):
         self._tasks = []
         self._typist: client.Typist | None = None
         self._viewer = uuid4().hex  # its key in the list of those who have the terminal open
-        caller = await who_calls(self.scope)
+        caller = await who_calls(self.scope, self.VERB)
         if caller is None:
             await self.close(NOT_SIGNED_IN)
             return
@@ -80,9 +85,12 @@ class TerminalSocket(AsyncWebsocketConsumer):
 
     def _types(self, caller) -> bool:
         """Return True if the caller may type without approval of each piece."""
-        workspace = self._terminal.workspace
-        may = caller.can("type_in_terminal", workspace.team_id)
-        return may and not needs_approval.must_ask(workspace, caller.actor)
+        return self._takes(caller) and not needs_approval.must_ask(self._terminal.workspace, caller.actor)
+
+    def _takes(self, caller) -> bool:
+        """Return True if the terminal takes input of the caller, after approval or without."""
+        may = caller.can("type_in_terminal", self._terminal.workspace.team_id)
+        return may and terminals.takes_typing_of(self._terminal, caller.actor)
 
     async def _or_break(self, work):
         """Log any exception and close the connection, so that the viewer reconnects."""
@@ -99,7 +107,8 @@ class TerminalSocket(AsyncWebsocketConsumer):
             return None
         visible = Workspace.objects.visible_to(caller)
         return (
-            Terminal.objects.select_related("workspace__environment", "workspace__team")
+            Terminal.objects.select_related("workspace__environment", "workspace__team", "workspace__runner")
+            .readable_by(caller.actor)
             .filter(pk=pk, workspace__in=visible)
             .first()
         )
@@ -172,7 +181,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
         team = self._terminal.workspace.team_id
         while True:
             await feed().wait([team], timeout=RECHECK_INTERVAL)
-            caller = await who_calls(self.scope)
+            caller = await who_calls(self.scope, self.VERB)
             if caller is None:
                 await self.close(NOT_SIGNED_IN)
                 return
@@ -249,6 +258,8 @@ class TerminalSocket(AsyncWebsocketConsumer):
 
         An agent's input to a connected folder becomes an action for approval.
         """
+        if not self._takes(self._caller):
+            return
         if needs_approval.must_ask(self._terminal.workspace, self._caller.actor):
             await self._ask(data)
             return
@@ -257,8 +268,18 @@ class TerminalSocket(AsyncWebsocketConsumer):
         if sum(map(len, self._input)) + len(data) > WAITING_INPUT:
             await self.close(TYPED_TOO_MUCH)
             return
+        if not await sync_to_async(self._may_change)():
+            return
         self._input.append(data)
         self._has_input.set()
+
+    def _may_change(self) -> bool:
+        """Return whether the door lets this input pass: not while the agent is interrupted or the team is stopped."""
+        try:
+            entering.refuse_held_back(self._caller, self.TYPING, self._terminal.workspace.key)
+        except Problem:
+            return False
+        return entering.is_open(self._caller, self.TYPING)
 
     async def _ask(self, data: bytes):
         """Request approval of the input and close with the action's id; Handrail itself types approved input."""

@@ -47,6 +47,22 @@ def open_one(request, team, key):
     )
 
 
+@signed_in
+@require_POST
+def share(request, team, key, pk):
+    """Let agents read a person's terminal, or no longer."""
+    workspace = find(request, team, key)
+    must(request.caller, "share_terminal", workspace.team_id)
+    found = get_object_or_404(Terminal, pk=pk, workspace=workspace)
+    shared = request.POST.get("shared") == "1"
+    here = reverse("terminal", args=[team, key, pk])
+    return carry_out(
+        request,
+        lambda: commands.share_terminal(found, shared, by=request.caller.actor),
+        then=here,
+    )
+
+
 @styles_of_xterm
 @signed_in
 @require_safe
@@ -104,6 +120,7 @@ def _context(head, found) -> dict:
         "name": terminals.name_of(found),
         "is_over": operations.is_over(found.operation),
         "may_type": _may_type(head),
+        "is_agents": found.opened_by.get("type") == "agent",
     }
 
 

@@ -18,6 +18,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import Q
 
 from dashboard import clock, redaction
+from dashboard.door.entering import STOPPED
 from dashboard.files.locks import take_lock
 from dashboard.logs import about
 from dashboard.threads import in_threads
@@ -313,8 +314,9 @@ class Daemon:
             reason = "This host already ran it; the database was restored to an earlier state."
             return unclear(reason, ReasonCode.RESTORED)
         self.ledger.write(operation.pk, operation.epoch, "claimed")
-        if operation.kind in operations.STARTING_KINDS and operations.is_stopped(operation.workspace.team_id):
-            return Refused(operations.TEAM_STOPPED, ReasonCode.TEAM_STOPPED)
+        is_refused = operation.kind in operations.STARTING_KINDS or operation.by.get("type") == "agent"
+        if is_refused and operation.workspace and operations.is_stopped(operation.workspace.team_id):
+            return Refused(STOPPED, ReasonCode.TEAM_STOPPED)
         return None
 
     def _settle(self, kind, job: Job, outcome: dict | None):

@@ -15,9 +15,10 @@ from pathlib import Path
 from aiohttp import web
 from django.conf import settings
 
+from dashboard.door.entering import STOPPED
 from dashboard.models import Actor
 from dashboard.problems import Problem, not_found
-from workspaces import operations, paths
+from workspaces import paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Workspace
 from workspaces.runner import (
@@ -100,7 +101,7 @@ def _path(request) -> bytes:
 
 def _writable(workspace):
     if workspace.team.stopped_at:  # already loaded: the event loop must not query the database
-        raise Problem(409, operations.TEAM_STOPPED, code="stopped")
+        raise Problem(409, STOPPED, code="stopped")
     if workspace.trashed_at or workspace.state not in (State.READY, State.CREATING):
         raise Problem(409, f"{workspace.key} is not up, so its files do not change now.", state=workspace.state)
 

@@ -4,6 +4,7 @@ from django.db import transaction
 
 from dashboard import clock
 from dashboard.access import Caller
+from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, operations, runner_client
@@ -73,7 +74,7 @@ def restore(checkpoint: Checkpoint, *, by: Actor) -> Operation:
     workspace = checkpoint.workspace
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="restored")
     _must_be_kept(checkpoint)
-    operations.refuse_when_stopped(workspace.team_id)
+    refuse_when_stopped(workspace.team_id)
     args = {"checkpoint": str(checkpoint.pk)}
     return lifecycle.submit_exclusive(workspace, RESTORE, by=by, args=args)
 
@@ -81,7 +82,7 @@ def restore(checkpoint: Checkpoint, *, by: Actor) -> Operation:
 def fork(checkpoint: Checkpoint, key: str, *, caller: Caller) -> Workspace:
     """Create a workspace that continues from the checkpoint. Problem 409, 422."""
     _must_be_kept(checkpoint)
-    operations.refuse_when_stopped(checkpoint.workspace.team_id)
+    refuse_when_stopped(checkpoint.workspace.team_id)
     return lifecycle.fork_checkpoint(checkpoint, lifecycle.check_key(key), caller=caller)
 
 

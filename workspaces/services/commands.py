@@ -57,8 +57,12 @@ def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None
 
 
 def _envelope(workspace, by: Actor) -> dict | None:
-    """Return what holds an agent's command, which no policy judged; None for people, and where nothing can hold it."""
-    return MEDIUM.to_json() if by.type == "agent" and isolation.holds_programs(workspace) else None
+    """Return what holds an agent's program that no policy judged and no person approved.
+
+    None for people, and where nothing can hold it.
+    """
+    is_judged = by.type != "agent" or by.approval
+    return MEDIUM.to_json() if not is_judged and isolation.holds_programs(workspace) else None
 
 
 def _argv(workspace, wish) -> tuple[list[str], str]:
@@ -136,10 +140,20 @@ def open_terminal(workspace, wish: dict, *, by: Actor) -> Terminal:
             argv=argv,
             cols=wish.get("cols") or 80,
             rows=wish.get("rows") or 24,
+            envelope=_envelope(workspace, by),
             opened_by=operation.by,
         )
         record(workspace, by, "terminal.opened", {"argv": argv[:5]}, subject=terminal)
     return terminal
+
+
+def share_terminal(terminal: Terminal, shared: bool, *, by: Actor):
+    """Let agents read a person's terminal, live and its recording, or no longer. It is shared with no one at first."""
+    with transaction.atomic():
+        if Terminal.objects.filter(pk=terminal.pk, shared=not shared).update(shared=shared):
+            verb = "terminal.shared" if shared else "terminal.unshared"
+            record(terminal.workspace, by, verb, subject=terminal)
+    terminal.shared = shared
 
 
 def start_service(workspace, run, name: str, *, by: Actor) -> Command:

@@ -1,5 +1,6 @@
 """Submit the next revision of a workspace's source; workspaces/runner/operations/revise.py applies it."""
 
+from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor
 from dashboard.problems import conflict
 from workspaces import lifecycle, operations
@@ -30,7 +31,7 @@ def ask(
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="updated")
     if workspace.source.get("path"):
         raise conflict(f"{workspace.key} is a folder on this host; change its files there.")
-    operations.refuse_when_stopped(workspace.team_id)
+    refuse_when_stopped(workspace.team_id)
     known = workspace.source.get("snapshot") or (workspace.baseline and workspace.baseline.number)
     if not (base or known):
         raise conflict(f"{workspace.key} has no snapshot of its source; give a snapshot as base.")

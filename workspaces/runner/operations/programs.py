@@ -127,6 +127,7 @@ class RunTerminal(Kind):
             pty=True,
             cols=terminal.cols,
             rows=terminal.rows,
+            envelope=terminal.envelope,
             begins=partial(Terminal.objects.filter(pk=terminal.pk).update, run=run),
         )
 
@@ -139,7 +140,9 @@ class RunTerminal(Kind):
         terminal = Terminal.objects.get(operation=job.operation.pk)
         terminal.exit_status = outcome.get("exit_status")
         terminal.bytes = outcome.get("output_bytes", 0)
+        terminal.blocked = outcome.get("blocked", [])
         terminal.ended_at = clock.now()
-        terminal.save(update_fields=["exit_status", "bytes", "ended_at"])
+        terminal.save(update_fields=["exit_status", "bytes", "blocked", "ended_at"])
         data = {"exit_status": terminal.exit_status, "reason": outcome.get("reason", "")[:500]}
+        data |= {"held": True} if outcome.get("held") else {}
         lifecycle.record(job.workspace, job.by, "terminal.ended", data, subject=terminal)

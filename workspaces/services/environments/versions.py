@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import Count, F, OuterRef, Subquery
 
 from dashboard.access import Caller
+from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, operations, secrets
@@ -295,7 +296,7 @@ def move(workspace: Workspace, name: str, *, caller: Caller) -> Operation:
             f"{name} uses the driver {found.driver}, and {workspace.key} {workspace.environment.driver}. "
             f"Fork it under {name} instead."
         )
-    operations.refuse_when_stopped(workspace.team_id)
+    refuse_when_stopped(workspace.team_id)
     caps.refuse_when_met(workspace.team_id, found.driver)
     args = {"environment": str(found.pk), "then_resume": True}
     return operations.submit(REBUILD, workspace=workspace, by=caller.actor, args=args, exclusive=True)

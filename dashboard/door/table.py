@@ -1,0 +1,386 @@
+"""The declaration of every verb that a token can ask for; docs/security.md shows this table.
+
+A verb is its method and address as in the OpenAPI document, those of other protocols with their whole address. `WS` is
+a WebSocket; a word after its address is what is sent over it. A route that is missing here does not start.
+"""
+
+from dashboard.door.verb import GATE, RELAY, Verb, goes_on
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]
+
+
+READS = goes_on("It only reads.")
+REPORTS = goes_on("It only reports what was, or what was read.")
+ENDS = goes_on("It only ends what the agent itself began.")
+CHANGES = Verb()
+ASKS_GATE = Verb(held="of the verdict", interrupted=GATE, stopped=GATE, protected="asks", secrets="asks")
+REWRITES = Verb(protected="asks")
+PEOPLE = Verb(agents=False, runs=False)
+
+_DECLARED = [
+    (
+        READS,
+        """
+        GET /me
+        GET /events
+        GET /workspaces
+        GET /workspaces/{key}
+        GET /workspaces/{key}/runs
+        GET /workspaces/{key}/drift
+        GET /workspaces/{key}/size
+        GET /workspaces/{key}/operations
+        GET /workspaces/{key}/operations/{operation_id}
+        GET /workspaces/{key}/commands
+        GET /commands/{id}
+        GET /commands/{id}/output
+        GET /workspaces/{key}/snapshots
+        GET /workspaces/{key}/snapshots/{n}
+        GET /workspaces/{key}/snapshots/{n}/manifest
+        GET /workspaces/{key}/snapshots/{n}/manifest/compare
+        GET /workspaces/{key}/snapshots/{n}/screenshot
+        GET /workspaces/{key}/runs/{run_id}/manifest
+        GET /manifests/key
+        GET /workspaces/{key}/notes
+        GET /workspaces/{key}/notes/versions
+        GET /workspaces/{key}/notes/versions/{n}
+        GET /workspaces/{key}/notes/compare
+        GET /workspaces/{key}/lessons
+        GET /lessons
+        GET /lessons/{lesson_id}
+        GET /workspaces/{key}/hand-overs
+        GET /workspaces/{key}/hand-overs/{hand_over_id}
+        GET /workspaces/{key}/beside/{other}
+        GET /workspaces/{key}/bundle
+        GET /workspaces/{key}/pull-requests
+        GET /workspaces/{key}/artifacts
+        GET /artifacts
+        GET /artifacts/{artifact_id}
+        GET /workspaces/{key}/checkpoints
+        GET /checkpoints/{checkpoint_id}
+        GET /environments
+        GET /drivers
+        GET /workspaces/{key}/installed
+        GET /workspaces/{key}/repository-files
+        GET /workspaces/{key}/network
+        GET /actions
+        GET /actions/{action_id}
+        GET /actions/{action_id}/evidence
+        GET /actions/{action_id}/scopes
+        GET /actions/{action_id}/comments
+        GET /actions/{action_id}/messages
+        GET /agents/{agent}
+        GET /documents
+        GET /documents/{name}
+        GET /agent-runs
+        GET /agent-runs/{agent_run_id}
+        GET /agent-runs/{agent_run_id}/model-calls
+        GET /sessions
+        GET /sessions/{conversation_id}
+        GET /sessions/{conversation_id}/messages
+        GET /sessions/{conversation_id}/messages/{seq}/text
+        GET /sessions/{conversation_id}/export
+        GET /grants
+        GET /workspaces/{key}/comments
+        GET /changes
+        GET /messages
+        GET /policy/asks
+        GET /aap/v1/instances/{pk}
+        GET /aap/v1/requests/{pk}
+        GET /aap/v1/{rest}
+        POST /aap/v1/{rest}
+        PATCH /aap/v1/{rest}
+        PUT /aap/v1/{rest}
+        DELETE /aap/v1/{rest}
+        WS /ws/live
+        """,
+    ),
+    (
+        goes_on("It only reads.", secrets="refused, left out of zips"),
+        """
+        GET /workspaces/{key}/files/
+        GET /workspaces/{key}/files/{path}
+        """,
+    ),
+    (
+        goes_on("It only reads.", secrets="left out"),
+        """
+        GET /workspaces/{key}/diff
+        GET /workspaces/{key}/patch
+        GET /artifacts/{artifact_id}/zip
+        """,
+    ),
+    (
+        goes_on("It only reads.", secrets="refused"),
+        """
+        GET /workspaces/{key}/snapshots/{n}/archive
+        """,
+    ),
+    (
+        goes_on("It only reads: terminals of agents, and of people what they shared.", runs=False),
+        """
+        GET /workspaces/{key}/terminals
+        WS /ws/terminals/{id}
+        """,
+    ),
+    (
+        REPORTS,
+        """
+        POST /actions/{action_id}/outcome
+        POST /actions/{action_id}/messages
+        POST /messages/{message_id}/read
+        POST /aap/v1/requests/{pk}/outcome
+        """,
+    ),
+    (
+        ENDS,
+        """
+        POST /actions/{action_id}/cancel
+        POST /commands/{id}/cancel
+        POST /workspaces/{key}/operations/{operation_id}/stop
+        DELETE /aap/v1/requests/{pk}
+        DELETE /aap/v1/instances/{pk}
+        """,
+    ),
+    (
+        ASKS_GATE,
+        """
+        POST /actions
+        POST /actions/{action_id}/consume
+        POST /hooks/{agent}
+        POST /aap/v1/requests
+        POST /aap/v1/requests/{pk}/consume
+        """,
+    ),
+    (
+        Verb(interrupted="", stopped=RELAY, why="An interrupted agent hears of it through its model."),
+        """
+        POST /models/{provider}/{path}
+        """,
+    ),
+    (
+        Verb(held="medium"),
+        """
+        POST /workspaces/{key}/commands
+        POST /actions/{action_id}/rehearse
+        """,
+    ),
+    (
+        Verb(held="medium", runs=False),
+        """
+        POST /workspaces/{key}/terminals
+        WS /ws/terminals/{id} type
+        """,
+    ),
+    (
+        Verb(protected="asks", secrets="asks"),
+        """
+        PUT /workspaces/{key}/files/{path}
+        DELETE /workspaces/{key}/files/{path}
+        """,
+    ),
+    (
+        REWRITES,
+        """
+        POST /workspaces/{key}/reset
+        POST /workspaces/{key}/return
+        POST /workspaces/{key}/snapshots/{n}/restore
+        """,
+    ),
+    (
+        Verb(protected="refused"),
+        """
+        POST /workspaces/{key}/revisions
+        POST /checkpoints/{checkpoint_id}/restore
+        """,
+    ),
+    (
+        CHANGES,
+        """
+        DELETE /workspaces/{key}
+        PATCH /workspaces/{key}
+        POST /workspaces/{key}/pause
+        POST /workspaces/{key}/resume
+        POST /workspaces/{key}/stop
+        POST /workspaces/{key}/archive
+        POST /workspaces/{key}/retry
+        POST /workspaces/{key}/untrash
+        PUT /workspaces/{key}/awake
+        POST /workspaces/{key}/prove
+        POST /workspaces/{key}/keep
+        POST /workspaces/{key}/snapshots
+        POST /workspaces/{key}/snapshots/{n}/archive
+        POST /workspaces/{key}/snapshots/{n}/pin
+        DELETE /workspaces/{key}/snapshots/{n}/pin
+        POST /workspaces/{key}/snapshots/{n}/screenshot
+        DELETE /workspaces/{key}/snapshots/{n}/screenshot
+        PUT /workspaces/{key}/notes
+        POST /workspaces/{key}/lessons
+        POST /workspaces/{key}/push
+        POST /workspaces/{key}/pull-requests
+        POST /workspaces/{key}/artifacts
+        POST /workspaces/{key}/checkpoints
+        POST /workspaces/{key}/network/allow
+        DELETE /workspaces/{key}/network/ports/{port}
+        DELETE /workspaces/{key}/network/allowances/{id}
+        PUT /documents/{name}
+        DELETE /documents/{name}
+        """,
+    ),
+    (
+        Verb(runs=False),
+        """
+        POST /workspaces
+        POST /uploads
+        POST /workspaces/{key}/fork
+        POST /checkpoints/{checkpoint_id}/fork
+        POST /aap/v1/instances
+        PATCH /aap/v1/instances/{pk}
+        """,
+    ),
+    (
+        PEOPLE,
+        """
+        GET /measures
+        GET /metrics
+        GET /measures/limits
+        PUT /measures/limits/{measure}
+        POST /measures/limits/{measure}/lift
+        GET /search
+        GET /me/sessions
+        DELETE /me/sessions
+        DELETE /me/sessions/{session_id}
+        GET /teams
+        POST /teams
+        PATCH /teams/{slug}
+        POST /teams/{slug}/archive
+        POST /teams/{slug}/unarchive
+        GET /teams/{slug}/members
+        POST /teams/{slug}/members
+        PATCH /teams/{slug}/members/{person}
+        DELETE /teams/{slug}/members/{person}
+        POST /teams/{slug}/members/{person}/purge
+        GET /tokens
+        POST /tokens
+        POST /tokens/revoke-unused
+        POST /tokens/{token_id}/revoke
+        POST /workspaces/{key}/agents
+        DELETE /workspaces/{key}/agents/{agent}
+        PUT /workspaces/{key}/terminals/{id}/share
+        POST /workspaces/{key}/renew
+        POST /workspaces/{key}/renew/undo
+        GET /schedules
+        POST /schedules
+        GET /schedules/{schedule_id}
+        PATCH /schedules/{schedule_id}
+        DELETE /schedules/{schedule_id}
+        POST /schedules/{schedule_id}/pause
+        POST /schedules/{schedule_id}/resume
+        POST /schedules/{schedule_id}/run
+        GET /schedules/{schedule_id}/runs
+        GET /schedules/{schedule_id}/runs/{scheduled_run_id}
+        POST /schedules/{schedule_id}/runs/{scheduled_run_id}/extend
+        POST /schedules/{schedule_id}/runs/{scheduled_run_id}/stop
+        DELETE /workspaces/{key}/snapshots/{n}
+        POST /workspaces/{key}/snapshots/{n}/untrash
+        DELETE /lessons/{lesson_id}
+        POST /lessons/{lesson_id}/accept
+        POST /lessons/{lesson_id}/decline
+        POST /workspaces/{key}/hand-overs
+        DELETE /artifacts/{artifact_id}
+        DELETE /checkpoints/{checkpoint_id}
+        POST /environments
+        POST /environments/devcontainer
+        POST /workspaces/{key}/installed
+        POST /environments/{name}/installed/undo
+        PUT /workspaces/{key}/network/host-ports
+        POST /workspaces/{key}/previews
+        GET /storage
+        POST /storage/{work}
+        POST /storage/{work}/stop
+        GET /retention
+        PUT /retention
+        GET /retention/preview
+        POST /retention/preview
+        GET /retention/sweeps
+        POST /retention/sweeps
+        POST /retention/sweeps/stop
+        POST /retention/sweeps/put-off
+        GET /retention/holds
+        POST /retention/holds
+        DELETE /retention/holds/{hold_id}
+        GET /secrets
+        GET /secrets/{name}
+        PUT /secrets/{name}
+        DELETE /secrets/{name}
+        GET /scrubs
+        POST /scrubs
+        GET /scrubs/{scrub_id}
+        POST /scrubs/{scrub_id}/purge
+        POST /scrubs/{scrub_id}/stop
+        GET /purges
+        GET /purges/{receipt_id}
+        POST /actions/{action_id}/decision
+        GET /definitions
+        POST /definitions
+        POST /definitions/import
+        GET /definitions/{name}
+        GET /definitions/{name}/versions
+        GET /definitions/{name}/comparison
+        GET /definitions/{name}/export
+        POST /agent-runs
+        POST /agent-runs/{agent_run_id}/messages
+        POST /agent-runs/{agent_run_id}/interrupt
+        POST /agent-runs/{agent_run_id}/stop
+        POST /agent-runs/{agent_run_id}/go-on
+        POST /agent-runs/{agent_run_id}/budget
+        POST /agent-runs/{agent_run_id}/accept
+        POST /agent-runs/{agent_run_id}/discard
+        GET /workspaces/{key}/file-history/{path}
+        GET /workspaces/{key}/blame/{path}
+        POST /actions/{action_id}/grant
+        POST /actions/{action_id}/let-read
+        POST /grants/{grant_id}/revoke
+        POST /workspaces/{key}/comments
+        POST /workspaces/{key}/comments/send
+        POST /actions/{action_id}/comments
+        POST /actions/{action_id}/comments/send
+        PATCH /comments/{comment_id}
+        DELETE /comments/{comment_id}
+        GET /log-targets
+        POST /log-targets
+        PATCH /log-targets/{target_id}
+        DELETE /log-targets/{target_id}
+        GET /agents/{agent_id}/day
+        GET /unasked
+        POST /unasked/looked
+        POST /actions/{action_id}/tell
+        POST /actions/{action_id}/interrupt
+        POST /actions/{action_id}/go-on
+        GET /policies
+        POST /policies
+        GET /policies/current
+        POST /policies/effect
+        GET /policies/versions
+        GET /policies/versions/{n}
+        GET /policies/versions/{n}/difference
+        POST /policies/versions/{n}/restore
+        POST /stop
+        POST /stop/lift
+        """,
+    ),
+]
+VERBS: dict[str, Verb] = {name: verb for verb, names in _DECLARED for name in _lines(names)}
+if len(VERBS) != sum(len(_lines(names)) for _, names in _DECLARED):
+    raise ValueError("a verb is declared twice")
+
+# The tools of `handrail mcp-server`, which is a client of these verbs: none does what no verb does.
+MCP_TOOLS = {
+    "ask_permission": ("POST /actions", "GET /actions/{action_id}", "POST /actions/{action_id}/consume"),
+    "list_workspaces": ("GET /workspaces",),
+    "read_notes": ("GET /workspaces/{key}/notes",),
+    "write_notes": ("PUT /workspaces/{key}/notes",),
+    "take_snapshot": ("POST /workspaces/{key}/snapshots",),
+    "run_command": ("POST /workspaces/{key}/commands", "GET /commands/{id}", "GET /commands/{id}/output"),
+}
