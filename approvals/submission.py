@@ -42,7 +42,7 @@ SAME_EVENT = timedelta(seconds=8)
 MAX_EARLIER = 20  # calls with refusals that are compared with one that asks to run without an envelope
 MAX_EXPIRY_SECONDS = 7 * 24 * 3600
 STARTED_AGENT_EXPIRY = 24 * 3600
-ASKED_OVER_THE_API = "Needs approval: the agent asked Handrail to change a file in a connected folder."
+ASKED_OVER_THE_API = "Needs approval: the agent asked Handrail to change this file, which it may not change by itself."
 
 
 def submit(call: Call, *, caller) -> tuple[Action, bool]:

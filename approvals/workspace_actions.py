@@ -176,13 +176,11 @@ def _command(workspace, wish: dict) -> str:
 def _text(data: bytes, what: str) -> str:
     """Decode data that is shown to a person. Problem 422 if it is too large or not UTF-8."""
     if len(data) > SHOWN_BYTES:
-        raise invalid(
-            f"In a connected folder the {what} is shown for approval, so it can have at most {SHOWN_BYTES:,} bytes."
-        )
+        raise invalid(f"The {what} is shown for approval, so it can have at most {SHOWN_BYTES:,} bytes.")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise invalid(f"In a connected folder the {what} is shown for approval, so it must be UTF-8.") from None
+        raise invalid(f"The {what} is shown for approval, so it must be UTF-8.") from None
 
 
 # Carrying out ---------------------------------------------------------------------------------------------------------

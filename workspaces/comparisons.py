@@ -14,7 +14,7 @@ from typing import NamedTuple
 from django.core.cache import cache
 
 from dashboard.problems import invalid, not_found
-from workspaces import history, ignored
+from workspaces import guarded, history, ignored
 from workspaces.models import Workspace
 from workspaces.store import StoreError, text
 from workspaces.store.diff import ADDED, MODE, MODIFIED, REMOVED, RENAMED, TYPE, Change
@@ -100,9 +100,13 @@ class Comparison:
         return [row for row in self.rows if not row.is_gits_own and row.path not in without]
 
     def patch(self, *, with_ignored: bool = False) -> Iterator[bytes]:
-        """Yield a patch for `git apply`, as a rule without what is ignored."""
+        """Yield a patch for `git apply`, as a rule without what is ignored. It names what is not for its reader."""
         without = frozenset() if with_ignored else self.left_out
-        return text.patch(history.store_of(self.new.workspace), *self.trees, without=without)
+        is_hidden = guarded.hidden_from_reader()
+        hidden = {row.path for row in self.rows if any(map(is_hidden, filter(None, (row.path, row.old_path))))}
+        for path in sorted(hidden):
+            yield b"Left out: %s " % path.replace(b"\n", b"?") + guarded.WORDS.encode() + b".\n"
+        yield from text.patch(history.store_of(self.new.workspace), *self.trees, without=without | hidden)
 
     def row_of(self, path: bytes, old_path: bytes = b"") -> history.FileChange:
         """Return the change of one path without a look at the others. Problem 404 if the path is at neither point."""

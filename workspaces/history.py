@@ -16,11 +16,12 @@ from functools import partial
 
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
-from workspaces import needs_approval, runner_client, stores
+from workspaces import guarded, needs_approval, runner_client, stores
 from workspaces.models import Snapshot, Workspace
 from workspaces.store import Change, Entry, Store, StoreError
 from workspaces.store import text as store_text
 from workspaces.store.objects import FILE, FOLDER
+from workspaces.store.safe_open import split_path
 
 LIVE = "live"
 GIT_SECONDS = 3.0
@@ -169,12 +170,6 @@ def contents(workspace, rows) -> Iterator[tuple[FileChange, bytes | None, bytes 
         yield row, before, _content(store, new, row.path, row.change.new)
 
 
-def patch(workspace, from_, to) -> Iterator[bytes]:
-    """Yield a patch for `git apply` with all changes between two points."""
-    store = store_of(workspace)
-    return store_text.patch(store, tree_at(workspace, from_), tree_at(workspace, to))
-
-
 @dataclass(frozen=True)
 class Item:
     """An entry of a folder, live or in a snapshot. `type`: file, folder, symlink, fifo, socket, device."""
@@ -200,6 +195,7 @@ class Item:
 
 def listing(workspace: Workspace, at, path: bytes) -> list[Item] | None:
     """Return the entries of a folder; None if the path is not a folder. Problem 404 if it does not exist."""
+    guarded.refuse_secret(path)
     if at == LIVE:
         found = runner_client.ask("GET", f"/workspaces/{workspace.pk}/listing", path=_b64(path))["entries"]
         if found is None:
@@ -235,6 +231,7 @@ def read_file(workspace: Workspace, at, path: bytes, limit: int, *, timeout: flo
 
     `timeout` is in seconds and applies to the live tree.
     """
+    guarded.refuse_secret(path)
     if at == LIVE:
         return _up_to(limit, runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path), timeout=timeout))
     store, tree = store_of(workspace), tree_at(workspace, at)
@@ -268,6 +265,7 @@ class Glimpse:
 
 def glimpse(workspace: Workspace, at, path: bytes, *, whole: int, head: int, tail: int) -> Glimpse:
     """Read a file of up to `whole` bytes entirely, and of a larger one the first `head` and last `tail` bytes."""
+    guarded.refuse_secret(path)
     if at == LIVE:
         address = f"/workspaces/{workspace.pk}/file"
         size = runner_client.ask("GET", f"{address}/size", path=_b64(path))["size"]
@@ -288,6 +286,7 @@ def _live_part(address: str, path: str, offset: int, length: int) -> bytes:
 
 def stream_file(workspace: Workspace, at, path: bytes) -> Iterator[bytes]:
     """Return an iterator over the bytes of a file of any size. Problems are raised now, before the first piece."""
+    guarded.refuse_secret(path)
     if at == LIVE:
         return runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path))
     store, tree = store_of(workspace), tree_at(workspace, at)
@@ -322,7 +321,22 @@ def commits_since(workspace: Workspace, snapshot: Snapshot) -> tuple[list[tuple[
 def require_write(workspace: Workspace, path: bytes, data: bytes, *, by: Actor):
     """Raise Problem for a path that agents may not write, AskFirst where a person has to allow the write."""
     needs_approval.check_file(path, by=by)
-    needs_approval.require(workspace, "write", {"path": path, "data": data}, by=by)
+    asks = needs_approval.is_unapproved(by) and _needs_a_person(workspace, path)
+    needs_approval.require(workspace, "write", {"path": path, "data": data}, by=by, always=asks)
+
+
+def _needs_a_person(workspace, path: bytes) -> bool:
+    """Return whether an agent's change of this live path needs a person."""
+
+    def names_in(folder: bytes) -> set[bytes]:
+        try:
+            return {item.name for item in listing(workspace, LIVE, folder) or ()}
+        except Problem as problem:
+            if problem.status != 404:
+                raise
+            return set()
+
+    return guarded.needs_a_person(path) or guarded.is_in_bare_repository(path, names_in)
 
 
 def write_file(workspace: Workspace, path: bytes, data: bytes, *, by: Actor) -> bool:
@@ -366,8 +380,27 @@ def read_bundle(workspace: Workspace) -> Iterator[bytes]:
 def delete_file(workspace: Workspace, path: bytes, *, by: Actor):
     """Delete a live file, a symlink, or a folder with its contents."""
     needs_approval.check_file(path, by=by)
-    needs_approval.require(workspace, "remove", {"path": path}, by=by)
+    asks = needs_approval.is_unapproved(by) and (_needs_a_person(workspace, path) or _holds_guarded(workspace, path))
+    needs_approval.require(workspace, "remove", {"path": path}, by=by, always=asks)
     runner_client.ask("DELETE", f"/workspaces/{workspace.pk}/file", path=_b64(path))
+
+
+def _holds_guarded(workspace, path: bytes) -> bool:
+    """Return whether a live folder has something below it that an agent's change of needs a person."""
+    if listing(workspace, LIVE, path) is None:
+        return False
+    inside = b"/".join(split_path(path))
+    return guarded.any_in(store_of(workspace), tree_at(workspace, LIVE), inside, guarded.needs_a_person)
+
+
+def changes_guarded(workspace, tree: str, names: list[bytes] = ()) -> bool:
+    """Return whether putting a tree, or these paths of it, in place of the live files needs a person for an agent."""
+    for row in changes_of_trees(workspace, tree_at(workspace, LIVE), tree, count=False, owners=False):
+        for path in filter(None, (row.path, row.old_path)):
+            is_named = not names or any(path == name or path.startswith(name + b"/") for name in names)
+            if is_named and guarded.needs_a_person(path):
+                return True
+    return False
 
 
 def _b64(path: bytes) -> str:

@@ -7,6 +7,7 @@ refused: `operations.submit` checks each operation, and `lifecycle.record` the e
 
 import posixpath
 
+from dashboard.door.entering import refuse_to_agents
 from dashboard.models import Actor
 from dashboard.problems import Problem, not_allowed
 from workspaces.models import FOLDER
@@ -40,20 +41,25 @@ class AskFirst(Problem):
         self.workspace, self.verb, self.wish = workspace, verb, wish
 
 
+def is_unapproved(by: Actor) -> bool:
+    """Return True for an agent that does not carry out what was approved."""
+    return by.type == "agent" and not by.approval
+
+
 def must_ask(workspace, by: Actor) -> bool:
     """Return True for an agent without an approval in a connected folder, which has no isolation."""
-    return by.type == "agent" and not by.approval and workspace.environment.driver == FOLDER
+    return is_unapproved(by) and workspace.environment.driver == FOLDER
 
 
 def require(workspace, verb: str, wish: dict, *, by: Actor, always=False):
     """Raise AskFirst if a person has to allow the verb; `always` applies to every driver."""
-    if must_ask(workspace, by) or (always and by.type == "agent" and not by.approval):
+    if must_ask(workspace, by) or (always and is_unapproved(by)):
         raise AskFirst(workspace, verb, wish)
 
 
 def check_operation(workspace, kind: str, *, by: Actor):
     """Problem 403 for an operation that an agent submits without the approval it needs."""
-    if by.type != "agent" or by.approval:
+    if not is_unapproved(by):
         return
     name = kind
     if name in ALWAYS or (workspace.environment.driver == FOLDER and name not in UNASKED):
@@ -67,8 +73,12 @@ def check_event(workspace, verb: str, *, by: Actor):
 
 
 def require_for_others(workspace, verb: str, wish: dict, *, began_by: dict, by: Actor):
-    """Like `require`, except for an actor that ends what it started itself."""
+    """Like `require`, except for an actor that ends what it started itself.
+
+    What others started, an agent does not end while it is interrupted or the team is stopped.
+    """
     if (began_by.get("type"), began_by.get("id")) != (by.type, by.id):
+        refuse_to_agents()
         require(workspace, verb, wish, by=by)
 
 

@@ -52,7 +52,6 @@ _DECLARED = [
         GET /workspaces/{key}/hand-overs
         GET /workspaces/{key}/hand-overs/{hand_over_id}
         GET /workspaces/{key}/beside/{other}
-        GET /workspaces/{key}/bundle
         GET /workspaces/{key}/pull-requests
         GET /workspaces/{key}/artifacts
         GET /artifacts
@@ -84,6 +83,10 @@ _DECLARED = [
         GET /grants
         GET /workspaces/{key}/comments
         GET /changes
+        GET /schedules
+        GET /schedules/{schedule_id}
+        GET /schedules/{schedule_id}/runs
+        GET /schedules/{schedule_id}/runs/{scheduled_run_id}
         GET /messages
         GET /policy/asks
         GET /aap/v1/instances/{pk}
@@ -217,6 +220,7 @@ _DECLARED = [
         DELETE /workspaces/{key}/snapshots/{n}/screenshot
         PUT /workspaces/{key}/notes
         POST /workspaces/{key}/lessons
+        GET /workspaces/{key}/bundle
         POST /workspaces/{key}/push
         POST /workspaces/{key}/pull-requests
         POST /workspaces/{key}/artifacts
@@ -270,16 +274,12 @@ _DECLARED = [
         PUT /workspaces/{key}/terminals/{id}/share
         POST /workspaces/{key}/renew
         POST /workspaces/{key}/renew/undo
-        GET /schedules
         POST /schedules
-        GET /schedules/{schedule_id}
         PATCH /schedules/{schedule_id}
         DELETE /schedules/{schedule_id}
         POST /schedules/{schedule_id}/pause
         POST /schedules/{schedule_id}/resume
         POST /schedules/{schedule_id}/run
-        GET /schedules/{schedule_id}/runs
-        GET /schedules/{schedule_id}/runs/{scheduled_run_id}
         POST /schedules/{schedule_id}/runs/{scheduled_run_id}/extend
         POST /schedules/{schedule_id}/runs/{scheduled_run_id}/stop
         DELETE /workspaces/{key}/snapshots/{n}

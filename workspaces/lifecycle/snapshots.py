@@ -8,7 +8,7 @@ from dashboard.models import Actor
 from dashboard.problems import conflict, invalid, unavailable
 from workspaces import needs_approval, operations
 from workspaces.activity import touch
-from workspaces.history import find_snapshot
+from workspaces.history import changes_guarded, find_snapshot
 from workspaces.lifecycle.states import must_be, must_not_be_trashed, record
 from workspaces.models import Operation, Snapshot, State
 from workspaces.paths import inside
@@ -67,9 +67,9 @@ def restore(
     names = [path if isinstance(path, bytes) else inside(path) for path in paths or ()]
     for name in names:
         needs_approval.check_file(name, by=by)
-    needs_approval.require(
-        workspace, "restore", {"snapshot": target.number} | ({"paths": paths} if paths else {}), by=by
-    )
+    wish = {"snapshot": target.number} | ({"paths": paths} if paths else {})
+    asks = needs_approval.is_unapproved(by) and changes_guarded(workspace, target.tree_hex, names)
+    needs_approval.require(workspace, "restore", wish, by=by, always=asks)
     touch(workspace)
     # JSON cannot hold a name that is not UTF-8.
     encoded = [base64.b64encode(name).decode() for name in names] or None

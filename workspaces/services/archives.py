@@ -9,7 +9,7 @@ from django.conf import settings
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor
-from workspaces import history, operations
+from workspaces import guarded, history, operations
 from workspaces.models import Operation, Snapshot
 
 KIND = "archive"
@@ -52,7 +52,11 @@ def write(snapshot: Snapshot, watch: dict) -> int:
 
 
 def read(snapshot: Snapshot) -> Iterator[bytes]:
-    """Return an iterator over the archive's bytes: the file on this host, else written while it is read."""
+    """Return an iterator over the archive's bytes: the file on this host, else written while it is read.
+
+    Problem 403 for an agent if it holds secrets.
+    """
+    guarded.refuse_secrets_in(history.store_of(snapshot.workspace), snapshot.tree_hex)
     try:
         file = open(_path(snapshot), "rb")  # noqa: SIM115  # closed when the iterator ends or is closed
     except FileNotFoundError:

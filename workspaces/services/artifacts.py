@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from urllib.parse import quote_from_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from django.db import transaction
 
 from dashboard import clock
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid, not_found
-from workspaces import history, operations, stores
+from workspaces import guarded, history, operations, stores
 from workspaces.lifecycle.carried import NAME
 from workspaces.lifecycle.states import must_not_be_trashed
 from workspaces.models import Artifact, Operation, Workspace
@@ -88,6 +88,7 @@ def _chosen(workspace, snapshot, paths: list[bytes]) -> list[bytes]:
         raise invalid("Two of them have the same name. Choose the folder that they are in, or keep them one by one.")
     store = history.store_of(workspace)
     for path in chosen:
+        guarded.refuse_secret(path)
         try:
             kind = store.entry(snapshot.tree_hex, path).type
         except StoreError:
@@ -101,7 +102,8 @@ def zip_of(artifact: Artifact) -> Iterator[bytes]:
     """Return the bytes of a zip of its files. Problem 409 if it is still being created, 503 without a store."""
     if not artifact.tree:
         raise conflict("It is being created. Try again in a moment.")
-    return zips.of_tree(stores.opened(artifact.team_id), artifact.tree_hex)
+    came_from = [unquote_to_bytes(path) for path in artifact.paths]
+    return zips.of_tree(stores.opened(artifact.team_id), artifact.tree_hex, came_from)
 
 
 def delete(artifact: Artifact, *, by: Actor):

@@ -6,8 +6,8 @@ from dashboard import clock
 from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor
-from dashboard.problems import conflict, invalid
-from workspaces import lifecycle, operations, runner_client
+from dashboard.problems import conflict, invalid, not_allowed
+from workspaces import history, lifecycle, needs_approval, operations, runner_client
 from workspaces.drivers.base import get_driver_class
 from workspaces.lifecycle.carried import NAME
 from workspaces.models import Checkpoint, Operation, State, Workspace
@@ -75,8 +75,16 @@ def restore(checkpoint: Checkpoint, *, by: Actor) -> Operation:
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="restored")
     _must_be_kept(checkpoint)
     refuse_when_stopped(workspace.team_id)
+    if needs_approval.is_unapproved(by) and _changes_guarded(checkpoint):
+        raise not_allowed("It would change secret or protected files. A person has to restore it.")
     args = {"checkpoint": str(checkpoint.pk)}
     return lifecycle.submit_exclusive(workspace, RESTORE, by=by, args=args)
+
+
+def _changes_guarded(checkpoint: Checkpoint) -> bool:
+    """Return whether its files differ from the live ones at a path that needs a person, as far as a snapshot tells."""
+    found = checkpoint.workspace.snapshots.filter(number=checkpoint.snapshot_number).first()
+    return found is None or history.changes_guarded(checkpoint.workspace, found.tree_hex)
 
 
 def fork(checkpoint: Checkpoint, key: str, *, caller: Caller) -> Workspace:

@@ -8,11 +8,11 @@ import posixpath
 import stat
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from dashboard.problems import Problem, invalid, not_found
-from workspaces import history
+from workspaces import guarded, history
 from workspaces.store import StoreError
 
 MAX_ENTRIES = 50_000
@@ -47,6 +47,7 @@ class _Files:
 @dataclass
 class _Zip:
     files: _Files
+    is_hidden: Callable[[bytes], bool]  # whether a path is not for the reader
     base: bytes  # the folder that names are relative to
     archive: zipfile.ZipFile
     names: set = field(default_factory=set)
@@ -62,10 +63,16 @@ def of_folder(workspace, at, folder: bytes) -> Iterator[bytes]:
     return _stream(_Files.of(workspace, at), folder, entries)
 
 
-def of_tree(store, tree: str) -> Iterator[bytes]:
-    """Return the bytes of a zip of a whole tree of the store."""
+def of_tree(store, tree: str, came_from: list[bytes]) -> Iterator[bytes]:
+    """Return the bytes of a zip of a whole tree of the store, whose entries had these paths in their workspace."""
     entries = [(entry.name, history.item_of(entry)) for entry in store.ls(tree)]
-    return _stream(_Files(None, None, store, tree), b"", entries)
+    outer = {path.rpartition(b"/")[2]: path.rpartition(b"/")[0] for path in came_from}
+    is_hidden = guarded.hidden_from_reader()
+
+    def was_hidden(path: bytes) -> bool:
+        return is_hidden(posixpath.join(outer.get(path.split(b"/")[0], b""), path))
+
+    return _stream(_Files(None, None, store, tree), b"", entries, was_hidden)
 
 
 def of_paths(workspace, at, folder: bytes, paths: list[bytes]) -> Iterator[bytes]:
@@ -101,10 +108,12 @@ def _is_inside(path: bytes, other: bytes) -> bool:
     return path != other and path.startswith(other + b"/")
 
 
-def _stream(files: _Files, base: bytes, entries: list) -> Iterator[bytes]:
+def _stream(files: _Files, base: bytes, entries: list, is_hidden=None) -> Iterator[bytes]:
+    is_hidden = is_hidden or guarded.hidden_from_reader()  # here: the other thread does not know the reader
+
     def write(out):
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as archive:
-            made = _Zip(files, base, archive)
+            made = _Zip(files, is_hidden, base, archive)
             _add_all(made, entries)
             if made.left_out:
                 archive.writestr(LEFT_OUT, "Not in this zip:\n" + "".join(f"{line}\n" for line in made.left_out))
@@ -119,7 +128,9 @@ def _add_all(made: _Zip, entries: list):
         if len(made.names) >= MAX_ENTRIES:
             made.left_out.append(f"everything from {_text(path)} on: a zip has at most {MAX_ENTRIES:,} entries")
             return
-        if item.type == "folder":
+        if made.is_hidden(path):
+            made.left_out.append(f"{_text(path)}: {guarded.WORDS}")
+        elif item.type == "folder":
             waiting += _open_folder(made, path, item)
         elif item.type == "file":
             _add_file(made, path, item)

@@ -7,7 +7,7 @@ import shutil
 
 from django.db import transaction
 
-from workspaces import history, lifecycle
+from workspaces import guarded, history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.models import ReasonCode, Workspace
 from workspaces.needs_approval import HOOK_FILES
@@ -53,6 +53,8 @@ class Revise(RestoreSnapshot):
         told = await job.thread(_compare, store, base.tree_hex, safety.tree_hex, tree_id, replace)
         if told["conflicts"]:
             raise _refused(base, safety, told["conflicts"])
+        if needs_approval.is_unapproved(job.by) and guarded.any_needs_a_person(told["differ"]):
+            raise Refused("It would change secret or protected files. A person has to take this revision.")
         how = {"journal": snapshots.journal_of(workspace), "owner": _owner(job), **job.watch()}
         how["keep"] = HOOK_FILES if job.by.type == "agent" else ()
         async with job.open_tree() as tree:

@@ -1,0 +1,187 @@
+"""Every verb of the table against the routes that are installed, and each with an agent that is held back.
+
+The requests name things that are not there: a verb that is refused is refused before anything is looked up.
+"""
+
+import re
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from approvals import emergency_stop, gate
+from approvals.calls import Call
+from approvals.model_relay.providers import PROVIDERS
+from approvals.models import Action, Interrupt
+from approvals.talk import interrupts
+from client.handrail_client.mcp.tools import TOOLS
+from dashboard import clock, urls
+from dashboard.door import walk
+from dashboard.door.table import MCP_TOOLS, VERBS
+from dashboard.door.verb import DOOR, GATE, RELAY, Verb
+from dashboard.models import Event
+from dashboard.tokens import make_token
+from tests.approvals.conftest import before
+from workspaces.egress.internal_api import SERVED_PATHS
+from workspaces.models import Operation
+
+REQUESTS = {name: verb for name, verb in VERBS.items() if not name.startswith(("WS ", "POST /models/"))}
+BODY = {"tool": "Bash", "arguments": {"command": "git push"}}
+HELD_BACK = {"interrupted", "stopped"}
+
+
+def test_the_table_has_each_verb_of_the_routes_and_no_other():
+    relayed = {f"{method} /models/{{provider}}/{{path}}" for each in PROVIDERS.values() for method, _ in each.asks}
+    found = {
+        *walk.of_api(urls.api),
+        *walk.of_views(urls.urlpatterns),
+        *walk.of_sockets(urls.websocket_urlpatterns),
+        *relayed,
+    }
+    assert found == VERBS.keys()
+
+
+def test_the_mcp_tools_cause_declared_verbs_alone():
+    assert {tool["name"] for tool in TOOLS} == MCP_TOOLS.keys()
+    assert {verb for verbs in MCP_TOOLS.values() for verb in verbs} <= VERBS.keys()
+
+
+def test_handrail_internal_serves_what_the_door_keeps():
+    served = tuple(path.removeprefix("/api/v1") for path in SERVED_PATHS)
+    assert served == ("/", "/hooks/", "/models/")
+
+
+@pytest.mark.parametrize("missing", ["POST /workspaces/{key}/commands", "POST /hooks/{agent}", "WS /ws/live"])
+def test_a_route_without_a_declaration_does_not_start(monkeypatch, missing):
+    monkeypatch.delitem(VERBS, missing)
+    with pytest.raises(ImproperlyConfigured, match=re.escape(missing)):
+        walk.refuse_undeclared(urls.api, urls.urlpatterns, urls.websocket_urlpatterns)
+
+
+def test_a_verb_that_goes_on_says_why():
+    with pytest.raises(ValueError, match="says why"):
+        Verb(interrupted="", stopped="")
+    with pytest.raises(ValueError, match="closed to agents"):
+        Verb(agents=False)
+
+
+def ask(client, name: str, key: str):
+    """Ask for a verb, with names of things that are not there but for the workspace."""
+    method, address = name.split(" ")
+    address = address if address.startswith(("/aap/", "/hooks/")) else f"/api/v1{address}"
+    parts = {"key": key, "agent": "claude-code", "path": "plain", "n": "1", "rest": "nowhere", "port": "3000"}
+    path = re.sub(r"\{(\w+)\}", lambda found: parts.get(found[1], str(uuid.uuid4())), address)
+    body = BODY | ({"timeout": "10m"} if address.startswith("/aap/") else {})
+    body = before() if address.startswith("/hooks/") else body
+    more = {"data": body, "content_type": "application/json"} if method not in ("GET", "HEAD") else {}
+    return getattr(client, method.lower())(path, headers={"Idempotency-Key": uuid.uuid4().hex}, **more)
+
+
+def code_of(answer) -> str:
+    """Return the code of a refusal, in the API's form or that of the Agent Approval Protocol."""
+    if answer.streaming or "json" not in answer.headers.get("Content-Type", ""):
+        return ""
+    told = answer.json()
+    return told.get("code") or (told.get("error") or {}).get("code", "") if isinstance(told, dict) else ""
+
+
+def counts() -> tuple:
+    return Operation.objects.count(), Action.objects.count(), Event.objects.count()
+
+
+@pytest.fixture
+def interrupted(agent, bob, person):
+    interrupts.interrupt(agent, session="", caller=person(bob), reason="Wait.")
+
+
+@pytest.fixture
+def stopped(team, bob, person):
+    emergency_stop.stop_everything(team, caller=person(bob))
+
+
+@pytest.mark.parametrize("state", ["interrupted", "stopped"])
+@pytest.mark.parametrize("name", sorted(REQUESTS))
+def test_a_verb_is_refused_as_declared(request, api, agent_token, workspace, name, state):
+    request.getfixturevalue(state)
+    noted, verb = counts(), REQUESTS[name]
+    answer = ask(api(agent_token), name, workspace.key)
+    by = getattr(verb, state)
+    if not verb.agents:
+        assert answer.status_code in (403, 404, 422)
+        assert counts() == noted
+    elif by == DOOR:
+        assert (answer.status_code, code_of(answer)) == (409, state)
+        assert counts() == noted
+    elif by == "":
+        assert code_of(answer) not in HELD_BACK
+
+
+@pytest.mark.parametrize("name", sorted(name for name, verb in REQUESTS.items() if not verb.runs))
+def test_a_verb_that_is_closed_to_programs_of_a_run_does_nothing(api, agent, workspace, name):
+    inside = make_token(workspace.team, agent=agent, workspace=workspace, for_run=True)
+    noted = counts()
+    answer = ask(api(inside), name, workspace.key)
+    assert answer.status_code in (400, 403, 404, 422)
+    assert counts() == noted
+
+
+@pytest.mark.parametrize("state", ["interrupted", "stopped"])
+def test_the_gate_refuses_a_new_call_in_each_of_its_forms(request, api, hook, agent_token, workspace, state):
+    request.getfixturevalue(state)
+    for name in ("POST /actions", "POST /aap/v1/requests"):
+        answer = ask(api(agent_token), name, workspace.key)
+        assert answer.status_code == 409, name
+    assert hook(agent_token, before()).decision[0] == "deny"
+    assert not Action.objects.exists()
+
+
+@pytest.mark.parametrize("state", ["interrupted", "stopped"])
+def test_an_approval_is_not_used_while_its_agent_is_held_back(request, api, agent_token, caller, decide, bob, state):
+    action = gate.submit(Call(tool="Bash", arguments={"command": "git push"}), caller=caller)[0]
+    decide(action, by=bob)
+    Action.objects.filter(pk=action.pk).update(status="pending")  # so that the order itself ends nothing
+    request.getfixturevalue(state)
+    Action.objects.filter(pk=action.pk).update(status="approved", ended_at=None)
+    path = f"/api/v1/actions/{action.pk}/consume"
+    answer = api(agent_token).post(path, {"digest": action.digest}, content_type="application/json")
+    assert (answer.status_code, code_of(answer)) == (409, state)
+    action.refresh_from_db()
+    assert (action.status, action.consumed_at) == ("approved", None)
+
+
+class TestOneSession:
+    """The interrupt of one session, and requests that name none."""
+
+    @pytest.fixture
+    def asked(self, caller, workspace, agent, bob, person):
+        call = Call(tool="Bash", arguments={"command": "git push"}, session="s", workspace=workspace)
+        gate.submit(call, caller=caller)
+        interrupts.interrupt(agent, session="s", caller=person(bob))
+
+    def refuses(self, api, token, key) -> bool:
+        answer = ask(api(token), "POST /workspaces/{key}/pause", key)
+        return (answer.status_code, code_of(answer)) == (409, "interrupted")
+
+    def test_it_holds_in_the_workspace_that_the_session_works_in(self, asked, api, agent_token, workspace):
+        assert self.refuses(api, agent_token, workspace.key)
+
+    def test_it_holds_for_the_programs_of_that_workspace(self, asked, api, agent, workspace):
+        inside = make_token(workspace.team, agent=agent, workspace=workspace, for_run=True)
+        assert self.refuses(api, inside, workspace.key)
+
+    def test_it_leaves_another_workspace_alone(self, asked, api, agent_token, workspace):
+        assert not self.refuses(api, agent_token, "another")
+
+    def test_one_that_worked_in_no_workspace_holds_everywhere(self, api, agent_token, agent, bob, person, workspace):
+        interrupts.interrupt(agent, session="of a laptop", caller=person(bob))
+        assert self.refuses(api, agent_token, workspace.key)
+
+    def test_one_that_is_over_holds_nowhere(self, asked, api, agent_token, workspace):
+        Interrupt.objects.update(until=clock.now() - timedelta(seconds=1))
+        assert not self.refuses(api, agent_token, workspace.key)
+
+
+def test_who_refuses_is_one_of_three():
+    refused_by = {who for verb in VERBS.values() for who in (verb.interrupted, verb.stopped)}
+    assert refused_by == {DOOR, GATE, RELAY, ""}

@@ -1,0 +1,68 @@
+"""What an agent gets of a workspace's files over the API, by the two lists of the envelope.
+
+Secret paths are never handed to an agent. What an agent's change would do to a secret or protected path needs a person.
+Whoever reads the files of a workspace asks here; that the reader is an agent is known from the door.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+
+from dashboard.door.entering import is_agent
+from dashboard.problems import Problem
+from workspaces.envelope.path_kinds import is_protected_path, is_secret_path, of_a_repository
+from workspaces.envelope.tree_scan import BARE
+from workspaces.store import Store
+from workspaces.store.objects import FOLDER
+
+CODE = "secret_path"  # of the Problem
+NOTES = b".handrail/notes.md"  # which agents write as they work
+WORDS = "holds secrets, which agents don't get"
+
+
+def refuse_secret(path: bytes):
+    """Problem 403 (code secret_path) if an agent asks for what a secret path holds."""
+    if is_agent() and is_secret_path(path):
+        raise Problem(403, f"{os.fsdecode(path).encode('utf-8', 'replace').decode()} {WORDS}.", code=CODE)
+
+
+def refuse_secrets_in(store: Store, tree: str):
+    """Problem 403 (code secret_path) if an agent asks for all of a tree that has a secret path."""
+    if is_agent() and any_in(store, tree, b"", is_secret_path):
+        raise Problem(403, f"A file in it {WORDS}. A zip of the files leaves it out.", code=CODE)
+
+
+def hidden_from_reader() -> Callable[[bytes], bool]:
+    """Return a function that tells which paths are left out for this reader; other threads may call it."""
+    return is_secret_path if is_agent() else lambda path: False
+
+
+def needs_a_person(path: bytes) -> bool:
+    """Return whether an agent's change of this path needs a person, as far as its names tell."""
+    return path != NOTES and (is_protected_path(path) or is_secret_path(path))
+
+
+def any_needs_a_person(paths: Iterable[bytes]) -> bool:
+    return any(map(needs_a_person, paths))
+
+
+def is_in_bare_repository(path: bytes, names_in: Callable[[bytes], set[bytes]]) -> bool:
+    """Return whether git would obey the file since its folder is a bare repository, or becomes one by it."""
+    bare = {name.encode() for name in BARE}
+    for folder, name in of_a_repository(path):
+        if bare <= names_in(folder) | {name.encode("utf-8", "surrogateescape")}:
+            return True
+    return False
+
+
+def any_in(store: Store, tree: str, folder: bytes, wanted: Callable[[bytes], bool]) -> bool:
+    """Return whether a path below a folder of a tree is wanted."""
+    waiting = [folder]
+    while waiting:
+        outer = waiting.pop()
+        for entry in store.ls(tree, outer):
+            path = outer + b"/" + entry.name if outer else entry.name
+            if wanted(path):
+                return True
+            if entry.kind == FOLDER:
+                waiting.append(path)
+    return False
