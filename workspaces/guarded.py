@@ -5,7 +5,7 @@ Whoever reads the files of a workspace asks here; that the reader is an agent is
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from dashboard.door.entering import is_agent
 from dashboard.problems import Problem
@@ -39,10 +39,6 @@ def hidden_from_reader() -> Callable[[bytes], bool]:
 def needs_a_person(path: bytes) -> bool:
     """Return whether an agent's change of this path needs a person, as far as its names tell."""
     return path != NOTES and (is_protected_path(path) or is_secret_path(path))
-
-
-def any_needs_a_person(paths: Iterable[bytes]) -> bool:
-    return any(map(needs_a_person, paths))
 
 
 def is_in_bare_repository(path: bytes, names_in: Callable[[bytes], set[bytes]]) -> bool:

@@ -8,7 +8,7 @@ import base64
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -395,12 +395,19 @@ def _holds_guarded(workspace, path: bytes) -> bool:
 
 def changes_guarded(workspace, tree: str, names: list[bytes] = ()) -> bool:
     """Return whether putting a tree, or these paths of it, in place of the live files needs a person for an agent."""
-    for row in changes_of_trees(workspace, tree_at(workspace, LIVE), tree, count=False, owners=False):
-        for path in filter(None, (row.path, row.old_path)):
-            is_named = not names or any(path == name or path.startswith(name + b"/") for name in names)
-            if is_named and guarded.needs_a_person(path):
-                return True
-    return False
+    rows = changes_of_trees(workspace, tree_at(workspace, LIVE), tree, count=False, owners=False)
+    paths = guarded_of(row.change for row in rows)
+    return any(not names or any(path == name or path.startswith(name + b"/") for name in names) for path in paths)
+
+
+def guarded_of(changes: Iterable[Change]) -> Iterator[bytes]:
+    """Yield the paths of changes that need a person for an agent. The gate's own files are kept in any case."""
+    for change in changes:
+        if (change.old is None or change.new is None) and (change.old or change.new).kind == FOLDER:
+            continue  # what comes or goes in it is a change of its own
+        for path in filter(None, (change.path, change.old_path)):
+            if path not in needs_approval.HOOK_FILES and guarded.needs_a_person(path):
+                yield path
 
 
 def _b64(path: bytes) -> str:

@@ -227,7 +227,7 @@ def test_nor_are_they_in_a_sandbox_where_other_files_are(product):
     path = f"/api/v1/workspaces/hooks-{uuid.uuid4().hex[:8]}"
     assert product.post("/api/v1/workspaces", token, {"key": path.rpartition("/")[2]}).status == 201
     product.settled(path, token)
-    assert product.call("PUT", f"{path}/files/.claude/other.json", token, b"{}").status == 201
+    assert product.call("PUT", f"{path}/files/.claude/other.json", token, b"{}").status == 202
     for name in HOOKS[:3]:
         assert product.call("PUT", f"{path}/files/{name}", token, b"{}").status == 403
         assert product.call("DELETE", f"{path}/files/{name}", token).status == 403

@@ -73,10 +73,10 @@ def test_a_revision_from_git_is_a_commit_and_leaves_the_repository(desk, reposit
 @pytest.mark.parametrize("mode", ["merge", "replace"])
 def test_an_agents_revision_leaves_the_files_of_the_gate(desk, mode):
     gate = ".claude/settings.json"
-    key = made_of(desk, (gate, b"{}\n"), (".claude/other", b"1\n"))
-    coming = upload(desk, (gate, b'{"hooks": 1}\n'), (".claude/other", b"2\n"))
+    key = made_of(desk, (gate, b"{}\n"), ("other", b"1\n"))
+    coming = upload(desk, (gate, b'{"hooks": 1}\n'), ("other", b"2\n"))
     desk.post(f"/workspaces/{key}/revisions", {"upload": coming, "mode": mode})
-    assert (read(desk, key, gate), read(desk, key, ".claude/other")) == (b"{}\n", b"2\n")
+    assert (read(desk, key, gate), read(desk, key, "other")) == (b"{}\n", b"2\n")
 
 
 def test_what_makes_no_sense_is_refused(desk):

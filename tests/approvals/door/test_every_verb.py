@@ -20,9 +20,11 @@ from dashboard import clock, urls
 from dashboard.door import walk
 from dashboard.door.table import MCP_TOOLS, VERBS
 from dashboard.door.verb import DOOR, GATE, RELAY, Verb
+from dashboard.door.words import in_place
 from dashboard.models import Event
 from dashboard.tokens import make_token
 from tests.approvals.conftest import before
+from tests.support import CHECKOUT
 from workspaces.egress.internal_api import SERVED_PATHS
 from workspaces.models import Operation
 
@@ -185,3 +187,9 @@ class TestOneSession:
 def test_who_refuses_is_one_of_three():
     refused_by = {who for verb in VERBS.values() for who in (verb.interrupted, verb.stopped)}
     assert refused_by == {DOOR, GATE, RELAY, ""}
+
+
+def test_the_page_has_the_table_of_today():
+    page = (CHECKOUT / "docs" / "security.md").read_text()
+    assert page == in_place(page)
+    assert all(f"`{name}`" in page for name in VERBS)

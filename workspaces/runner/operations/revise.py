@@ -7,7 +7,7 @@ import shutil
 
 from django.db import transaction
 
-from workspaces import guarded, history, lifecycle, needs_approval
+from workspaces import history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.models import ReasonCode, Workspace
 from workspaces.needs_approval import HOOK_FILES
@@ -53,7 +53,7 @@ class Revise(RestoreSnapshot):
         told = await job.thread(_compare, store, base.tree_hex, safety.tree_hex, tree_id, replace)
         if told["conflicts"]:
             raise _refused(base, safety, told["conflicts"])
-        if needs_approval.is_unapproved(job.by) and guarded.any_needs_a_person(told["differ"]):
+        if needs_approval.is_unapproved(job.by) and told["guarded"]:
             raise Refused("It would change secret or protected files. A person has to take this revision.")
         how = {"journal": snapshots.journal_of(workspace), "owner": _owner(job), **job.watch()}
         how["keep"] = HOOK_FILES if job.by.type == "agent" else ()
@@ -132,14 +132,16 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
 
 
 def _compare(store, base: str, live: str, coming: str, replace: bool) -> dict:
-    """Return {differ: paths the revision changes, conflicts: those of them changed here since `base`}.
+    """Return {differ: paths the revision changes, conflicts: those of them changed here since `base`, guarded}.
 
+    `guarded`: those that need a person for an agent.
     A merge skips paths the revision does not have and everything in `.git`; a replacement includes both.
     """
-    differ = set()
+    differ, taken = set(), []
     for change in store.diff(live, coming):
         if _is_of_owner_alone(change) or (not replace and (change.kind == REMOVED or inside_git(change.path))):
             continue
+        taken.append(change)
         differ.add(change.path)
         if replace and change.old_path:
             differ.add(change.old_path)
@@ -147,7 +149,8 @@ def _compare(store, base: str, live: str, coming: str, replace: bool) -> dict:
     for change in store.diff(base, live):
         if (change.new or change.old).kind != FOLDER and _is_somebodys(change.path):
             since |= {change.path, change.old_path or change.path}
-    return {"differ": sorted(differ), "conflicts": sorted(differ & since)}
+    told = {"differ": sorted(differ), "conflicts": sorted(differ & since)}
+    return told | {"guarded": sorted(history.guarded_of(taken))}
 
 
 def _is_of_owner_alone(change) -> bool:
