@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("workspaces", "0043_limits_of_agents"),
+        ("workspaces", "0044_secret_origin"),
     ]
 
     operations = [
