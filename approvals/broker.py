@@ -22,6 +22,7 @@ from dashboard import clock
 from dashboard.problems import Problem, conflict
 from workspaces import history, lifecycle
 from workspaces.drivers.base import DriverError
+from workspaces.envelope.envelope import NETWORK_WORDS
 from workspaces.envelope.output_refusals import in_short
 from workspaces.models import Command, Run, State, Workspace
 from workspaces.runner import applying, snapshots
@@ -61,7 +62,9 @@ class Broker(Kind):
         """Resume after a crash: wait for a program that was started, else `perform` again. Refused if unclear."""
         await job.refresh()
         if await job.thread(Command.objects.filter(operation=job.operation.pk).exists):
-            found = await job.find_program()
+            action = await job.thread(with_all(Action.objects).get, pk=job.args["action"])
+            reaches = await job.thread(lambda: hosts_of(action, envelope_of(action)))
+            found = await job.find_program(reaches)
             if found is not None:
                 return found
         return await self.perform(job)
@@ -96,7 +99,9 @@ class Broker(Kind):
     async def _run(self, job, action, call) -> dict:
         argv, timeout_s = program_of(call)
         envelope = await job.thread(envelope_of, action)
-        outcome = await job.run_program(argv, cwd=call["cwd"], timeout_s=timeout_s, envelope=envelope)
+        reaches = await job.thread(hosts_of, action, envelope)
+        how = {"timeout_s": timeout_s, "envelope": envelope, "reaches": reaches}
+        outcome = await job.run_program(argv, cwd=call["cwd"], **how)
         if outcome.get("blocked") and envelope:
             outcome["opened_but_refused"] = refused_although_opened(envelope, outcome["blocked"], call["cwd"])
         if outcome.get("blocked") or outcome.get("exit_status"):
@@ -200,6 +205,17 @@ def envelope_of(action: Action) -> dict | None:
     if action.envelope is not None or (action.tier in (Tier.LOW, Tier.MEDIUM) and not action.grant_id):
         return action.envelope  # without one, a rule lets the call leave every envelope
     return approved_envelope(current(action).commands)
+
+
+def hosts_of(action: Action, envelope: dict | None) -> list[str]:
+    """Return the servers, as host:port, that an action's program may reach beside those of the environment.
+
+    Without an envelope they are those that the card of an approved call named.
+    """
+    is_asked = action.tier not in (Tier.LOW, Tier.MEDIUM) or bool(action.grant_id)
+    if envelope is None:
+        envelope = approved_envelope(current(action).commands) if is_asked and action.tool == "Bash" else {}
+    return [entry for entry in envelope.get("network", ()) if entry not in NETWORK_WORDS]
 
 
 async def _read(job, path: str) -> bytes | None:

@@ -69,13 +69,16 @@ def host_of(url):
 
 
 def address_of(url):
-    """Return (host:port,) of an address, which without a scheme is one of http; () if the host is not certain."""
+    """Return (host:port,) of an address, which without a scheme is one of http.
+
+    () if the host is not certain, is this machine, or is no name: the proxy takes only names.
+    """
     try:
         scheme, host, port = parts_of(url if "://" in str(url) else f"http://{url}")
     except BadAddress:
         return ()
-    shown = f"[{host}]" if ":" in host else host
-    return (f"{shown}:{port or DEFAULT_PORTS[scheme]}",)
+    is_number = ":" in host or host.rpartition(".")[2].isdigit()
+    return () if is_number or is_loopback(host) else (f"{host}:{port or DEFAULT_PORTS[scheme]}",)
 
 
 def is_private(host):

@@ -34,3 +34,4 @@ class Attempt:
     block: Block | None = None
     sent: int = 0
     received: int = 0
+    token: str = ""  # of the pass that opened the host (passes.py)

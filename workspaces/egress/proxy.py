@@ -13,6 +13,7 @@ from .addresses import Network, Resolve, Unresolved, resolve_by_system, resolve_
 from .attempts import Attempt, Block, BlockCode
 from .http_head import BadHead, RequestHead, read_request
 from .names import HANDRAIL, BadName, host_and_port, host_name
+from .passes import Passes
 from .relay import DISCONNECTED, HOLD_TIMEOUT, Flow, Peer, exchange, tunnel
 from .tls_sni import UNRECOGNIZED_NAME_ALERT, BadHello, read_hello
 
@@ -26,6 +27,7 @@ READ_BUFFER_BYTES = 256 * 1024
 REASON_PHRASES = {
     400: "Bad Request",
     403: "Forbidden",
+    407: "Proxy Authentication Required",
     404: "Not Found",
     408: "Request Timeout",
     421: "Misdirected Request",
@@ -75,7 +77,9 @@ class Proxy:
         networks: Iterable[Network] = (),
         web: tuple[str, int] | None = None,
         workspace: str = "",
+        passes: Passes | None = None,
     ):
+        self.passes = passes or Passes()
         self.rules, self.resolve, self.networks = rules, resolve, tuple(networks)
         self.web, self.workspace = web, workspace
         self._servers: list[asyncio.Server] = []
@@ -166,7 +170,7 @@ class Proxy:
             if (host, port) == (HANDRAIL, 80):
                 program.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 return await self._inward(program)
-            return await self._tunnel(program, host, port)
+            return await self._tunnel(program, self._attempt(head, host, port, method))
         scheme, found, rest = target.partition("://")
         if not found or scheme.lower() != "http" or "#" in target:
             raise BadHead("This is a proxy: it takes CONNECT, and http:// addresses as a whole.")
@@ -176,7 +180,10 @@ class Proxy:
         whole = replace(head, target=path if path.startswith("/") else f"/{path}")
         if (host, port) == (HANDRAIL, 80):
             return await self._to_handrail(program, whole)
-        return await self._forward(program, whole, Attempt(host, port, method))
+        return await self._forward(program, whole, self._attempt(head, host, port, method))
+
+    def _attempt(self, head: RequestHead, host: str, port: int, method: str) -> Attempt:
+        return Attempt(host, port, method, token=self.passes.shown(head.all("proxy-authorization"), host, port))
 
     def _requested_host(self, head: RequestHead, authority: str, default: int | None, method: str) -> tuple[str, int]:
         """Return the requested (host, port). Block the request if a Host field names another one."""
@@ -201,12 +208,14 @@ class Proxy:
         self.rules.log_blocked(attempt)
         if block.code == BlockCode.UNRESOLVED:
             raise Refused(status, f"Can't resolve {attempt.host}.")
-        advice = f" {self.rules.how_to_allow(attempt.host, attempt.port)}" if status == 403 else ""
+        if status == 403 and block.code == BlockCode.NOT_LISTED and self.passes.asks(attempt.host, attempt.port):
+            status = 407  # some programs show a pass only when they are asked for it
+        advice = f" {self.rules.how_to_allow(attempt.host, attempt.port)}" if status in (403, 407) else ""
         raise Refused(status, f"Blocked by Handrail: {attempt.host}:{attempt.port}: {block.message}.{advice}")
 
     async def _connect(self, attempt: Attempt) -> Peer:
         """Connect to the host if it is allowed, resolving its name only once (no DNS rebinding)."""
-        if block := await self.rules.check(attempt.host, attempt.port):
+        if not attempt.token and (block := await self.rules.check(attempt.host, attempt.port)):
             self._block(attempt, block)
         try:
             addresses = await resolve_public(attempt.host, self.resolve, self.networks)
@@ -225,8 +234,12 @@ class Proxy:
         raise Refused(502, otherwise)
 
     async def _admit(self, attempt: Attempt):
+        if attempt.token and not self.passes.opens(attempt.token, attempt.host, attempt.port):
+            attempt.token = ""  # its program has ended meanwhile
         if block := await self.rules.admit(attempt):
             self._block(attempt, block)
+        if attempt.token:
+            self.passes.began(attempt.token, asyncio.current_task())
         attempt.allowed = True
 
     async def _forward(self, program: Peer, head: RequestHead, attempt: Attempt, host: Peer | None = None):
@@ -243,8 +256,7 @@ class Proxy:
                 self.rules.log_ended(attempt)
             await host.close()
 
-    async def _tunnel(self, program: Peer, name: str, port: int):
-        attempt = Attempt(name, port, "CONNECT")
+    async def _tunnel(self, program: Peer, attempt: Attempt):
         host = await self._connect(attempt)
         try:
             program.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -302,6 +314,7 @@ class Proxy:
 async def send_error(program: Peer, status: int, message: str):
     body = (message + "\n").encode()
     fields = f"Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\nConnection: close"
+    fields += '\r\nProxy-Authenticate: Basic realm="Handrail"' if status == 407 else ""
     program.writer.write(f"HTTP/1.1 {status} {REASON_PHRASES[status]}\r\n{fields}\r\n\r\n".encode() + body)
     await _linger(program)
 

@@ -179,7 +179,16 @@ class Job:
             return await self.thread(snapshots.take, self.workspace, tree, kind=kind, label=label, by=self.by, **how)
 
     async def run_program(
-        self, argv, *, cwd="/workspace", env=None, timeout_s=3600, phase="agent", begins=None, envelope=None
+        self,
+        argv,
+        *,
+        cwd="/workspace",
+        env=None,
+        timeout_s=3600,
+        phase="agent",
+        begins=None,
+        envelope=None,
+        reaches=(),
     ) -> dict:
         """Run a program in the workspace under a shim keyed by this operation, until it ends.
 
@@ -187,9 +196,9 @@ class Job:
         {"ok": False, "reason", "reason_code"[, "uncertain": True]} if it did not start or its shim was lost.
         Calls `mark_started(begins)` just before the program may begin. The program gets the secrets of its phase, none
         with phase=None. With an `envelope` (as JSON) the kernel holds it to that, or it does not start; what was
-        refused is `blocked` in the outcome.
+        refused is `blocked` in the outcome. `reaches` are servers, as host:port, that this program alone may reach.
         """
-        how = {"timeout_s": timeout_s, "phase": phase, "begins": begins, "envelope": envelope}
+        how = {"timeout_s": timeout_s, "phase": phase, "begins": begins, "envelope": envelope, "reaches": reaches}
         return await programs.run(self, argv, cwd=cwd, env=env or {}, **how)
 
     async def output_tail(self, ended: dict, size: int = 2000) -> str:
@@ -197,9 +206,9 @@ class Job:
         tail = await self.thread(programs.tail, programs.folder(self), ended["output_bytes"], size)
         return tail.decode("utf-8", "replace").strip()
 
-    async def find_program(self) -> dict | None:
+    async def find_program(self, reaches=()) -> dict | None:
         """After a crash, return how this operation's program ended, waiting if it runs; None if it never started."""
-        return await programs.find(self)
+        return await programs.find(self, reaches)
 
     async def record(self, verb: str, data=None, subject=None):
         await self.thread(lifecycle.record, self.workspace, self.by, verb, data, subject)

@@ -20,6 +20,7 @@ from workspaces.drivers.handrail_run import HOW_TO_ASK
 from workspaces.egress.addresses import resolve_by_system, with_hosts_file
 from workspaces.egress.attempts import Attempt, Block
 from workspaces.egress.listeners import NoListeners, Opener
+from workspaces.egress.passes import Passes
 from workspaces.egress.proxy import Proxy
 from workspaces.models import Run, Workspace
 from workspaces.runner.box_ports import BoxPorts
@@ -81,7 +82,11 @@ class RunRules:
         return block
 
     def _admit(self, attempt: Attempt) -> tuple[Block | None, bool]:
-        block, revocable = network.use(self.workspace_id, self.phase, attempt.host, attempt.port)
+        block, revocable = (
+            (None, False)  # it ends with its pass
+            if attempt.token
+            else network.use(self.workspace_id, self.phase, attempt.host, attempt.port)
+        )
         if not block:
             admitted = Attempt(attempt.host, attempt.port, attempt.method, allowed=True)
             network.count(self.workspace_id, self.phase, admitted, 1, clock.now())
@@ -151,6 +156,7 @@ class Network:
         self.previews = PreviewSockets(daemon, self._opener)
         self._open: dict[str, _Open] = {}
         self._opening: set[str] = set()
+        self._passes: dict[str, Passes] = {}
 
     async def open(
         self, owner: RunRecord, workspace: Workspace, phase: str = "agent", *, rules: RunRules | None = None
@@ -182,6 +188,7 @@ class Network:
             networks=settings.HANDRAIL_EGRESS_NETWORKS,
             web=web_address() if rules.reaches_handrail else None,
             workspace=str(workspace.pk),
+            passes=self.passes(owner.run_id),
         )
         here = HostPorts(self.daemon, self._opener, owner) if has_box else None
         box = BoxPorts(self.daemon, self._opener, owner, workspace, reserved=here) if here else None
@@ -190,6 +197,10 @@ class Network:
         if here is not None:
             await here.set(workspace.host_ports)
         return ""
+
+    def passes(self, run_id) -> Passes:
+        """Return the passes of a Run, which a new listener takes over."""
+        return self._passes.setdefault(str(run_id), Passes())
 
     async def close(self, run_id):
         """End every connection of the Run and save its counts."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from django.conf import settings
+from django.utils.crypto import salted_hmac
 
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
@@ -16,7 +17,7 @@ from workspaces.envelope.output_refusals import sentence
 from workspaces.models import Command, Operation, ReasonCode
 from workspaces.runner import quarantine, redacted_files, refused_to_program
 from workspaces.runner.refusals import Refused, unclear
-from workspaces.services import run_tokens
+from workspaces.services import network, run_tokens
 from workspaces.shim import client
 from workspaces.shim.record import ShimSpec
 from workspaces.shim.recording import Reader
@@ -31,13 +32,26 @@ def folder(job) -> Path:
 
 
 async def run(
-    job, argv, *, cwd, env, timeout_s, owner=None, phase="agent", begins=None, envelope=None, hosts=None, **pty
+    job,
+    argv,
+    *,
+    cwd,
+    env,
+    timeout_s,
+    owner=None,
+    phase="agent",
+    begins=None,
+    envelope=None,
+    hosts=None,
+    reaches=(),
+    **pty,
 ) -> dict:
     """Start a program (at most once) and wait for its end. Return as `Job.run_program` does.
 
     `owner`: the driver's record of a run other than the open one; `phase`: the phase whose secrets it gets, None for
     no secrets; `begins`: as for `Job.mark_started`; `envelope`: what it is held to, as JSON; `hosts`: a function to the
-    hosts that were refused to it, default: those refused to the workspace; `pty`: {pty, cols, rows} for a terminal.
+    hosts that were refused to it, default: those refused to the workspace; `reaches`: host:port of each server that an
+    approval opened for it, and for no other program; `pty`: {pty, cols, rows} for a terminal.
     """
     if owner is None:
         await job.daemon.vitals.check(job.workspace)
@@ -57,13 +71,32 @@ async def run(
         ring=envelope and _ring(envelope, owner.address),
         **pty,
     )
-    handed = await job.thread(_handed, job, phase)
+    token = _open(job, owner, reaches)
+    handed = await job.thread(_handed, job, phase, token)
     handed = replace(handed, hidden=(*handed.hidden, *hidden))
     await job.mark_started(begins)
     failpoint("program.asked")
-    await client.start(folder(job), spec, handed)
-    failpoint("K7")
-    return await _follow(job, hosts)
+    try:
+        await client.start(folder(job), spec, handed)
+        failpoint("K7")
+        return await _follow(job, hosts)
+    finally:
+        _close(job, owner, token)
+
+
+def _open(job, owner, reaches) -> str:
+    """Let the program of this job reach these hosts until `_close`; return the token that it shows, "" for none."""
+    if not reaches or not network.has_managed_network(job.workspace):
+        return ""
+    # The same after a crash, when the program already has it.
+    token = salted_hmac("workspaces.runner.programs.pass", str(job.operation.pk), algorithm="sha256").hexdigest()
+    job.daemon.network.passes(owner.run_id).add(token, reaches)
+    return token
+
+
+def _close(job, owner, token: str):
+    if token:
+        job.daemon.network.passes(owner.run_id).end(token)
 
 
 def _shorter(*seconds: float | None) -> float | None:
@@ -74,9 +107,11 @@ def _ring(envelope: dict, address: Address) -> dict:
     return {"envelope": envelope, "workspace": address.cwd, "home": address.env.get("HOME")}
 
 
-def _handed(job, phase):
+def _handed(job, phase, token=""):
     try:
         more = run_tokens.variables(job.workspace, phase) if phase else {}
+        if token:
+            more |= network.environment_variables(job.workspace, token)
         for variables_of in extensions.program_variables:
             more |= variables_of(job.operation)
         return secrets.handed_to_program(job.workspace, phase, more)
@@ -101,13 +136,21 @@ async def end_services(job, run) -> None:
         await client.wait(where, SERVICE_ENDS_S)
 
 
-async def find(job) -> dict | None:
-    """After a crash, return how the program ended, waiting if it still runs; None if it certainly never started."""
+async def find(job, reaches=()) -> dict | None:
+    """After a crash, return how the program ended, waiting if it still runs; None if it certainly never started.
+
+    `reaches` as for `run`.
+    """
     status = await client.settle(folder(job))
     if status.state == "never_started" and status.exit is None:
         await job.thread(shutil.rmtree, folder(job))  # with the claim that kept a late shim from starting it
         return None
-    return await _follow(job)
+    owner = await job.owner()
+    token = _open(job, owner, reaches) if owner is not None else ""
+    try:
+        return await _follow(job)
+    finally:
+        _close(job, owner, token)
 
 
 async def _follow(job, hosts=None) -> dict:
@@ -127,6 +170,8 @@ async def _follow(job, hosts=None) -> dict:
         if end.exit_status != 0:
             told["held_note"] = sentence(told["blocked"])
             told["words"] += f". {told['held_note']}"
+    elif hosts is None and network.has_managed_network(job.workspace):
+        told["blocked"] = await refused_to_program.hosts_refused(job, told)
     if end.reason == "forgotten":
         return told | Refused(f"{end.words()} It is not run again by itself.", ReasonCode.FORGOTTEN).outcome()
     if end.reason == "lost" and await job.thread(_is_being_ended, job):

@@ -12,6 +12,7 @@ from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, needs_approval, operations
 from workspaces.egress.attempts import Attempt, Block, BlockCode
 from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule, read_rules
+from workspaces.egress.passes import proxy_address
 from workspaces.models import Allowance, Contact, EgressDay, Environment, Operation, Run, Workspace
 from workspaces.provisioning import isolation
 from workspaces.services import environments
@@ -38,11 +39,15 @@ def reaches_handrail(workspace) -> bool:
     return isolation.ISOLATION[workspace.environment.driver] != "none"
 
 
-def environment_variables(workspace) -> dict[str, str]:
-    """Return the environment variables of every program in a Run; git, pip, npm and curl use the proxy by them."""
+def environment_variables(workspace, token: str = "") -> dict[str, str]:
+    """Return the environment variables of every program in a Run; git, pip, npm and curl use the proxy by them.
+
+    With the `token` of a pass, those of the one program that has it.
+    """
     own = {"HANDRAIL_URL": URL} if reaches_handrail(workspace) else {}
     around = ",".join([*([HANDRAIL] if own else []), "localhost", "127.0.0.1"])
-    names = {"HTTP_PROXY": PROXY, "HTTPS_PROXY": PROXY, "ALL_PROXY": PROXY, "NO_PROXY": around}
+    proxy = proxy_address(PROXY, token) if token else PROXY
+    names = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": around}
     return names | {name.lower(): value for name, value in names.items()} | own
 
 
