@@ -71,8 +71,8 @@ def for_the_agent(blocked: list[dict], ports: list[dict]) -> str:
     """Return the sentences on refused accesses, how to ask for them, and ports; "" if there are none."""
     told = [f"{sentence(blocked)} {HOW_TO_ASK}"] if blocked else []
     told += [
-        f"Port {each['port']} of the box is in use on this machine: a browser here finds it at "
-        f"127.0.0.1:{each['host_port']}. In the box it is {each['port']} as ever."
+        f"Port {each['port']} of the box is in use on this machine, or expected to be another service: a browser here "
+        f"finds it at 127.0.0.1:{each['host_port']}. In the box it is {each['port']} as ever."
         for each in ports
     ]
     return f"Handrail: {' '.join(told)}" if told else ""

@@ -13,6 +13,7 @@ from workspaces.egress.attempts import Attempt
 from workspaces.egress.listeners import NoListeners
 from workspaces.egress.relay import DISCONNECTED, Flow, Peer, tunnel
 from workspaces.models import Run, Workspace
+from workspaces.runner import known_services
 from workspaces.runner.host_ports import HostPorts
 from workspaces.runner.measure import ports
 from workspaces.runner.preview_sockets import REACHED, connect_into
@@ -25,7 +26,10 @@ PROGRAM = Actor.system("runner")
 
 
 class BoxPorts:
-    """The forwarded ports of one Run: the same port on 127.0.0.1, or another one if that is taken here."""
+    """The forwarded ports of one Run: the same port on 127.0.0.1, or another one.
+
+    Another one if that is taken here, or could stand in for a service that programs of this host know by its number.
+    """
 
     def __init__(self, daemon, opener, owner, workspace, *, reserved: HostPorts):
         self._reserved = reserved  # ports that we listen on in the box
@@ -70,7 +74,7 @@ class BoxPorts:
             task.add_done_callback(self._tasks.discard)
             await self._relay(Peer(reader, writer), address, port)
 
-        wanted = [0] if port == settings.HANDRAIL_PORT else [port, 0]
+        wanted = [0] if port == settings.HANDRAIL_PORT or port in known_services.KNOWN else [port, 0]
         for here in wanted:
             try:
                 self._served[port] = await asyncio.start_server(accepted, LOOPBACK, here)

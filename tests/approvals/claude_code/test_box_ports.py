@@ -11,6 +11,7 @@ import pytest
 from tests.approvals.claude_code.test_box_network import Folder, eventually, fetched, is_open, network_of
 from tests.support.desk import Desk
 from tests.support.product import free_port as any_port
+from workspaces.runner import known_services
 
 # Listens on an address and port after some seconds, and then serves one page to all who ask.
 SERVER = """
@@ -119,6 +120,17 @@ def test_the_agent_is_told_once_of_another_port(folder, lead, serve, seconds, wa
         changed = folder.calls.ask("python3 names.py")["updatedInput"]["command"]
         folder.calls.run(changed)
         assert str(entry["host_port"]) not in folder.calls.report(changed)
+
+
+@pytest.mark.parametrize("port", [6379, 27017, 4873, 9229, 53682])
+def test_no_program_stands_in_for_a_known_service_of_this_machine(folder, lead, serve, port):
+    before = is_open(port)
+    told = serve(port)
+    entry = eventually(lambda: entry_of(lead, port))
+    assert entry["host_port"] not in (port, *known_services.KNOWN)
+    assert is_open(port) == before
+    assert fetched(entry["host_port"]) == "from the box"
+    assert f"127.0.0.1:{entry['host_port']}" in told
 
 
 def test_each_forward_and_close_is_an_event(folder, lead, serve, free_port):
