@@ -65,5 +65,8 @@ def describe(name, arguments):
         return {"kind": "socket", "what": what}, errno.EACCES if known else errno.EAFNOSUPPORT
     if name == "ioctl":
         return {"kind": "syscall", "what": "input into a terminal (TIOCSTI)"}, errno.EPERM
+    mode = seccomp.OPENS[name][1] if name in seccomp.OPENS else seccomp.OF_A_MODE.get(name)
+    if mode is not None and numbers[mode] & seccomp.SET_ID_BITS:
+        return {"kind": "syscall", "what": f"set-user-ID or set-group-ID bit ({name})"}, errno.EPERM
     # Libraries use something else when the kernel has no io_uring, but give up when it is forbidden.
     return {"kind": "syscall", "what": name}, errno.ENOSYS if name[:8] == "io_uring" else errno.EPERM

@@ -22,6 +22,8 @@ AF_NETLINK, AF_UNIX, AF_INET, AF_INET6 = 16, 1, 2, 10
 NETLINK_ROUTE, SOCK_TYPE_MASK, MSG_FASTOPEN = 0, 0xF, 0x20000000
 NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW… flag of clone(2) and unshare(2)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+SET_ID_BITS = 0o6000  # set-user-ID and set-group-ID: others who run such a file act as its owner
+CREATES = 0o100 | 0x400000  # O_CREAT and O_TMPFILE, without which a call that opens ignores its mode
 
 # name: (number on x86_64, on aarch64); None where the architecture has none
 REFUSED = {
@@ -96,6 +98,12 @@ CHECKED = {
     "sched_setattr": (314, 274),
     "sched_setparam": (142, 118),
     "sched_setscheduler": (144, 119),
+    "openat2": (437, 437),
+    "open": (2, None),
+    "openat": (257, 56),
+    "creat": (85, None),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
 }
 # Calls that change the mode, owner, times or attributes of a file, which Landlock does not check.
 OF_ATTRIBUTES = {
@@ -132,6 +140,9 @@ OF_A_PROCESS = {
     "sched_setparam": (0, None),
     "sched_setscheduler": (0, None),
 }
+# The argument that holds the mode; for those that open, also the one with the flags, before it.
+OF_A_MODE = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2}
+OPENS = {"open": (1, 2), "openat": (2, 3)}
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
@@ -144,7 +155,7 @@ def available():
 
 def _number(name, column=None):
     column = MACHINES[os.uname().machine][0] if column is None else column
-    return (REFUSED.get(name) or CHECKED[name])[column]
+    return (REFUSED | CHECKED | OF_ATTRIBUTES)[name][column]
 
 
 def names_of(machine):
@@ -220,8 +231,16 @@ def build(network, machine, *, attributes=True, listener=True):
             blocks[name] = lambda block, index=index: _refuse_flags(block, index, MSG_FASTOPEN, refuse)
     for name, (index, of_user) in OF_A_PROCESS.items():
         blocks[name] = lambda block, index=index, of_user=of_user: _refuse_others(block, index, of_user, refuse)
+    for name, index in OF_A_MODE.items():
+        if attributes or name not in OF_ATTRIBUTES:
+            blocks[name] = lambda block, index=index: _refuse_flags(block, index, SET_ID_BITS, refuse)
+    for name, indexes in OPENS.items():
+        blocks[name] = lambda block, indexes=indexes: _refuse_created(block, *indexes, refuse)
+    # Its mode lies in memory, which no filter reads; all that know the call do without it on older kernels.
+    blocks["openat2"] = lambda block: block.verdict(ERRNO | errno.ENOSYS)
     for name, block in blocks.items():
-        program.when(_number(name, column), block)
+        if (number := _number(name, column)) is not None:
+            program.when(number, block)
     # A listener of its own would let the program answer, with "continue", what is refused here.
     program.when(_number("seccomp", column), lambda block: _refuse_flags(block, 1, NEW_LISTENER, refuse))
     for numbers in [*REFUSED.values(), *(() if attributes else OF_ATTRIBUTES.values())]:
@@ -235,6 +254,13 @@ def _refuse_flags(block, index, flags, refuse):
     block.argument(index)
     block.verdict_if(ANY_BIT, flags, refuse)
     block.verdict(ALLOW)
+
+
+def _refuse_created(block, flags, mode, refuse):
+    block.argument(flags)
+    block.add(ANY_BIT, CREATES, 1, 0)
+    block.verdict(ALLOW)
+    _refuse_flags(block, mode, SET_ID_BITS, refuse)
 
 
 def _refuse_others(block, index, of_user, refuse):
