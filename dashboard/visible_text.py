@@ -33,6 +33,9 @@ HEAD_CHARS, TAIL_CHARS, WHOLE_CHARS = 3000, 1000, 5000
 _COMBINING = frozenset({"Mn", "Me", "Mc"})
 # Characters that a variation selector may follow, besides those that _has_emoji_form finds by category.
 _EMOJI_BASES = frozenset("\u00a9\u00ae\u203c\u2049\u3030\u303d")
+_RIGHT_TO_LEFT = frozenset({"R", "AL"})
+_REORDERING = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+_ORDER_MARKS = frozenset("\u200e\u200f\u061c")
 _WORD = re.compile(r"[^\s/\\:@\"'`()<>{}\[\]=,;|&$]+")
 _LATIN = re.compile(r"[A-Za-z]")
 _LOOK_ALIKE = (
@@ -64,6 +67,21 @@ def visible(raw: str | bytes, *, one_line: bool = False) -> SafeString:
         at = token.end()
     parts.append(escape(text[at:]))
     return mark_safe("".join(parts))  # each part was escaped or generated here
+
+
+def as_it_reads(raw: str | bytes) -> SafeString:
+    """Return text with letters of right-to-left scripts once more, in the order in which it is read; "" for other text.
+
+    Where it holds characters that change the order, only its exact view is shown. Its `data-bytes` are none.
+    """
+    text = as_text(raw)
+    if text.isascii() or not any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in text):
+        return mark_safe("")
+    if any(unicodedata.bidirectional(char) in _REORDERING or char in _ORDER_MARKS for char in text):
+        return mark_safe("")
+    words = "".join(f"[{_label(char)}]" if is_hidden(text, at) else char for at, char in enumerate(text))
+    label = escape(gettext("As it reads"))
+    return mark_safe(f'<span class="reads" data-bytes="" data-label="{label}" dir="auto">{escape(words)}</span>')
 
 
 class Folded(NamedTuple):

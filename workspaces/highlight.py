@@ -11,7 +11,7 @@ import time
 from django.core.cache import cache
 from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.visible_text import visible
+from dashboard.visible_text import as_it_reads, visible
 from dashboard.workers.pool import Busy, Late, Worker, Workers
 
 logger = logging.getLogger("handrail.web")
@@ -81,7 +81,10 @@ def _key(path: str, *texts: str) -> str:
 
 
 def _as_html(lines: list[str], text: str) -> list[SafeString]:
-    lines = [mark_safe(line) for line in lines]  # workspaces.lexing has escaped them
+    read = map(as_it_reads, text.split("\n"))
+    lines = [
+        mark_safe(line) + more for line, more in zip(lines, read, strict=True)
+    ]  # workspaces.lexing has escaped them
     return lines[:-1] if text.endswith("\n") or not text else lines
 
 
@@ -104,4 +107,4 @@ def _coloured(text: str, path: str, key: str, until: float) -> list[SafeString]:
 
 
 def _plain(text: str) -> list[SafeString]:
-    return [visible(line) for line in text.removesuffix("\n").split("\n")]
+    return [visible(line) + as_it_reads(line) for line in text.removesuffix("\n").split("\n")]

@@ -25,10 +25,11 @@ from approvals.pages.own_part import OwnPart
 from approvals.pages.policy.card_part import RulePart
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
+from approvals.pages.structures import Structure, is_structure, structure_of
 from approvals.pages.workspace_part import WorkspacePart
 from dashboard.problems import Problem
 from dashboard.templatetags.handrail import ACTION_STATES
-from dashboard.visible_text import hidden_note
+from dashboard.visible_text import fold, hidden_note
 from workspaces import agents_at_work
 from workspaces.models import AgentsTogether
 from workspaces.provisioning import isolation
@@ -114,7 +115,8 @@ class Card(EvidencePart, OwnPart, RulePart, WorkspacePart):
     @property
     def is_short(self) -> bool:
         """Whether a group of alike actions shows the whole call, so that it can be answered there."""
-        return len(self.revision.canonical) <= MAX_SHOWN
+        shown = self.command or self.arguments_json
+        return len(self.revision.canonical) <= MAX_SHOWN and not fold(shown).middle
 
     @property
     def cwd(self) -> str:
@@ -132,12 +134,17 @@ class Card(EvidencePart, OwnPart, RulePart, WorkspacePart):
         return [(n, v) for n, v in self._others() if isinstance(v, str) and (len(v) > MAX_FACT or "\n" in v)]
 
     @property
+    def structures(self) -> list[Structure]:
+        """Lists and objects that are too large for one line."""
+        return [structure_of(name, value) for name, value in self._others() if is_structure(value)]
+
+    @property
     def facts(self) -> list[tuple[str, str]]:
         """The other arguments: [(name, text, or JSON for other types)]."""
         return [
             (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
             for name, value in self._others()
-            if not (isinstance(value, str) and (len(value) > MAX_FACT or "\n" in value))
+            if not is_structure(value) and not (isinstance(value, str) and (len(value) > MAX_FACT or "\n" in value))
         ]
 
     def _others(self):

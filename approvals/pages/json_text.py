@@ -5,11 +5,11 @@ import json
 MAX_PRETTY = 4 * 1024**2  # characters
 
 
-def pretty(arguments: dict) -> str:
+def pretty(arguments, *, indent: int | None = 2) -> str:
     """Format as JSON for reading and editing: indented, or on one line if that would be too large or too deep."""
     pieces, size = [], 0
     try:
-        for piece in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(arguments):
+        for piece in json.JSONEncoder(ensure_ascii=False, indent=indent).iterencode(arguments):
             size += len(piece)
             if size > MAX_PRETTY:
                 break

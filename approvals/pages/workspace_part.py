@@ -34,7 +34,7 @@ class WorkspacePart:
 
     @property
     def terminals(self) -> list[tuple[str, str]]:
-        """Terminals that it may have been submitted from: [(URL of that moment in the recording, name)]."""
+        """Terminals that were open when it was submitted, from anywhere: [(URL of that moment, name)]."""
         if self.action.workspace_id is None:
             return []
         found = terminals.open_at(self.action.workspace_id, self.action.created_at)

@@ -136,8 +136,8 @@ UNDO = {
 
 @register.filter
 def visible(raw) -> str:
-    """Render untrusted text for an element of class "exact": hidden characters as marks."""
-    return shown.visible(_text(raw))
+    """Render untrusted text for an element of class "exact": hidden characters as marks, and once more as it reads."""
+    return shown.visible(_text(raw)) + shown.as_it_reads(_text(raw))
 
 
 @register.filter
@@ -152,6 +152,12 @@ def with_focus(field):
     form = field.form
     first = next((each.name for each in form.visible_fields() if each.name in form.errors), None)
     return field.as_widget(attrs={"autofocus": True} if field.name == first else None)
+
+
+@register.filter
+def as_it_reads(raw) -> str:
+    """Render untrusted text of a right-to-left script as it reads, to stand beside its exact view; else ""."""
+    return shown.as_it_reads(_text(raw))
 
 
 @register.filter
@@ -211,7 +217,7 @@ def hidden_note(raw) -> str:
 
 
 @register.inclusion_tag("parts/code.html")
-def code_block(raw, *, must_read: bool = False, title: str = "", copy: bool = False, is_output: bool = False):
+def code_block(raw, *, must_read=False, title: str = "", size: str = "", copy=False, is_output=False):
     """Show exact bytes, folded if long; with must_read, Approve stays off until the fold was read to its end."""
     return {
         "parts": shown.fold(raw),
@@ -219,6 +225,7 @@ def code_block(raw, *, must_read: bool = False, title: str = "", copy: bool = Fa
         "note": shown.hidden_note(raw, is_output=is_output),
         "must_read": must_read,
         "title": title,
+        "size": size,
         "copy": copy,
     }
 
@@ -238,7 +245,9 @@ def code_parts(parts):
             mark = '<span class="part-mark" data-n="{}" data-tone="{}"></span>'
             pieces.append(format_html(mark, part.number, part.tone))
         pieces.append(shown.visible(part.text))
-    note = shown.hidden_note("".join(part.text for part in parts))
+    text = "".join(part.text for part in parts)
+    note = shown.hidden_note(text)
+    pieces.append(shown.as_it_reads(text))
     return {"marked": format_html_join("", "{}", ((piece,) for piece in pieces)), "note": note}
 
 

@@ -4,13 +4,18 @@
 //   [data-steps]              the bar; holds [data-step-main] and <template data-step-for="approve">
 //   a[data-step="approve"]    opens that template in place of [data-step-main]
 //   [data-step-back]          goes back
-//   [data-decide]             accepts taps only 400 ms after it came or after the card changed
-//   [data-needs-reading]      off until each [data-must-read] of its [data-card] was opened to its end
+//   [data-decide]             accepts taps only 400 ms after it came or after the card changed; one that only opens a
+//                             step decides nothing and takes them at once
+//   [data-needs-reading]      off until the end of each [data-must-read] of its [data-card] was seen; a tap leads there
+//   [data-unread-words]       in it, what is still folded: "Open the folded part: 89 more lines."
+//   .code-end                 opens the fold beside it and leads to its end
+
+import { fill, gettext } from "./texts.js";
 
 const PAUSE = 400;
 
 function rest(scope) {
-  const buttons = scope.querySelectorAll("[data-decide]");
+  const buttons = scope.querySelectorAll("[data-decide]:not([data-step])");
   for (const button of buttons) {
     button.dataset.resting = String(Number(button.dataset.resting || 0) + 1);
     button.setAttribute("aria-disabled", "true");
@@ -55,15 +60,42 @@ function cardOf(element) {
   return element.closest("[data-card]") ?? document;
 }
 
+function unreadOf(card) {
+  return card.querySelector("[data-must-read]:not([data-was-read])");
+}
+
 function judgeReading(card) {
-  const unread = card.querySelector("[data-must-read]:not([data-was-read])") !== null;
+  const fold = unreadOf(card);
+  const unread = fold !== null;
   for (const button of card.querySelectorAll("[data-needs-reading]")) {
     button.toggleAttribute("data-unread", unread);
     if (unread) button.setAttribute("aria-disabled", "true");
     else if (!button.dataset.resting) button.removeAttribute("aria-disabled");
     const words = card.querySelector("[data-reading-words]");
     if (words) words.hidden = !unread;
+    const more = card.querySelector("[data-unread-words]");
+    if (more && fold) more.textContent = fill(gettext("Open the folded part: %(what)s."), { what: fold.querySelector("summary").textContent.trim() });
   }
+}
+
+function lead(fold, toEnd) {
+  fold.open = true;
+  const target = toEnd ? fold.querySelector(":scope > .fold-end") : fold.querySelector("summary");
+  target.scrollIntoView({ block: toEnd ? "center" : "start" });
+  if (!toEnd) target.focus({ preventScroll: true });
+}
+
+// Says why a tap did nothing, for as long as somebody needs to read it.
+function hint(button) {
+  const place = button.closest(".bar-step, [data-step-main], form") ?? button.parentElement;
+  if (place.querySelector("[data-hint]")) return;
+  const words = document.createElement("p");
+  words.className = "bar-say";
+  words.dataset.hint = "";
+  words.setAttribute("role", "status");
+  words.textContent = gettext("This has just appeared or changed. Tap again.");
+  place.prepend(words);
+  setTimeout(() => words.remove(), 4000);
 }
 
 const ends = new IntersectionObserver((entries) => {
@@ -88,12 +120,30 @@ function prepareFolds(root) {
   }
 }
 
+// Scrolling on over a fold opens it, so that what is read to its end was all seen.
+document.addEventListener("scroll", () => {
+  for (const fold of document.querySelectorAll("details[data-must-read][data-prepared]:not([open], [data-was-read])")) {
+    const { top, bottom } = fold.getBoundingClientRect();
+    if (bottom > 0 && top < innerHeight) fold.open = true;
+  }
+}, { capture: true, passive: true });
+
 document.addEventListener("click", (event) => {
   const off = event.target.closest('[aria-disabled="true"]');
   if (off) {
     event.preventDefault();
     event.stopPropagation();
+    const fold = off.hasAttribute("data-unread") && unreadOf(cardOf(off));
+    if (fold) lead(fold, false);
+    else if (off.dataset.resting) hint(off);
     return;
+  }
+  const unread = event.target.closest("summary")?.closest("details[data-must-read][open]:not([data-was-read])");
+  if (unread) event.preventDefault(); // it opened while the finger came down
+  const end = event.target.closest("a.code-end")?.parentElement.querySelector("details[data-must-read]");
+  if (end) {
+    event.preventDefault();
+    lead(end, true);
   }
   const link = event.target.closest("a[data-step]");
   if (link && !event.metaKey && !event.ctrlKey && !event.shiftKey && openStep(link)) event.preventDefault();
@@ -139,7 +189,9 @@ document.addEventListener("changed", changed);
 document.addEventListener("htmx:afterSwap", changed);
 document.body.addEventListener("reach", ({ detail }) => {
   for (const button of document.querySelectorAll("[data-decide]")) if (!detail.reached) button.setAttribute("aria-disabled", "true");
-  if (detail.reached) rest(document);
+  if (!detail.reached) return;
+  for (const link of document.querySelectorAll("[data-decide][data-step]:not([data-unread])")) link.removeAttribute("aria-disabled");
+  rest(document);
 });
 // A page that comes back from the browser's cache was not sent again.
 addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((form) => form.removeAttribute("data-sent")));
