@@ -19,7 +19,7 @@ class ApprovalsConfig(AppConfig):
             workspace_actions,
         )
         from approvals.aap import registrations
-        from approvals.agent_runs import scheduled
+        from approvals.agent_runs import requests, scheduled
         from approvals.conversations import reading
         from approvals.line_comments import drafts, placing
         from approvals.line_comments import sending as line_comments
@@ -33,6 +33,7 @@ class ApprovalsConfig(AppConfig):
 
         entering.refuse_interrupted.append(interrupts.refuse_verb)
         extensions.agent_jobs = scheduled
+        extensions.work_began_at = requests.work_began_at
         extensions.used_by_agents = accounts.used_by_agents
         extensions.ask_a_person = workspace_actions.ask
         extensions.told_of_work.append(told_of_work.approved)

@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.utils.text import Truncator
 
 from approvals import bound_files, own_questions, policies
+from approvals.agent_runs import asked
 from approvals.calls import GATE, Call
 from approvals.decisions import decide, extend, may_take_back, take_back
 from approvals.emergency_stop import lift_stop, stop_everything
@@ -117,6 +118,7 @@ def _ready(pk, digest: str, caller):
         raise conflict("The runner carries out this action; its approval can't be consumed.", code="brokered")
     check_consumable(action, digest)
     interrupts.refuse(action.agent, action.session)
+    asked.refuse(action.agent, action.session)
     if action.workspace:
         _refuse_if_unbound(action.workspace, caller)
         agents_at_work.enter(action.workspace, caller)

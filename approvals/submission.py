@@ -17,6 +17,7 @@ from approvals import (
     secret_reads,
     tool_schemas,
 )
+from approvals.agent_runs import asked
 from approvals.asked_snapshots import asking
 from approvals.bound_files import Bound
 from approvals.calls import GATE, Call, sha256
@@ -74,7 +75,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
         known = _same_key(call, caller.agent) or _same_call(call, caller.agent)
         if known is None:
             _refuse_if_stopped(team)
-            interrupts.refuse(caller.agent, call.session)
+            _refuse_if_ended_by_a_person(caller.agent, call.session)
             grant = grant if grant and grants.use(grant) else None
             found = secret_reads.widen(found, reading, call.workspace)
             action = _insert(call, bound, found, caller, team, expires_in, grant)
@@ -83,6 +84,12 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     failpoint("K1")
     failpoint("K3")
     return action, True
+
+
+def _refuse_if_ended_by_a_person(agent, session: str):
+    """Raise Problem 409 while the session is interrupted, or the turn that it is in was asked to end."""
+    interrupts.refuse(agent, session)
+    asked.refuse(agent, session)
 
 
 def _check_submitter(caller):
@@ -125,7 +132,7 @@ def _known(call: Call, agent) -> Action | None:
     known = _same_key(call, agent)
     if known is None:
         refuse_when_stopped(agent.team)
-        interrupts.refuse(agent, call.session)
+        _refuse_if_ended_by_a_person(agent, call.session)
         known = _same_call(call, agent)
     return known and end_if_due(known)
 

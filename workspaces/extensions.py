@@ -29,6 +29,9 @@ ask_a_person: Callable | None = None
 # (id of an action) -> {id, number} or None: how manifests name the approved action behind a snapshot.
 name_of_action: Callable | None = None
 
+# (workspace) -> number of the snapshot from before the work of a started agent that works there now; None without one.
+work_began_at: Callable | None = None
+
 kinds: dict[str, object] = {}  # further kinds of operations, by Operation.kind
 sweeps: list[Callable] = []  # the runner calls each every few seconds
 system_files: list[Callable] = []  # (workspace) -> {path below /etc: content} for the agent's programs

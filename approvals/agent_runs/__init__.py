@@ -1,6 +1,16 @@
 """Agents that Handrail starts: runs with a task, their turns, and what people answer to them."""
 
-from approvals.agent_runs.answers import accept, branch_for, discard, extend_budget, go_on, interrupt, say, stop
+from approvals.agent_runs.answers import (
+    accept,
+    branch_for,
+    discard,
+    extend_budget,
+    go_on,
+    interrupt,
+    later_runs,
+    say,
+    stop,
+)
 from approvals.agent_runs.following import step
 from approvals.agent_runs.requests import find, place_for, start
 
@@ -12,6 +22,7 @@ __all__ = [
     "find",
     "go_on",
     "interrupt",
+    "later_runs",
     "place_for",
     "say",
     "start",

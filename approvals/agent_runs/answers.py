@@ -4,10 +4,11 @@ from datetime import timedelta
 from decimal import Decimal
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
-from approvals.agent_runs import requests, turns
+from approvals.agent_runs import asked, requests, turns
 from approvals.model_relay import accounts
-from approvals.models import AgentRun, AgentRunState, AgentTurn, TurnKind
+from approvals.models import ActionEndCode, AgentRun, AgentRunState, AgentTurn, TurnKind
 from approvals.talk import messages
 from dashboard import clock
 from dashboard.access import Caller
@@ -55,7 +56,7 @@ def interrupt(run: AgentRun, text: str, *, caller: Caller):
         if not found.is_open:
             raise conflict("It does not work now. Send it a message instead.")
         said = messages.without_secrets(text, found.agent, found.native_id)
-        _end_turn(found, caller, next_prompt=said)
+        _end_turn(found, caller, f"{caller.actor.label} interrupted the agent: “{said}”", next_prompt=said)
         turns.record(found, caller.actor, "agent_run.interrupted")
 
 
@@ -67,16 +68,18 @@ def stop(run: AgentRun, *, caller: Caller):
         if not found.is_open:
             raise conflict("It does not work now.")
         turns.take(turns.undelivered(found))
-        _end_turn(found, caller)
+        _end_turn(found, caller, f"{caller.actor.label} stopped the agent.")
         turns.record(found, caller.actor, "agent_run.stopped")
     transaction.on_commit(operations.wake_runner)
 
 
-def _end_turn(run: AgentRun, caller: Caller, next_prompt: str = ""):
+def _end_turn(run: AgentRun, caller: Caller, note: str, next_prompt: str = ""):
+    """End the turn that runs, and cancel what it asked: `note` is the reason."""
     turn = run.turns.select_related("command__operation", "command__workspace").filter(end="").first()
     if turn is None:
         return
     AgentTurn.objects.filter(pk=turn.pk).update(asked_to_end_at=clock.now(), next_prompt=next_prompt)
+    asked.cancel(run, caller.actor, note, code=ActionEndCode.INTERRUPTED)
     if turn.command:
         commands.cancel_command(turn.command, by=caller.actor)
 
@@ -181,6 +184,8 @@ def accept(run: AgentRun, wish: dict | None = None, *, caller: Caller) -> Operat
     wanted = {"branch": branch or branch_for(run), **shown}
     prepared = pull_requests.prepare(run.workspace, wanted) if asks and not (run.is_open or run.is_closed) else None
     with transaction.atomic():
+        if asks or branch:
+            requests.refuse_while_another_works(run)  # its half-done work would be pushed too
         _close(run, AgentRunState.ACCEPTED, "agent_run.accepted", caller)
         if prepared:
             return pull_requests.submit(run.workspace, prepared, by=caller.actor)
@@ -191,22 +196,45 @@ def branch_for(run: AgentRun) -> str:
     return f"handrail/{run.workspace.key}"
 
 
-def discard(run: AgentRun, *, caller: Caller) -> Operation | None:
-    """Restore the files from before the run, after a snapshot of the current ones. Problem 403, 409."""
+def discard(run: AgentRun, wish: dict | None = None, *, caller: Caller) -> Operation | None:
+    """Restore the files from before the run, after a snapshot of the current ones. Problem 403, 409.
+
+    {later: true}: also if that takes away what later runs have done, which are discarded with it.
+    """
     with transaction.atomic():
+        requests.refuse_while_another_works(run)
         _close(run, AgentRunState.DISCARDED, "agent_run.discarded", caller)
+        later = list(later_runs(run))
+        if later and not (wish or {}).get("later"):
+            named = ", ".join(f"“{each}” ({each.get_state_display()})" for each in later[:5])
+            words = f"{len(later)} later runs worked" if len(later) > 1 else "A later run worked"
+            raise conflict(f"{words} on these files: {named}. Discarding takes that work away too.", code="later_runs")
+        for each in later:
+            _close(each, AgentRunState.DISCARDED, "agent_run.discarded", caller, again=True)
         if run.before is None:
             raise conflict("There is no snapshot from before this run, so it can't be undone as a whole.")
         return lifecycle.restore(run.workspace, run.before.number, by=caller.actor)
 
 
+def later_runs(run: AgentRun) -> QuerySet[AgentRun]:
+    """Return the runs that worked on the same files after this one and were not discarded, oldest first."""
+    later = AgentRun.objects.filter(workspace=run.workspace_id, created_at__gt=run.created_at)
+    return (
+        later.exclude(state=AgentRunState.DISCARDED)
+        .filter(turns__command__isnull=False)
+        .distinct()
+        .order_by("created_at")
+    )
+
+
 @transaction.atomic
-def _close(run: AgentRun, state: str, verb: str, caller: Caller):
+def _close(run: AgentRun, state: str, verb: str, caller: Caller, *, again: bool = False):
+    """Close the run; `again`: also one that was accepted."""
     _must_manage(run, caller)
     found = _locked(run)
     if found.is_open:
         raise conflict("It still works. Stop it first.")
-    if found.is_closed:
+    if found.is_closed and not again:
         raise conflict(f"This run was {found.get_state_display().lower()} already.")
     found.state, found.untold, found.changed_at = state, "", clock.now()
     found.save(update_fields=["state", "untold", "changed_at"])

@@ -64,6 +64,7 @@ def start(workspace: Workspace, wish: dict, *, caller: Caller, scheduled=None) -
     run.token_sha256 = sha256(accounts.token_of(run))
     try:
         with transaction.atomic():
+            Workspace.objects.select_for_update().get(pk=workspace.pk)
             run.agent = run_tokens.agent_of(workspace)
             run.save(force_insert=True)
             turns.add(run, TurnKind.TASK, run.task, by=caller.user)
@@ -76,6 +77,19 @@ def start(workspace: Workspace, wish: dict, *, caller: Caller, scheduled=None) -
 
 def is_busy(workspace: Workspace) -> bool:
     return AgentRun.objects.filter(workspace=workspace, state__in=OPEN_RUNS).exists()
+
+
+def refuse_while_another_works(run: AgentRun):
+    """Raise Problem 409 while another run works in the run's workspace; lock it, so that none is started meanwhile."""
+    workspace = Workspace.objects.select_for_update().get(pk=run.workspace_id)
+    if AgentRun.objects.filter(workspace=workspace, state__in=OPEN_RUNS).exclude(pk=run.pk).exists():
+        raise conflict(f"Another agent works in {workspace.key}. Wait until it has ended, or stop it.")
+
+
+def work_began_at(workspace: Workspace) -> int | None:
+    """Return the number of the snapshot from before the run that works here; None if none does or has begun."""
+    working = AgentRun.objects.filter(workspace=workspace, state__in=OPEN_RUNS)
+    return working.values_list("before__number", flat=True).first()
 
 
 def check(environment, team, wish: dict) -> dict:

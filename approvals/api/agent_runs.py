@@ -47,6 +47,12 @@ class Acceptance(Strict):
     sha: str = Field("", pattern=SHA, description="the commit to push; empty: HEAD, whatever it is by then")
 
 
+class Discarding(Strict):
+    """What else is discarded."""
+
+    later: bool = Field(False, description="what later runs in the workspace have done is taken away too")
+
+
 class MoreBudget(Budgets):
     until: datetime | None = Field(None, description="in place of `budget_minutes`: until when it may work")
 
@@ -209,9 +215,12 @@ def accept_agent_run(request, agent_run_id: str, wish: Acceptance | None = None)
 
 
 @router.post("/agent-runs/{agent_run_id}/discard", response={202: AgentRunWithTurns} | PROBLEMS)
-def discard_agent_run(request, agent_run_id: str):
-    """Restore the files from before the run, after a snapshot of how they are now."""
-    return Status(202, _answered(request, agent_run_id, agent_runs.discard).value)
+def discard_agent_run(request, agent_run_id: str, wish: Discarding | None = None):
+    """Restore the files from before the run, after a snapshot of how they are now.
+
+    409 while another run works in the workspace, and with code `later_runs` if later runs have worked there.
+    """
+    return Status(202, _answered(request, agent_run_id, agent_runs.discard, wish.model_dump() if wish else {}).value)
 
 
 def _answered(request, agent_run_id: str, do, *given) -> Status:

@@ -136,6 +136,7 @@ def _page(request, run: AgentRun, *, say: SayForm | None = None, budget: BudgetF
         "said": _said(run),
         "checks": checks.checks_of(workspace)[workspace.pk],
         "branch": agent_runs.branch_for(run),
+        "later_runs": list(agent_runs.later_runs(run)) if run.before_id else [],
         "has_code_host": code_hosts.repository_of(workspace.remote) is not None,
         "currency": _currency(run),
         **_would_push(run, caller),
@@ -271,4 +272,10 @@ def discard(request, pk):
     words = gettext(
         "Discarded: the files from before the run are being restored, after a snapshot of the current ones."
     )
-    return _act(request, pk, agent_runs.discard, words)
+    shown = set(request.POST.getlist("later"))
+
+    def with_those_shown(run, caller):
+        later = {str(each.pk) for each in agent_runs.later_runs(run)}
+        return agent_runs.discard(run, {"later": later <= shown}, caller=caller)
+
+    return _act(request, pk, with_those_shown, words)

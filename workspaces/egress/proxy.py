@@ -143,7 +143,8 @@ class Proxy:
         host = await self._open([self.web[0]], self.web[1], "Handrail does not answer.")
         try:
             flow = Flow(Attempt(HANDRAIL, 80, head.method), HOLD_TIMEOUT)
-            await exchange(program, host, flow, head.connection, request)
+            # A hook waits for hours: that its program has gone away ends what it asked.
+            await exchange(program, host, flow, head.connection, request, until_closed=True)
         finally:
             await host.close()
 

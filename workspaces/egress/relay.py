@@ -88,23 +88,48 @@ async def _all(*work):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def exchange(program: Peer, host: Peer, flow: Flow, client: h11.Connection, request: h11.Request):
-    """Send `request` to the host and relay its body and the response; bytes after the body are not read.
+async def exchange(
+    program: Peer,
+    host: Peer,
+    flow: Flow,
+    client: h11.Connection,
+    request: h11.Request,
+    *,
+    until_closed: bool = False,
+):
+    """Send `request` to the host and relay its body and the response; bytes after the body are not used.
 
     `client` is the connection that parsed the program's request. Raise BadHead for an invalid response head, before
-    any of it was forwarded.
+    any of it was forwarded; with `until_closed` ConnectionResetError once the program has closed its end.
     """
     server = h11.Connection(h11.CLIENT, MAX_HEAD_BYTES)
     async with flow.idle_timeout():
         await flow.up([server.send(request)], host)
         body = asyncio.create_task(_body(request, program.reader, client, server, flow.up, host))
+        answer = asyncio.create_task(_answer(program, host, flow, client, server))
+        tasks = [answer, body, *([asyncio.create_task(_closed(program, body))] if until_closed else ())]
         try:
-            response = await _final_response(program, host, flow, client, server)
-            await flow.down([client.send(forwarded_response(response))], program)
-            await _body(response, host.reader, server, client, flow.down, program)
+            await asyncio.wait((answer, *tasks[2:]), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                raise ConnectionResetError("the program closed its connection")
+            await answer
         finally:
-            body.cancel()
-            await asyncio.gather(body, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _answer(program: Peer, host: Peer, flow: Flow, client: h11.Connection, server: h11.Connection):
+    response = await _final_response(program, host, flow, client, server)
+    await flow.down([client.send(forwarded_response(response))], program)
+    await _body(response, host.reader, server, client, flow.down, program)
+
+
+async def _closed(program: Peer, body: asyncio.Task):
+    """Return once the program has closed its end of the connection, also within the body of its request."""
+    await asyncio.wait((body,))
+    while await program.reader.read(READ_BYTES):
+        pass
 
 
 async def _final_response(program: Peer, host: Peer, flow: Flow, client: h11.Connection, server: h11.Connection):

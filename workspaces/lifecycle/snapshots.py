@@ -6,7 +6,7 @@ from django.db import transaction
 
 from dashboard.models import Actor
 from dashboard.problems import conflict, invalid, unavailable
-from workspaces import needs_approval, operations
+from workspaces import extensions, needs_approval, operations
 from workspaces.activity import touch
 from workspaces.history import changes_guarded, find_snapshot
 from workspaces.lifecycle.states import must_be, must_not_be_trashed, record
@@ -67,6 +67,8 @@ def restore(
     names = [path if isinstance(path, bytes) else inside(path) for path in paths or ()]
     for name in names:
         needs_approval.check_file(name, by=by)
+    if not names and by.type != "agent":
+        _refuse_to_take_work(workspace, target)
     wish = {"snapshot": target.number} | ({"paths": paths} if paths else {})
     asks = needs_approval.is_unapproved(by) and changes_guarded(workspace, target.tree_hex, names)
     needs_approval.require(workspace, "restore", wish, by=by, always=asks)
@@ -76,6 +78,16 @@ def restore(
     args = {"number": target.number, "paths_b64": encoded} | ({"follow": follow} if follow else {})
     args |= {"then_resume": True} if then_resume else {}
     return operations.submit("restore", workspace=workspace, by=by, args=args, exclusive=True)
+
+
+def _refuse_to_take_work(workspace, target: Snapshot):
+    """Raise Problem 409 if a started agent works here now, and all that it has done would go."""
+    began = extensions.work_began_at and extensions.work_began_at(workspace)
+    if began is not None and target.number <= began:
+        raise conflict(
+            f"An agent works in {workspace.key}, and snapshot {target.number} is from before it began. Wait until it "
+            "has ended, or stop it."
+        )
 
 
 def reset(workspace, *, by: Actor) -> Operation:

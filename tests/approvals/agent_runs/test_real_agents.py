@@ -201,3 +201,45 @@ def test_an_agent_works_in_a_container(desk, program, require):
     desk.post(f"/agent-runs/{started['id']}/messages", {"text": "Where?"})
     again = desk.reaches(started, "done")
     assert (again["summary"], again["native_id"]) == ("You asked for it in a container.", done["native_id"])
+
+
+@pytest.mark.parametrize("way", ["interrupt", "stop"])
+def test_a_card_ends_with_the_turn_that_asked(desk, program, way):
+    word = f"[card {way} {program}]"
+    desk.model.scripts[word] = [[run(f"touch ran.txt; {ASKS}")], [say("Other things, then.")]]
+    started = desk.start(program, f"{word} Go.")
+    card = desk.card_of(started)
+    desk.post(f"/agent-runs/{started['id']}/{way}", {"text": "Do other things."} if way == "interrupt" else {})
+    ended = desk.get(f"/actions/{card['id']}")
+    assert (ended["status"], ended["end_code"]) == ("cancelled", "interrupted")
+    desk.reaches(started, "done" if way == "interrupt" else "stopped")
+    late = {"verdict": "approve", "digest": card["digest"]}
+    assert desk.product.post(f"/api/v1/actions/{card['id']}/decision", desk.lead, late).status == 409
+    assert "ran.txt" not in desk.prints(started, "ls")
+
+
+def test_a_card_whose_program_was_killed_is_cancelled(desk, program):
+    word = f"[killed at a card {program}]"
+    desk.model.scripts[word] = [[run(ASKS)], [say("Never mind.")]]
+    started = desk.start(program, f"{word} Go.")
+    card = desk.card_of(started)
+    for pid in pids_of(desk, started):
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: desk.get(f"/actions/{card['id']}")["status"] == "cancelled", within=60)
+
+
+@pytest.mark.parametrize("way", ["stop", "pause"])
+def test_a_workspace_that_a_person_ended_is_not_resumed_by_the_run(desk, program, way):
+    word = f"[workspace {way} {program}]"
+    desk.model.scripts[word] = [[run("sleep 300")], [say("Here again.")]]
+    started = desk.start(program, f"{word} Sleep.")
+    until(lambda: [each["status"] for each in calls_of(desk, started)] == ["running"])
+    desk.post(f"/workspaces/{started['workspace']}/{way}", {"memory": False} if way == "pause" else {}, 202)
+    run_now = desk.reaches(started, "interrupted")
+    assert [turn["end"] for turn in run_now["turns"]] == ["ended"]
+    time.sleep(10)  # longer than a started turn takes
+    assert desk.run(started)["state"] == "interrupted"
+    kept = {"stop": "stopped", "pause": "paused"}[way]
+    assert desk.get(f"/workspaces/{started['workspace']}")["state"] == kept
+    desk.post(f"/agent-runs/{started['id']}/go-on")
+    assert desk.reaches(started, "done")["summary"] == "Here again."

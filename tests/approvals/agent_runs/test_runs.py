@@ -29,6 +29,7 @@ from workspaces.models import (
     Prices,
     Schedule,
     ScheduledRun,
+    Snapshot,
     State,
     Workspace,
 )
@@ -108,6 +109,77 @@ def test_discarding_restores_the_files_from_before(working, lena):
     assert (operation.kind, operation.args["number"]) == ("restore", 2)
     run.refresh_from_db()
     assert run.state == "discarded"
+
+
+def snapshot_of(workspace, number: int) -> Snapshot:
+    found = workspace.snapshots.filter(number=number).first()
+    if found is None:
+        found = workspace.snapshots.first()
+        found.pk, found.number = None, number
+        found.save(force_insert=True)
+    return found
+
+
+@pytest.mark.parametrize("way", ["discard", "accept with a branch", "restore", "reset"])
+@pytest.mark.parametrize("second", ["starting", "working"])
+def test_nothing_takes_the_work_of_a_run_that_works_now(working, workspace, lena, way, second):
+    caller = caller_of(lena)
+    first = ended(working, ANSWER)
+    first.before = snapshot_of(workspace, 2)
+    first.save()
+    agent_runs.start(workspace, WISH, caller=caller)
+    began = snapshot_of(workspace, 3)
+    AgentRun.objects.exclude(pk=first.pk).update(state=second, before=began)
+    Workspace.objects.filter(pk=workspace.pk).update(baseline=first.before)
+    workspace.refresh_from_db()
+    ways = {
+        "discard": lambda: agent_runs.discard(first, {"later": True}, caller=caller),
+        "accept with a branch": lambda: agent_runs.accept(first, {"branch": "x"}, caller=caller),
+        "restore": lambda: lifecycle.restore(workspace, 2, by=caller.actor),
+        "reset": lambda: lifecycle.reset(workspace, by=caller.actor),
+    }
+    with pytest.raises(Problem) as refused:
+        ways[way]()
+    assert (refused.value.status, "works in repo-task-1" in refused.value.detail) == (409, True)
+    first.refresh_from_db()
+    assert first.state == "done"
+    assert not Operation.objects.filter(kind__in=("restore", "push")).exists()
+
+
+def test_what_a_working_agent_did_itself_can_be_restored(working, workspace, lena):
+    AgentRun.objects.update(before=snapshot_of(workspace, 2))
+    snapshot_of(workspace, 3)
+    assert lifecycle.restore(workspace, 3, by=caller_of(lena).actor).kind == "restore"
+    assert lifecycle.restore(workspace, 2, by=caller_of(lena).actor, paths=["a.txt"]).kind == "restore"
+
+
+@pytest.mark.parametrize("fate", ["accepted", "done"])
+def test_work_of_later_runs_is_taken_away_only_if_somebody_says_so(working, workspace, lena, browser_of, fate):
+    caller = caller_of(lena)
+    first = ended(working, ANSWER)
+    first.before = snapshot_of(workspace, 2)
+    first.save()
+    agent_runs.start(workspace, WISH | {"task": "Paint it."}, caller=caller)
+    follow()
+    Operation.objects.filter(kind="snapshot", phase=Phase.DUE).update(
+        phase=Phase.SETTLED, outcome={"ok": True, "snapshot": 2}
+    )
+    second = ended(follow(), ANSWER)
+    if fate == "accepted":
+        agent_runs.accept(second, caller=caller)
+    with pytest.raises(Problem) as refused:
+        agent_runs.discard(first, caller=caller)
+    assert (refused.value.status, refused.value.extra["code"]) == (409, "later_runs")
+    assert "“Paint it.”" in refused.value.detail
+    browser = browser_of(lena)
+    shown = browser.get(f"/agent-runs/{first.pk}/").text
+    assert "A later run has worked on these files. What it did is taken away too:" in shown
+    browser.post(f"/agent-runs/{first.pk}/discard/")
+    first.refresh_from_db()
+    assert first.state == "done"
+    browser.post(f"/agent-runs/{first.pk}/discard/", {"later": str(second.pk)})
+    assert [run.state for run in AgentRun.objects.all()] == ["discarded", "discarded"]
+    assert Operation.objects.get(kind="restore").args["number"] == 2
 
 
 def test_what_cannot_be_restored_is_not_discarded(working, lena):

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.support.waiting import until
 from tests.workspaces.egress.grounds import HOST_LOOPBACK, OPEN, Running, Server, Site, certificate, read_request
 from workspaces.egress import relay
 from workspaces.egress.addresses import may_be_reached, read_networks
@@ -446,3 +447,24 @@ def test_a_hook_that_handrail_holds_is_not_cut_as_an_idle_connection_to_a_host_i
     assert running.say(get("/hooks/codex", "handrail.internal"), to=running.inside).endswith(b"late")
     cut = running.say(get(f"http://{NAME}:{host.port}/", f"{NAME}:{host.port}"))
     assert b"late" not in cut
+
+
+@pytest.mark.parametrize("body", [b"", b"half"])
+def test_a_program_that_goes_away_while_handrail_holds_its_hook_is_seen_to_be_gone(made, start, body):
+    """Only then is its card cancelled, and an approval not used for nobody."""
+    seen = threading.Event()
+
+    def hold(sock, got):
+        read_request(sock, got)
+        while sock.recv(65536):
+            pass
+        seen.set()
+
+    web = made(Server(HOST_LOOPBACK, talk=hold))
+    running = start(web=(web.address, web.port))
+    length = f"Content-Length: {len(body) * 2}\r\n"
+    with socket.create_connection(running.inside, timeout=20) as program:
+        program.sendall(get("/hooks/codex", "handrail.internal", length).replace(b"GET", b"POST", 1) + body)
+        until(lambda: b"hooks/codex" in web.got)
+        assert not seen.is_set()
+    assert seen.wait(20)

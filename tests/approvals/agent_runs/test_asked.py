@@ -1,0 +1,123 @@
+"""What a started agent's turn asked ends with the turn: its card is cancelled with the reason, and nothing uses it."""
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from approvals import agent_runs, gate
+from approvals.calls import Call
+from approvals.models import Action, AgentSession
+from approvals.talk import interrupts
+from dashboard import clock
+from dashboard.access import caller_by_token, caller_of
+from dashboard.problems import Problem
+from dashboard.tokens import find_token, make_token
+from workspaces.models import Command
+from workspaces.services import commands
+
+from .steps import ANSWER, ended, follow, turn
+
+
+@pytest.fixture
+def caller(agent, team):
+    return caller_by_token(find_token(make_token(team, agent=agent)))
+
+
+def ask(working, caller, session=None, command="git push --force origin main") -> Action:
+    session = working.native_id if session is None else session
+    call = Call(tool="Bash", arguments={"command": command}, session=session, workspace=working.workspace, mode="gate")
+    return gate.submit(call, caller=caller)[0]
+
+
+def state_of(action: Action) -> tuple[str, str, str]:
+    action.refresh_from_db()
+    return action.status, action.end_code, (action.result or {}).get("note", "")
+
+
+WAYS = {
+    "interrupt": lambda run, lena: agent_runs.interrupt(run, "Not like this.", caller=caller_of(lena)),
+    "stop": lambda run, lena: agent_runs.stop(run, caller=caller_of(lena)),
+}
+NOTES = {"interrupt": "lena interrupted the agent: “Not like this.”", "stop": "lena stopped the agent."}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("approved", [False, True])
+def test_a_person_who_ends_a_turn_cancels_what_it_asked_at_once(working, lena, caller, way, approved):
+    action = ask(working, caller)
+    if approved:
+        gate.decide(action, "approve", digest=action.digest, caller=caller_of(lena))
+    WAYS[way](working, lena)
+    assert state_of(action) == ("cancelled", "interrupted", NOTES[way])
+    with pytest.raises(Problem) as refused:
+        async_to_sync(gate.consume)(action.pk, digest=action.digest, caller=caller)
+    assert refused.value.status == 409
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_turn_that_a_person_ended_asks_and_runs_nothing_more(working, lena, caller, way):
+    WAYS[way](working, lena)
+    for command in ("git push --force origin main", "ls"):
+        with pytest.raises(Problem) as refused:
+            ask(working, caller, command=command)
+        assert (refused.value.status, refused.value.extra["code"]) == (409, interrupts.CODE)
+    assert ask(working, caller, session="a person's own").status == "pending"
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"exit_status": 1}, ""),
+        ({"exit_status": None, "signal": 9}, ""),
+        ({"exit_status": None, "ok": False, "reason": "Killed with it.", "reason_code": "killed"}, "Killed with it."),
+        ({"exit_status": None, "ok": False, "reason": "Unknown.", "reason_code": "forgotten"}, "Unknown."),
+    ],
+)
+def test_whatever_ends_a_turn_ends_what_it_asked(working, caller, how, why):
+    action, other = ask(working, caller), ask(working, caller, session="a person's own")
+    ended(working, **how)
+    status, code, note = state_of(action)
+    assert (status, code, note.startswith("The agent's turn ended: "), why in note) == (
+        "cancelled", "abandoned", True, True,
+    )  # fmt: skip
+    assert state_of(other)[0] == "pending"
+
+
+def test_a_cancelled_command_and_a_met_budget_end_it_too(working, lena, caller):
+    action = ask(working, caller)
+    commands.cancel_command(turn(working).command, by=caller_of(lena).actor)
+    ended(working, exit_status=143)
+    assert state_of(action)[:2] == ("cancelled", "abandoned")
+    agent_runs.go_on(follow(), caller=caller_of(lena))
+    again = ask(follow(), caller)
+    type(working).objects.update(budget_met="5 tokens")
+    ended(working, exit_status=1)
+    assert state_of(again)[0] == "cancelled"
+
+
+def test_what_sub_agents_asked_ends_with_it(working, caller):
+    rows = {"team": working.team, "agent": working.agent, "dialect": "codex"}
+    rows |= {"started_at": clock.now(), "last_at": clock.now()}
+    own = AgentSession.objects.create(native_id=working.native_id, **rows)
+    child = AgentSession.objects.create(native_id="child", parent=own, **rows)
+    AgentSession.objects.create(native_id="grandchild", parent=child, **rows)
+    type(working).objects.update(session=own)
+    working.refresh_from_db()
+    asked = [ask(working, caller, session=session) for session in ("child", "grandchild")]
+    ended(working, exit_status=1)
+    assert [state_of(action)[0] for action in asked] == ["cancelled", "cancelled"]
+
+
+def test_a_call_that_it_was_running_is_unclear_then(working, lena, caller):
+    action = ask(working, caller)
+    gate.decide(action, "approve", digest=action.digest, caller=caller_of(lena))
+    Action.objects.filter(pk=action.pk).update(status="running", consumed_at=clock.now())
+    ended(working, ANSWER)
+    assert state_of(action)[::2] == ("uncertain", "The agent's program ended before it reported an outcome.")
+
+
+def test_the_next_turn_asks_as_ever(working, lena, caller):
+    agent_runs.interrupt(working, "Do other things.", caller=caller_of(lena))
+    ended(working, exit_status=143)
+    run = follow()
+    assert Command.objects.count() == 2
+    assert ask(run, caller).status == "pending"
