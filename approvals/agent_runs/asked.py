@@ -32,19 +32,19 @@ def refuse(agent, session: str):
         agent=agent, state__in=OPEN_RUNS, turns__end="", turns__asked_to_end_at__isnull=False
     )
     for run in ending.distinct() if session else ():
-        if session in _sessions(run):
+        if not run.native_id or session in _sessions(run):
             raise conflict("A person has ended this turn of the agent, so nothing is allowed.", code=interrupts.CODE)
 
 
 def _of(run: AgentRun):
-    found = Action.objects.filter(agent=run.agent_id, workspace=run.workspace_id, session__in=_sessions(run))
-    return found.filter(created_at__gte=run.created_at).order_by("number")
+    found = Action.objects.filter(agent=run.agent_id, workspace=run.workspace_id, created_at__gte=run.created_at)
+    if run.native_id:  # else its program has not told it yet
+        found = found.filter(session__in=_sessions(run))
+    return found.order_by("number")
 
 
 def _sessions(run: AgentRun) -> set[str]:
     """Return the native ids of the run's session and of its sub-agents' below it."""
-    if not run.native_id:
-        return set()
     found, parents = {run.native_id}, {run.session_id} - {None}
     while parents:
         children = AgentSession.objects.filter(parent__in=parents).exclude(native_id__in=found)

@@ -107,6 +107,16 @@ def test_what_sub_agents_asked_ends_with_it(working, caller):
     assert [state_of(action)[0] for action in asked] == ["cancelled", "cancelled"]
 
 
+def test_a_session_that_its_program_has_not_told_yet_is_meant_too(working, lena, caller):
+    type(working).objects.update(native_id="")
+    working.refresh_from_db()
+    action = ask(working, caller, session="of codex")
+    agent_runs.stop(working, caller=caller_of(lena))
+    assert state_of(action)[0] == "cancelled"
+    with pytest.raises(Problem):
+        ask(working, caller, session="of codex")
+
+
 def test_a_call_that_it_was_running_is_unclear_then(working, lena, caller):
     action = ask(working, caller)
     gate.decide(action, "approve", digest=action.digest, caller=caller_of(lena))
