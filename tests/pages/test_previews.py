@@ -1,16 +1,18 @@
 """Who may open a preview, how long it lasts, and on which host names it may be."""
 
+import re
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from dashboard import clock
 from dashboard.access import caller_of
 from dashboard.addresses import shared_domain
 from dashboard.models import Event, Membership
 from workspaces.models import Preview, State
-from workspaces.previews import headers
+from workspaces.previews import application, headers
 from workspaces.services import previews
 
 from .conftest import make_workspace
@@ -130,6 +132,11 @@ def test_a_host_that_shares_a_domain_with_the_desk_is_refused(preview, desk, is_
         (b"a=1; DOMAIN", False),
         (headers.COOKIE.encode() + b"=stolen", False),
         (b" " + headers.COOKIE.encode() + b" =stolen", False),
+        (b"=" + headers.COOKIE.encode() + b"=stolen", False),
+        (b" = " + headers.COOKIE.encode() + b"=stolen; Path=/", False),
+        (headers.COOKIE.encode(), False),
+        (b"", False),
+        (b"; Path=/; a=1", False),
     ],
 )
 def test_only_cookies_of_the_own_host_pass(cookie, is_kept):
@@ -141,3 +148,55 @@ def test_headers_of_one_connection_do_not_pass():
     sent = [(b"connection", b"close, x-own"), (b"x-own", b"1"), (b"te", b"trailers"), (b"accept", b"*/*")]
     kept = dict(headers.to_program(sent, 3000, "http://x"))
     assert {name.lower() for name in kept} == {"accept", "host", "x-forwarded-host", "x-forwarded-proto"}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [],
+        [(b"X-Frame-Options", b"ALLOWALL"), (b"Content-Security-Policy", b"frame-ancestors *; default-src 'self'")],
+        [(b"Cross-Origin-Opener-Policy", b"unsafe-none"), (b"Content-Security-Policy", b"frame-ancestors *")],
+    ],
+)
+def test_no_page_of_another_host_frames_a_preview_whatever_its_program_says(sent):
+    passed = headers.to_browser(sent, 3000)
+    policies = [value for name, value in passed if name == b"content-security-policy"]
+    assert policies[-1] == b"frame-ancestors 'self'"
+    assert policies[:-1] == [value for name, value in sent if name == b"Content-Security-Policy"]
+    for name, value in headers.OURS[1:]:
+        assert [each for each in passed if each[0] == name] == [(name, value)]
+
+
+OWN = "http://3000-a.preview.localhost:8000"
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+@pytest.mark.parametrize("dest", ["iframe", "frame", "embed", "object", "fencedframe"])
+def test_a_frame_of_another_page_is_refused_before_it_reaches_the_program(site, dest):
+    sent = [(b"sec-fetch-mode", b"navigate"), (b"sec-fetch-site", site.encode()), (b"sec-fetch-dest", dest.encode())]
+    with pytest.raises(application.Refusal):
+        application._must_be_own({"type": "http", "method": "GET", "headers": sent}, OWN)
+
+
+@pytest.mark.parametrize(
+    ("site", "dest"), [("same-origin", "iframe"), ("none", "document"), ("cross-site", "document")]
+)
+def test_its_own_frames_and_links_to_it_reach_the_program(site, dest):
+    sent = [(b"sec-fetch-mode", b"navigate"), (b"sec-fetch-site", site.encode()), (b"sec-fetch-dest", dest.encode())]
+    application._must_be_own({"type": "http", "method": "GET", "headers": sent}, OWN)
+
+
+def test_a_refusal_is_not_framed_either():
+    told = []
+
+    async def send(message):
+        told.append(message)
+
+    scope = {"type": "http", "method": "GET"}
+    async_to_sync(application._refuse)(application.Refusal(403, "No."), scope, None, send)
+    assert set(headers.OURS) <= set(told[0]["headers"])
+
+
+def test_the_page_says_what_a_preview_may_reach(workspace, bob, browser_of, read):
+    text = read(browser_of(bob), "/w/payments/repo-task-1/network/")
+    assert "it can load from and send to every host that your browser reaches" in re.sub(r"\s+", " ", text)

@@ -78,6 +78,7 @@ async def _enter(label: str, scope, send):
         (b"referrer-policy", b"no-referrer"),
         (b"cache-control", b"no-store"),
         (b"content-length", b"0"),
+        *headers.OURS,
     ]
     await send({"type": "http.response.start", "status": 303, "headers": sent})
     await send({"type": "http.response.body", "body": b""})
@@ -90,9 +91,10 @@ def _must_be_own(scope, own_origin: str):
     """
     sent = scope["headers"]
     origin, site = headers.first(sent, b"origin"), headers.first(sent, b"sec-fetch-site")
+    is_page = headers.first(sent, b"sec-fetch-dest") in ("document", "")  # not a frame or an object in a page
     followed = headers.first(sent, b"sec-fetch-mode") == "navigate" and scope.get("method") in ("GET", "HEAD")
     strange = (origin and origin != own_origin) or site in ("same-site", "cross-site")
-    if (strange and not followed) or (scope["type"] == "websocket" and origin != own_origin):
+    if (strange and not (followed and is_page)) or (scope["type"] == "websocket" and origin != own_origin):
         raise Refusal(403, "Another page asked for this. Open the preview by itself.")
 
 
@@ -136,6 +138,7 @@ async def _refuse(refused: Refusal, scope, receive, send):
         (b"content-length", b"%d" % len(body)),
         (b"content-security-policy", b"default-src 'none'"),
         (b"cache-control", b"no-store"),
+        *headers.OURS,
     ]
     await send({"type": "http.response.start", "status": refused.status, "headers": sent})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})

@@ -30,8 +30,17 @@ OF_A_SOCKET = {
     b"sec-websocket-protocol",
     b"sec-websocket-accept",
 }
-# A program's word about the whole host name, or about the browser's copy of other pages.
+# A program's word about the whole host name, about the browser's copy of other pages, or about who may frame it.
 NOT_FROM_A_PROGRAM = {b"strict-transport-security", b"clear-site-data", b"alt-svc", b"public-key-pins"}
+NOT_FROM_A_PROGRAM |= {b"x-frame-options", b"x-robots-tag", b"cross-origin-opener-policy"}
+# Of each answer of a preview's host: no page of another host name frames it. A browser applies every policy it is sent,
+# so that a program's own one can only add to this.
+OURS: "Headers" = [
+    (b"content-security-policy", b"frame-ancestors 'self'"),
+    (b"x-frame-options", b"SAMEORIGIN"),
+    (b"x-robots-tag", b"noindex"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
 _secure = settings.HANDRAIL_DESK_URL.startswith("https:")
 COOKIE = "__Host-handrail-preview" if _secure else f"handrail-preview-{settings.HANDRAIL_PORT}"
 
@@ -80,7 +89,7 @@ def to_browser(headers: Headers, port: int) -> Headers:
         if key in dropped or (key == b"set-cookie" and not _is_of_this_host(value)):
             continue
         kept.append((key, _relative(value, port) if key == b"location" else value))
-    return [*kept, (b"x-robots-tag", b"noindex"), (b"cross-origin-opener-policy", b"same-origin")]
+    return [*kept, *OURS]
 
 
 def _named_by_connection(headers: Headers) -> set[bytes]:
@@ -89,10 +98,14 @@ def _named_by_connection(headers: Headers) -> set[bytes]:
 
 
 def _is_of_this_host(value: bytes) -> bool:
-    """Return False for a cookie with a domain, and for one that would replace the preview's own."""
+    """Return False for a cookie with a domain or without a name, and for one that would replace the preview's own.
+
+    A browser sends one without a name back as its value alone, which reads as the name and value of another cookie.
+    """
     attributes = {part.partition(b"=")[0].strip().lower() for part in value.split(b";")[1:]}
-    name = value.partition(b"=")[0].strip().decode("latin-1")
-    return b"domain" not in attributes and name != COOKIE
+    name, has_name, _ = value.partition(b";")[0].partition(b"=")
+    own = name.strip().decode("latin-1")
+    return b"domain" not in attributes and bool(has_name) and own not in ("", COOKIE)
 
 
 def _relative(location: bytes, port: int) -> bytes:
