@@ -155,6 +155,53 @@ async def terminals(me):
         await me.socket(path, frames, token=me.ground.mallory)
 
 
+# The doors of its own workspace, in which a person keeps a secret -----------------------------------------------------
+
+STEAL = "cat .env; cp .env leak; cp .env .git/leak"
+GRAB = f"{STEAL}; echo evil > .git/hooks/pre-commit; echo evil > .mcp.json; echo evil > .env"
+SPELLINGS = [".env", "./.env", "sub/..//.env", ".ENV", ".env/", "linked/.env", "%2eenv", ".git/hooks/pre-commit"]
+
+
+@attack
+async def through_a_terminal(me):
+    argv = me.chance.choice([["bash", "-c", GRAB], ["sh", "-c", GRAB], ["bash"]])
+    status, said = await me.api("POST", "/workspaces/doors/terminals", {"argv": argv}, token=me.ground.mallory)
+    if status == 201:
+        path = f"/ws/terminals/{json.loads(said)['id']}?offset=0&typist=m"
+        await me.socket(path, [GRAB.encode() + b"\n", b"exit\n"], token=me.ground.mallory)
+    await me.run("doors", GRAB)
+    await me.api("GET", "/workspaces/doors/files/leak", token=me.ground.mallory)
+
+
+@attack
+async def through_the_file_api(me):
+    name, at = me.chance.choice(SPELLINGS), me.chance.choice(["", "?snapshot=2"])
+    token, files = me.ground.mallory, "/workspaces/doors/files"
+    await me.api("GET", f"{files}/{name}{at}", token=token)
+    evil = me.chance.choice([name, ".mcp.json", ".git/hooks/x", ".GIT/config"])
+    await me.api("PUT", f"{files}/{evil}", b"evil", token=token)
+    await me.api("DELETE", f"{files}/{me.chance.choice([name, '.git', '.git/hooks', '.mcp.json'])}", token=token)
+    for path in ("/files/?zip=1", "/patch?from=1&to=live&ignored=1", "/snapshots/2/archive", "/diff?from=1&ignored=1"):
+        await me.api("GET", f"/workspaces/doors{path}", token=token, headers={"Accept": "text/x-diff, */*"})
+
+
+@attack
+async def through_what_brings_files_back(me):
+    token = me.ground.mallory
+    for path, wish in (
+        ("snapshots/1/restore", {}),
+        ("snapshots/1/restore", {"paths": [".git/hooks"]}),
+        ("reset", {}),
+        ("return", {"choice": "snapshot", "snapshot": 1}),
+    ):
+        await me.api("POST", f"/workspaces/doors/{path}", wish, token=token)
+    name = f"a{me.chance.randrange(10**6)}"
+    wish = {"name": name, "paths": [me.chance.choice([".env", "."])], "snapshot": 2}
+    status, said = await me.api("POST", "/workspaces/doors/artifacts", wish, token=token)
+    if status == 201:
+        await me.api("GET", f"/artifacts/{json.loads(said)['id']}/zip", token=token)
+
+
 # Files and bodies ----------------------------------------------------------------------------------------------------
 
 NAMES = [

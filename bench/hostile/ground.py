@@ -61,12 +61,12 @@ class Ground:
         self.folder = Path(tempfile.mkdtemp(prefix="handrail-hostile-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         self.shared = Path(tempfile.mkdtemp(prefix="handrail-hostile-", dir="/tmp"))
-        self.product = Product(self.folder / "home")
+        self.product = Product(self.folder / "home", HANDRAIL_HELD="1")
         self.product.fresh = False
         if os.geteuid() == 0:
             self.product.become(NOBODY)
         self.canaries = {
-            name: f"canary-{name}-{uuid.uuid4().hex}" for name in ("ssh", "vault", "hers", "secret", "env")
+            name: f"canary-{name}-{uuid.uuid4().hex}" for name in ("ssh", "vault", "hers", "secret", "env", "doors")
         }
         self.listener = Listener()
         self.others: dict[str, Path] = {}  # where the workspaces of others lie
@@ -127,8 +127,16 @@ class Ground:
             answer = self.product.call("PUT", path, token, self.canaries[key].encode())
             assert answer.status == 201, answer.text
 
+        # The attacker's own, in which a person keeps a secret and git's hooks are a person's.
+        path = "/api/v1/workspaces/doors"
+        self.product.post("/api/v1/workspaces", self.mallory, {"key": "doors"})
+        self.product.settled(path, self.mallory)
+        for name, data in ((".env", self.canaries["doors"]), (".git/hooks/pre-commit", "true"), (".mcp.json", "{}")):
+            self.product.call("PUT", f"{path}/files/{name}", self.lead, data.encode())
+        self.product.post(f"{path}/snapshots", self.lead, {})
         lying = json.loads(self.product.shell(WHERE))
         self.others = {key: self.product.home / "workspaces" / lying[key] for key in ("hers", "vault")}
+        self.doors = self.product.home / "workspaces" / lying["doors"] / "tree"
 
     def _add_secret(self):
         self.product.shell(PREPARE.format(value=self.canaries["secret"], repository=str(self.repository)))
@@ -140,10 +148,12 @@ class Ground:
         trees |= {"user's home": self.person.parent, "/tmp": self.shared, "git source": self.repository}
         home = self.product.home
         trees |= {f"HANDRAIL_HOME/{name}": home / name for name in ("keys", "connections", "staticfiles")}
+        trees["git hooks of doors"] = self.doors / ".git/hooks"
         for key, folder in self.others.items():
             trees |= {f"{part} of {key}": folder / part for part in ("tree", "home")}
         names = {"names in HANDRAIL_HOME": sorted({path.name for path in home.iterdir()} - COME_AND_GO)}
         found = {name: digest(path) for name, path in trees.items()} | names
+        found |= {f"{name} of doors": (self.doors / name).read_text() for name in (".env", ".mcp.json")}
         return found | json.loads(self.product.shell(UNCHANGED))
 
     def changed(self) -> dict:
