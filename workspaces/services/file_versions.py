@@ -12,6 +12,7 @@ from workspaces.models import Snapshot
 from workspaces.store import Change, Entry, Store, StoreError
 from workspaces.store import text as store_text
 from workspaces.store.diff import ADDED, MODE, MODIFIED, REMOVED, RENAMED
+from workspaces.store.lines import split_lines
 from workspaces.store.objects import FILE, FOLDER
 
 MAX_POINTS = 2000  # snapshots that are looked at, the newest
@@ -169,7 +170,7 @@ def traced_lines(workspace, versions: list[Version], steps_of=None) -> list[Trac
         for step, after in [*(steps_of(version, before, content) if steps_of else ()), (None, content)]:
             owners = _owners(owners, before, after, (version, step))
             before = after
-    return _runs(owners, _lines(last))
+    return _runs(owners, split_lines(last))
 
 
 def _content(store: Store, version: Version) -> bytes:
@@ -178,17 +179,11 @@ def _content(store: Store, version: Version) -> bytes:
     return store.read(version.tree, version.path) if readable else b""
 
 
-def _lines(data: bytes) -> list[bytes]:
-    """Split at newlines only, as a diff does."""
-    lines = data.split(b"\n")
-    return [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
-
-
 def _owners(owners: list, old: bytes, new: bytes, owner) -> list:
     """Return the owner of each line of `new`, given those of the lines of `old`; `owner` has those that changed."""
     diff = store_text.text_diff(old, new, context=0)
     if diff.binary or diff.too_large:
-        return [owner] * len(_lines(new))
+        return [owner] * len(split_lines(new))
     result, at = [], 0
     for hunk in diff.hunks:
         start = hunk.old_start - 1 if hunk.old_lines else hunk.old_start  # an insertion names the line before it

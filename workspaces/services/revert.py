@@ -8,6 +8,7 @@ from workspaces import history, lifecycle, operations
 from workspaces.comparisons import Point
 from workspaces.models import Operation
 from workspaces.store import text as store_text
+from workspaces.store.lines import split_lines
 
 MAX_COPIED = 32 << 20  # bytes of a file that is taken from another workspace
 
@@ -104,14 +105,9 @@ def _saved(workspace, *, by: Actor, label: str) -> Operation:
 
 def without(live: bytes, part: store_text.Hunk) -> bytes:
     """Return the live text with one hunk reverted."""
-    lines = _split_at_newlines(live)
+    lines = split_lines(live)
     before = [line for line in part.lines if line.origin in " -"]
     restored = [line.content for line in before]
     # A hunk that adds to an empty range names the line before it.
     start = part.new_start - 1 if part.new_lines else part.new_start
     return b"".join([*lines[:start], *restored, *lines[start + part.new_lines :]])
-
-
-def _split_at_newlines(text: bytes) -> list[bytes]:
-    parts = text.split(b"\n")
-    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

@@ -1,12 +1,13 @@
 """Compare two trees, reading only folders whose ids differ. Renames are detected by equal content."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from .objects import FILE, FOLDER, LINK, SYMLINK, Entry, Folder
 
 ADDED, REMOVED, MODIFIED, RENAMED, MODE, TYPE = "added", "removed", "modified", "renamed", "mode", "type"
+SPECIAL_BITS = 0o7000  # setuid, setgid, sticky
 ReadFolder = Callable[[bytes], Folder]
 
 
@@ -117,6 +118,36 @@ def _same_kind(path: bytes, old: Entry, new: Entry) -> Change | None:
     ):  # fmt: skip
         return Change(path, MODE, old, new)
     return None  # only times or the id of a hard-link group differ: not a change to review
+
+
+def reviewed(found: Iterable[Change], *, owners: bool = True) -> list[Change]:
+    """Return the changes that a review names, in their order. Every list of changed paths is made from these.
+
+    A folder that came or went is named by what is in it, unless it is empty or has attributes of its own. Without
+    `owners`, an entry of which only the owner changed is left out.
+    """
+    return [change for change, is_implied in with_implied(found, owners=owners) if not is_implied]
+
+
+def with_implied(found: Iterable[Change], *, owners: bool = True) -> list[tuple[Change, bool]]:
+    """Return the changes and of each whether it is implied by others: see `reviewed`."""
+    named = [change for change in found if owners or not is_of_owner_alone(change)]
+    paths = [path for change in named for path in (change.path, change.old_path) if path]
+    parents = {path[:at] for path in paths for at, byte in enumerate(path) if byte == ord("/")}
+    return [(change, change.path in parents and _is_plain_folder(change)) for change in named]
+
+
+def is_of_owner_alone(change: Change) -> bool:
+    """Return True for an entry of which only the owner changed, and the times."""
+    old, new = change.old, change.new
+    return change.kind == MODE and (old.mode, old.flags, _attributes(old)) == (new.mode, new.flags, _attributes(new))
+
+
+def _is_plain_folder(change: Change) -> bool:
+    side = change.new or change.old
+    if change.kind not in (ADDED, REMOVED) or side.kind != FOLDER:
+        return False
+    return side.kept and not side.mode & SPECIAL_BITS and not _attributes(side)
 
 
 def _attributes(entry: Entry) -> dict:

@@ -103,7 +103,7 @@ class Plan:
 
     def _on_the_way(self, path: bytes, live: Entry | None, want: Entry | None) -> bool:
         if want is not None and want.kind != FOLDER:
-            return False
+            want = None  # the chosen paths below are not in the snapshot
         if live is None:
             return self._place(path, None, want) if want is not None else False
         if live.kind != FOLDER or not live.kept:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .content import read_entry
-from .diff import ADDED, MODE, REMOVED, RENAMED, Change
+from .diff import ADDED, MODE, REMOVED, RENAMED, Change, reviewed
 from .errors import StoreError
+from .facts import facts
+from .lines import Compared, line_count
 from .objects import FILE, SYMLINK, Entry
 from .repository import Store
 
-MAX_BYTES = 2 << 20  # of either side of a displayed diff
-MAX_REGION = 20_000  # lines of both sides between the first and last difference; the time is O(lines ** 1.5)
+MAX_BYTES = 8 << 20  # of either side of a displayed diff
 PATCH_TEXT_BYTES = 32 << 20  # larger files become binary literals in a patch
 PATCH_FILE_BYTES = 512 << 20
 _BINARY_PROBE = 8000  # bytes to search for a NUL, as many as git does
@@ -26,7 +27,11 @@ class Line(NamedTuple):
     old_number: int | None
     new_number: int | None
     content: bytes
-    ends_without_newline: bool = False
+
+    @property
+    def ends_without_newline(self) -> bool:
+        """True of the last line of a text that does not end with a newline."""
+        return not self.content.endswith(b"\n")
 
 
 class Hunk(NamedTuple):
@@ -65,28 +70,21 @@ def text_diff(
     """
     if is_binary(old) or is_binary(new):
         return TextDiff([], 0, 0, binary=True)
-    if max(len(old), len(new)) > max_bytes or _is_region_too_large(old, new):
+    if max(len(old), len(new)) > max_bytes:
+        return TextDiff([], 0, 0, too_large=True)
+    if not hunks and not (old and new):
+        return TextDiff([], line_count(new), line_count(old))
+    compared = Compared(old, new, ignore_space)
+    if compared.is_too_much:
         return TextDiff([], 0, 0, too_large=True)
     import pygit2  # slow to load, and not needed to take snapshots
 
     flags = pygit2.enums.DiffOption.FORCE_TEXT
     flags |= pygit2.enums.DiffOption.IGNORE_WHITESPACE if ignore_space else 0
-    patch = pygit2.Patch.create_from(old, new, context_lines=context, flag=flags)
-    found = [_hunk(hunk) for hunk in patch.hunks] if hunks else []
+    patch = pygit2.Patch.create_from(*compared.texts, context_lines=context, flag=flags)
+    found = [_hunk(hunk, compared) for hunk in patch.hunks] if hunks else []
     _, additions, deletions = patch.line_stats
     return TextDiff(found, additions, deletions)
-
-
-def _is_region_too_large(old: bytes, new: bytes) -> bool:
-    if old.count(b"\n") + new.count(b"\n") <= MAX_REGION:
-        return False
-    before, after = old.split(b"\n"), new.split(b"\n")
-    room = min(len(before), len(after))
-    start = next((n for n in range(room) if before[n] != after[n]), room)
-    room -= start
-    end = next((n for n in range(room) if before[-1 - n] != after[-1 - n]), room)
-    gone, come = len(before) - start - end, len(after) - start - end
-    return gone + come > MAX_REGION and min(gone, come) > 0
 
 
 def diff_of_change(
@@ -115,34 +113,46 @@ def _bytes_of(store: Store, entry: Entry | None) -> bytes:
     return read_entry(store.catalog, entry) if entry is not None and _has_text(entry) else b""
 
 
-def _hunk(hunk) -> Hunk:
+def _hunk(hunk, compared: Compared) -> Hunk:
     lines: list[Line] = []
     for line in hunk.lines:
-        if line.origin in "<>=":  # "\ No newline at end of file" belongs to the line before it
-            last = lines[-1]
-            lines[-1] = Line(last.origin, last.old_number, last.new_number, last.content, True)
+        if line.origin in "<>=":  # "\ No newline at end of file" says of the line before it what its content says
             continue
         old, new = (number if number > 0 else None for number in (line.old_lineno, line.new_lineno))
-        lines.append(Line(line.origin, old, new, line.raw_content))
-    return Hunk(hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines, hunk.header, lines)
+        lines.append(Line(line.origin, old, new, compared.content(line.origin, old, new, line.raw_content)))
+    heading = compared.heading(hunk.header, hunk.old_start)
+    return Hunk(hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines, heading, lines)
 
 
 # -- patches -------------------------------------------------------------------------------------------------------
 
 
-def patch(store: Store, a: str, b: str, *, without: frozenset[bytes] = frozenset()) -> Iterator[bytes]:
+def patch(
+    store: Store, a: str, b: str, *, without: frozenset[bytes] = frozenset(), owners: bool = True
+) -> Iterator[bytes]:
     """Yield a patch from tree a to tree b, file by file. Raise StoreError for a file beyond PATCH_FILE_BYTES.
 
-    It holds what git tracks: files and symlinks with their contents and the executable bit. Folders, FIFOs, owners,
-    times and everything inside a `.git` are left out, and so are the changes of the paths in `without`.
+    It holds what git tracks: files and symlinks with their contents and the executable bit. What git has no form for
+    is named in comments before the first file, which `git apply` passes over. Times and everything inside a `.git` are
+    left out, and so are the changes of the paths in `without`. `owners`: see `diff.reviewed`.
     """
-    for change in store.diff(a, b):
-        if change.path in without:
-            continue
+    changes = [change for change in reviewed(store.diff(a, b), owners=owners) if change.path not in without]
+    outside = [change for change in changes if not inside_git(change.path)]
+    yield from _comments(outside, owners)
+    for change in changes:
         if inside_git(change.path) or (change.old_path and inside_git(change.old_path)):
             yield from _halfinside_git(store, change)
         else:
             yield from _one(store, change)
+
+
+def _comments(changes: list[Change], owners: bool) -> Iterator[bytes]:
+    told = [(change, [fact for fact in facts(change, owners=owners) if not fact.in_git]) for change in changes]
+    if any(found for _, found in told):
+        yield b"# Not in this patch, because git has no form for it:\n"
+        for change, found in told:
+            if found:
+                yield b"#   %s: %s\n" % (quoted(change.path), b", ".join(quoted(str(fact).encode()) for fact in found))
 
 
 def _halfinside_git(store: Store, change: Change) -> Iterator[bytes]:
