@@ -11,6 +11,7 @@ from approvals.models import Action, Tier
 from dashboard.models import Agent
 from workspaces import changed_lines
 from workspaces.checks import Check, checks_of
+from workspaces.comparisons import Lines
 from workspaces.models import Snapshot, State, Workspace
 
 MAX_WORKSPACES = 200  # in one answer, those that changed last
@@ -30,7 +31,7 @@ class Changed:
     before: Snapshot
     after: Snapshot
     is_new: bool
-    lines: changed_lines.Lines | None = None
+    lines: Lines | None = None
     checks: list[Check] = field(default_factory=list)
     agents: list[Agent] = field(default_factory=list)
     actions: Counter = field(default_factory=Counter)  # {tier: number of actions that ran}

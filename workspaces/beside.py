@@ -131,15 +131,15 @@ class Beside:
         return all(are_counted)
 
     def as_json(self) -> dict:
-        """Return all of it with the lines of the first history.COUNTED files counted."""
-        store = history.store_of(self.left.workspace)
-        for row in [row for file in self.files[: history.COUNTED] for row in (file.left, file.right) if row]:
-            history.count_lines(store, row)
+        """Return all of it with the lines counted, as far as history.COUNT_SECONDS allow."""
+        rows = [row for file in self.files for row in (file.left, file.right) if row]
+        history.count_rows(history.store_of(self.left.workspace), rows, history.COUNT_SECONDS)
         points = {"base": self.base, "left": self.left, "right": self.right}
         return {
             **{name: {"workspace": point.workspace.key, "at": str(point.at)} for name, point in points.items()},
             "counts": self.counts(),
             "left_out": self.left_out_count,
+            "are_all_counted": all(row.additions is not None for row in rows),
             "files": [file.as_json() for file in self.files],
         }
 

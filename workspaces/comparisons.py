@@ -4,26 +4,22 @@ The points may be of two workspaces of one team, whose snapshots are in one stor
 """
 
 import hashlib
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from django.core.cache import cache
-
 from dashboard.problems import invalid, not_found
 from workspaces import guarded, history, ignored
 from workspaces.models import Workspace
-from workspaces.store import StoreError, text
+from workspaces.store import Store, StoreError, text
 from workspaces.store.diff import ADDED, MODE, MODIFIED, REMOVED, RENAMED, TYPE, Change
-from workspaces.store.objects import FOLDER
+from workspaces.store.objects import FILE, FOLDER
 from workspaces.store.safe_open import BadPath
 
 COUNTED = 50  # files whose lines are counted at once
-COUNT_SECONDS = 0.15  # for counting those of further files; what is not counted by then is counted for the next page
-KEPT_SECONDS = 3600
+COUNT_SECONDS = 1.0  # for counting those of further files; what is not counted by then is counted for the next page
 LEAST_MOVED = 2  # files that moved with their folder, to be shown as one row
 
 
@@ -64,23 +60,32 @@ class FolderMove:
     rows: list[history.FileChange]
 
 
-@dataclass
-class Comparison:
-    """The changes from one point to another. `trees` are the store's ids of the files at both."""
+class Lines(NamedTuple):
+    """Lines added and removed, and files that differ. `are_all`: every text was counted; else there are more lines."""
 
-    old: Point
-    new: Point
-    trees: tuple[str, str]
+    additions: int
+    deletions: int
+    files: int
+    are_all: bool = True
+
+
+def lines_of(rows) -> Lines:
+    """Add up the counted lines of changes."""
+    counted = [row for row in rows if row.additions is not None]
+    added, removed = (sum(getattr(row, name) for row in counted) for name in ("additions", "deletions"))
+    return Lines(added, removed, len(rows), len(counted) == len(rows))
+
+
+class Changes:
+    """What differs between two trees of a store. `owners`: also where only the owner differs."""
+
+    def __init__(self, store: Store, trees: tuple[str, str], *, owners: bool = True):
+        self.store, self.trees, self.owners = store, trees, owners
 
     @cached_property
     def rows(self) -> list[history.FileChange]:
-        """All changed files and empty folders, without counted lines."""
-        # Each workspace has a user of its own, so every file of a fork has another owner than in its parent.
-        owners = self.old.workspace == self.new.workspace
-        found = history.changes_of_trees(self.new.workspace, *self.trees, count=False, owners=owners)
-        names = [name for row in found for name in (row.path, row.old_path) if name]
-        parents = {name[:at] for name in names for at, byte in enumerate(name) if byte == ord("/")}
-        return [row for row in found if row.path not in parents or not _is_folder(row.change)]
+        """All changes, without counted lines."""
+        return history.rows_of(self.store, self.trees, owners=self.owners)
 
     @cached_property
     def gits_own(self) -> list[history.FileChange]:
@@ -91,7 +96,7 @@ class Comparison:
         """Paths that git ignores or that a tool builds; a renamed file only if both its names are such."""
         rows = [row for row in self.rows if not row.is_gits_own]
         paths = sorted({name for row in rows for name in (row.path, row.old_path) if name})
-        found = ignored.ignored(history.store_of(self.new.workspace), self.trees, paths) if paths else frozenset()
+        found = ignored.ignored(self.store, self.trees, paths) if paths else frozenset()
         return frozenset(row.path for row in rows if found.issuperset(filter(None, (row.path, row.old_path))))
 
     def written(self, *, with_ignored: bool = False) -> list[history.FileChange]:
@@ -106,12 +111,43 @@ class Comparison:
         hidden = {row.path for row in self.rows if any(map(is_hidden, filter(None, (row.path, row.old_path))))}
         for path in sorted(hidden):
             yield b"Left out: %s " % path.replace(b"\n", b"?") + guarded.WORDS.encode() + b".\n"
-        yield from text.patch(history.store_of(self.new.workspace), *self.trees, without=without | hidden)
+        yield from text.patch(self.store, *self.trees, without=without | hidden, owners=self.owners)
+
+    def restorable(self, row: history.FileChange) -> tuple[bool, bool]:
+        """Return whether the path can be made again what it is at the old and at the new tree."""
+        return self._can_put_back(row, 0), self._can_put_back(row, 1)
+
+    def _can_put_back(self, row: history.FileChange, which: int) -> bool:
+        sides = (row.change.old, row.change.new)
+        if any(side is not None and not side.kept and side.kind in (FILE, FOLDER) for side in sides):
+            return False  # a file whose content is not stored is never overwritten
+        side = sides[which]
+        return side is None or (side.kept and not any(_is_inside(row.path, path) for path in self._gone_folders[which]))
+
+    @cached_property
+    def _gone_folders(self) -> tuple[list[bytes], list[bytes]]:
+        """Paths that are a folder at one tree, and something else at the other: nothing can be put back into those."""
+        types = [row for row in self.rows if row.kind == TYPE]
+        old, new = ([row.path for row in types if (row.change.old, row.change.new)[at].kind == FOLDER] for at in (0, 1))
+        return old, new
+
+    def count(self, rows, seconds: float = COUNT_SECONDS) -> bool:
+        """Count the changed lines of the rows as far as the time allows; return whether all were looked at."""
+        return history.count_rows(self.store, rows, seconds, first=COUNTED)
+
+
+class Comparison(Changes):
+    """The changes from one point to another. `trees` are the store's ids of the files at both."""
+
+    def __init__(self, old: Point, new: Point, trees: tuple[str, str]):
+        # Each workspace has a user of its own, so every file of a fork has another owner than in its parent.
+        super().__init__(history.store_of(new.workspace), trees, owners=old.workspace == new.workspace)
+        self.old, self.new = old, new
 
     def row_of(self, path: bytes, old_path: bytes = b"") -> history.FileChange:
         """Return the change of one path without a look at the others. Problem 404 if the path is at neither point."""
-        store = history.store_of(self.new.workspace)
-        sides = [_entry(store, tree, name) for tree, name in zip(self.trees, (old_path or path, path), strict=True)]
+        names = old_path or path, path
+        sides = [_entry(self.store, tree, name) for tree, name in zip(self.trees, names, strict=True)]
         old, new = sides
         if old is None and new is None:
             raise not_found("file")
@@ -125,24 +161,15 @@ class Comparison:
             kind = MODE if (old.content, old.flags, old.target) == (new.content, new.flags, new.target) else MODIFIED
         change = Change(path, kind, old, new, old_path if kind == RENAMED else None)
         return history.FileChange(
-            path, kind, change.old_path, change.old_mode, change.new_mode, change=change, trees=self.trees
+            path,
+            kind,
+            change.old_path,
+            change.old_mode,
+            change.new_mode,
+            change=change,
+            trees=self.trees,
+            owners=self.owners,
         )
-
-    def count(self, rows) -> bool:
-        """Count the changed lines of the rows as far as the time allows; return whether all were counted."""
-        store = history.store_of(self.new.workspace)
-        key = f"line-counts:{store.id}:{self.trees[0]}:{self.trees[1]}"
-        known, until, is_new = cache.get(key) or {}, time.monotonic() + COUNT_SECONDS, False
-        for number, row in enumerate(rows):
-            if row.path not in known:
-                if number >= COUNTED and time.monotonic() > until:
-                    break
-                history.count_lines(store, row)
-                known[row.path], is_new = (row.additions, row.deletions, row.binary, row.too_large), True
-            row.additions, row.deletions, row.binary, row.too_large = known[row.path]
-        if is_new:
-            cache.set(key, known, KEPT_SECONDS)
-        return all(row.path in known for row in rows)
 
 
 def compare(old: Point, new: Point) -> Comparison:
@@ -150,8 +177,8 @@ def compare(old: Point, new: Point) -> Comparison:
     return Comparison(old, new, (old.tree, new.tree))
 
 
-def _is_folder(change: Change) -> bool:
-    return (change.new or change.old).kind == FOLDER
+def _is_inside(path: bytes, folder: bytes) -> bool:
+    return path.startswith(folder + b"/")
 
 
 def _entry(store, tree: str, path: bytes):
@@ -165,7 +192,7 @@ def without_moves(rows) -> tuple[list[history.FileChange], list[FolderMove]]:
     """Split off the files that moved with their folder and are the same in it: (the other changes, the folders)."""
     groups = defaultdict(list)
     for row in rows:
-        if row.kind == RENAMED and row.old_mode == row.new_mode and (pair := _folders(row.old_path, row.path)):
+        if row.kind == RENAMED and not row.facts and (pair := _folders(row.old_path, row.path)):
             groups[pair].append(row)
     moves = [FolderMove(*pair, found) for pair, found in groups.items() if len(found) >= LEAST_MOVED]
     moved = {row.path for move in moves for row in move.rows}
@@ -185,4 +212,5 @@ def digest_of(row: history.FileChange) -> str:
     """Return a digest of a path and of both sides of its change; it is another one as soon as either changes."""
     sides = (row.change.old, row.change.new)
     told = [(side.kind, side.flags, side.mode, side.content, side.target) if side else None for side in sides]
+    told += [sorted(side.xattrs.items()) for side in sides if side and side.xattrs]
     return hashlib.sha256(repr((row.path, row.old_path, told)).encode()).hexdigest()

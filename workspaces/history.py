@@ -8,11 +8,15 @@ import base64
 import json
 import os
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+
+from django.core.cache import cache
 
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
@@ -20,6 +24,8 @@ from workspaces import guarded, needs_approval, runner_client, stores
 from workspaces.models import Snapshot, Workspace
 from workspaces.store import Change, Entry, Store, StoreError
 from workspaces.store import text as store_text
+from workspaces.store.diff import with_implied
+from workspaces.store.facts import Fact, attributes, facts
 from workspaces.store.objects import FILE, FOLDER
 from workspaces.store.safe_open import split_path
 
@@ -63,10 +69,17 @@ class FileChange:
     new_mode: int | None
     binary: bool = False
     too_large: bool = False  # text that is too large to compare line by line
-    additions: int = 0
-    deletions: int = 0
+    additions: int | None = None  # None: not counted, or too large for it
+    deletions: int | None = None
     change: Change = field(default=None, repr=False)
     trees: tuple[str, str] = field(default=("", ""), repr=False)
+    owners: bool = True  # whether a change of the owner counts
+    is_implied: bool = False  # a folder that came or went with what is in it, which has rows of its own
+
+    @property
+    def facts(self) -> list[Fact]:
+        """What changed besides the lines."""
+        return facts(self.change, owners=self.owners)
 
     @property
     def is_gits_own(self) -> bool:
@@ -83,6 +96,11 @@ class FileChange:
             "too_large": self.too_large,
             "additions": self.additions,
             "deletions": self.deletions,
+            "old_type": self.change.old.type if self.change.old else None,
+            "new_type": self.change.new.type if self.change.new else None,
+            "attributes": attributes(self.change),
+            "implied": self.is_implied,
+            "facts": [str(fact) for fact in self.facts],
         }
         return told | named("old_path", self.old_path) if self.old_path is not None else told
 
@@ -95,8 +113,9 @@ def named(name: str, path: bytes) -> dict:
         return {name: path.decode("utf-8", "backslashreplace"), f"{name}_b64": base64.b64encode(path).decode()}
 
 
-MAX_SHOWN = 8 << 20  # bytes of either side of a diff; a larger file is not read for it
-COUNTED = 2000  # files whose lines are counted in one comparison; the counts of further files stay 0
+MAX_SHOWN = store_text.MAX_BYTES  # of either side of a diff; a larger file is not read for it
+COUNT_SECONDS = 20.0  # for counting the lines of one comparison; those of what is left then are unknown
+COUNTS_KEPT_SECONDS = 3600
 
 
 def changes(workspace, from_, to, *, count=True) -> list[FileChange]:
@@ -105,51 +124,79 @@ def changes(workspace, from_, to, *, count=True) -> list[FileChange]:
 
 
 def changes_of_trees(workspace, old: str, new: str, *, count=True, owners=True) -> list[FileChange]:
-    """Return the changes between two trees of the store, given by id, by path; those inside a `.git` come last.
+    """Return the changes between two trees of the store, given by id, as `rows_of` does.
 
-    Folders of which only the times changed are left out. `count`: count the changed lines as well; `owners`: also name
-    entries of which only the owner changed.
+    `count`: count the changed lines as well, as far as COUNT_SECONDS allow.
     """
     store = store_of(workspace)
-    found = [
-        FileChange(
-            change.path, change.kind, change.old_path, change.old_mode, change.new_mode, change=change, trees=(old, new)
-        )
-        for change in store.diff(old, new)
-        if not _is_folder_noise(change) and (owners or not _is_only_owner(change))
-    ]
-    found.sort(key=lambda row: row.is_gits_own)
-    for row in found[: COUNTED if count else 0]:
-        count_lines(store, row)
+    found = rows_of(store, (old, new), owners=owners)
+    if count:
+        count_rows(store, found, COUNT_SECONDS)
     return found
 
 
-def _is_folder_noise(change: Change) -> bool:
-    """Return True for a folder of which only the times changed: its files are listed themselves."""
-    old, new = change.old, change.new
-    return (
-        old is not None
-        and new is not None
-        and old.kind == new.kind == FOLDER
-        and change.old_mode == change.new_mode
-        and change.kind in ("modified", "mode")
-    )
+def rows_of(store: Store, trees: tuple[str, str], *, owners=True, all_folders=False) -> list[FileChange]:
+    """Return the changes between two trees that a review names, by path; those inside a `.git` come last.
+
+    `owners`: also name entries of which only the owner changed; `all_folders`: also folders that are implied by what
+    is in them, marked as such.
+    """
+    found = [
+        FileChange(
+            change.path,
+            change.kind,
+            change.old_path,
+            change.old_mode,
+            change.new_mode,
+            change=change,
+            trees=trees,
+            owners=owners,
+            is_implied=is_implied,
+        )
+        for change, is_implied in with_implied(store.diff(*trees), owners=owners)
+        if all_folders or not is_implied
+    ]
+    return sorted(found, key=lambda row: row.is_gits_own)
 
 
-def _is_only_owner(change: Change) -> bool:
-    """Return True for an entry of which only the owner changed, and the times."""
-    old, new = change.old, change.new
-    return change.kind == "mode" and (old.mode, old.flags, old.xattrs) == (new.mode, new.flags, new.xattrs)
+def count_rows(store: Store, rows, seconds: float, *, first: int = 0) -> bool:
+    """Count the changed lines of the rows, of the `first` in any case, of the others as far as the time allows.
+
+    What is counted is cached for the trees of the rows. Return whether every row was looked at.
+    """
+    until = time.monotonic() + seconds
+    by_trees = defaultdict(list)
+    for number, row in enumerate(rows):
+        by_trees[row.trees].append((number < first, row))
+    left = [trees for trees, some in by_trees.items() if not _count_some(store, trees, some, until)]
+    return not left
+
+
+def _count_some(store: Store, trees: tuple[str, str], rows: list[tuple[bool, FileChange]], until: float) -> bool:
+    key = f"counted-lines:{store.id}:{trees[0]}:{trees[1]}"
+    known, is_new, are_all = cache.get(key) or {}, False, True
+    for must, row in rows:
+        name = row.path, row.old_path
+        if name not in known:
+            if not must and time.monotonic() > until:
+                are_all = False
+                continue
+            count_lines(store, row)
+            known[name], is_new = (row.additions, row.deletions, row.binary, row.too_large), True
+        row.additions, row.deletions, row.binary, row.too_large = known[name]
+    if is_new:
+        cache.set(key, known, COUNTS_KEPT_SECONDS)
+    return are_all
 
 
 def count_lines(store, row):
-    text = store_text.diff_of_change(store, row.change, max_bytes=MAX_SHOWN, hunks=False)
+    text = store_text.diff_of_change(store, row.change, hunks=False)
     row.binary, row.too_large = text.binary, text.too_large
-    row.additions, row.deletions = text.additions, text.deletions
+    row.additions, row.deletions = (None, None) if text.too_large else (text.additions, text.deletions)
 
 
 def _content(store, tree, path, entry) -> bytes | None:
-    if entry is None or entry.kind != FILE:
+    if entry is None or entry.kind != FILE or not entry.kept:
         return entry.target if entry is not None and entry.type == "symlink" else None
     return store.read(tree, path)
 

@@ -1,19 +1,15 @@
 """Choose the kind of evidence for a call and gather it."""
 
-from itertools import islice
-
 from approvals.calls import parsed, root_of
 from approvals.policy.patches import TOOL
 from dashboard.problems import Problem
 from workspaces import history
-from workspaces.store.objects import FOLDER
 
 from . import changes, deletes, installs, network, patches, pushes
 from .argv import git_verb
 from .deletes import Place
 from .findings import UNKNOWN, Evidence, Finding, TimeLimit
 
-MAX_CHANGES = 10_000  # changes of a restore that are counted; for more the sentence says "at least"
 MAX_STEPS = 20  # sub-commands that evidence is gathered for
 
 
@@ -113,11 +109,9 @@ def _put_back(place, number) -> list[str]:
     """Return a sentence with the number of files that differ between the live tree and a snapshot."""
     there = history.find_snapshot(place.workspace, number).tree_hex
     now = place.ask("tree", {})["tree"]
-    found = history.store_of(place.workspace).diff(now, there)
-    files = sum(1 for change in islice(found, MAX_CHANGES) if (change.new or change.old).kind != FOLDER)
-    least = "At least " if files >= MAX_CHANGES - 1 else ""
+    files = len(history.rows_of(history.store_of(place.workspace), (now, there)))
     counted = "1 file differs" if files == 1 else f"{files:,} files differ" if files else "No file differs"
-    return [f"{least}{counted} from snapshot {number} now."]
+    return [f"{counted} from snapshot {number} now."]
 
 
 def _restore(place, arguments: dict, text: str) -> Finding:

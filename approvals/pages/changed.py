@@ -11,8 +11,8 @@ from approvals.changed_since import TIERS, Changed, changed_since
 from dashboard import clock, spans
 from dashboard.pages import asked, signed_in, without
 from dashboard.templatetags.handrail import TIERS as TIER_LABELS
-from workspaces.changed_lines import Lines
 from workspaces.checks import in_words
+from workspaces.comparisons import Lines
 
 REPOSITORY, AGENT, RISK = "repository", "agent", "risk"
 GROUPINGS = {
@@ -51,7 +51,8 @@ class Group:
     def lines(self) -> Lines:
         """The sum of what was counted."""
         counted = [row.changed.lines for row in self.rows if row.changed.lines]
-        return Lines(*(sum(column) for column in zip(*counted, strict=True))) if counted else Lines(0, 0, 0)
+        sums = (sum(getattr(lines, name) for lines in counted) for name in ("additions", "deletions", "files"))
+        return Lines(*sums, are_all=all(lines.are_all for lines in counted))
 
 
 @signed_in

@@ -62,7 +62,7 @@ EXPECTED = {
     "both/same_line.txt": ("different", True),
     "both_new.txt": ("different", True),
     "changed_and_removed.txt": ("different", True),
-    "file_and_folder": ("left", True),
+    "file_and_folder": ("different", True),
     "file_and_folder/inside.txt": ("right", False),
     "new_name.txt": ("left", False),
     "only_left.txt": ("left", False),
@@ -136,7 +136,7 @@ def test_each_file_is_of_one_side_or_of_both(fork, parent, told):
     assert files_of(found) == EXPECTED
     assert found["base"] == {"workspace": "cart", "at": "1"}
     assert (found["left"], found["right"]) == ({"workspace": "cart-fork", "at": "2"}, {"workspace": "cart", "at": "2"})
-    assert found["counts"] == {"left": 3, "right": 2, "alike": 2, "different": 5, "conflicts": 5}
+    assert found["counts"] == {"left": 2, "right": 2, "alike": 2, "different": 6, "conflicts": 5}
     assert found["left_out"] == 1
     same_line = next(file for file in found["files"] if file["path"] == "both/same_line.txt")
     assert [(same_line[side]["additions"], same_line[side]["deletions"]) for side in ("left", "right")] == [(1, 1)] * 2
@@ -180,12 +180,12 @@ def test_what_cannot_be_beside_each_other(fork, parent, team, agent, told):
 
 def test_the_page_shows_both_sides_and_their_lines(fork, parent, shown):
     parts = sections(shown())
-    assert "3 by cart-fork only, 2 by cart only" in parts["side-by-side"]
+    assert "2 by cart-fork only, 2 by cart only" in parts["side-by-side"]
     assert '<a href="/w/payments/cart/snapshots/1/">snapshot 1 of cart</a>' in parts["side-by-side"]
     assert 'href="/w/payments/cart-fork/changes/?from=2&to=cart:2"' in parts["side-by-side"].replace("%3A", ":")
     both = parts["both-differently"].split('<section class="beside-file"')[1:]
     assert [re.search('aria-label="([^"]+)"', part)[1] for part in both][-1] == "both/other_lines.txt"
-    assert ["Can be merged" in part for part in both] == [False] * 4 + [True]
+    assert ["Can be merged" in part for part in both] == [False] * 5 + [True]
     same_line = next(part for part in both if 'aria-label="both/same_line.txt"' in part)
     assert same_line.index("<b>cart-fork</b>") < same_line.index("nine") < same_line.index("<b>cart</b>")
     assert "LINE" in same_line.partition("<b>cart</b>")[2]

@@ -9,7 +9,7 @@ from workspaces import history, operations
 from workspaces.api import schemas
 from workspaces.api.lookup import CONTROLLED, ended_well, find
 from workspaces.beside import beside
-from workspaces.comparisons import Comparison, compare, find_point
+from workspaces.comparisons import Comparison, compare, find_point, lines_of
 from workspaces.services import export, pull_requests
 
 router = Router(tags=["changes"])
@@ -21,14 +21,18 @@ def diff(request, key: str, from_: str = Query(..., alias="from"), to: str = Que
 
     A point is a snapshot's number or "live", for another workspace of the team with its key before that: "fork:12".
     `ignored` says of each change whether git ignores it or a tool builds it. A diff has such files with ignored=true.
+    `additions` and `deletions` are null where lines were not counted: the file is `too_large`, or time ran out. `total`
+    is of the files outside `.git`, without ignored ones unless ignored=true; with `are_all` false it is a lower bound.
+    `implied` is true of a folder that came or went with what is in it, which has changes of its own.
     """
     comparison = _compared(request, key, from_, to)
     if "text/x-diff" in request.headers.get("Accept", ""):
         return _patch_response(comparison, ignored)
-    owners = comparison.old.workspace == comparison.new.workspace  # those of a fork always differ
-    found = history.changes_of_trees(comparison.new.workspace, *comparison.trees, owners=owners)
-    left_out = comparison.left_out
-    return Status(200, {"changes": [change.as_json() | {"ignored": change.path in left_out} for change in found]})
+    rows = history.rows_of(comparison.store, comparison.trees, owners=comparison.owners, all_folders=True)
+    comparison.count([*rows, *comparison.rows], history.COUNT_SECONDS)
+    left_out, total = comparison.left_out, lines_of(comparison.written(with_ignored=ignored))
+    changes = [change.as_json() | {"ignored": change.path in left_out} for change in rows]
+    return Status(200, {"changes": changes, "total": total._asdict()})
 
 
 @router.get("/workspaces/{key}/beside/{other}", response={200: schemas.BesideOut} | PROBLEMS, tags=["changes"])

@@ -314,8 +314,16 @@ class SharedTerminal(Strict):
     shared: bool
 
 
+class LinesOut(Schema):
+    files: int
+    additions: int
+    deletions: int
+    are_all: bool = Field(description="whether every text was counted; else additions and deletions are at least these")
+
+
 class ChangesOut(Schema):
     changes: list[dict]
+    total: LinesOut
 
 
 class PointOut(Schema):
@@ -329,6 +337,7 @@ class BesideOut(Schema):
     right: PointOut
     counts: dict[str, int] = Field(description="files by state, and how many of them are conflicts")
     left_out: int = Field(description="files that git ignores or a tool builds; listed with ignored=true")
+    are_all_counted: bool = Field(description="whether the lines of every text were counted")
     files: list[dict]
 
 

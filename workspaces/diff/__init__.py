@@ -16,7 +16,8 @@ SHOWN_LINES = 2000  # per file; the patch has the rest
 class Line:
     """`kind`: same, added, removed; `old` and `new` are line numbers from 1, or None.
 
-    `moved`: the number of the same line on the other side, if it is in a block that was moved.
+    `moved`: the number of the same line on the other side, if it is in a block that was moved. `is_open`: it is the
+    last one of a text that does not end with a newline.
     """
 
     kind: str
@@ -24,6 +25,7 @@ class Line:
     new: int | None
     html: SafeString
     moved: int | None = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class FileDiff:
     note: str = ""
     download: str = ""  # URL of the file's bytes when they are not shown
     is_link: bool = False
+    marks: list[str] = field(default_factory=list)  # what changed besides its lines, for people
     old_path: str = ""
     how: str = ""  # how the bytes were made readable, if they were
     table: list | None = None  # [(heading, rows)] of a CSV file: workspaces.diff.tables
@@ -125,9 +128,11 @@ def _one_sided(diff: FileDiff, text: bytes, sign: str, shown: slice, until: floa
     diff.additions, diff.deletions = (len(lines), 0) if sign == "+" else (0, len(lines))
     first, inside = shown.start or 0, lines[shown]
     told = [
-        (sign, None if sign == "+" else number, number if sign == "+" else None, _with_end(line))
+        (sign, None if sign == "+" else number, number if sign == "+" else None, _as_text(line) + "\n")
         for number, line in enumerate(inside, first + 1)
     ]
+    if told and first + len(told) == len(lines) and not text.endswith(b"\n"):
+        told[-1] = (*told[-1][:3], _as_text(inside[-1]))
     diff.cut = max(0, len(lines) - shown.stop)
     if told:
         dressed = _coloured(diff.path, told, {}, until or deadline())
@@ -136,8 +141,8 @@ def _one_sided(diff: FileDiff, text: bytes, sign: str, shown: slice, until: floa
     return diff
 
 
-def _with_end(line: bytes) -> str:
-    return line.decode("utf-8", "surrogateescape") + "\n"
+def _as_text(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape")
 
 
 def split(diff: FileDiff, most: int) -> tuple[FileDiff, FileDiff]:
@@ -179,14 +184,15 @@ def _coloured(path: str, lines, places: dict, until: float) -> list[Line]:
     texts = ["".join(text for sign, _, _, text in lines if sign in side) for side in (" -", " +")]
     old_lines, new_lines = map(iter, coloured_sides(*texts, _pairs(lines), path, until=until))
     dressed = []
-    for sign, old, new, _ in lines:
+    for sign, old, new, text in lines:
         if sign == " ":
             html = next(new_lines)
             next(old_lines)
         else:
             html = next(old_lines if sign == "-" else new_lines)
         other = places.get((sign, old if sign == "-" else new))
-        dressed.append(Line(KINDS[sign], old if sign != "+" else None, new if sign != "-" else None, html, other))
+        numbers = old if sign != "+" else None, new if sign != "-" else None
+        dressed.append(Line(KINDS[sign], *numbers, html, other, is_open=not text.endswith("\n")))
     return dressed
 
 

@@ -14,7 +14,7 @@ from dashboard.background_requests import takes_parts
 from dashboard.pages import asked, download, must, signed_in
 from dashboard.problems import Problem
 from workspaces import extensions, history
-from workspaces.comparisons import Comparison, compare, digest_of, find_point, without_moves
+from workspaces.comparisons import Comparison, compare, digest_of, find_point, lines_of, without_moves
 from workspaces.diff import SHOWN_LINES
 from workspaces.models import State
 from workspaces.pages import diff_sections
@@ -133,11 +133,12 @@ def view_of(request, workspace, from_: str, to: str, *, first_lines: int = diff_
 def _found(request, view: View) -> dict:
     """Return the changed files, and the sections of one page of them. Raises Problem if the points cannot be read."""
     comparison = view.comparison
-    written, moves = without_moves(comparison.written(with_ignored=view.with_ignored))
+    every = comparison.written(with_ignored=view.with_ignored)
+    written, moves = without_moves(every)
     seen = reviews.seen_digests(comparison, request.user)
     rows, start = _page(request, comparison, written)
-    is_counted = comparison.count([*rows, *written][:SHOWN_ENTRIES])
     one = path_in(request)
+    comparison.count(rows if one else [*rows, *every])
     sections = (
         [diff_sections.fill(Section(rows[0], view, diff_sections.LATER))] if one else sections_of(view, rows, seen)
     )
@@ -145,17 +146,15 @@ def _found(request, view: View) -> dict:
         "view": view,
         "split": view.split,
         "trees": diff_sections.signed(comparison),
-        "files": _files(view, written, sections, seen),
-        "more": max(0, len(written) - SHOWN_ENTRIES),
+        **({} if one else _listed(view, written, sections, seen, start)),
         "moves": moves,
-        "count": len(written) + len(moves),
-        "is_counted": is_counted,
-        "additions": sum(row.additions for row in written),
-        "deletions": sum(row.deletions for row in written),
+        "count": len(every),
+        "total": None if one else lines_of(every),
         **seen_counts(written, seen),
         "left_out_count": len(comparison.left_out),
         "gits_own": [(shown_path(row), row) for row in comparison.gits_own[:SHOWN_ENTRIES]],
         "gits_own_count": len(comparison.gits_own),
+        "gits_own_more": max(0, len(comparison.gits_own) - SHOWN_ENTRIES),
         "sections": sections,
         "one_file": bool(one),
         "older": f"?{view.query(start=start + FILES_PER_PAGE)}" if len(written) > start + FILES_PER_PAGE else "",
@@ -183,11 +182,22 @@ def _page(request, comparison: Comparison, written) -> tuple[list, int]:
     return written[start : start + FILES_PER_PAGE], start
 
 
+def _listed(view: View, written, sections, seen, start: int) -> dict:
+    """Return SHOWN_ENTRIES of the list of files, those around the page's; and where the others are listed."""
+    first = start - start % SHOWN_ENTRIES
+    shown = written[first : first + SHOWN_ENTRIES]
+    others = range(0, len(written), SHOWN_ENTRIES)
+    return {
+        "files": _files(view, written, sections, seen)[first : first + SHOWN_ENTRIES],
+        "more": len(written) - len(shown),
+        "lists": [(f"?{view.query(start=at)}", at + 1, min(at + SHOWN_ENTRIES, len(written))) for at in others],
+    }
+
+
 def _files(view: View, written, sections, seen) -> list[tuple]:
     """Return (address, path, change, was seen) for the list of files: on this page, or on the one that has it."""
     here = {section.row.path for section in sections}
-    shown = written[:SHOWN_ENTRIES]
-    pages = [f"?{view.query(start=start)}" for start in range(0, len(shown), FILES_PER_PAGE)]
+    pages = [f"?{view.query(start=start)}" for start in range(0, len(written), FILES_PER_PAGE)]
     return [
         (
             f"{'' if row.path in here else pages[number // FILES_PER_PAGE]}#{diff_sections.anchor_of(row.path)}",
@@ -195,7 +205,7 @@ def _files(view: View, written, sections, seen) -> list[tuple]:
             row,
             digest_of(row) in seen,
         )
-        for number, row in enumerate(shown)
+        for number, row in enumerate(written)
     ]
 
 

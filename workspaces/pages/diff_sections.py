@@ -12,13 +12,15 @@ from django.utils.translation import gettext, gettext_lazy
 from workspaces import extensions, history
 from workspaces.comparisons import Comparison, digest_of
 from workspaces.diff import SHOWN_LINES, FileDiff, compare, raw_hunks
+from workspaces.diff.marks import words_of
 from workspaces.diff.readable import NOTEBOOK, UTF_16, readable
 from workspaces.diff.tables import delimiter_of, rows_of
 from workspaces.highlight import deadline
 from workspaces.models import Workspace
 from workspaces.pages import images
 from workspaces.services import revert
-from workspaces.store.text import text_diff
+from workspaces.store.objects import FILE, FOLDER, SYMLINK
+from workspaces.store.text import MAX_BYTES, text_diff
 
 FIRST_LINES = 400  # of a file, before the link to the rest
 MORE_LINES = 1000  # that the link loads
@@ -76,6 +78,10 @@ class Section:
     @property
     def kind(self) -> str:
         return self.row.kind
+
+    @property
+    def marks(self) -> list[str]:
+        return words_of(self.row.facts)
 
     @property
     def blame_query(self) -> str:
@@ -183,7 +189,8 @@ def diff_of(change, old, new, *, until: float, view: View | None = None, shown: 
     if view and not view.as_is and not how:
         _as_table(diff, old, new, view, shown)
     diff.kind, diff.binary = change.kind, diff.binary or (change.binary and not how)
-    diff.is_link = any(side is not None and side.type == "symlink" for side in (change.change.old, change.change.new))
+    diff.is_link = any(side is not None and side.kind == SYMLINK for side in (change.change.old, change.change.new))
+    diff.marks = words_of(change.facts)
     if change.old_path:
         diff.old_path = change.old_path.decode("utf-8", "surrogateescape")
     if view:
@@ -211,24 +218,43 @@ def _offer_restore(diff: FileDiff, change, new: bytes | None, view: View):
     if not view.may_restore:
         return
     missing = {"from": ("added", "type"), "to": ("removed", "type")}  # kinds whose file is not at that point
-    places = [(name, view.points[name]) for name in ("from", "to") if view.points[name] != history.LIVE]
-    diff.restore_from = [(at, "" if ":" in at else at, change.kind in missing[name]) for name, at in places]
+    places = zip(("from", "to"), view.comparison.restorable(change), strict=True)
+    points = [(name, view.points[name]) for name, can in places if can and view.points[name] != history.LIVE]
+    diff.restore_from = [(at, "" if ":" in at else at, change.kind in missing[name]) for name, at in points]
     is_from_here = view.points["from"] == history.LIVE
     can_part = view.may_restore_parts and not is_from_here and not diff.how and not view.ignore_space
-    if can_part and change.kind == "modified" and new is not None and diff.hunks:
+    is_text = all(side is not None and side.kind == FILE for side in (change.change.old, change.change.new))
+    if can_part and is_text and change.kind == "modified" and new is not None and diff.hunks:
         diff.from_, diff.seen = view.points["from"], revert.digest_of(new)
 
 
 def _note(diff: FileDiff, change, raw: str):
-    shown = change.change.new or change.change.old
+    sides = [side for side in (change.change.old, change.change.new) if side is not None]
     if change.too_large:
-        diff.note = gettext("Too large to show (%(size)s).") % {"size": filesizeformat(shown.size)}
+        diff.note = _why_too_large(max(side.size for side in sides))
         diff.download = raw + quote_from_bytes(change.path) if raw and change.change.new else ""
-    elif change.old_mode != change.new_mode and None not in (change.old_mode, change.new_mode) and not diff.hunks:
-        modes = {"old": f"{change.old_mode:o}", "new": f"{change.new_mode:o}"}
-        diff.note = gettext("Only its mode changed: %(old)s is %(new)s now.") % modes
     elif diff.binary:
-        sizes = [filesizeformat(side.size) for side in (change.change.old, change.change.new) if side is not None]
-        diff.sizes = " → ".join(sizes)
+        diff.sizes = " → ".join(filesizeformat(side.size) for side in sides)
     elif not diff.hunks and not diff.note:
-        diff.note = gettext("No line changed.")
+        diff.note = _without_lines(change, sides)
+
+
+def _why_too_large(size: int) -> str:
+    if size > MAX_BYTES:
+        shown = {"size": filesizeformat(size), "limit": filesizeformat(MAX_BYTES)}
+        return gettext("Too large to show (%(size)s): up to %(limit)s is compared. The patch has it.") % shown
+    return gettext("Too many lines changed to compare them here. The patch has the file.")
+
+
+def _without_lines(change, sides) -> str:
+    """Return the words for a change that has no line."""
+    if change.old_mode != change.new_mode and len(sides) == 2 and sides[0].kind == sides[1].kind:
+        modes = {"old": f"{change.old_mode:o}", "new": f"{change.new_mode:o}"}
+        return gettext("Only its mode changed: %(old)s is %(new)s now.") % modes
+    if change.kind in ("renamed", "mode"):
+        return gettext("No line changed.")
+    if any(side.kind in (FILE, FOLDER) and not side.kept for side in sides):
+        return gettext("Its content is not in the snapshot, so what changed inside is not known.")
+    if all(side.kind == FILE for side in sides):
+        return gettext("The file is empty.") if len(sides) == 1 else gettext("No line changed.")
+    return gettext("It has no lines.")

@@ -18,6 +18,7 @@ from django.utils.translation import gettext, gettext_lazy
 from dashboard.models import Event
 from dashboard.moments import long_date
 from workspaces import changed_lines, extensions
+from workspaces.comparisons import Lines
 from workspaces.models import Command
 from workspaces.terminals import name_of
 
@@ -128,7 +129,7 @@ class Entry:
     words: str = ""
     since: int | None = None
     until: int | None = None
-    lines: changed_lines.Lines | None = None
+    lines: Lines | None = None
 
     @property
     def id(self) -> str:
@@ -136,8 +137,8 @@ class Entry:
 
     @property
     def is_quiet(self) -> bool:
-        """True for what nobody was asked for and that changed no line: it is folded with its like."""
-        if self.lines and any(self.lines[:2]):
+        """True for what nobody was asked for and that changed no file: it is folded with its like."""
+        if self.lines and self.lines.files:
             return False
         if self.kind == "snapshot":
             return self.thing.kind in QUIET_SNAPSHOTS and not self.thing.label

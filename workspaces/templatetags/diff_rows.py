@@ -3,6 +3,8 @@
 A page has thousands of them, and a template takes ten times as long for each.
 """
 
+from urllib.parse import quote_from_bytes
+
 from django import template
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
@@ -10,6 +12,7 @@ from django.utils.translation import gettext
 
 from dashboard.templatetags.handrail import thousands
 from dashboard.visible_text import visible
+from workspaces.diff.marks import words_of
 
 register = template.Library()
 
@@ -27,7 +30,7 @@ def unified_rows(hunk) -> SafeString:
             f'<td class="line-number old" data-n="{line.old or ""}"></td>'
             f'<td class="line-number" data-n="{line.new or ""}"></td>'
             f'<td class="sign">{signs.get(line.kind, "")}</td>'
-            f'<td class="line exact"{_moved(line)}>{line.html}</td></tr>{_said(hunk, line, line)}'
+            f'<td class="line exact"{_moved(line)}>{line.html}{_open(line)}</td></tr>{_said(hunk, line, line)}'
             for line in hunk.lines
         )
     )
@@ -51,9 +54,9 @@ def _half(line, side: str, says: str, ears: dict) -> str:
         return '<td class="line-number" data-n=""></td><td class="line exact gone"></td>'
     number = f'<td class="line-number" data-n="{getattr(line, side) or ""}"></td>'
     if line.kind != says:
-        return f'{number}<td class="line exact same">{line.html}</td>'
+        return f'{number}<td class="line exact same">{line.html}{_open(line)}</td>'
     moved = " moved" if line.moved else ""
-    return f'{number}<td class="line exact {says}{moved}"{_moved(line)}>{ears[says]}{line.html}</td>'
+    return f'{number}<td class="line exact {says}{moved}"{_moved(line)}>{ears[says]}{line.html}{_open(line)}</td>'
 
 
 def _said(hunk, left, right) -> str:
@@ -72,8 +75,32 @@ def _moved(line) -> str:
     return f' title="{escape(words % {"number": line.moved})}"'
 
 
+def _open(line) -> str:
+    """Return the mark of the last line of a text that does not end with a newline."""
+    return f'<span class="no-newline">{escape(gettext("No newline at end of file"))}</span>' if line.is_open else ""
+
+
 def _count(number: int) -> str:
     return str(number) if number < 1000 else thousands(number)
+
+
+@register.filter
+def marks(change) -> list[str]:
+    """Return the words of what changed besides the lines."""
+    return words_of(change.facts)
+
+
+@register.filter
+def moved_rows(rows, view) -> SafeString:
+    """Return the rows of files that moved with their folder."""
+    return mark_safe(
+        "".join(
+            f'<li><a href="?{escape(view.query())}&amp;path={quote_from_bytes(row.path)}'
+            f'&amp;old={quote_from_bytes(row.old_path)}">'
+            f"<code>{visible(row.old_path, one_line=True)} → {visible(row.path, one_line=True)}</code></a></li>"
+            for row in rows
+        )
+    )
 
 
 @register.filter
@@ -81,9 +108,14 @@ def file_rows(files) -> SafeString:
     """Return the rows of the list of changed files; `files` are (address, path, change, was seen)."""
     added, removed = escape(gettext("lines added")), escape(gettext("lines removed"))
     seen = f'<span class="chip">{escape(gettext("seen"))}</span>'
+    unknown = f'<span class="row-meta">{escape(gettext("lines not counted"))}</span>'
     rows = []
     for address, path, change, is_seen in files:
-        kind = f'<span class="chip">{change.kind}</span>' if change.kind != "modified" else ""
+        chips = [change.kind] if change.kind != "modified" else []
+        chips += words_of(change.facts)
+        kind = "".join(f'<span class="chip">{visible(words, one_line=True)}</span>' for words in chips)
+        if change.additions is None:
+            kind += unknown
         plus = f'<span class="plus" title="{added}">+{_count(change.additions)}</span>' if change.additions else ""
         minus = f'<span class="minus" title="{removed}">−{_count(change.deletions)}</span>'
         rows.append(

@@ -6,17 +6,17 @@ from urllib.parse import quote_from_bytes, urlencode
 from django.http import Http404
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from dashboard.pages import signed_in
 from dashboard.problems import Problem
 from workspaces import beside, history
 from workspaces.beside import ALIKE, DIFFERENT, LEFT, RIGHT
-from workspaces.comparisons import Point, find_point
-from workspaces.diff import FileDiff, compare
+from workspaces.comparisons import Lines, Point, find_point, lines_of
+from workspaces.diff import FileDiff
 from workspaces.highlight import deadline
 from workspaces.models import Workspace
+from workspaces.pages.diff_sections import diff_of
 from workspaces.pages.header import load_header
 from workspaces.pages.points import parse_point
 
@@ -47,12 +47,8 @@ class Side:
         return f"{here}?{urlencode({'from': _named(self.base, self.workspace), 'to': self.point.at})}"
 
     @property
-    def additions(self) -> int:
-        return sum(row.additions for row in self.changed)
-
-    @property
-    def deletions(self) -> int:
-        return sum(row.deletions for row in self.changed)
+    def lines(self) -> Lines:
+        return lines_of(self.changed)
 
 
 @dataclass
@@ -113,9 +109,7 @@ def _found(request, workspace: Workspace, context: dict) -> dict:
         side.changed = rows
     kinds = {state: [file for file in found.files if file.state == state] for state in (DIFFERENT, LEFT, RIGHT, ALIKE)}
     kinds[DIFFERENT].sort(key=lambda file: not file.conflict)
-    listed = [file for files in kinds.values() for file in files[:MOST_FILES]]
-    is_counted = found.count([row for file in listed for row in (file.left, file.right) if row])
-    is_whole = is_counted and all(len(files) <= MOST_FILES for files in kinds.values())
+    found.count([row for files in kinds.values() for file in files for row in (file.left, file.right) if row])
     shown = {state: [_shown(file, sides) for file in files[:MOST_FILES]] for state, files in kinds.items()}
     _fill(found, kinds[DIFFERENT], shown[DIFFERENT])
     query = {"with": right.workspace.key, "at": context["at"], "with_at": context["with_at"]}
@@ -123,7 +117,6 @@ def _found(request, workspace: Workspace, context: dict) -> dict:
         "base": found.base,
         "sides": sides,
         "counts": found.counts(),
-        "is_counted": is_whole,
         "different": shown[DIFFERENT],
         "alike": shown[ALIKE],
         "alone": list(zip(sides, (shown[LEFT], shown[RIGHT]), (len(kinds[LEFT]), len(kinds[RIGHT])), strict=True)),
@@ -152,11 +145,7 @@ def _fill(found: beside.Beside, files: list[beside.File], shown: list[Shown]):
     for file, on_page in zip(files[:MOST_DIFFS], shown, strict=False):
         for row, cell in zip((file.left, file.right), on_page.cells, strict=True):
             ((_, old, new),) = history.contents(found.left.workspace, [row])
-            cell.diff = compare(on_page.path, old, new, until=until, shown=slice(DIFF_LINES))
-            if row.too_large:
-                cell.diff = FileDiff(on_page.path, row.kind, note=gettext("Too large to show here."))
-            elif not (cell.diff.hunks or cell.diff.note or cell.diff.binary):
-                cell.diff.note = gettext("No line changed.")
+            cell.diff = diff_of(row, old, new, until=until, shown=slice(DIFF_LINES))
 
 
 def _pair_url(left: Point, right: Point) -> str:

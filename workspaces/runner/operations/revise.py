@@ -19,8 +19,7 @@ from workspaces.runner.run_spec import uid_of
 from workspaces.runner.snapshot_tree import KeptFiles
 from workspaces.services.notes import versions
 from workspaces.store import LocalTree, import_archive
-from workspaces.store.diff import MODE, REMOVED
-from workspaces.store.objects import FOLDER
+from workspaces.store.diff import MODE, REMOVED, reviewed
 from workspaces.store.text import inside_git
 
 CONFLICTS_NAMED = 1000
@@ -138,7 +137,7 @@ def _compare(store, base: str, live: str, coming: str, replace: bool) -> dict:
     A merge skips paths the revision does not have and everything in `.git`; a replacement includes both.
     """
     differ, taken = set(), []
-    for change in store.diff(live, coming):
+    for change in reviewed(store.diff(live, coming)):
         if _is_of_owner_alone(change) or (not replace and (change.kind == REMOVED or inside_git(change.path))):
             continue
         taken.append(change)
@@ -146,8 +145,8 @@ def _compare(store, base: str, live: str, coming: str, replace: bool) -> dict:
         if replace and change.old_path:
             differ.add(change.old_path)
     since = set()
-    for change in store.diff(base, live):
-        if (change.new or change.old).kind != FOLDER and _is_somebodys(change.path):
+    for change in reviewed(store.diff(base, live)):
+        if _is_somebodys(change.path):
             since |= {change.path, change.old_path or change.path}
     told = {"differ": sorted(differ), "conflicts": sorted(differ & since)}
     return told | {"guarded": sorted(history.guarded_of(taken))}

@@ -1,0 +1,318 @@
+"""Page, API, patch, timeline and manifest name the same changed paths and count the same lines, for any two trees."""
+
+import base64
+import os
+import random
+import re
+import shutil
+import stat
+import subprocess
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote_to_bytes
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.pages.conftest import make_workspace
+from tests.pages.test_changes import keep
+from workspaces import changed_lines, history, paths
+from workspaces.comparisons import Point, compare
+from workspaces.store import Store
+
+HERE = "/w/payments/reviewed/changes/"
+NAMES = [b"a", b"b", b"two words", b" edge ", b"new\nline", b"caf\xc3\xa9", b"bad\xff", b'quo"te', b"#n", b"-x"]
+NAMES += [b"back\\slash", b"tab\t", b"n" * 250, b"a b => c", b"gate", b"\xe2\x80\xaertl"]
+TEXTS = [
+    b"",
+    b"\n",
+    b"a",
+    b"a\n",
+    b"a\nb\nc",
+    b"a\nb\nc\n",
+    b"a\r\nb\r\n",
+    b"x\n" * 40,
+    b"\0\1",
+    b"b\0\n",
+    b"a\nb\nd\n",
+]
+MODES = [0o644, 0o755, 0o600, 0o4755, 0o2755, 0o664]
+
+files = st.tuples(st.just("file"), st.sampled_from(TEXTS), st.sampled_from(MODES), st.sampled_from([None, b"1", b"2"]))
+links = st.tuples(st.just("link"), st.sampled_from([b"a", b"gate", b"bad\xff"]))
+others = st.sampled_from([("fifo",), ("socket",)])
+leaves = st.one_of(files, files, files, links, others)
+trees = st.recursive(
+    st.dictionaries(st.sampled_from(NAMES), leaves, max_size=5),
+    lambda inner: st.dictionaries(
+        st.sampled_from(NAMES),
+        st.one_of(leaves, st.tuples(st.just("folder"), inner, st.sampled_from([0o755, 0o755, 0o700, 0o1777]))),
+        max_size=5,
+    ),
+    max_leaves=12,
+)
+
+ANY_TREES = settings(
+    max_examples=25,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to make an example smaller takes minutes
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def build(root: bytes, tree: dict, git_only: bool = False):
+    """Write a tree; `git_only`: only what git has a form for, so without empty folders."""
+    os.mkdir(root)
+    for name, (kind, *told) in tree.items():
+        path = root + b"/" + name
+        if kind == "folder":
+            build(path, told[0], git_only)
+            os.chmod(path, told[1])
+            if git_only and not os.listdir(path):
+                os.rmdir(path)
+        elif kind == "file":
+            Path(os.fsdecode(path)).write_bytes(told[0])
+            os.chmod(path, told[1])
+            if told[2] and not git_only:
+                os.setxattr(path, b"user.mark", told[2])
+        elif kind == "link":
+            os.symlink(told[0], path)
+        elif not git_only:
+            os.mknod(path, 0o644 | (stat.S_IFIFO if kind == "fifo" else stat.S_IFSOCK))
+
+
+def flat(tree: dict, prefix: bytes = b"") -> dict:
+    """Return {path: what is there}; of a folder its mode, and whether something is in it."""
+    found = {}
+    for name, (kind, *told) in tree.items():
+        path = prefix + name
+        if kind == "folder":
+            found[path] = ("folder", told[1], bool(told[0]))
+            found |= flat(told[0], path + b"/")
+        else:
+            found[path] = (kind, *told)
+    return found
+
+
+def expected(old: dict, new: dict) -> set[bytes]:
+    """Return the paths that differ. A plain folder that comes or goes is named by what is in it."""
+    before, after, named = flat(old), flat(new), set()
+    for path in before.keys() | after.keys():
+        was, now = before.get(path), after.get(path)
+        if was and now and was[0] == now[0] == "folder":
+            if was[1] != now[1]:
+                named.add(path)
+        elif was != now:
+            only = was or now
+            is_plain = None in (was, now) and only[0] == "folder" and only[2] and not only[1] & 0o7000
+            if not is_plain:
+                named.add(path)
+    return named
+
+
+def numstat(old: Path, new: Path) -> dict[bytes, tuple]:
+    """Return {path: (additions, deletions)} as git counts them without a search for renames; None of binary files."""
+    command = ["git", "diff", "--no-index", "--numstat", "--no-renames", "-z", old.name, new.name]
+    told = subprocess.run(command, cwd=old.parent, stdout=subprocess.PIPE, check=False).stdout.split(b"\0")
+    counts = {}
+    for head, before, after in zip(told[0::3], told[1::3], told[2::3], strict=False):
+        path = (after if after != b"/dev/null" else before).partition(b"/")[2]
+        counts[path] = tuple(None if number == b"-" else int(number) for number in head.split(b"\t")[:2])
+    return counts
+
+
+def patched(patch: bytes, old: Path, new: Path):
+    """Apply the patch to the old tree, and compare what git has a form for with the new one."""
+    subprocess.run(["git", "init", "-q"], cwd=old, check=True)
+    subprocess.run(["git", "apply", "--unsafe-paths", "-"], cwd=old, input=patch, check=True)
+    shutil.rmtree(old / ".git")
+    assert of_git(old) == of_git(new)
+
+
+def of_git(root: Path) -> dict:
+    found = {}
+    for place, folders, names in os.walk(os.fsencode(root)):
+        for name in [*names, *(name for name in folders if os.path.islink(place + b"/" + name))]:
+            path = place + b"/" + name
+            seen = os.lstat(path)
+            is_link = stat.S_ISLNK(seen.st_mode)
+            content = os.readlink(path) if is_link else Path(os.fsdecode(path)).read_bytes()
+            found[os.path.relpath(path, os.fsencode(root))] = (is_link or bool(seen.st_mode & 0o100), content)
+    return found
+
+
+def names_in(patch: bytes) -> set[bytes]:
+    """Return the paths that a patch changes, and those that its comments name."""
+    comments, *parts = re.split(rb"^diff --git ", patch, flags=re.M)
+    found = {unquoted(line.removeprefix(b"#   ")) for line in comments.split(b"\n") if line.startswith(b"#   ")}
+    for part in parts:
+        both = part.partition(b"\n")[0]
+        if moved := re.findall(rb"^rename (?:from|to) (.*)$", part, re.M):
+            found |= {unquoted(name) for name in moved}
+        else:  # both names are the same
+            found.add(unquoted(both[: len(both) // 2]).removeprefix(b"a/"))
+    return found
+
+
+def unquoted(text: bytes) -> bytes:
+    """Return a path at the beginning of a line, C-quoted or up to a colon."""
+    if not text.startswith(b'"'):
+        return text.partition(b": ")[0]
+    inside = re.match(rb'"((?:[^"\\]|\\.)*)"', text)[1]
+    simple = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
+    escape = re.compile(rb"\\([0-7]{3}|.)", re.S)
+    return escape.sub(lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else simple.get(m[1], m[1]), inside)
+
+
+@pytest.fixture
+def workspace(team, agent):
+    Store.create(paths.store_of(team.pk))
+    return make_workspace(team, agent, "reviewed")
+
+
+@pytest.fixture
+def named_everywhere(workspace, client, agent_token, browser_of, alice, tmp_path):
+    """`named_everywhere(old, new)`: compare two trees in every way there is."""
+    browser, numbers = browser_of(alice), iter(range(10**6))
+
+    def look(old: dict, new: dict):
+        place = tmp_path / str(next(numbers))
+        place.mkdir()
+        trees = []
+        for number, (name, tree) in enumerate({"old": old, "new": new}.items(), 1):
+            build(os.fsencode(place / name), tree)
+            build(os.fsencode(place / f"git-{name}"), tree, git_only=True)
+            trees.append(keep(workspace, number, place / name))
+        try:
+            agree(workspace, client, agent_token, browser, place, trees, expected(old, new))
+        finally:
+            shutil.rmtree(place)
+
+    return look
+
+
+def agree(workspace, client, agent_token, browser, place, trees, wanted: set[bytes]):
+    store = Store.open(paths.store_of(workspace.team_id))
+    rows = history.rows_of(store, tuple(trees))
+    assert {name for row in rows for name in (row.path, row.old_path) if name} == wanted
+    answer = client.get(
+        "/api/v1/workspaces/reviewed/diff?from=1&to=2", headers={"Authorization": f"Bearer {agent_token}"}
+    ).json()
+    implied = [change for change in answer["changes"] if change["implied"]]
+    assert all(change["old_type"] in (None, "folder") and change["new_type"] in (None, "folder") for change in implied)
+    answer["changes"] = [change for change in answer["changes"] if not change["implied"]]
+    assert [raw(change, "path") for change in answer["changes"]] == [row.path for row in rows]
+    counts = numstat(place / "git-old", place / "git-new")
+    for change in answer["changes"]:
+        if change["kind"] == "renamed":
+            assert (change["additions"], change["deletions"]) == (0, 0)
+            counts.pop(raw(change, "path"), None)
+            counts.pop(raw(change, "old_path"), None)
+            continue
+        counted = counts.pop(raw(change, "path"), (0, 0))
+        assert (change["additions"], change["deletions"]) == tuple(number or 0 for number in counted), change
+        if change["kind"] != "mode":  # git does not look into a file whose content is the same
+            assert change["binary"] == (None in counted)
+        assert change["facts"] or counted != (0, 0) or change["kind"] in ("added", "removed", "modified"), change
+    assert set(counts) == set()
+    total = answer["total"]
+    assert total == {
+        "files": len(rows),
+        "additions": sum(change["additions"] for change in answer["changes"]),
+        "deletions": sum(change["deletions"] for change in answer["changes"]),
+        "are_all": True,
+    }
+    assert tuple(changed_lines.between(workspace.team_id, *trees)) == (
+        total["additions"], total["deletions"], total["files"], True,
+    )  # fmt: skip
+    on_page(browser, wanted, total)
+    patch = b"".join(compare(Point(workspace, 1), Point(workspace, 2)).patch())
+    assert names_in(patch) == wanted
+    if b"diff --git" in patch:
+        patched(patch, place / "git-old", place / "git-new")
+
+
+def raw(change: dict, name: str) -> bytes:
+    return base64.b64decode(change[f"{name}_b64"]) if f"{name}_b64" in change else change[name].encode()
+
+
+def on_page(browser, wanted: set[bytes], total: dict):
+    html = browser.get(f"{HERE}?from=1&to=2").content.decode("utf-8", "surrogateescape")
+    if not wanted:
+        assert "Nothing changed between" in html
+        return
+    found, page = set(), html
+    while True:
+        for query in re.findall(r'(?:action="[^"]*/seen/|<li><a href=")\?([^"]*)"', page):
+            fields = dict(part.partition("=")[::2] for part in unescape(query).split("&"))
+            found |= {unquote_to_bytes(fields[name].replace("+", " ")) for name in ("path", "old") if name in fields}
+        older = re.search(r'href="([^"]*)">More files<', page)
+        if not older:
+            break
+        page = browser.get(f"{HERE}{unescape(older[1])}").content.decode("utf-8", "surrogateescape")
+    assert found == wanted
+    heading = html.partition('id="changed-files">')[2].partition("</div>")[0]
+    said = " ".join(re.sub(r"<[^>]*>", " ", heading).split())
+    assert said.startswith("1 file" if total["files"] == 1 else f"{total['files']} files")
+    for sign, number in (("+", total["additions"]), ("−", total["deletions"])):
+        assert (f"{sign}{number}" in said.split()) == bool(number)
+    assert "at least" not in said
+
+
+@settings(
+    max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
+)
+@given(old=trees, new=trees)
+def test_all_name_the_same_paths(named_everywhere, old, new):
+    named_everywhere(old, new)
+
+
+@settings(
+    max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
+)
+@given(old=trees, seed=st.integers(0, 10**6))
+def test_all_name_the_same_paths_of_a_tree_that_was_changed_a_little(named_everywhere, old, seed):
+    named_everywhere(old, changed(old, random.Random(seed)))
+
+
+def changed(tree: dict, dice: random.Random) -> dict:
+    """Return the tree with some of its entries renamed, replaced by another type, moved into a folder or edited."""
+    found = {}
+    for name, entry in tree.items():
+        act = dice.randrange(8)
+        if act == 0:
+            found[dice.choice(NAMES)] = entry
+        elif act == 1:
+            found[name] = ("folder", {dice.choice(NAMES): entry}, 0o755)
+        elif act == 2:
+            found[name] = ("file", dice.choice(TEXTS), dice.choice(MODES), None)
+        elif act == 3 and entry[0] == "file":
+            found[name] = (*entry[:2], dice.choice(MODES), dice.choice([None, b"1"]))
+        elif act == 4:
+            found[name] = ("link", dice.choice(NAMES))
+        elif act != 5:
+            found[name] = ("folder", changed(entry[1], dice), entry[2]) if entry[0] == "folder" else entry
+    return found
+
+
+EMPTY_FOLDER = ("folder", {}, 0o755)
+SCRIPT = ("file", b"#!/bin/sh\nexit 1\n", 0o755, None)
+WITH_KEEP = ("folder", {b".keep": ("file", b"", 0o644, None)}, 0o755)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({b"gate": SCRIPT, b"current": ("link", b"prod")}, {b"gate": WITH_KEEP, b"current": WITH_KEEP}),
+        ({b"gate": WITH_KEEP}, {b"gate": SCRIPT}),
+        ({b"gate": SCRIPT}, {b"gate": EMPTY_FOLDER}),
+        ({b"gate": ("fifo",)}, {b"gate": WITH_KEEP}),
+        ({b"gate": ("socket",)}, {b"gate": SCRIPT}),
+        ({b"d": WITH_KEEP}, {b"d": ("folder", {b"x": SCRIPT}, 0o1777)}),
+        ({b"d": ("folder", {b"x": SCRIPT}, 0o755)}, {b"e": ("folder", {b"x": SCRIPT}, 0o2755)}),
+        ({b"f": ("file", b"a\nb\nc", 0o644, None)}, {b"f": ("file", b"a\nb\nc\n", 0o644, None)}),
+    ],
+)
+def test_all_name_a_path_of_another_type(named_everywhere, old, new):
+    named_everywhere(old, new)
