@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from approvals.agents.claude_words import ClaudeWords
 from approvals.agents.dialect import DENY, WHOLE, Reply
 from approvals.agents.faults import BLOCKED, FAULTS, RUNS
-from approvals.agents.heard import After, Before, Heard, shell_end
+from approvals.agents.heard import After, Before, Heard, TurnEnded, shell_end
 
 EXIT_STATUS = "handrail_exit_status"  # added to the event by approvals/hooks/command_hook.py
 
@@ -43,6 +43,8 @@ class Codex(ClaudeWords):
         heard = super().read(event, named)
         if isinstance(heard, After) and heard.tool == "Bash" and not heard.failed:
             return replace(heard, **shell_end(event.get(EXIT_STATUS)))
+        if isinstance(heard, TurnEnded):  # of a call that it refused itself, or that was killed, no event comes later
+            return replace(heard, is_idle=True)
         return heard
 
     def hears(self, heard: Heard, reply: Reply) -> bool:

@@ -131,6 +131,9 @@ class Responses(Wire):
             content = [{"type": "output_text", "text": block["text"], "annotations": []}]
             return common | {"type": "message", "role": "assistant", "content": content}
         call = {"call_id": block["id"], "name": block["name"], "arguments": json.dumps(block["input"])}
+        if block["name"].startswith("mcp__"):  # Codex offers the tools of an MCP server as a namespace
+            namespace, _, name = block["name"].rpartition("__")
+            call |= {"namespace": namespace, "name": name}
         return common | {"type": "function_call"} | call
 
 

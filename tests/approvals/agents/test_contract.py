@@ -324,3 +324,14 @@ def test_an_id_of_an_earlier_call_of_the_client_permits_nothing(hook, agent_toke
     first, second = before("acp", LIST), before("acp", PUSH)
     assert full(hook(agent_token, first, path="/hooks/acp")).json == {"decision": "allow"}
     assert full(hook(agent_token, second, path="/hooks/acp")).json["decision"] == "deny"
+
+
+def test_a_call_that_codex_refused_itself_is_unclear_once_its_turn_is_over(hook, agent_token, decide, bob):
+    """Codex reports nothing of a call that it refuses after its hook has allowed it."""
+    event = before("codex", PUSH)
+    hook(agent_token, event, path="/hooks/codex")
+    decide(Action.objects.get(), by=bob)
+    hook(agent_token, event, path="/hooks/codex")
+    assert Action.objects.get().status == Status.RUNNING
+    hook(agent_token, event | {"hook_event_name": "Stop"}, path="/hooks/codex")
+    assert Action.objects.get().status == Status.UNCERTAIN
