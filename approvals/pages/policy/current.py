@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from approvals import judges, policies
 from approvals.models import Grant
+from approvals.pages.policy.built_in import BUILT_IN
 from approvals.pages.policy.past import question_of
 from approvals.pages.policy.scope import scope_of
 from approvals.policy import MODES, TIERS, PolicyError
@@ -67,14 +68,17 @@ def policy(request):
             "may_decide": request.caller.can("decide", team),
             "may_write": (may_write := request.caller.can("write_policy", team)),
             "past": question_of(scope) if may_write else None,
-            **_rules(active, floor, hits.counted(scope, clock.now())),
+            **_rules(active, floor, hits.counted(scope, clock.now()), hits.without_rule(scope, clock.now())),
             "days": hits.DAYS,
         },
     )
 
 
-def _rules(policy, floor, counts: dict) -> dict:
-    """Return {sentence, mode, tiers: [(tier, [Rule])], tests, floor}, or {broken, sentence} if it does not load."""
+def _rules(policy, floor, counts: dict, without_rule: dict) -> dict:
+    """Return {sentence, mode, tiers: [(tier, [Rule], [Judgement], calls without a rule)], tests, floor}.
+
+    {broken, sentence} if the policy does not load.
+    """
     try:
         rules = policies.checked(policy)
         shadowed = {(each["tier"], each["rule"]): each for each in policies.shadowed(policy)}
@@ -88,6 +92,8 @@ def _rules(policy, floor, counts: dict) -> dict:
             (
                 tier,
                 [Rule(text, counts.get(text, 0), shadowed.get((tier, text))) for text in rules["rules"].get(tier, [])],
+                BUILT_IN.get(tier, []),
+                without_rule.get(tier, 0),
             )
             for tier in reversed(TIERS)
         ],

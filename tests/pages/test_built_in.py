@@ -1,0 +1,48 @@
+"""The Policy page shows what is built in, each with a command to try, and how often it decided."""
+
+import re
+from urllib.parse import quote
+
+import pytest
+
+from approvals.pages.policy.built_in import BUILT_IN
+from approvals.policy import MODES, Policy, classify
+
+from .conftest import FORCE
+
+EXAMPLES = [(tier, each.example) for tier, found in BUILT_IN.items() for each in found]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("tier", "example"), EXAMPLES)
+def test_each_example_is_what_its_tier_says_in_every_mode(mode, tier, example):
+    assert classify("Bash", {"command": example}, policy=Policy(mode=mode)).tier == tier
+
+
+def test_the_page_lists_them_with_hits_and_links_to_try_them(ask, bob, browser_of):
+    ask(FORCE)
+    ask({"command": "rm -rf /"})
+    client = browser_of(bob)
+    text = re.sub(r"\s+", " ", client.get("/policy/?team=payments").content.decode())
+    for _, example in EXAMPLES:
+        assert f"try={quote(example, safe='')}#policy-try" in text.replace("&amp;", "&")
+    assert text.count("Built in: 1 call in 30 days without a rule") == 2
+    tried = client.get(f"/policy/?team=payments&try={quote('rm -rf /')}").content.decode()
+    assert "which cannot be brought back" in tried
+
+
+def test_a_team_of_one_is_led_to_the_way_that_works(ask, alice, browser_of, team):
+    team.memberships.exclude(user=alice).delete()
+    card = browser_of(alice).get(f"/actions/{ask(FORCE).pk}/").content.decode()
+    assert 'href="#solo-target"' in card
+    assert "Approve alone…" in card
+    assert 'data-step="approve"' not in card
+    assert 'id="solo-target"' in card
+
+
+def test_a_team_says_before_the_tap_that_two_are_needed(ask, bob, browser_of):
+    critical, high = ask(FORCE), ask({"command": "git push origin topic"})
+    client = browser_of(bob)
+    said = "Critical: 2 people must approve this before it runs."
+    assert said in re.sub(r"\s+", " ", client.get(f"/actions/{critical.pk}/").content.decode())
+    assert said not in re.sub(r"\s+", " ", client.get(f"/actions/{high.pk}/").content.decode())
