@@ -6,12 +6,11 @@ Patterns are an agent's text and become regular expressions, some of which take 
 import sys
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import pairwise
 
 import pathspec
 
 from dashboard.workers.loop import answer_lines
-from workspaces.envelope.sensitive_names import NOT_SECRET, PROTECTED, PROTECTED_PAIRS, SECRET_NAMES
+from workspaces.envelope.sensitive_names import NOT_SECRET, SECRET_NAMES, any_takes_effect
 
 # What tools make again from other files. Names that a project may use for its own, such as `build`, are not among them.
 BUILT = [
@@ -92,7 +91,7 @@ def _spec(lines: list[str]) -> pathspec.GitIgnoreSpec | None:
 def _is_always_shown(path: str) -> bool:
     """Return whether a review must not miss it whatever is ignored: it takes effect by itself, or may hold secrets."""
     parts = path.rstrip("/").split("/")
-    if PROTECTED.intersection(parts) or any(pair in PROTECTED_PAIRS for pair in pairwise(parts)):
+    if any_takes_effect([part.lower() for part in parts]):
         return True
     name = parts[-1].lower()
     if name == ".gitignore":

@@ -14,9 +14,11 @@ from workspaces.envelope.sensitive_names import (
     OUTER,
     PROTECTED,
     PROTECTED_PAIRS,
+    PROTECTED_PATTERNS,
     SECRET_FOLDERS,
     SECRET_NAMES,
     SECRET_PAIRS,
+    any_takes_effect,
 )
 
 from .globs import globs_meet, shell_fits
@@ -31,6 +33,9 @@ SHORT_NAME = re.compile(r"([^~]{1,6})~\d+(?:\.[^.]{0,3})?")
 IN_SECRET_FOLDERS = ("config", "token", "known_hosts", "authorized_keys", *(last for _, last in SECRET_PAIRS))
 # A bracket with a class such as [[:alpha:]], which may stand for any letter.
 CLASSES = re.compile(r"\[[^\]\[/]{0,64}\[([:=.])[^\]/]{0,64}\1\][^\]/]{0,64}\]")
+WILD_SIGN = re.compile(r"[*?\[]")
+AIMING = 3  # letters of a name without a dot in front of a wildcard from which that may mean a protected one
+ORDINARY = (".py", ".yml", ".yaml", ".toml", ".js", ".cjs", ".mjs", ".lua", ".el", ".ini", ".cfg", ".jar", ".exs")
 MAX_LINKS = 40
 MAX_PATH = 4096
 MAX_NAME = 512
@@ -277,12 +282,10 @@ def is_protected(names):
 
 
 def _folded_protected(folded):
-    if any(name in PROTECTED or _short_name(name) for name in folded):
+    if any_takes_effect(folded) or any(map(_short_name, folded)):
         return True
     # The parent of a protected folder: if it is moved or linked, the protected one gets another path.
-    if folded and folded[-1] in OUTER:
-        return True
-    return any(pair in PROTECTED_PAIRS for pair in itertools.pairwise(folded))
+    return bool(folded) and folded[-1] in OUTER
 
 
 def _short_name(name):
@@ -370,13 +373,19 @@ def fits_protected(pattern, *, hidden=False):
     """Return True if a wildcard fits a protected name; `hidden`: it matches a leading dot as well."""
     pattern = fold(CLASSES.sub("?", pattern))
     dotted = hidden or not pattern.startswith(("*", "?", "["))
-    return any(shell_fits(pattern, name) for name in (*PROTECTED, *OUTER) if dotted or not name.startswith("."))
+    names = (*PROTECTED, *OUTER)
+    if pattern.startswith("*.") and pattern.endswith(ORDINARY):
+        names = ()  # with an ending that many files have, it looks for those
+    if any(shell_fits(pattern, name) for name in names if dotted or not name.startswith(".")):
+        return True
+    return any(pattern.endswith(each.lstrip("*")) for each in PROTECTED_PATTERNS if each.startswith("*"))
 
 
 def glob_may_hit_protected(pattern):
     """Return True if a part of a shell wildcard fits a protected name; one that begins with a wildcard aims at none."""
     parts = [fold(part) for part in CLASSES.sub("?", pattern).split("/")]
-    wild = [part for part in parts if re.search(r"[*?\[]", part) and not part.startswith(("*", "?", "["))]
+    wild = [part for part in parts if WILD_SIGN.search(part) and not WILD_SIGN.match(part)]
+    wild = [part for part in wild if part.startswith(".") or len(WILD_SIGN.split(part)[0]) >= AIMING]
     if any(map(fits_protected, wild)):
         return True
     return any(

@@ -16,6 +16,7 @@ from workspaces.envelope.sensitive_names import (
     NOT_SECRET,
     PROTECTED,
     PROTECTED_PAIRS,
+    PROTECTED_PATTERNS,
     SECRET_FOLDERS,
     SECRET_NAMES,
     SECRET_PAIRS,
@@ -81,7 +82,7 @@ def _sensitive(workspace, home):
         files = "|".join(_glob(pattern) for pattern in sorted(SECRET_NAMES))
         plain = "|".join(_glob(pattern) for pattern in sorted(NOT_SECRET))
         folders = _either(SECRET_FOLDERS, SECRET_PAIRS)
-        protected = _either(PROTECTED - {".git"}, PROTECTED_PAIRS)
+        protected = _either(PROTECTED - {".git"}, PROTECTED_PAIRS, PROTECTED_PATTERNS)
         git = "|".join(_any_case(name) for name in sorted(GIT_PROTECTED))
         rules += [
             f'(deny file-read* file-write* (regex #"{below}({files})$"))',
@@ -95,9 +96,10 @@ def _sensitive(workspace, home):
     return rules
 
 
-def _either(names, pairs):
-    """Return the expression of these names, and of these folders with a name in them."""
-    return "|".join([_any_case(name) for name in sorted(names)] + [_any_case("/".join(pair)) for pair in sorted(pairs)])
+def _either(names, pairs, patterns=()):
+    """Return the expression of these names, of these folders with a name in them, and of these patterns of a name."""
+    exact = [*sorted(names), *("/".join(pair) for pair in sorted(pairs))]
+    return "|".join([*map(_any_case, exact), *map(_glob, sorted(patterns))])
 
 
 def _network(words):

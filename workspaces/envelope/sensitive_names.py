@@ -1,30 +1,39 @@
 """The names of files that take effect by themselves, and of those that hold secrets.
 
 One list for the policy, which judges what a command says (`approvals/policy/paths.py`), and for the kernel, which holds
-what it does (`tree_scan.py`).
+what it does (`tree_scan.py`). `startup_files.py` says which tool reads a protected path, and where that is described.
 """
+
+import fnmatch
+import re
+
+from .startup_files import rows
 
 
 def _names(text):
     return frozenset(text.split())
 
 
-PROTECTED = _names(
-    """
-    .git .claude .mcp.json .vscode .idea .devcontainer .husky .envrc .bashrc .bash_profile .bash_login
-    .bash_logout .bash_aliases .profile .zshrc .zprofile .zshenv .zlogin .zlogout .kshrc .cshrc .tcshrc .login
-    .inputrc .gitconfig .ssh .gnupg .pam_environment .xprofile .xsession .xinitrc .handrail
-    """
-)
-# Where coding agents read settings, hooks and plugins from: files written there take effect at the agent's next start.
-PROTECTED |= _names(
-    """
-    .codex .gemini .qwen .opencode opencode.json opencode.jsonc .cursor .copilot .kiro
-    """
-)
-PROTECTED_PAIRS = {(".github", "workflows"), (".config", "fish"), (".config", "git"), (".config", "autostart")}
-PROTECTED_PAIRS |= {(".github", "hooks"), (".config", "opencode")}
+_PATHS = [path for _, paths, _ in rows() for path in paths]
+PROTECTED = frozenset(path for path in _PATHS if "/" not in path and "*" not in path)
+PROTECTED_PATTERNS = frozenset(path for path in _PATHS if "*" in path)
+PROTECTED_PAIRS = {tuple(path.split("/")) for path in _PATHS if "/" in path and "*" not in path}
 OUTER = {outer for outer, _ in PROTECTED_PAIRS}
+_PATTERNS = re.compile("|".join(fnmatch.translate(pattern) for pattern in sorted(PROTECTED_PATTERNS)))
+
+
+def takes_effect(name, parent=""):
+    """Return whether an entry of the folder `parent` takes effect by itself; both names in lower case."""
+    if name in PROTECTED or (parent, name) in PROTECTED_PAIRS:
+        return True
+    return _PATTERNS.match(name) is not None or _PATTERNS.match(f"{parent}/{name}") is not None
+
+
+def any_takes_effect(parts):
+    """Return whether a path takes effect by itself, or lies in a folder that does; its parts in lower case."""
+    return any(takes_effect(name, parent) for parent, name in zip(["", *parts], parts, strict=False))
+
+
 SECRET_FOLDERS = _names(
     """
     .ssh .aws .gnupg .kube .azure .password-store .oci .aliyun .bluemix .minikube .chef .vnc .cloudflared .electrum

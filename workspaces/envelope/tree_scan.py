@@ -7,11 +7,10 @@ import time
 
 from .sensitive_names import (
     NOT_SECRET,
-    PROTECTED,
-    PROTECTED_PAIRS,
     SECRET_FOLDERS,
     SECRET_NAMES,
     SECRET_PAIRS,
+    takes_effect,
 )
 
 # What git runs or obeys, in `.git` itself and in the `.git` of each submodule and worktree below it.
@@ -107,12 +106,12 @@ def _read(path, name, kind, state):
                 folder.subfolders.append((entry.path, lower, inner))
         elif is_secret(name, lower, is_folder):
             folder.secrets.append(entry.path)
-            if kind == "plain" and is_protected(name, lower):
+            if kind == "plain" and takes_effect(lower, name):
                 folder.both.append(entry.path)
         elif lower == ".git" and is_folder:
             folder.subfolders.append((entry.path, lower, "git"))
         else:
-            protected = kind == "plain" and (is_protected(name, lower) or (bare and lower in GIT_PROTECTED))
+            protected = kind == "plain" and (takes_effect(lower, name) or (bare and lower in GIT_PROTECTED))
             if protected:
                 folder.protected.append(entry.path)
             if is_folder and lower not in UNSEARCHED:
@@ -140,8 +139,3 @@ def is_secret(parent, name, is_folder):
     if is_folder:
         return name in SECRET_FOLDERS
     return _SECRET.match(name) is not None and _NOT_SECRET.match(name) is None
-
-
-def is_protected(parent, name):
-    """Return whether an entry of the folder `parent` takes effect by itself; both names in lower case."""
-    return name in PROTECTED or (parent, name) in PROTECTED_PAIRS

@@ -8,9 +8,8 @@ import hashlib
 import logging
 import struct
 from collections import OrderedDict
-from itertools import pairwise
 
-from workspaces.envelope.sensitive_names import OUTER, PROTECTED, PROTECTED_PAIRS
+from workspaces.envelope.sensitive_names import OUTER, any_takes_effect
 from workspaces.manifests import git_index, ignore_patterns
 from workspaces.manifests.git_index import GITLINK, Index
 from workspaces.store import StoreError
@@ -105,6 +104,6 @@ def _folders_of(path: bytes) -> list[bytes]:
 def _is_protected(path: bytes, is_folder: bool) -> bool:
     """Return whether it takes effect by itself, lies in such a folder, or is a folder that may hold some."""
     parts = path.decode("utf-8", "replace").lower().split("/")
-    if PROTECTED.intersection(parts) or any(pair in PROTECTED_PAIRS for pair in pairwise(parts)):
+    if any_takes_effect(parts):
         return True
     return is_folder and parts[-1] in OUTER

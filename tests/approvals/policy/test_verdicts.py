@@ -135,7 +135,9 @@ def test_what_an_agent_reads_at_its_start_is_never_written_by_a_rule(path, folde
             assert classify(tool, arguments, policy=allowed, **world).tier == "high"
 
 
-@pytest.mark.parametrize("path", ["codex/x.py", "src/cursor.py", ".github/CODEOWNERS", "docs/opencode.json.md"])
+@pytest.mark.parametrize(
+    "path", ["codex/x.py", "src/cursor.py", ".github/ISSUE_TEMPLATE/a.md", "docs/opencode.json.md"]
+)
 def test_look_alikes_of_an_agents_settings_are_ordinary_files(path):
     allowed = Policy.of_rules(["Edit(**)"])
     assert classify("Write", {"file_path": path, "content": "x"}, policy=allowed).tier == "low"
