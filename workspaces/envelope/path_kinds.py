@@ -3,7 +3,8 @@
 import os
 import posixpath
 
-from .tree_scan import BARE, GIT_PROTECTED, _kind_in_git, is_protected, is_secret
+from .sensitive_names import takes_effect
+from .tree_scan import BARE, GIT_PROTECTED, _kind_in_git, is_secret
 
 
 def parts_of(path: bytes) -> list[str]:
@@ -35,7 +36,7 @@ def is_protected_path(path: bytes) -> bool:
                 return False
         elif name == ".git" and at < len(parts) - 1:
             kind = "git"
-        elif is_protected(outer, name):
+        elif takes_effect(name, outer):
             return True
         outer = name
     return False
