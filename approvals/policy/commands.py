@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from . import impacts
 from .environment import variable_effects
+from .leaving import effects_of_name
 from .paths import fits_secret
 from .programs import program_effects
 from .programs.files import FIND_TESTS, HIDDEN_FILES, WITHOUT_CONTENT
@@ -102,6 +103,7 @@ def effects_of(simple, world, depth=0):
     found += more
     if simple.form == "call":
         found += program_effects(words, simple, judge)
+        found += effects_of_name(words, found)
     return Found(found, words, judge.also, judge.within, judge.of_scripts)
 
 

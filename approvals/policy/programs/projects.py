@@ -17,7 +17,6 @@ CALM_SCRIPT = re.compile(
     r"|clean|docs?|dev|bench|storybook|prettier|eslint|style|ci|all|watch|dist|help|mypy|ruff)(?:[:_.-][\w:.-]+)?"
 )
 LOUD_PART = re.compile(r"deploy|publish|release|push|upload|prod|migrate|destroy|drop|install")
-LEAVING_SCRIPT = re.compile(r"deploy|publish|release|push|upload|destroy")  # what it does is to leave the envelope
 NPM_READS = {"ls", "list", "ll", "la", "root", "prefix", "bin", "explain", "why", "--version", "-v", "help", "fund"}
 NPM_ASKS = {"view", "info", "show", "outdated", "audit", "search", "ping", "whoami", "doctor"}
 NPM_INSTALLS = names("install i add ci update upgrade up rebuild dedupe prune uninstall remove rm link")
@@ -100,8 +99,7 @@ def task_effects(script, name):
     """Return the effects of a project's script, judged by its name."""
     if CALM_SCRIPT.fullmatch(script) and not LOUD_PART.search(script):
         return [impacts.builds(f"runs {name} {script}, which runs the project's own code")]
-    held = "asks" if LEAVING_SCRIPT.search(script) else ""
-    return [impacts.starts(f"runs {name} {script[:60]}, which can do anything the project says", script, held=held)]
+    return [impacts.starts(f"runs {name} {script[:60]}, which can do anything the project says", script)]
 
 
 @handles("npm", "pnpm", "yarn", "bun")
