@@ -43,7 +43,8 @@ STARTED += ["cargo xtask {}", "cargo run --bin {}", "uv run {}.py", "poetry run 
 DEEDS = ["deploy", "publish", "release"]
 CALM = """
 pytest tests/test_deploy.py; cat deploy.sh; bash -n deploy.sh; git commit -m deploy; ruff check deploy.py; make test
-npm test -- deploy; npm run build; python manage.py test deploy; ./gradlew test; cargo build --release; shellcheck deploy.sh
+npm test -- deploy; npm run build; python manage.py test deploy; ./gradlew test; cargo build --release
+shellcheck deploy.sh
 """.replace("\n", ";")
 CALM = [command.strip() for command in CALM.split(";") if command.strip()]
 
