@@ -4,6 +4,7 @@ import pytest
 
 from tests.approvals.test_broker import Brokered
 from tests.support.product import Product
+from tests.support.visitor import Visitor
 
 MAKE = (
     "git init -q . && mkdir -p dist/deep .github/workflows ~/old/deep && echo a > one.txt && echo a > plain.txt && "
@@ -58,6 +59,57 @@ def of_person(desk, command):
 def prepared(desk):
     assert of_person(desk, "rm -rf /workspace/* /workspace/.git* ~/*") == 0
     assert of_person(desk, MAKE) == 0
+
+
+def test_a_call_that_fails_half_way_says_what_it_changed(desk):
+    prepared(desk)
+    asked = desk.ask("Bash", {"command": "rm -rf dist; rm ~/single; exit 3"})
+    desk.decide(asked)
+    action = desk.over(asked)
+    assert (action["status"], action["result"]["exit_status"]) == ("failed", 3)
+    assert "dist/x" in action["result"]["changed"]
+    assert action["result"]["changed_count"] == len(action["result"]["changed"])
+    visitor = Visitor.named(desk.product, "lena")
+    page = visitor.get(f"/actions/{asked['id']}/")
+    assert "Changed before it ended" in page
+    assert f"/actions/{asked['id']}/rollback/" in page
+
+
+def test_a_refusal_is_not_hidden_by_an_exit_status_of_zero(desk):
+    prepared(desk)
+    desk.put("other.py", b"open('/home/agent/beside', 'a')\n")
+    asked = desk.ask("Bash", {"command": "rm ~/single; python3 other.py || true"})
+    desk.decide(asked)
+    action = desk.over(asked)
+    assert action["result"]["exit_status"] == 0
+    assert {"kind": "write", "what": "/home/agent/beside"} in action["blocked"], action
+    assert "Refused meanwhile: write /home/agent/beside" in action["result"]["note"]
+
+
+def test_what_cannot_be_done_in_full_does_not_begin(desk):
+    prepared(desk)
+    asked = desk.ask("Bash", {"command": "touch began; rm -rf /workspace"})
+    desk.decide(asked)
+    action = desk.over(asked)
+    assert action["status"] in ("cancelled", "failed"), action
+    assert "/workspace itself cannot be removed or moved here" in action["result"]["note"], action
+    assert of_person(desk, "test -e one.txt && ! test -e began") == 0
+
+
+def test_an_edited_call_opens_what_it_names_then(desk):
+    prepared(desk)
+    asked = desk.ask("Bash", {"command": "rm ~/beside"})
+    desk.decide(asked, "edit", arguments={"command": "rm ~/single"})
+    assert desk.over(asked)["status"] == "succeeded"
+    assert of_person(desk, f"! test -e ~/single && {SAME}") == 0
+
+
+def test_the_card_says_what_is_opened(desk):
+    asked = desk.ask("Bash", {"command": "rm ~/single; echo x > ~/new; curl -s http://example.org/"})
+    page = Visitor.named(desk.product, "ruth").get(f"/actions/{asked['id']}/")
+    for words in ("Removes or moves away", "/home/agent/new (and new names in /home/agent)", "example.org:80"):
+        assert words in page
+    desk.decide(asked, "deny")
 
 
 @pytest.mark.slow

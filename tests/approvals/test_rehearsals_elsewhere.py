@@ -115,6 +115,22 @@ def test_what_was_shown_is_what_is_applied(desk):
     desk.script("touch build/programs-go-on")
 
 
+def test_set_id_bits_and_attributes_of_other_files_are_no_change(desk):
+    desk.script(
+        "mkdir -p odd/shared odd/sticky reh; echo x > odd/suid; echo x > odd/sgid; echo x > odd/both; echo x > reh/a; "
+        "chmod 4755 odd/suid; chmod 2755 odd/sgid; chmod 6711 odd/both; chmod 2775 odd/shared; chmod 1777 odd/sticky; "
+        'python3 -c \'import os; os.setxattr("odd/suid", "user.note", b"kept")\''
+    )
+    before = desk.script("stat -c '%a %n' odd/*")
+    asked = desk.ask_for("rm reh/a; echo b > reh/b")
+    found = desk.rehearse(asked)
+    assert [change["path"] for change in found["changes"]] == ["reh/a", "reh/b"]
+    desk.decide(asked, apply="rehearsal", rehearsal=found["id"])
+    assert desk.over(asked)["status"] == "succeeded"
+    assert desk.script("stat -c '%a %n' odd/*") == before
+    assert desk.script("python3 -c 'import os; print(os.listxattr(\"odd/suid\"))'") == "['user.note']\n"
+
+
 def test_what_changed_since_is_refused_and_tried_again(desk):
     desk.put("notes", b"one\n")
     asked = desk.ask_for("echo two >> notes")

@@ -1,6 +1,7 @@
 """Workspaces in bubblewrap: namespaces of this host, without root and without a daemon. The default driver."""
 
 import asyncio
+import contextlib
 import functools
 import importlib.util
 import json
@@ -8,6 +9,7 @@ import marshal
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ from .program_archive import init_archive, write_program
 
 UID = 1000  # the agent's user id inside the sandbox
 NOBODY = 65534
+CAPABILITIES = "security.capability"
 SHELL = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"  # the host's: /usr is bind-mounted
 TRY_INTERVAL_S = 600  # of trying a real sandbox, as long as nothing that it is known to depend on changes
 NAMESPACE_SETTINGS = (
@@ -389,5 +392,23 @@ def own(folder: Path, uid: int) -> None:
         return
     for _path, folders, files, fd in os.fwalk(folder, topdown=False, follow_symlinks=False):
         for name in folders + files:
-            os.chown(name, uid, uid, dir_fd=fd, follow_symlinks=False)
+            _own_entry(name, uid, fd)
     os.chown(folder, uid, uid, follow_symlinks=False)
+
+
+def _own_entry(name: str, uid: int, folder: int) -> None:
+    """Give one entry of an open folder to `uid`, with the bits and capabilities that a change of owner takes away."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if (found.st_uid, found.st_gid) == (uid, uid):
+        return
+    is_file = stat.S_ISREG(found.st_mode)
+    path = f"/proc/self/fd/{folder}/{name}"
+    capabilities = None
+    if is_file:
+        with contextlib.suppress(OSError):  # it has none
+            capabilities = os.getxattr(path, CAPABILITIES, follow_symlinks=False)
+    os.chown(name, uid, uid, dir_fd=folder, follow_symlinks=False)
+    if is_file and found.st_mode & (stat.S_ISUID | stat.S_ISGID):
+        os.chmod(name, stat.S_IMODE(found.st_mode), dir_fd=folder)
+    if capabilities is not None:
+        os.setxattr(path, CAPABILITIES, capabilities, follow_symlinks=False)
