@@ -69,7 +69,7 @@ def test_a_call_that_fails_half_way_says_what_it_changed(desk):
     assert (action["status"], action["result"]["exit_status"]) == ("failed", 3)
     assert "dist/x" in action["result"]["changed"]
     assert action["result"]["changed_count"] == len(action["result"]["changed"])
-    visitor = Visitor.named(desk.product, "lena")
+    visitor = Visitor.named(desk.product, "lena", "lead")
     page = visitor.get(f"/actions/{asked['id']}/")
     assert "Changed before it ended" in page
     assert f"/actions/{asked['id']}/rollback/" in page

@@ -52,8 +52,9 @@ FILES = {
     "pages/test_pictures_taken.py": "browser",
     "workspaces/test_microvm.py": "guest",
 }
-# Guests are long, but for these: made and forked, paused with its memory, and its one way out.
+# Guests are long, but for these: made and forked, paused with its memory, its one way out, what an approval opens in it.
 GUESTS_IN_TEST = (
+    "workspaces/envelope/test_names.py::test_each_verb_is_possible_at_each_place_and_changes_nothing_beside_it",
     "workspaces/microvm/test_memory.py::test_what_runs_goes_on_and_no_file_differs",
     "workspaces/microvm/test_network.py::test_a_listed_host_is_reached_and_nothing_else",
     "workspaces/test_microvm.py::test_a_guest_from_its_making_to_its_fork",
