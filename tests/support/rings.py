@@ -52,7 +52,7 @@ FILES = {
     "pages/test_pictures_taken.py": "browser",
     "workspaces/test_microvm.py": "guest",
 }
-# Guests are long, but for these: made and forked, paused with its memory, its one way out, what an approval opens in it.
+# Guests are long, but for these: made and forked, paused with its memory, its one way out, what an approval opens.
 GUESTS_IN_TEST = (
     "workspaces/envelope/test_names.py::test_each_verb_is_possible_at_each_place_and_changes_nothing_beside_it",
     "workspaces/microvm/test_memory.py::test_what_runs_goes_on_and_no_file_differs",
