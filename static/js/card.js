@@ -57,7 +57,7 @@ function closeStep(bar) {
 }
 
 function cardOf(element) {
-  return element.closest("[data-card]") ?? document;
+  return element.closest?.("[data-card]") ?? document;
 }
 
 function unreadOf(card) {
