@@ -1,9 +1,9 @@
 #!/bin/sh
-# LangGraph, OpenAI Agents, Claude's Agent SDK, AAIS and those of MCP and ACP into .venv-frameworks, for tests/client/frameworks,
-# tests/client/mcp and tests/approvals/acp. Apart from .venv: 560 MB that nothing else needs, of which 380 are the Claude Code in its SDK. Wheels only: the source packages of some do not build.
+# LangGraph, OpenAI Agents, Claude's Agent SDK, AAIS, those of MCP and ACP, and those of OpenAI and Anthropic into .venv-frameworks,
+# for tests/client/frameworks, tests/client/mcp, tests/approvals/acp and tests/approvals/model_relay. Apart from .venv: 560 MB that nothing else needs, of which 380 are the Claude Code in its SDK. Wheels only: the source packages of some do not build.
 set -eu
 cd "$(dirname "$0")/.."
 test -x .venv-frameworks/bin/python || "${PYTHON:-python3}" -m venv .venv-frameworks
 .venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
     -c constraints.txt -c client/constraints.txt \
-    agent-approval-interchange agent-client-protocol claude-agent-sdk langchain langgraph langgraph-checkpoint-postgres langgraph-checkpoint-sqlite mcp openai-agents 'psycopg[binary]'
+    agent-approval-interchange agent-client-protocol anthropic claude-agent-sdk langchain langgraph langgraph-checkpoint-postgres langgraph-checkpoint-sqlite mcp openai openai-agents 'psycopg[binary]'

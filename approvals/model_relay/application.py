@@ -98,14 +98,12 @@ def _check(provider: Provider, body: dict, given: accounts.Given):
 async def _reserve(provider: Provider, body: dict, given: accounts.Given):
     """Reserve what the request may use, and lower its limit to what the budget has left."""
     field = provider.output_field
-    given_limit = body.get(field)
-    wanted = given_limit if type(given_limit) is int and given_limit > 0 else provider.default_output
+    wanted = provider.default_output if body.get(field) is None else body[field]
     reserve = partial(accounts.reserve, given.run_id, provider.name, body["model"])
     size = await asyncio.to_thread(lambda: len(bodies.written(body)))
     call, limit = await query_in_thread(reserve, size=size, output=wanted)
-    if limit < wanted:
-        body[field] = limit
-        _shorten_thinking(body, limit)
+    body[field] = limit  # also where the request names none: what is reserved is what the provider is told
+    _shorten_thinking(body, limit)
     return call
 
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import re
 from dataclasses import dataclass
 
 import aiohttp
 from django.conf import settings
 
-from approvals.model_relay import accounts
+from approvals.model_relay import accounts, bodies
 from approvals.model_relay.providers import Provider, UsageReader
 from approvals.models import ModelCall
 from dashboard.threads import query_in_thread
@@ -15,6 +16,7 @@ from dashboard.threads import query_in_thread
 CONNECT_SECONDS = 15
 QUIET_SECONDS = 600  # without a byte: models think for minutes
 RETURNED = ("content-type", "retry-after", "request-id", "x-request-id")  # of the response's headers
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 FAILED = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
 
 
@@ -35,7 +37,12 @@ class Request:
 
     @property
     def sent_headers(self) -> dict[str, str]:
-        kept = {name: self.headers[name] for name in ("accept", *self.provider.passed_on) if name in self.headers}
+        provider = self.provider
+        kept = {name: self.headers[name] for name in ("accept",) if name in self.headers}
+        if DATE.fullmatch(version := self.headers.get(provider.version_header, "")):
+            kept[provider.version_header] = version
+        if betas := bodies.allowed_betas(provider.name, self.headers.get(provider.beta_header, "")):
+            kept[provider.beta_header] = betas
         # Uncompressed, so that what was used can be read as it passes by.
         sent = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "Handrail"}
         return kept | sent | self.provider.key_headers(self.key)

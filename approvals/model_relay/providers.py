@@ -24,7 +24,8 @@ class Provider(ABC):
     upstream: str  # unless HANDRAIL_MODEL_UPSTREAMS names another
     asks = frozenset[tuple[str, str]]()  # (method, path) of calls that cost tokens
     counts = frozenset[tuple[str, str]]()  # (method, path) of calls that only count
-    passed_on: tuple[str, ...] = ()  # further request headers that reach the provider
+    version_header = ""  # a further request header that reaches the provider, a date
+    beta_header = ""  # another, of which only the betas that `bodies.py` lists
     default_output: int  # tokens that an answer can have if the request names no limit
     output_field: str  # of the request
 
@@ -45,7 +46,7 @@ class Anthropic(Provider):
     name, upstream = "anthropic", "https://api.anthropic.com"
     asks = frozenset({("POST", "/v1/messages")})
     counts = frozenset({("POST", "/v1/messages/count_tokens")})
-    passed_on = ("anthropic-version", "anthropic-beta")
+    version_header, beta_header = "anthropic-version", "anthropic-beta"
     default_output, output_field = 32_000, "max_tokens"
 
     def key_headers(self, key: str) -> dict[str, str]:
@@ -73,7 +74,6 @@ class Anthropic(Provider):
 class OpenAI(Provider):
     name, upstream = "openai", "https://api.openai.com"
     asks = frozenset({("POST", "/v1/responses")})
-    passed_on = ("openai-beta",)
     default_output, output_field = 32_000, "max_output_tokens"
 
     def key_headers(self, key: str) -> dict[str, str]:
