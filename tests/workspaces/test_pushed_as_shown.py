@@ -138,3 +138,20 @@ def test_commits_hidden_behind_a_forged_record_of_the_remote_are_not_pushed(key,
     assert "1 commit that the repository is not known to have" in page
     assert "It would send 3 commits, and 1 commit were shown. Nothing was pushed." in page
     assert _git(repository[0], "branch", "--list", "agent/forged") == ""
+
+
+def test_an_agent_does_not_choose_where_a_push_goes(key, desk, lead, repository):
+    other = repository[0].parent / f"other-{key}"
+    subprocess.run(["git", "clone", "-q", str(repository[0]), str(other)], check=True)
+    refused = desk.post(f"/workspaces/{key}/revisions", {"git": str(other)}, expect=403).json
+    assert refused["code"] == "other_source"
+    desk.post(f"/workspaces/{key}/revisions", {"git": f"file://{repository[0]}"})  # another spelling of the same
+    sha = _commit(desk, key, "# work")
+    lead.post(f"/workspaces/{key}/push", {"branch": "agent/stays"}, expect=202)
+    assert (_git(repository[0], "rev-parse", "agent/stays"), _git(other, "branch", "--list", "agent/*")) == (sha, "")
+    empty = desk.create()["key"]
+    desk.post(f"/workspaces/{empty}/revisions", {"git": str(other)}, expect=403)
+    wish = {"git": str(other), "mode": "replace"}
+    seen = lead.post(f"/workspaces/{key}/revisions", wish, expect=409).json["safety_snapshot"]
+    lead.post(f"/workspaces/{key}/revisions", wish | {"base": seen})
+    assert lead.get(f"/workspaces/{key}").json["source"]["git"] == str(other)

@@ -136,8 +136,12 @@ class Workspace(models.Model):
 
     @property
     def remote(self) -> str:
-        """The git address that it came from and can push to, of a fork its origin's; "" if there is none."""
-        return self.source.get("git") or (self.source.get("fork") or {}).get("git") or ""
+        """The git address that it came from and can push to, of a fork its origin's; "" if there is none.
+
+        `remote` of the source keeps it where a later revision was an upload.
+        """
+        source = self.source
+        return source.get("git") or source.get("remote") or (source.get("fork") or {}).get("git") or ""
 
     @property
     def ticket_link(self) -> str:

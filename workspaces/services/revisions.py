@@ -2,11 +2,12 @@
 
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor
-from dashboard.problems import conflict
+from dashboard.problems import Problem, conflict
 from workspaces import lifecycle, operations
 from workspaces.activity import touch
 from workspaces.history import find_snapshot
 from workspaces.models import Operation, State
+from workspaces.provisioning import sources
 
 
 def ask(
@@ -28,6 +29,7 @@ def ask(
     source = lifecycle.check_source(workspace.team, source)
     if not source and not keep_notes:
         raise conflict("Give {git, ref?} or {upload}.")
+    _refuse_another_source(workspace, source, by)
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="updated")
     if workspace.source.get("path"):
         raise conflict(f"{workspace.key} is a folder on this host; change its files there.")
@@ -40,3 +42,17 @@ def ask(
     args |= {"then_resume": True} if then_resume else {}
     touch(workspace)
     return operations.submit("revise", workspace=workspace, by=by, args=args, exclusive=True)
+
+
+def _refuse_another_source(workspace, source: dict, by: Actor):
+    """Problem 403 for an agent that names another repository: a person's push goes to the workspace's source."""
+    address = source.get("git")
+    if not address or by.type != "agent" or address == workspace.remote:
+        return
+    known = sources.check_git(workspace.remote).address if workspace.remote else ""
+    if sources.check_git(address).address != known:
+        raise Problem(
+            403,
+            f"An agent can't change where {workspace.key} pushes to. A lead can take a revision of another repository.",
+            code="other_source",
+        )

@@ -44,6 +44,8 @@ class Revise(RestoreSnapshot):
     async def _put_back(self, job):
         workspace, replace = job.workspace, job.args["replace"]
         source, tree_id = job.fetched
+        if workspace.remote and not source.get("git"):
+            source = source | {"remote": workspace.remote}
         revision = workspace.source.get("revision", 1) + 1
         base = await job.thread(history.find_snapshot, workspace, job.args["base"])
         safety = await job.snapshot("safety", f"before revision {revision}", **job.watch())
