@@ -1,7 +1,5 @@
 """Messages for agents about their actions. Each one says what to do next."""
 
-import json
-
 from django.conf import settings
 from django.db.models import Q
 
@@ -11,7 +9,7 @@ from approvals.evaluation import content, current, was_edited
 from approvals.models import Action, ActionEndCode, Status
 from approvals.questions import is_unheard
 from approvals.transitions import final_decision, policy_label
-from dashboard import clock
+from dashboard import clock, json_text
 
 MAX_SHOWN = 4000  # characters of a call that a message repeats
 ASKED_AGAIN = "The same call was made again. Its answer goes to the newer request."
@@ -122,7 +120,7 @@ def _in_short(tool: str, arguments: dict) -> str:
     """Return the call in a form that its agent can recognise, cut to MAX_SHOWN characters."""
     text = arguments.get("command")
     if tool != "Bash" or not isinstance(text, str):
-        text = f"{tool} with {json.dumps(arguments, ensure_ascii=False)}"
+        text = f"{tool} with {json_text.dumps(arguments, ensure_ascii=False)}"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"
 
 

@@ -28,6 +28,7 @@ from approvals.transitions import add_revision, move, record
 from dashboard import clock
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, unavailable
+from dashboard.strict_json import without_nul
 from workspaces.provisioning import isolation
 from workspaces.services import export
 
@@ -47,6 +48,10 @@ class Bound:
 
     files: list = field(default_factory=list)
     complete: bool = True
+
+    def __post_init__(self):
+        named = [file | {"path": without_nul(file["path"])} for file in self.files]
+        object.__setattr__(self, "files", named)
 
     @property
     def canonical(self) -> list[dict]:

@@ -1,13 +1,12 @@
 """A tool call that an agent submits: validation, canonical bytes, and the hash that identifies the same call."""
 
 import hashlib
-import json
 import posixpath
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from dashboard import clock, strict_json
+from dashboard import clock, json_text, strict_json
 from dashboard.problems import conflict, invalid, not_allowed, not_found
 from workspaces.models import FOLDER, Workspace
 from workspaces.needs_approval import is_hook_file
@@ -52,7 +51,7 @@ class Call:
         if self.cwd is None and self.workspace is not None:
             object.__setattr__(self, "cwd", root_of(self.workspace))
         for name in ("session", "call_id", "reasoning"):
-            object.__setattr__(self, name, getattr(self, name).replace("\0", "␀"))  # PostgreSQL cannot store NUL
+            object.__setattr__(self, name, strict_json.without_nul(getattr(self, name)))
         if self.served is not None and not self.tool.startswith("mcp__"):
             raise invalid("Only a tool named mcp__SERVER__TOOL has an MCP server.")
         if not self.own_verb:
@@ -101,7 +100,7 @@ def canonical(tool: str, arguments: dict, cwd: str | None, workspace, files=()) 
 
 def parsed(canonical: bytes) -> dict:
     """Parse a revision's bytes: {tool, arguments, cwd, workspace}, and {files} if it binds any."""
-    return json.loads(bytes(canonical))
+    return json_text.loads(bytes(canonical))
 
 
 def find_workspace(key: str | None, caller) -> Workspace | None:

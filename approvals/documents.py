@@ -3,14 +3,13 @@
 An agent's token reaches the agent's documents; one that is bound to a workspace those of the agent in that workspace.
 """
 
-import json
 import re
 import uuid
 
 from django.db import IntegrityError, transaction
 
 from approvals.models import AgentDocument
-from dashboard import clock
+from dashboard import clock, json_text
 from dashboard.access import Caller
 from dashboard.keys import keyring
 from dashboard.problems import conflict, invalid, not_allowed, not_found
@@ -46,7 +45,7 @@ def find(caller: Caller, name: str) -> AgentDocument:
 def content(document: AgentDocument) -> dict:
     """Return the object. Problem 409 if the key that encrypted it is gone."""
     try:
-        return json.loads(secrets.decrypt(bytes(document.value), _ABOUT))
+        return json_text.loads(secrets.decrypt(bytes(document.value), _ABOUT))
     except keyring.Unreadable as error:
         raise conflict(f"{document.name} can't be read: {error}", code="unreadable") from None
 
@@ -61,7 +60,7 @@ def put(caller: Caller, name: str, body: dict, *, seen: str) -> AgentDocument:
     rows = of(caller)
     if not NAME.fullmatch(name):
         raise invalid("A document's name has up to 80 letters, digits, dots, hyphens and underscores.", field="name")
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    text = json_text.dumps(body, ensure_ascii=False, separators=(",", ":"))
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
         raise invalid(f"A document has at most {MAX_BYTES:,} bytes of JSON; this one has {size:,}.", field="body")

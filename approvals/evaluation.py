@@ -18,6 +18,7 @@ from approvals.context.servers import servers_for
 from approvals.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.policy.verdict import reason
+from dashboard.strict_json import without_nul
 from workspaces.models import FOLDER
 from workspaces.provisioning.isolation import holds_programs
 from workspaces.services import network
@@ -81,6 +82,10 @@ class PolicyResult:
     commands: list = field(default_factory=list)
     policy: Policy | None = None
     envelope: dict | None = None  # what the kernel holds the call to, if it runs without a person
+
+    def __post_init__(self):
+        for name in ("reasons", "title", "rule", "commands", "envelope"):
+            object.__setattr__(self, name, without_nul(getattr(self, name)))
 
     @property
     def is_allowed(self) -> bool:

@@ -4,7 +4,6 @@ What a grant covers is its scope (grant_scopes.py). It never covers critical or 
 the person who gave it may decide.
 """
 
-import json
 from datetime import timedelta
 
 from django.conf import settings
@@ -20,7 +19,7 @@ from approvals.evaluation import OWN_VERBS, PolicyResult, content, current, with
 from approvals.grant_scopes import EXACT, Scope
 from approvals.models import Action, ActionEndCode, Grant, Status, Tier
 from approvals.transitions import withdraw
-from dashboard import clock, lookup
+from dashboard import clock, json_text, lookup
 from dashboard.access import caller_of
 from dashboard.models import Actor, Event
 from dashboard.problems import conflict, invalid, not_allowed
@@ -72,7 +71,7 @@ def _exact_name(action: Action) -> str:
     call = content(action)
     command = call["arguments"].get("command")
     is_command = action.tool == "Bash" and isinstance(command, str)
-    text = command if is_command else f"{action.tool} {json.dumps(call['arguments'], ensure_ascii=False)}"
+    text = command if is_command else f"{action.tool} {json_text.dumps(call['arguments'], ensure_ascii=False)}"
     if len(text) > MAX_CALL_TEXT:
         text = f"{text[:MAX_CALL_TEXT]}… ({len(text):,} characters, of {action})"
     moved = action.workspace and call["cwd"] not in (None, root_of(action.workspace))

@@ -10,8 +10,10 @@ from django.db import OperationalError
 from django.http import Http404
 from ninja import NinjaAPI, Schema, Status, Swagger
 from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
+from ninja.renderers import JSONRenderer
 from pydantic import Field
 
+from dashboard import json_text
 from dashboard.api_base import PROBLEMS, Bearer, StrictParser
 from dashboard.models import Team
 from dashboard.problems import Problem, problem_response
@@ -38,6 +40,13 @@ class ProblemAPI(NinjaAPI):
         return schema
 
 
+class Renderer(JSONRenderer):
+    """Writes numbers with the digits in which they came."""
+
+    def render(self, request, data, *, response_status) -> str:
+        return json_text.dumps(data, cls=self.encoder_class)
+
+
 class OfflineDocs(Swagger):
     """Swagger with the scripts this server hosts; ninja's template for when it is not an app loads them from a CDN."""
 
@@ -54,6 +63,7 @@ api = ProblemAPI(
     urls_namespace="api",
     docs=OfflineDocs(),
     parser=StrictParser(),
+    renderer=Renderer(),
     auth=Bearer(),
 )
 

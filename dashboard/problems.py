@@ -1,8 +1,8 @@
 """One exception for every refusal, with a message to show: a problem response on the API, a notice on a page."""
 
-import json
-
 from django.http import HttpResponse
+
+from dashboard import json_text
 
 TITLES = {
     400: "Bad request",
@@ -63,4 +63,4 @@ def problem_response(problem: Problem) -> HttpResponse:
         "detail": problem.detail,
         **problem.extra,
     }
-    return HttpResponse(json.dumps(body), status=problem.status, content_type="application/problem+json")
+    return HttpResponse(json_text.dumps(body), status=problem.status, content_type="application/problem+json")

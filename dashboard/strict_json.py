@@ -1,4 +1,9 @@
-"""Strict JSON for agents' bodies: no duplicate keys, NaN or lone surrogates, nothing without a canonical form."""
+"""Strict JSON for agents' bodies: no duplicate keys, NaN or lone surrogates, nothing without a canonical form.
+
+The canonical form is that of RFC 8785, but that each number stands with the digits in which it was sent: 1, 1.0 and 1e0
+are three, and what no double holds exactly (2^53 + 1, 1.000000000000000001) is what it is. Numbers that RFC 8785 writes
+as they were sent, nearly all, have its form to the byte.
+"""
 
 import asyncio
 import json
@@ -7,8 +12,10 @@ from contextlib import contextmanager
 
 import rfc8785
 
+from dashboard import json_text
 from dashboard.problems import Problem, invalid
 
+MOST = 2**53 - 1  # the largest whole number of RFC 8785
 MAX_VALUES = 20_000  # in one text: parsing and serializing that many takes 20 ms, in which nothing else runs
 _turns = threading.BoundedSemaphore(2)
 
@@ -35,7 +42,7 @@ def _no_duplicates(pairs):
 def loads_large(raw: bytes):
     """Parse JSON of any size; only repeated names are refused, not what has no canonical form. Raise Problem 422."""
     try:
-        return json.loads(raw, object_pairs_hook=_no_duplicates)
+        return json_text.loads(raw, object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError):
         raise invalid("It is not JSON.") from None
 
@@ -67,19 +74,24 @@ def _signs(raw: bytes) -> int:
 
 def _loads(raw: bytes):
     try:
-        parsed = json.loads(raw.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constants)
+        text = raw.decode("utf-8")
+        parsed = json_text.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constants)
     except UnicodeDecodeError as error:
         raise Problem(400, f"The body is not UTF-8 (byte {error.start}).") from None
     except json.JSONDecodeError as error:
         raise Problem(400, f"The body is not JSON: {error}.") from None
-    except (RecursionError, ValueError):
-        raise invalid("The JSON is nested too deep, or holds a number too long.") from None
+    except RecursionError:
+        raise invalid("The JSON is nested too deep.") from None
+    except json_text.TooLarge as error:
+        raise invalid(str(error)) from None
+    except ValueError:
+        raise invalid("The JSON holds a number too long: send it as a text.") from None
     _canonical(parsed)
     return parsed
 
 
 def canonical(value) -> bytes:
-    """Return the RFC 8785 bytes. Raise Problem 422 if there are none (lone surrogates, numbers beyond 2^53)."""
+    """Return the canonical bytes. Raise Problem 422 if there are none (lone surrogates)."""
     with _in_turn():
         return _canonical(value)
 
@@ -91,8 +103,23 @@ def same(one, other) -> bool:
 
 def _canonical(value) -> bytes:
     try:
-        return rfc8785.dumps(value)
+        marked, restored = json_text.with_marks(value, _has_own_form)
+        return restored(rfc8785.dumps(marked).decode()).encode()
     except RecursionError:
         raise invalid("The JSON is nested too deep.") from None
     except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
         raise invalid(f"This has no canonical form: {error}.") from None
+
+
+def _has_own_form(value) -> bool:
+    """Whether the value is a number that RFC 8785 would write otherwise, or not at all."""
+    return isinstance(value, json_text.Digits) or (type(value) is int and abs(value) > MOST)
+
+
+def without_nul(value):
+    """Return the value with ␀ in the place of NUL, which PostgreSQL can't store; the same one where there is none."""
+    if isinstance(value, str):
+        return value.replace("\0", "␀") if "\0" in value else value
+    if isinstance(value, dict):
+        return {without_nul(key): without_nul(each) for key, each in value.items()}
+    return [without_nul(each) for each in value] if isinstance(value, list) else value

@@ -1,10 +1,8 @@
 """Create, find, use and end requests. Each is decided as an action like any other."""
 
-import json
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from decimal import Decimal
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
@@ -16,7 +14,7 @@ from approvals.models import Action, ActionEndCode, Status
 from approvals.models.aap import AapInstance, AapRequest
 from approvals.submission import MAX_EXPIRY_SECONDS
 from approvals.transitions import withdraw
-from dashboard import clock, strict_json
+from dashboard import clock, json_text, strict_json
 from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
 
 MAX_KEY = 150  # characters; what is stored has a prefix
@@ -57,13 +55,7 @@ def parse(body: bytes) -> Submission:
             raise invalid(f"{name} is missing.")
     if len(told.get("agent_reasoning", "")) > MAX_REASONING:
         raise invalid(f"agent_reasoning can have at most {MAX_REASONING:,} characters.")
-    text = body.decode()
-    # The client runs its own arguments: a number with more digits than the card shows would differ from it.
-    if json.loads(text, parse_float=Decimal)["arguments"] != json.loads(
-        strict_json.canonical(told["arguments"]), parse_float=Decimal
-    ):
-        raise invalid("A number in arguments has more digits than can be shown exactly. Send it as a text.")
-    return Submission(text, **told)
+    return Submission(body.decode(), **told)
 
 
 def seconds(duration: str) -> float:
@@ -123,7 +115,7 @@ def check_key(key: str):
 
 def _same_key(submission: Submission, key: str, caller) -> AapRequest | None:
     found = AapRequest.objects.filter(agent=caller.agent, instance=caller.instance, key=key).first()
-    if found and not strict_json.same(json.loads(found.submission), json.loads(submission.text)):
+    if found and not strict_json.same(json_text.loads(found.submission), json_text.loads(submission.text)):
         raise conflict("This Idempotency-Key was used with a different request.", code="idempotency_conflict")
     return found
 
@@ -142,7 +134,7 @@ def _call(submission: Submission, key: str, caller) -> Call:
         reasoning=submission.agent_reasoning,
         expires_in_s=wait,
         idempotency_key=f"aap {caller.instance.pk} {key}" if caller.instance else f"aap {key}",
-        body_hash=calls.sha256(strict_json.canonical(json.loads(submission.text))),
+        body_hash=calls.sha256(strict_json.canonical(json_text.loads(submission.text))),
     )
 
 
@@ -159,7 +151,7 @@ def _edited_into(call: Call, caller) -> Action | None:
 
 def is_edited(request: AapRequest) -> bool:
     """Return whether a person changed the arguments, so that the approval is for another call than was asked for."""
-    return not strict_json.same(content(request.action)["arguments"], json.loads(request.submission)["arguments"])
+    return not strict_json.same(content(request.action)["arguments"], json_text.loads(request.submission)["arguments"])
 
 
 def used_by(request: AapRequest, key: str) -> bool:

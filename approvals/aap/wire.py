@@ -1,6 +1,5 @@
 """A request as the protocol's JSON, and errors in its form."""
 
-import json
 from datetime import UTC, datetime
 
 from approvals import agent_messages
@@ -9,6 +8,7 @@ from approvals.evaluation import content
 from approvals.models import Status
 from approvals.models.aap import AapRequest
 from approvals.transitions import final_decision
+from dashboard import json_text
 from dashboard.problems import Problem
 
 USED = (Status.RUNNING, Status.SUCCEEDED, Status.FAILED, Status.UNCERTAIN)
@@ -38,7 +38,7 @@ def as_json(request: AapRequest) -> str:
         "created_at": time(request.created_at),
         "deadline_at": time(request.deadline_at),
     } | _state(request)
-    return f"{request.submission.rstrip().removesuffix('}')},{json.dumps(state)[1:]}"
+    return f"{request.submission.rstrip().removesuffix('}')},{json_text.dumps(state)[1:]}"
 
 
 def _state(request: AapRequest) -> dict:
@@ -82,7 +82,7 @@ def _answer(request: AapRequest) -> tuple[str, str]:
     was_approved = action.status in (Status.APPROVED, *USED) or (action.status == Status.EXPIRED and action.consume_by)
     if was_approved and is_edited(request):
         call = content(action)
-        return "denied", EDITED.format(call=json.dumps({"tool": call["tool"], "arguments": call["arguments"]}))
+        return "denied", EDITED.format(call=json_text.dumps({"tool": call["tool"], "arguments": call["arguments"]}))
     if was_approved:
         decision = final_decision(action)
         return "approved", decision.comment if decision else ""

@@ -1,6 +1,5 @@
 """An approved edit for an agent that cannot take one: it is told which call to make, and that call runs once."""
 
-import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +8,7 @@ from approvals.calls import Call
 from approvals.hooks.hold import Verdict
 from approvals.models import Action, Status
 from approvals.talk import interrupts
-from dashboard import clock
+from dashboard import clock, json_text
 
 VALID_FOR = timedelta(hours=1)
 WORDS = (
@@ -24,7 +23,7 @@ def ask_for(verdict: Verdict, call: Call, native: dict, caller) -> str:
     Action.objects.filter(pk=verdict.action.pk).update(repeat_hash=edited.hash_for(caller.agent))
     notes = agent_messages.comments(verdict.action)
     return WORDS.format(
-        reason=verdict.reason, notes=f" {notes}" if notes else "", call=json.dumps(native, ensure_ascii=False)
+        reason=verdict.reason, notes=f" {notes}" if notes else "", call=json_text.dumps(native, ensure_ascii=False)
     )
 
 

@@ -4,13 +4,13 @@ An agent runs its tool when a hook fails, so every error is a denial with status
 """
 
 import functools
-import json
 import logging
 
 from django.http import HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from approvals import agents
+from dashboard import json_text
 from dashboard.problems import Problem
 
 logger = logging.getLogger("handrail.hooks")
@@ -19,10 +19,10 @@ PREFERENCE = "handrail-envelope"  # in the header Prefer
 
 def body_of(prefer: str, answer: dict, *, decides: bool) -> bytes:
     """Return the response's body. `decides`: it is the decision on a call, or a denial."""
-    text = json.dumps(answer)
+    text = json_text.dumps(answer)
     if PREFERENCE not in prefer:
         return text.encode()
-    return json.dumps({"handrail": 1, "decides": decides, "stdout": text}).encode()
+    return json_text.dumps({"handrail": 1, "decides": decides, "stdout": text}).encode()
 
 
 def denial(path: str, prefer: str, reason: str) -> bytes:

@@ -1,6 +1,5 @@
 """Send the deliveries that are due, encrypted to devices and through channels, with retries and a time limit."""
 
-import json
 import logging
 import secrets
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from approvals.notify.devices import has_live_session
 from approvals.notify.hashes import sha256
 from approvals.notify.reach import Unreachable, only_reachable
 from approvals.notify.routing import settings_of
-from dashboard import clock
+from dashboard import clock, json_text
 
 logger = logging.getLogger("handrail.notify")
 BATCH = 40  # deliveries that one task sends
@@ -121,7 +120,7 @@ def _push(delivery: Delivery, action: Action | None, now: datetime):
         headers["Topic"] = action.pk.hex  # the push service keeps only the newest message about it
     headers |= _authorization(device.endpoint)
     info = {"endpoint": device.endpoint, "keys": {"p256dh": device.p256dh, "auth": device.auth}}
-    clear = json.dumps(payload, ensure_ascii=False).encode()
+    clear = json_text.dumps(payload, ensure_ascii=False).encode()
     body = WebPusher(info).encode(clear, content_encoding="aes128gcm")["body"]
     return lambda: _post(device.endpoint, body, headers)
 

@@ -1,12 +1,12 @@
 """A form field for each argument of a call, so that an edit keeps its type: text, number, yes or no, choice, JSON."""
 
-import json
 from dataclasses import dataclass, field
 
 from django import forms
 from django.utils.translation import gettext, gettext_lazy
 
 from approvals.pages.exact_field import CODE, ExactField
+from dashboard import json_text
 from dashboard.problems import Problem
 from dashboard.strict_json import loads
 from dashboard.visible_text import visible
@@ -85,12 +85,12 @@ def _field(argument: Argument) -> forms.Field:
             choices = [*blank, *((each, visible(each, one_line=True)) for each in argument.schema["enum"])]
             return forms.ChoiceField(choices=choices, initial=argument.value or "", **common)
         case "integer" | "number":
-            shown = json.dumps(argument.value) if argument.is_given else ""
+            shown = json_text.dumps(argument.value) if argument.is_given else ""
             return forms.CharField(
                 initial=shown, widget=forms.TextInput(attrs={**CODE, "inputmode": "decimal"}), **common
             )
         case "json":
-            shown = json.dumps(argument.value, ensure_ascii=False, indent=2) if argument.is_given else ""
+            shown = json_text.dumps(argument.value, ensure_ascii=False, indent=2) if argument.is_given else ""
             return ExactField(rows=_rows(shown), initial=shown, language=JSON, **common)
     text = argument.value if argument.is_given else ""
     return ExactField(rows=_rows(text), initial=text, **common)

@@ -1,6 +1,5 @@
 """Values for an action's card, made from the stored bytes: the call, why it needs approval, and its evidence."""
 
-import json
 import re
 from datetime import timedelta
 from functools import cached_property
@@ -27,6 +26,7 @@ from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
 from approvals.pages.structures import Structure, is_structure, structure_of
 from approvals.pages.workspace_part import WorkspacePart
+from dashboard import json_text
 from dashboard.problems import Problem
 from dashboard.templatetags.handrail import ACTION_STATES
 from dashboard.visible_text import fold, hidden_note
@@ -142,7 +142,7 @@ class Card(EvidencePart, OwnPart, RulePart, WorkspacePart):
     def facts(self) -> list[tuple[str, str]]:
         """The other arguments: [(name, text, or JSON for other types)]."""
         return [
-            (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            (name, value if isinstance(value, str) else json_text.dumps(value, ensure_ascii=False))
             for name, value in self._others()
             if not is_structure(value) and not (isinstance(value, str) and (len(value) > MAX_FACT or "\n" in value))
         ]
@@ -193,7 +193,7 @@ class Card(EvidencePart, OwnPart, RulePart, WorkspacePart):
 
     @property
     def raw_arguments(self) -> str:
-        return json.dumps(self.arguments, ensure_ascii=False)
+        return json_text.dumps(self.arguments, ensure_ascii=False)
 
     @cached_property
     def decisions(self):

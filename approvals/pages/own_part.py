@@ -1,6 +1,5 @@
 """The questions and plans of agents on their cards: choices, and a plan in blocks that can be commented on."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +9,7 @@ from approvals import own_questions
 from approvals.own_questions import ELICITATION, PLAN, QUESTIONS
 from approvals.pages.plan_markdown import Block, blocks_of
 from approvals.question_forms import FORMS, NUMBER, WHOLE_NUMBER, Option, Question, answer_of, questions_in
+from dashboard import json_text
 
 TEMPLATES = dict.fromkeys(QUESTIONS, "approvals/_question.html") | {PLAN: "approvals/_plan.html"}
 # Arguments that the templates show.
@@ -105,7 +105,7 @@ class OwnPart:
         """Arguments that stand in no question and no plan, such as permissions that a plan asks for."""
         known = SHOWN_BESIDE.get(self.action.tool, ())
         others = [(name, value) for name, value in self.arguments.items() if name not in known]
-        return [(n, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)) for n, v in others]
+        return [(n, v if isinstance(v, str) else json_text.dumps(v, ensure_ascii=False)) for n, v in others]
 
     @property
     def call_template(self) -> str:

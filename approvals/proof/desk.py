@@ -1,6 +1,5 @@
 """A desk on loopback that answers agents' hooks as a script says, until it leaves."""
 
-import json
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +9,7 @@ from approvals.agents import Dialect
 from approvals.agents.dialect import ALLOW, Reply
 from approvals.agents.heard import Before
 from approvals.hooks.responses import body_of
+from dashboard import json_text
 
 
 class Desk:
@@ -34,7 +34,7 @@ class Desk:
         """Answer a call that waits, through the request's handler."""
         reply = self.decide(heard)
         if reply.decision == ALLOW and not dialect.carries(heard, reply.arguments):
-            asked = json.dumps(dialect.native(heard, reply.arguments))
+            asked = json_text.dumps(dialect.native(heard, reply.arguments))
             answer = dialect.deny(f"Make this call instead: {asked}")
         else:
             answer = dialect.answer(heard, reply)
@@ -44,7 +44,7 @@ class Desk:
 def _handler(desk: Desk) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
-            event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            event = json_text.loads(self.rfile.read(int(self.headers["Content-Length"])))
             dialect = agents.find(self.path.rpartition("/")[2])
             heard = dialect.read(event, self.headers.get("X-Handrail-Event", ""))
             if not isinstance(heard, Before):

@@ -25,7 +25,7 @@ class Call:
     @property
     def key(self) -> str:
         named = [self.session, self.call_id, self.tool, self.arguments]
-        return hashlib.sha256(json_text.dumps(named, sort_keys=True, separators=(", ", ": ")).encode()).hexdigest()
+        return hashlib.sha256(json_text.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ def edit_notice(action: Action) -> str:
     if not action.is_edited:
         return ""
     said = f" {action.comment}" if action.comment else ""
-    return EDITED.format(json_text.dumps(action.arguments, ensure_ascii=False, separators=(", ", ": "))) + said
+    return EDITED.format(json_text.dumps(action.arguments, ensure_ascii=False)) + said

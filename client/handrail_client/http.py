@@ -92,7 +92,7 @@ class Http:
 
 
 def _bytes_of(body):
-    return json_text.dumps(body).encode() if isinstance(body, dict) else body
+    return json_text.dumps(body, allow_nan=False).encode() if isinstance(body, dict) else body
 
 
 def _length_of(file) -> int:

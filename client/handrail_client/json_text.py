@@ -1,11 +1,19 @@
-"""JSON whose numbers keep the digits in which they were written: what a person approved is what is sent."""
+"""JSON whose numbers keep the digits in which they were written: what a person approved is what is sent and run.
+
+The client, Handrail and its program for ACP have this file each, as they share no other code.
+"""
 
 import json
+import re
+import uuid
 from typing import Any
 
 
 class Digits(float):
-    """A number that Python would write otherwise, such as 1.10, 1e2 or 1.000000000000000001: a float with its text."""
+    """A number that Python would write otherwise, such as 1.10, 1e2 or 1.000000000000000001: a float with its text.
+
+    It compares and counts as the float does; two that differ in their text alone are told apart by their JSON.
+    """
 
     text: str
 
@@ -14,13 +22,8 @@ class Digits(float):
         made.text = text
         return made
 
-    def __eq__(self, other):
-        return self.text == other.text if isinstance(other, Digits) else NotImplemented
-
-    __hash__ = float.__hash__
-
     def __reduce__(self):
-        return (Digits, (self.text,))
+        return Digits, (self.text,)
 
     def __str__(self):
         return self.text
@@ -28,40 +31,61 @@ class Digits(float):
     __repr__ = __str__
 
 
+class TooLarge(ValueError):
+    """No program holds a number that is so large."""
+
+
 def number(text: str) -> float:
-    """Return what a number with a point or an exponent is kept as."""
+    """Return what a number with a point or an exponent is kept as. Raise TooLarge."""
     plain = float(text)
-    return plain if repr(plain) == text else Digits(text)
+    if plain in (float("inf"), float("-inf")):
+        raise TooLarge(f"No program holds a number as large as {text[:40]}: send it as a text.")
+    # 1.0 and 1e-07 are written 1 and 1e-7 in canonical JSON.
+    return plain if repr(plain) == text and "e" not in text and not text.endswith(".0") else Digits(text)
 
 
-def _int(text: str) -> int | float:
+def _whole(text: str) -> int | float:
     return Digits(text) if text == "-0" else int(text)
 
 
-def loads(text: str | bytes, **hooks) -> Any:
-    """Parse JSON, each number with its digits; ValueError if it is none. `hooks` are those of json.loads."""
-    return json.loads(text, **{"parse_float": number, "parse_int": _int} | hooks)
+def loads(text: str | bytes, **options) -> Any:
+    """Parse as json.loads does, each number with its digits. ValueError."""
+    return json.loads(text, **{"parse_float": number, "parse_int": _whole} | options)
 
 
-def dumps(value: Any, *, sort_keys: bool = False, ensure_ascii: bool = True, separators=(",", ":")) -> str:
-    """Return the JSON text; ValueError for what is no number, TypeError for what has no JSON."""
-    comma, colon = separators
+def loads_as_written(text: str | bytes) -> Any:
+    """Parse what somebody else answers for, each number with its digits, whether a program holds it or not."""
+    return json.loads(text, parse_float=Digits, parse_int=Digits)
 
-    def text(part: Any) -> str:
-        return json.dumps(part, ensure_ascii=ensure_ascii, allow_nan=False)
 
-    def write(part: Any) -> str:
-        if isinstance(part, Digits):
-            return part.text
+def dumps(value: Any, **options) -> str:
+    """Write as json.dumps does, each number with its digits."""
+    marked, restored = with_marks(value)
+    return restored(json.dumps(marked, **options))
+
+
+def with_marks(value: Any, is_kept=lambda part: isinstance(part, Digits)):
+    """Return the value with a text in the place of each number that is kept, and what puts the digits into its JSON."""
+    numbers: list[str] = []
+    mark = uuid.uuid4().hex  # nobody can write a text that is taken for a number
+
+    def marked(part):
         if isinstance(part, dict):
-            items = sorted(part.items()) if sort_keys else part.items()
-            return "{" + comma.join(text(_key(key)) + colon + write(each) for key, each in items) + "}"
+            made = {}
+            for key, each in part.items():
+                made[key] = marked(each)
+            return made
         if isinstance(part, (list, tuple)):
-            return "[" + comma.join(map(write, part)) + "]"
-        return text(part)
+            listed = []
+            for each in part:
+                listed.append(marked(each))
+            return listed
+        if is_kept(part):
+            numbers.append(str(part))
+            return f"{mark}{len(numbers) - 1}"
+        return part
 
-    return write(value)
+    def restored(text: str) -> str:
+        return re.sub(f'"{mark}([0-9]+)"', lambda found: numbers[int(found[1])], text) if numbers else text
 
-
-def _key(key: Any) -> str:
-    return key if isinstance(key, str) else next(iter(json.loads(json.dumps({key: None}))))
+    return marked(value), restored

@@ -9,13 +9,13 @@ result = await resume(desk, agent, "state.json")
 
 import asyncio
 import dataclasses
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agents import Agent, FunctionTool, Runner, RunState
 
+from handrail_client import json_text
 from handrail_client.actions import Action
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError
@@ -73,7 +73,7 @@ async def _answered(desk: Handrail, agent: Agent, item, timeout: float | None) -
     if call_of is None:
         raise HandrailError(f"{item.name} is no gated tool of {agent.name}.")
     raw = item.raw_item
-    call = call_of(json.loads(raw.arguments), raw.call_id)
+    call = call_of(json_text.loads(raw.arguments), raw.call_id)
     action = await asyncio.to_thread(Gate(desk).ask, call)
     return (await asyncio.to_thread(desk.wait, action, timeout=timeout)).status != "pending"
 
@@ -91,7 +91,7 @@ def _gated(tool, gate: Gate, session: str):
         return (await asyncio.to_thread(gate.ask, call_of(arguments, call_id))).status == "pending"
 
     async def invoke(context, arguments: str):
-        used = await asyncio.to_thread(gate.used, call_of(json.loads(arguments), context.tool_call_id))
+        used = await asyncio.to_thread(gate.used, call_of(json_text.loads(arguments), context.tool_call_id))
         return used if isinstance(used, str) else await _run(tool, gate.desk, context, used)
 
     invoke.handrail_call = call_of
@@ -100,7 +100,7 @@ def _gated(tool, gate: Gate, session: str):
 
 async def _run(tool: FunctionTool, desk: Handrail, context, used: Action):
     try:
-        result = await tool.on_invoke_tool(context, json.dumps(used.arguments))
+        result = await tool.on_invoke_tool(context, json_text.dumps(used.arguments))
     except BaseException as error:
         await asyncio.to_thread(desk.report_quietly, used, False, repr(error))
         raise

@@ -1,10 +1,11 @@
 """The worker's side of dashboard.workers.pool: reads requests and writes responses as JSON lines. No Django here."""
 
 import gc
-import json
 import os
 import resource
 import select
+
+from dashboard import json_text
 
 IDLE_SECONDS = 60.0  # the process ends after this long without a request, which frees its memory
 MAX_MEMORY = 1024**3  # bytes
@@ -23,5 +24,5 @@ def answer_lines(source, sink, answer):
         line = source.readline()
         if not line:
             return
-        sink.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+        sink.write(json_text.dumps(answer(json_text.loads(line))).encode() + b"\n")
         sink.flush()

@@ -5,7 +5,6 @@ pipes is dashboard.workers.loop.
 """
 
 import atexit
-import json
 import os
 import select
 import signal
@@ -16,6 +15,8 @@ import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from dashboard import json_text
 
 ROOT = Path(__file__).resolve().parents[2]
 QUEUE_SECONDS = 20.0  # longest wait for a free worker
@@ -56,8 +57,8 @@ class Worker:
         """Return the answer. Raise Late if it does not come within `seconds`, Ended if the process is gone."""
         until = time.monotonic() + seconds
         try:
-            self._write(json.dumps(request).encode() + b"\n", until)
-            return json.loads(self._read(until))
+            self._write(json_text.dumps(request).encode() + b"\n", until)
+            return json_text.loads(self._read(until))
         except OSError as error:
             raise Ended from error
 

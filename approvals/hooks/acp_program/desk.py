@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 
+import json_text
+
 CLOSE_TIMEOUT = 10  # seconds to send the remaining reports
 ORDER_TIMEOUT = 3  # seconds that a question waits for the reports before it
 
@@ -52,7 +54,7 @@ class Desk:
         self._reports.put(self._encoded(event))
 
     def _encoded(self, event):
-        return json.dumps({**event, "dialect": self._dialect}).encode()
+        return json_text.dumps({**event, "dialect": self._dialect}).encode()
 
     def _send(self):
         while (report := self._reports.get()) is not None:

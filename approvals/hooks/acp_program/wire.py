@@ -1,9 +1,10 @@
 """JSON-RPC messages as lines of JSON, and the agent's process."""
 
-import json
 import subprocess
 import sys
 import threading
+
+import json_text
 
 END_TIMEOUT = 5  # seconds for an agent to end once its input is closed, and again after SIGTERM
 
@@ -15,7 +16,7 @@ def line_writer(stream):
     def write(message):
         with lock:
             try:
-                stream.write(json.dumps(message).encode() + b"\n")
+                stream.write(json_text.dumps(message).encode() + b"\n")
                 stream.flush()
             except (OSError, ValueError):
                 pass  # the reader's end is noticed by the thread that reads from it
@@ -27,7 +28,7 @@ def messages(stream):
     """Yield the messages of a stream. Lines that are not a JSON object are dropped, batches among them."""
     for line in stream:
         try:
-            message = json.loads(line)
+            message = json_text.loads(line, parse_float=json_text.Digits)
         except (ValueError, RecursionError):
             message = None
         if isinstance(message, dict):
@@ -38,7 +39,7 @@ def messages(stream):
 
 def print_event(**fields):
     """Print a line for Handrail, which reads this program's output."""
-    print(json.dumps(fields), flush=True)
+    print(json_text.dumps(fields), flush=True)
 
 
 class Agent:

@@ -1,6 +1,5 @@
 """The state of an AAIS authority as a document at the desk."""
 
-import json
 import logging
 import threading
 import time
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 
 from aais.backends import CorruptState, LockTimeout, RecoveryRequired, StoreError
 
+from handrail_client import json_text
 from handrail_client.desk import Handrail
 from handrail_client.documents import Changed, Document
 from handrail_client.errors import HandrailError
@@ -131,12 +131,12 @@ class Transaction:
         if self.stored is None:
             return None
         try:
-            return json.loads(self.stored)
+            return json_text.loads(self.stored)
         except ValueError:
             raise CorruptState("The stored state is no JSON.", self.stored.encode()) from None
 
     def save(self, state: dict):
-        self._change(state=json.dumps(state))
+        self._change(state=json_text.dumps(state))
 
     def quarantine(self, *, reason: str, detected_at: datetime, sequence_hint: int) -> RecoveryRequired:
         damaged = [*self.body["damaged"], self.stored][-KEPT:]

@@ -1,7 +1,6 @@
 """Questions at the desk for the pending requests of an AAIS authority."""
 
 import hashlib
-import json
 import logging
 import re
 import threading
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 from aais.core import ApprovalError
 from aais.liveness import Liveness
 
+from handrail_client import json_text
 from handrail_client.actions import LONGEST, Action
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError, NotAllowed, Refused
@@ -162,7 +162,7 @@ def _seconds(request: dict, *, since: datetime) -> float:
 
 
 def _call(name: str, arguments: dict) -> str:
-    return json.dumps({"name": name, "arguments": arguments}, sort_keys=True, ensure_ascii=False)
+    return json_text.dumps({"name": name, "arguments": arguments}, sort_keys=True, ensure_ascii=False)
 
 
 def _actor(asked: Action | None) -> dict:

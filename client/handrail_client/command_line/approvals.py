@@ -1,11 +1,11 @@
 """`handrail ask`, `handrail gate`, `handrail approvals`, `handrail me`."""
 
-import json
 import os
 import shlex
 import subprocess
 import sys
 
+from handrail_client import json_text
 from handrail_client.actions import GRACE, Action
 from handrail_client.command_line.printing import as_json, plain, rows
 from handrail_client.errors import HandrailError
@@ -71,7 +71,7 @@ def gate(desk, asked) -> int:
 
 def ask(desk, asked):
     try:
-        arguments = json.loads(asked.arguments)
+        arguments = json_text.loads(asked.arguments)
     except ValueError as error:
         raise HandrailError(f"The arguments are no JSON: {error}") from None
     if not isinstance(arguments, dict):
@@ -112,7 +112,7 @@ def _is_sure(action: Action, asked) -> bool:
 def _show(action: Action):
     told = action.told
     print(f"{action.name}  {action.status}  {plain(told.get('tier', ''))}  {plain(told.get('agent', ''))}")
-    print(f"{plain(action.tool)} {plain(json.dumps(action.arguments, ensure_ascii=False))}")
+    print(f"{plain(action.tool)} {plain(json_text.dumps(action.arguments, ensure_ascii=False))}")
     for name in ("cwd", "workspace", "reasoning"):
         if told.get(name):
             print(f"{name}: {plain(told[name])}")

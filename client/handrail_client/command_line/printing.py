@@ -1,8 +1,9 @@
 """Printing for the commands. Hidden characters in texts of agents are spelt out."""
 
-import json
 import sys
 from collections.abc import Iterable
+
+from handrail_client import json_text
 
 
 def plain(text) -> str:
@@ -11,14 +12,14 @@ def plain(text) -> str:
 
 
 def as_json(value):
-    print(json.dumps(value, indent=2, ensure_ascii=not (sys.stdout.encoding or "").lower().startswith("utf")))
+    print(json_text.dumps(value, indent=2, ensure_ascii=not (sys.stdout.encoding or "").lower().startswith("utf")))
 
 
 def rows(found: Iterable[dict], columns: list[str], *, as_is: bool):
     """Print one line for each, its columns two spaces apart, or JSON lines."""
     if as_is:
         for row in found:
-            print(json.dumps(row))
+            print(json_text.dumps(row))
         return
     table = [[plain("" if row.get(name) is None else row[name]) for name in columns] for row in found]
     widths = [max((len(line[n]) for line in table), default=0) for n in range(len(columns))]

@@ -150,7 +150,7 @@ class Gate:
     def from_server(self, line: bytes):
         """Pass a line on as it is; a result of an edited call says first that it was edited."""
         try:
-            message = json_text.loads(line)
+            message = json_text.loads_as_written(line)
         except (ValueError, RecursionError):
             message = None
         if isinstance(message, dict) and "id" in message and "method" not in message:

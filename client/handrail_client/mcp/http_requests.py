@@ -298,6 +298,6 @@ def _answers(message: Any, call: ToolCall) -> bool:
 
 def _parsed(body: bytes) -> Any:
     try:
-        return json_text.loads(body)
+        return json_text.loads_as_written(body)
     except (ValueError, RecursionError):
         return None

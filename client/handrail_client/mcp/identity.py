@@ -58,7 +58,7 @@ def _named_by(argv: list[str]) -> str:
 
 def digest(value: Any) -> str:
     """Return the SHA-256 by which the desk knows a server's entry."""
-    text = json_text.dumps(value, sort_keys=True)
+    text = json_text.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

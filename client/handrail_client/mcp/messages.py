@@ -1,6 +1,5 @@
 """JSON-RPC messages: read so strictly that no server reads another call into the same bytes, and made."""
 
-import math
 import re
 import unicodedata
 from typing import Any
@@ -42,9 +41,7 @@ def read_line(line: bytes) -> Any:
 def read(text: bytes) -> Any:
     """Return the message or batch of a body. Unreadable if its reading is not certain."""
     try:
-        found = json_text.loads(
-            text.decode(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite
-        )
+        found = json_text.loads(text.decode(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except Unreadable:
         raise
     except (ValueError, RecursionError) as error:
@@ -65,13 +62,6 @@ def _no_duplicates(pairs: list) -> dict:
 
 def _no_constant(name: str):
     raise Unreadable(PARSE_ERROR, f"{name} is no JSON.")
-
-
-def _finite(text: str) -> float:
-    value = json_text.number(text)
-    if not math.isfinite(value):
-        raise Unreadable(INVALID_REQUEST, f"No program holds a number as large as {text[:40]}: send it as a text.")
-    return value
 
 
 def _check(message: Any):
@@ -112,7 +102,7 @@ def key_of(message_id: Any) -> str:
 
 
 def line_of(message: Any) -> bytes:
-    return json_text.dumps(message).encode() + b"\n"
+    return json_text.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 def result(message_id: Any, told: dict) -> dict:

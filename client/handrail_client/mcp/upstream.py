@@ -58,7 +58,7 @@ class Upstream:
             connection.sock.settimeout(LISTS_WITHIN)
             answer = connection.getresponse()
             if not is_stream(answer):
-                return json_text.loads(answer.read(MAX_LIST)).get("result")
+                return json_text.loads_as_written(answer.read(MAX_LIST)).get("result")
             for event in events_of(answer):
                 told = message_of(event)
                 if isinstance(told, dict) and told.get("id") == message["id"]:
@@ -86,7 +86,7 @@ def message_of(event: bytes) -> Any:
     """Return the JSON of an event; None if it has none."""
     data = [line[5:].removeprefix(b" ") for line in re.split(rb"\r\n|\r|\n", event) if line.startswith(b"data:")]
     try:
-        return json_text.loads(b"\n".join(data))
+        return json_text.loads_as_written(b"\n".join(data))
     except (ValueError, RecursionError):
         return None
 
