@@ -274,3 +274,28 @@ def test_the_server_does_not_get_the_token(gate, person, name):
     person.decides(asked, "approve")
     until(lambda: person.status(asked) == "failed")
     assert client.answer(2)["result"]["isError"] is True
+
+
+NUMBERS = "1.000000000000000001,9007199254740993.0,1234567890123456789,1e2,-0,1.10,1e-400"
+
+
+def test_numbers_reach_the_server_and_the_desk_with_their_digits_edited_or_not(gate, person, product, name, sent):
+    client = gate()
+    line = b'{"id":%d,"method":"tools/call","params":{"name":"note","arguments":{"command":"n","of":[%s]}}}\n'
+    client.send(line % (1, NUMBERS.encode()))
+    asked = person.sees(name)
+    shown = product.get(f"/api/v1/actions/{asked['id']}", person.token).text
+    assert f'"of": [{NUMBERS.replace(",", ", ")}]' in shown
+    person.decides(asked, "approve")
+    client.answer(1)
+    assert sent()[-1] == line % (1, NUMBERS.encode())
+    client.send(line % (2, b"1"))
+    asked = person.sees(name)
+    body = json.dumps({"verdict": "edit", "digest": asked["digest"], "arguments": {"command": "n", "of": ["N"]}})
+    edited = product.call(
+        "POST", f"/api/v1/actions/{asked['id']}/decision", person.token, body.replace('"N"', NUMBERS).encode()
+    )
+    assert edited.status == 200, edited.text
+    assert client.text(2).startswith("Note: a person edited this call")
+    assert f"[{NUMBERS.replace(',', ', ')}]" in client.text(2)
+    assert f'"of":[{NUMBERS}]'.encode() in sent()[-1]
