@@ -1,12 +1,16 @@
 """Headlines of tool calls: the deed, made from the tool's name and a few of its arguments."""
 
 import re
+import unicodedata
 
+from .hidden_characters import hidden_in
 from .programs.sql_titles import changes_data, sql_title
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
-# A value in a headline: plain characters that can neither end a quoted part nor hide or reorder anything.
-PLAIN = re.compile(r"[A-Za-z0-9#@~/_][A-Za-z0-9_ .,@/#+:~*-]{0,59}")
+# Signs of a value in a headline beside letters, marks and digits of any script: none can end a quoted part.
+SIGNS = frozenset(" .,@/#+:~*-_'’–—…!?&%=€$£¥·・、。：！？「」『』【】ー⟨⟩")
+MIXED = ("LATIN", "CYRILLIC", "GREEK")  # whose letters look alike, so that a word has those of one only
+MAX_VALUE = 60
 # Arguments and values that may be secrets: headlines go to the log, from which nothing can be removed.
 SECRET_NAME = re.compile(r"(?i)token|secret|passw|api_?key|auth|credential|cookie|session|signature|bearer")
 SECRET_VALUE = re.compile(r"(?i)^(?:sk|rk|pk|whsec|gh[oprsu]|github_pat|xox[a-z]|akia|eyj|glpat|ya29)[-_.A-Za-z0-9]{8}")
@@ -36,7 +40,30 @@ THOUSANDTHS = ("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND")
 NUMBERS = ("issue_number", "pull_number", "pullNumber", "pull_request_number", "number", "id")
 LABELS = ("title", "name", "subject", "summary")
 PLACES = ("repository", "project", "database", "table", "collection", "bucket", "dataset", "namespace", "environment")
-RECEIVERS = ("to", "channel", "channel_id", "recipient", "email", "destination", "customer")
+RECEIVERS = (
+    "to",
+    "recipient",
+    "recipients",
+    "channel",
+    "channel_id",
+    "channel_name",
+    "email",
+    "to_email",
+    "destination",
+)
+RECEIVERS += ("beneficiary", "payee", "creditor", "recipient_name", "customer", "phone", "to_user", "user", "assignee")
+ACCOUNTS = ("iban", "to_iban", "account_number", "to_account", "destination_account", "wallet", "address")
+READING = ("Read", "List", "Search", "Find", "Query")
+# Servers whose reading tools are known to read. Elsewhere the first word of a name says nothing: `get_rid_of_all_data`.
+KNOWN_SERVERS = ("github", "gitlab", "linear", "slack", "jira", "atlassian", "confluence", "notion", "sentry", "stripe")
+KNOWN_SERVERS += ("figma", "asana", "trello", "postgres", "google_drive", "gmail", "playwright", "context7")
+JOINING = ("and", "or", "then", "of", "rid", "all", "everything", "with", "before", "after")
+AMOUNT = re.compile(
+    r"(?:(?:total|refund|payment|transfer|charge|unit)_?)?(amount|sum|price|cents|value)(?:_?(?:in)?_?(cents|minor|minor_units"
+    r"|[a-z]{3}))?|(total)",
+    re.IGNORECASE,
+)
+CURRENCIES = ("currency", "currency_code", "currencyCode", "ccy")
 ON = ("charge", "payment_intent", "invoice", "subscription", "account", "order", "order_id")
 STATEMENT_KEYS = ("sql", "query", "statement")
 FALLBACK_VALUES = 3
@@ -51,8 +78,15 @@ def deed(server, tool, given):
         return f"{said}{by}"
     words = _words(tool)
     values = {key: text for key, value in given.items() if (text := _plain(key, value))}
-    said = _money(words, server, given, values) or _known(words, values) or _unknown(words, values)
+    said = _money(words, server, given, values) or _known(words, server, values) or _unknown(tool, values)
+    amount = _amount(server, given)
+    if amount and amount not in said and not _says_amount(said, values):
+        said += f", {amount}"
     return f"{said[:MAX_DEED]}{by}"
+
+
+def _says_amount(said, values):
+    return any(f"{key} {text}" in said for key, text in values.items() if AMOUNT.fullmatch(key))
 
 
 def moves_money(tool):
@@ -78,10 +112,39 @@ def _plain(key, value):
         return ""
     if isinstance(value, int | float):
         return f"{value}" if len(f"{value}") <= 20 else ""
-    if not isinstance(value, str) or not PLAIN.fullmatch(value) or "  " in value or value != value.strip():
+    if isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value):
+        first = _plain(key, value[0])
+        return f"{first} and {len(value) - 1} more" if first and len(value) > 1 else first
+    if not isinstance(value, str):
         return ""
+    value = _marked(value[:1000])
+    if not _is_plain(value):
+        return ""
+    if len(value) > MAX_VALUE:
+        return _plain(key, value[: MAX_VALUE - 1].rstrip() + "…")
     secret = SECRET_VALUE.match(value) or any(len(word) >= SECRET_LENGTH for word in re.split(r"[ /]", value))
     return "" if secret else value
+
+
+def _marked(value):
+    """Return a value with each hidden character named in its place."""
+    if not hidden_in(value):
+        return value
+    return "".join(f"⟨{found}⟩" if (found := hidden_in(char)) else char for char in value)
+
+
+def _is_plain(value):
+    """Return True for text of letters, digits and a few signs, in any script, and nothing that hides or reorders."""
+    if not value or value != value.strip() or "  " in value or any(map(_mixes, value.split())):
+        return False
+    starts = value[0] in "#@~/_「『【" or unicodedata.category(value[0])[0] in "LN"
+    return starts and all(char in SIGNS or unicodedata.category(char)[0] in "LMN" for char in value)
+
+
+def _mixes(word):
+    """Return True for a word with letters of two scripts that look alike."""
+    found = {unicodedata.name(char, "").split(" ")[0] for char in word if char.isalpha()}
+    return len(found & set(MIXED)) > 1
 
 
 def _noun(words):
@@ -97,12 +160,33 @@ def _money(words, server, given, values):
         said += f" {amount}"
     elif noun == "payment":
         said = "Make a payment"
-    return said + _first(values, ON, " on ") + _first(values, RECEIVERS, " to ") + _place(values)
+    to = _first(values, RECEIVERS, " to ")
+    account = _first(values, ACCOUNTS, f", {'account ' if to else 'to '}" if said else "")
+    return said + _first(values, ON, " on ") + to + account.replace(", to ", " to ") + _place(values)
 
 
 def _amount(server, given):
     """Return an amount with its currency: "1,299.00 EUR"; "" if there is none."""
-    amount, currency = given.get("amount"), given.get("currency")
+    for key, value in given.items():
+        match = AMOUNT.fullmatch(key)
+        if not match or ((match[1] or "").lower() == "value" and not set(CURRENCIES) & set(given)):
+            continue
+        unit = (match[2] or match[1] or "").lower()
+        code = next((given[name] for name in CURRENCIES if isinstance(given.get(name), str)), "")
+        if isinstance(value, dict):
+            inner = next((value[name] for name in ("value", "amount", "units", "minor_units") if name in value), None)
+            code = next((value[name] for name in CURRENCIES if isinstance(value.get(name), str)), code)
+            value = inner
+            unit = "minor" if "minor_units" in given[key] else unit
+        if len(unit) == 3 and unit not in ("sum",):
+            code = code or unit
+        is_smallest = unit in ("cents", "minor", "minor_units")
+        if said := _said_amount(SMALLEST_UNIT[0] if is_smallest else server, value, code):
+            return said
+    return ""
+
+
+def _said_amount(server, amount, currency):
     if isinstance(amount, str) and re.fullmatch(r"\d{1,12}(?:\.\d{1,4})?", amount):
         amount = float(amount) if "." in amount else int(amount)
     if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < 10**12:
@@ -118,9 +202,14 @@ def _amount(server, given):
     return f"{amount / 10**places:,.{places}f} {code}"
 
 
-def _known(words, values):
+def _known(words, server, values):
     verb = VERBS.get(words[0]) if words else None
-    if verb is None:
+    # A verb that only begins a name would hide the others in it.
+    more = any(word in VERBS or word in LOSING or word in JOINING for word in words[1:-1]) or set(words[1:]) & set(
+        JOINING
+    )
+    ends_as_verb = len(words) > 2 and words[-1] in (*LOSING, "drop", "wipe")
+    if verb is None or more or ends_as_verb or (verb in READING and server.lower() not in KNOWN_SERVERS):
         return ""
     thing = " ".join(words[1:])
     number, label = _first(values, NUMBERS, " "), _first(values, LABELS, ' "')
@@ -140,8 +229,8 @@ def _first(values, keys, before):
     return next((f"{before}{values[key]}" for key in keys if values.get(key)), "")
 
 
-def _unknown(words, values):
-    """Return the tool's name and its first short values, for a name that begins with no known verb."""
-    said = " ".join(words)
-    shown = [f"{key} {value}" for key, value in list(values.items())[:FALLBACK_VALUES]]
-    return f"Use {said}" + (f": {', '.join(shown)}" if shown else "")
+def _unknown(tool, values):
+    """Return the tool's own name and its first short values, for a tool that nobody knows."""
+    said = tool[:60]
+    shown = [f"{key} {value}" for key, value in list(values.items())[:FALLBACK_VALUES] if key not in STATEMENT_KEYS]
+    return said + (f": {', '.join(shown)}" if shown else "")

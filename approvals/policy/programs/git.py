@@ -82,6 +82,8 @@ READ_ONLY_FORMS = parse_table(
     "reads",
     "git",
 )
+SECRET_SETTING = re.compile(r"(?i)header|cookie|credential|passw|token|secret|proxy|insteadof|\.key$|auth")
+ADDRESS_SETTING = re.compile(r"(?i)^(?:remote|submodule|branch|url|lfs)\.|url$")
 GLOBAL = {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"}
 
 
@@ -132,6 +134,7 @@ def git(name, words, simple, judge):
             found += searches.of_pathspecs(rest, judge.simple, judge)
         return found + judged_arguments(arguments, problems, "git", judge)
     if verb in READ_ONLY_FORMS and _reads_only(verb, rest):
+        found += _printed_settings(verb, [word.text for word in rest])
         return found + [e for w in rest for e in revision(w, verb, judge)]
     return found + changes.effects_of_change(verb, rest, judge)
 
@@ -161,6 +164,24 @@ def _global_options(words, simple):
             rest = rest[2:] if takes_value else rest[1:]
         return found, rest
     return [], [] if rest and rest[0].text.startswith("-") else rest
+
+
+def _printed_settings(verb, texts):
+    """Return the effect of printing settings that may hold tokens: an address of a remote, a header, or all of them."""
+    operands = [text for text in texts if not text.startswith("-")]
+    address = impacts.Effect(
+        "read", "prints addresses of remotes, which may hold a token", "medium", "no", ".git/config"
+    )
+    if verb == "remote":
+        return [address] if operands[:1] == ["get-url"] or {"-v", "--verbose"} & set(texts) else []
+    if verb != "config" or "--name-only" in texts:
+        return []
+    keys = [text for text in operands if text not in ("get", "list")]
+    several = {"--list", "-l", "--get-regexp", "--get-urlmatch"} & set(texts) or operands[:1] == ["list"] or not keys
+    if several or any(SECRET_SETTING.search(key) for key in keys):
+        says = "prints git's settings, where tokens may be"
+        return [impacts.Effect("read", says, "high", "no", ".git/config", held="asks")]
+    return [address] if any(ADDRESS_SETTING.search(key) for key in keys) else []
 
 
 def _reads_only(verb, words):

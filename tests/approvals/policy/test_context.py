@@ -116,3 +116,23 @@ def test_npx_that_may_not_fetch_runs():
 @pytest.mark.parametrize("value", [None, 3, "x", {"a": 1}, [None, 3], [["a"]]])
 def test_odd_values_of_a_context_change_nothing(value):
     assert tier("grep -r KEY .", secrets=value, installed=value) == "low"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("git config -l --show-origin", "high"),
+        ("git config --list", "high"),
+        ("git config list", "high"),
+        ("git config --get-regexp .", "high"),
+        ("git config --get http.https://git.example/.extraheader", "high"),
+        ("git config credential.helper", "high"),
+        ("git config --get remote.origin.url", "medium"),
+        ("git remote -v", "medium"),
+        ("git remote get-url origin", "medium"),
+        ("git config user.email", "low"),
+        ("git remote", "low"),
+    ],
+)
+def test_settings_of_git_that_may_hold_a_token_are_not_merely_read(command, expected):
+    assert tier(command) == expected

@@ -38,9 +38,9 @@ from approvals.policy.deeds import deed, loses_data, moves_money
         ("slack", "post_message", {"channel": "#ops", "text": "x" * 500}, "Post a message to #ops (slack)"),
         ("pg", "query", {"sql": "DELETE FROM orders"}, "Delete all rows in orders (pg)"),
         ("pg", "query", {"sql": "select 1; drop table a.b"}, "Drop the table a.b and 1 more statement (pg)"),
-        ("pg", "query", {"sql": "delete from orders -- where id = 3"}, "Query (pg)"),
-        ("maps", "reverse-geocode", {"lat": 1.5, "lon": 2}, "Use reverse geocode: lat 1.5, lon 2 (maps)"),
-        ("", "LaunchRocket", {"site": "B4", "deep": {"a": 1}}, "Use launch rocket: site B4"),
+        ("pg", "query", {"sql": "delete from orders -- where id = 3"}, "query (pg)"),
+        ("maps", "reverse-geocode", {"lat": 1.5, "lon": 2}, "reverse-geocode: lat 1.5, lon 2 (maps)"),
+        ("", "LaunchRocket", {"site": "B4", "deep": {"a": 1}}, "LaunchRocket: site B4"),
     ],
 )
 def test_the_deed_is_made_from_the_name_and_short_arguments(server, tool, given, says):
@@ -50,8 +50,6 @@ def test_the_deed_is_made_from_the_name_and_short_arguments(server, tool, given,
 @pytest.mark.parametrize(
     "value",
     [
-        "a\u202eb",
-        "a\u200bb",
         "\u0430cme",
         'x" in acme/shop',
         "a\nb",
@@ -67,7 +65,7 @@ def test_a_value_that_is_not_plain_or_may_be_secret_stays_out(value):
 
 
 def test_an_argument_with_a_secret_name_stays_out():
-    assert deed("x", "login", {"password": "hunter2", "api_key": "abc", "user": "mia"}) == "Use login: user mia (x)"
+    assert deed("x", "login", {"password": "hunter2", "api_key": "abc", "user": "mia"}) == "login: user mia (x)"
 
 
 @pytest.mark.parametrize(
@@ -103,3 +101,30 @@ def test_a_tool_that_deletes_and_a_statement_that_changes_lose_data():
 )
 def test_a_database_shell_says_what_its_statements_do(command, title):
     assert classify("Bash", {"command": command}, policy=Policy()).title == title
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "given", "title"),
+    [
+        ("srv", "get_rid_of_all_data", {}, "get_rid_of_all_data (srv)"),
+        ("srv", "read_and_delete_repo", {"repo": "shop"}, "read_and_delete_repo: repo shop (srv)"),
+        ("srv", "list_transfer_money", {}, "list_transfer_money (srv)"),
+        ("srv", "add_user_then_wipe", {}, "add_user_then_wipe (srv)"),
+        ("srv", "searchAndDestroy", {}, "searchAndDestroy (srv)"),
+        ("github", "get_issue", {"owner": "a", "repo": "b", "issue_number": 4}, "Read issue 4 in a/b (github)"),
+        ("bank", "transfer", {"amount_eur": 4200.5, "iban": "DE89370400440532013000"},
+         "Transfer 4,200.50 EUR to DE89370400440532013000 (bank)"),
+        ("shop", "refund_order", {"order_id": "ORD-1", "amount": {"value": "49.90", "currency": "EUR"}},
+         "Refund 49.90 EUR on ORD-1 (shop)"),
+        ("x", "charge_card", {"amount_cents": 500, "currency": "usd"}, "Charge 5.00 USD (x)"),
+        ("pay", "wire", {"total": {"amount": 5, "currency": "CHF"}, "beneficiary": "شركة"},
+         "wire: beneficiary شركة, 5 CHF (pay)"),
+        ("slack", "post_message", {"channel": "#général"}, "Post a message to #général (slack)"),
+        ("slack", "post_message", {"channel": "#תמיכה"}, "Post a message to #תמיכה (slack)"),
+        ("linear", "create_issue", {"title": "ログイン画面"}, 'Create an issue "ログイン画面" (linear)'),
+        ("mail", "send", {"to": ["Jürgen@x.example", "b@x.example"]}, "Send to Jürgen@x.example and 1 more (mail)"),
+        ("slack", "post_message", {"channel": "#a\u202eb"}, "Post a message to #a⟨U+202E⟩b (slack)"),
+    ],
+)  # fmt: skip
+def test_a_headline_names_the_object_in_any_script_and_never_softens_a_tool(server, tool, given, title):
+    assert deed(server, tool, given) == title
