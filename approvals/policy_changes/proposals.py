@@ -49,10 +49,34 @@ def of_action(action: Action) -> dict[str, list[Proposal]]:
 
 
 def _allowing(action: Action) -> list[Proposal]:
-    """Return the rules of the scopes that a grant on this card can have."""
-    return [
-        Proposal(rule, scope.label, scope.never) for scope in grant_scopes.of_action(action) for rule in scope.rules
-    ]
+    """Return the rules of the scopes that a grant on this card can have, each with what it covers as a rule.
+
+    A grant is bound to the agent, the workspace and what the card names; a rule of the policy is not.
+    """
+    where = gettext("Every agent and every workspace that this policy applies to, until somebody removes the rule.")
+    found = dict.fromkeys(rule for scope in grant_scopes.of_action(action) for rule in scope.rules)
+    return [Proposal(rule, _covered(rule), where) for rule in found]
+
+
+def _covered(rule: str) -> str:
+    """Return in words what a rule lets run, no narrower than what it matches."""
+    tool, _, rest = rule.partition("(")
+    spec = rest.removesuffix(")")
+    if tool == "Bash":
+        if not spec.endswith("*"):
+            return gettext("The command “%(words)s”, alone or as a part of a longer one") % {"words": spec}
+        says = gettext(
+            "Each command that starts with “%(name)s”, with any targets and any options known to be harmless"
+        )
+        return says % {"name": spec.rstrip("* ")}
+    if tool == "WebFetch":
+        return gettext("Every page of %(host)s") % {"host": spec.removeprefix("domain:")}
+    if tool in FILE_WRITERS:
+        says = gettext("Editing and creating any file that fits %(pattern)s, except protected ones")
+        return says % {"pattern": spec or "**"}
+    if tool in FILE_READERS:
+        return gettext("Reading any file that fits %(pattern)s, except secrets") % {"pattern": spec or "**"}
+    return gettext("Every call of %(tool)s, with any arguments") % {"tool": tool}
 
 
 def _restricting(action: Action) -> list[Proposal]:
