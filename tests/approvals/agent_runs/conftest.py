@@ -48,19 +48,22 @@ def real_agents(require) -> Path:
 class Desk:
     """The product with the scripted model, and a lead who starts agents at it."""
 
-    def __init__(self, home: Path):
+    def __init__(self, home: Path, **environment):
         self.model = Model()
         upstreams = f"anthropic={self.model.url} openai={self.model.url}"
         engine = OPTIONS["docker"]["address"]
         self.product = Product(
-            home, HANDRAIL_MODEL_UPSTREAMS=upstreams, **{"HANDRAIL_DOCKER_HOST": engine} if engine else {}
+            home,
+            HANDRAIL_MODEL_UPSTREAMS=upstreams,
+            **{"HANDRAIL_DOCKER_HOST": engine} if engine else {},
+            **environment,
         )
         self.product.start()
         self.product.shell(SECRETS.format(keys=KEYS))
         self.lead = self.product.person_token("lena", "lead")
         access = {name: {"secret": f"KEY_{name.upper()}", "models": ["claude-*", "gpt-5"]} for name in KEYS}
         programs = [f"{name}@{version}" for name, version in VERSIONS.items()]
-        about = {"agent_programs": programs, "model_access": access}
+        self.about = about = {"agent_programs": programs, "model_access": access}
         self.post("/environments", about | {"name": "agents"}, 201)
         in_container = {"driver": "docker", "image": IMAGES["docker"], "minimum_isolation": "container"}
         self.post("/environments", about | in_container | {"name": "containers"}, 201)
