@@ -25,7 +25,9 @@ def call_ended(request, heard: After, dialect: Dialect, caller) -> Reply:
     blocked, ports = after_call.seen(action, heard, details)
     differs = dialect.reports_what_ran and after_call.ran_differently(action, heard, by=caller.actor)
     note = after_call.ALARM if differs else ""
-    outcome = Status.UNCERTAIN if heard.is_unclear else Status.FAILED if heard.failed else Status.SUCCEEDED
+    # What was allowed did not run if something else did, however that ended.
+    failed = heard.failed or differs
+    outcome = Status.FAILED if failed else Status.UNCERTAIN if heard.is_unclear else Status.SUCCEEDED
     gate.report(action, outcome.value, caller=caller, details=details, blocked=blocked, note=note or _note(heard))
     told = after_call.worth_telling(blocked, failed=heard.failed)
     return Reply(context=after_call.for_the_agent(told, ports))

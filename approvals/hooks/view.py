@@ -11,7 +11,7 @@ from approvals import agents, prompts
 from approvals.agents.dialect import ALLOW, DENY, Dialect, Reply
 from approvals.agents.heard import After, Asked, Before, Began, Ended, Heard, OwnPrompt, Prompted, TurnEnded, Turning
 from approvals.conversations import acp, hearing
-from approvals.hooks import before_call, own_prompts, people
+from approvals.hooks import before_call, other_hooks, own_prompts, people
 from approvals.hooks.endings import call_ended, turn_or_session_ended
 from approvals.hooks.hold import check_size, read_body, read_caller
 from approvals.hooks.responses import fails_closed
@@ -68,6 +68,8 @@ async def _reply(request, heard: Heard, dialect: Dialect, caller) -> Reply:
         case Turning():
             await sync_to_async(_record)(heard, caller)
             await sync_to_async(sign_of_life)(request, heard, caller)
+            if isinstance(heard, Began):
+                return await sync_to_async(other_hooks.warning)(request, heard, dialect, caller)
             return await sync_to_async(turn_or_session_ended)(request, heard, caller)
     return Reply()
 

@@ -249,6 +249,7 @@ WORDS = {
     "workspace.nearly_full": gettext_lazy("Nearly full"),
     "workspace.operation_stopped": gettext_lazy("Asked to stop an operation"),
     "workspace.orphan_stopped": gettext_lazy("Stopped a leftover process"),
+    "workspace.other_hook": gettext_lazy("ALARM: another hook could change calls after they were judged"),
     "workspace.paused": gettext_lazy("Paused"),
     "workspace.proof_failed": gettext_lazy("Files differ from the snapshot"),
     "workspace.proven": gettext_lazy("Files match the snapshot"),

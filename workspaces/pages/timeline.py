@@ -77,6 +77,7 @@ EVENT_LABELS = {
     "action.ran_differently": gettext_lazy("ALARM: ran another command than was allowed"),
     "action.read_at_code_host": gettext_lazy("Read at the code host"),
     "workspace.hook_missing": gettext_lazy("Not gated: the hook is missing or changed"),
+    "workspace.other_hook": gettext_lazy("ALARM: another hook could change calls after they were judged"),
     "workspace.hook_in_place": gettext_lazy("Gated again"),
     "workspace.held": gettext_lazy("Calls are held in a box"),
     "workspace.not_held": gettext_lazy("Calls are not held"),

@@ -1,0 +1,29 @@
+"""Tell a person, as a session begins, of another hook that could change a call after Handrail has judged it."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from django.conf import settings
+
+from approvals import agents, claude_own_settings
+from approvals.agents.dialect import Dialect, Reply
+from approvals.agents.heard import Began
+from approvals.hooks.workspace_of import workspace_of
+from dashboard.problems import Problem
+from workspaces import lifecycle
+
+
+def warning(request, heard: Began, dialect: Dialect, caller) -> Reply:
+    """Return what the person at the terminal reads, and record it, if there is such a hook in a connected folder."""
+    workspace = None
+    with suppress(Problem):
+        workspace = workspace_of(request, heard, caller)
+    if dialect is not agents.DEFAULT or workspace is None or not (root := workspace.source.get("path")):
+        return Reply()
+    if workspace.runner is None or workspace.runner.host != settings.HANDRAIL_HOST_NAME:
+        return Reply()
+    found = claude_own_settings.other_hook(Path(root), Path(heard.cwd) if heard.cwd else None)
+    if not found:
+        return Reply()
+    lifecycle.record(workspace, caller.actor, "workspace.other_hook", {"problem": found, "session": heard.session})
+    return Reply(user_message=f"Handrail: {found}")
