@@ -16,7 +16,7 @@ class ClaudeCode(ClaudeWords):
     faults = dict.fromkeys(("exit 1", "killed", "missing", "late", "ask"), BLOCKED) | {"empty": RUNS}
     limits = (
         gettext_lazy(
-            "A session that is started with --bare or --settings, or whose settings have disableAllHooks, has no "
-            "gate; the one of `connect --system` stays."
+            "A session that is started with --bare or --settings, in a folder above, or whose settings have "
+            "disableAllHooks, has no gate; the one of `connect --system` stays."
         ),
     )

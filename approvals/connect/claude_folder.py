@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import transaction
 
 from approvals import agents, claude_own_settings, policies
-from approvals.connect import claude_rules, claude_settings, git_exclude, versions
+from approvals.connect import claude_home, claude_rules, claude_settings, git_exclude, versions
 from approvals.connect.claude_settings import HOOK_TIMEOUT, LOCAL, hook_command
 from approvals.connect.folder_git import git
 from approvals.models import Action, ActionEndCode, Status
@@ -66,6 +66,7 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
         wait_until_ready(workspace)
         connection = _write_connection(workspace, agent, real, before)
         put_hook_in(real, connection)
+        notes.append(_in_home(connection, real))
         _note(connection, **git_exclude.hide_manifest(real))
         notes.append(_hide_from_git(real, connection))
         notes += claude_rules.take_over(workspace, rules, chosen, by=OPERATOR)
@@ -161,9 +162,20 @@ def put_hook_in(real: Path, connection: Path):
         take_hook_out(file, connection, json.loads(connection.read_text()))
         return
     text = claude_settings.with_hooks(
-        claude_settings.read(file), claude_settings.entries(connection), ours=str(connection)
+        claude_settings.read(file), claude_settings.entries(connection, real), ours=str(connection)
     )
     claude_settings.write(file, text, real.stat())
+
+
+def _in_home(connection: Path, real: Path) -> str:
+    """Gate sessions below the folder that read other settings; return a note on it."""
+    if claude_settings.is_system_gated():
+        return ""
+    refused = claude_home.put_in(connection, real)
+    return refused or (
+        f"Sessions that start anywhere below {real} are gated, in nested repositories too: the hook is in "
+        f"{Path.home() / claude_home.FILE.settings_file} as well. In other folders it lets every call pass."
+    )
 
 
 def take_hook_out(file: Path, connection: Path, told: dict):
@@ -266,6 +278,7 @@ def _undo(workspace, real):
     if connection.exists():
         told = json.loads(connection.read_text())
         take_hook_out(real / LOCAL, connection, told)
+        claude_home.take_out(connection)
         if exclude := told.get("excluded_in"):
             git_exclude.drop_line(Path(exclude), f"/{LOCAL}")
         git_exclude.show_manifest(told)

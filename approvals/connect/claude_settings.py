@@ -55,9 +55,13 @@ def status_message() -> str:
     return f"Asking Handrail. Approve at {settings.HANDRAIL_PUBLIC_URL}{reverse('waiting')}"
 
 
-def entries(connection: Path, **where) -> dict[str, dict]:
-    """Return {event: the matcher group that Handrail adds}; `where` is passed on to `hook_command`."""
-    return _entries(lambda role: hook_command(connection, role, **where))
+def entries(connection: Path, folder: Path | None = None, **where) -> dict[str, dict]:
+    """Return {event: the matcher group that Handrail adds}; `where` is passed on to `hook_command`.
+
+    With a folder, the hook lets calls of sessions pass that have nothing to do with it.
+    """
+    below = [f"below={folder}"] if folder else []
+    return _entries(lambda role: hook_command(connection, role, *below, **where))
 
 
 def _entries(line: Callable[[str], str]) -> dict[str, dict]:

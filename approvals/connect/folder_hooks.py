@@ -7,7 +7,7 @@ from django.conf import settings
 
 from approvals import agents
 from approvals.agents import Dialect
-from approvals.connect import agent_home, claude_folder, claude_rules, claude_settings
+from approvals.connect import agent_home, claude_folder, claude_home, claude_rules, claude_settings, ungated_sessions
 from approvals.connect.claude_folder import Connected
 from dashboard.problems import conflict, invalid
 from workspaces.models import FOLDER, Workspace
@@ -46,7 +46,12 @@ def put_in(workspace):
     if dialect.settings_file:
         agent_home.put_hook_in(dialect, agent_home.connection_of(dialect))
     else:
-        claude_folder.put_hook_in(Path(workspace.source["path"]), claude_folder.connection_of(workspace))
+        folder, connection = Path(workspace.source["path"]), claude_folder.connection_of(workspace)
+        claude_folder.put_hook_in(folder, connection)
+        if claude_settings.is_system_gated():
+            claude_home.take_out(connection)
+        else:
+            claude_home.put_in(connection, folder)
 
 
 def problem(workspace) -> str | None:
@@ -63,7 +68,9 @@ def problem(workspace) -> str | None:
         return agent_home.problem(dialect, agent_home.connection_of(dialect))
     if claude_settings.is_system_gated():
         return ""
-    return claude_settings.problem(folder, claude_settings.entries(claude_folder.connection_of(workspace)))
+    connection = claude_folder.connection_of(workspace)
+    in_folder = claude_settings.problem(folder, claude_settings.entries(connection, folder))
+    return in_folder or claude_home.problem(connection, folder) or ungated_sessions.words_on(workspace)
 
 
 def connected(dialect: Dialect, path: str = "") -> tuple[Workspace, Path]:

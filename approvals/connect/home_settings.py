@@ -3,14 +3,22 @@
 import json
 import os
 from pathlib import Path
+from typing import Protocol
 
-from approvals.agents import Dialect
 from approvals.connect import json_hooks
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import Problem, invalid
 
 
-def read(dialect: Dialect, home: Path) -> str | None:
+class SettingsFile(Protocol):
+    """What is known of the file; a Dialect knows it."""
+
+    settings_file: str  # below the home
+    owns_file: bool
+    switches: dict
+
+
+def read(dialect: SettingsFile, home: Path) -> str | None:
     """Return the file's text, None if it does not exist. Problem 422: a symlink, or not the agent's format."""
     file = home / dialect.settings_file
     if file.is_symlink():
@@ -36,7 +44,7 @@ def _parsed(text: str | None, file: Path) -> dict:
     return found
 
 
-def put_in(dialect: Dialect, home: Path, hooks: dict | str, *, ours: str):
+def put_in(dialect: SettingsFile, home: Path, hooks: dict | str, *, ours: str):
     """Add the hook to the file once; an earlier one, with `ours` in its command, is replaced. Problem 422."""
     file, before = home / dialect.settings_file, read(dialect, home)
     if dialect.owns_file:
@@ -54,7 +62,7 @@ def _switched(now, wanted):
     return now | wanted if isinstance(now, dict) and isinstance(wanted, dict) else wanted
 
 
-def take_out(dialect: Dialect, home: Path, *, ours: str, before: str | None):
+def take_out(dialect: SettingsFile, home: Path, *, ours: str, before: str | None):
     """Remove the hook: byte for byte as `before` if nothing else in the file changed. Problem 422."""
     file, now = home / dialect.settings_file, read(dialect, home)
     if now is None:
@@ -81,7 +89,7 @@ def _restore(file: Path, before: str | None, home: Path):
         _write(file, before, home)
 
 
-def problem(dialect: Dialect, home: Path, hooks: dict | str) -> str:
+def problem(dialect: SettingsFile, home: Path, hooks: dict | str) -> str:
     """Return why the hook in the file would not gate a new session; "" if it would."""
     file = home / dialect.settings_file
     try:

@@ -73,9 +73,12 @@ def main(arguments) -> int:
     gate = arguments[1:2] != ["report"]
     fail = refuse if gate else give_up
     try:
-        connection = read_connection(arguments[0])
         call = sys.stdin.buffer.read()
         event = read_json(call)
+        if not concerns([word[len("below=") :] for word in arguments[2:] if word.startswith("below=")], event):
+            return 0  # of a session elsewhere, which its user's settings lead here
+        arguments = [word for word in arguments if not word.startswith("below=")]
+        connection = read_connection(arguments[0])
         connection["agent"], connection["event"] = [*arguments[2:4], "", ""][:2]
         if not gate:
             call = with_exit_status(call, event)
@@ -143,6 +146,33 @@ def read_connection(name: str):
         return {"address": name[len("run:") :], "token": token_of_run(), "patience_s": WORKSPACE_PATIENCE}
     with open(name, "rb") as file:
         return read_json(file.read())
+
+
+def concerns(folders, event) -> bool:
+    """Return whether the session started or works in one of these connected folders, or in a worktree of it.
+
+    Without a folder, or a place that is known, it does.
+    """
+    places = [os.environ.get("CLAUDE_PROJECT_DIR"), event.get("cwd"), os.getcwd()]
+    known = [os.path.realpath(place) for place in places if isinstance(place, str) and place]
+    near = (is_below(place, folder) or is_worktree(place, folder) for place in known for folder in folders)
+    return not folders or not known or any(near)
+
+
+def is_below(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(folder.rstrip("/") + "/")
+
+
+def is_worktree(place: str, folder: str) -> bool:
+    """Return whether the place is in a linked worktree of a repository below the folder."""
+    while place != os.path.dirname(place):
+        try:
+            with open(os.path.join(place, ".git"), encoding="utf-8", errors="surrogateescape") as file:
+                named = file.read(4096).partition("gitdir:")[2].strip()
+            return is_below(os.path.realpath(os.path.join(place, named)), folder)
+        except OSError:  # a folder, or none
+            place = os.path.dirname(place)
+    return False
 
 
 def token_of_run() -> str:

@@ -19,6 +19,7 @@ from approvals.proof import programs
 from dashboard.problems import invalid
 
 PATIENCE = 2  # seconds for which the copied gate tries to reach its desk
+NESTED = "nested"
 SWITCHES = ("disableAllHooks", "hooksConfig", "hooks")
 MORE_FILES = {  # below the home, beside `Dialect.settings_file`
     "claude-code": (".claude/settings.json",),
@@ -41,7 +42,7 @@ class Scratch:
 
     def __init__(self, root: Path, gate_url: str, reports_url: str):
         self.home, self.folder = root / "home", root / "folder"
-        self.connections = {}
+        self.connections, self._persons = {}, Path()
         for role, url in (("gate", gate_url), ("report", reports_url)):
             self.connections[role] = file = root / f"{role}.json"
             told = {"address": url, "token": "none", "patience_s": PATIENCE}
@@ -49,9 +50,14 @@ class Scratch:
             file.write_text(json.dumps(told))
         self.home.mkdir()
         self.folder.mkdir()
+        # A repository within the folder, whose sessions read other settings.
+        for name in ("objects", "refs"):
+            (self.folder / NESTED / ".git" / name).mkdir(parents=True)
+        (self.folder / NESTED / ".git/HEAD").write_text("ref: refs/heads/main\n")
 
     def fill(self, dialect: Dialect, person: Connected):
         """Copy the person's settings. Problem 422, 503."""
+        self._persons = person.folder
         if not dialect.settings_file:
             names = (str(LOCAL), ".claude/settings.json")
             self._merge({name: person.folder / name for name in names}, self.folder, person.connection)
@@ -89,6 +95,8 @@ class Scratch:
         """Write the text with connection files of this scratch place instead of the person's."""
         if not text:
             return
+        for form in (str, lambda path: json.dumps(str(path))[1:-1]):  # as it is, and within JSON
+            text = text.replace(f"below={form(self._persons)}", f"below={form(self.folder)}")
         own = str(connection)
         for role in ("gate", "report"):
             text = text.replace(f"{own} {role}", f"{self.connections[role]} {role}")

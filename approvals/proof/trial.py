@@ -45,10 +45,19 @@ class Trial:
     printed: str
 
 
-def hold(dialect: Dialect, program: str, person: Connected, rows: tuple[str, ...], timeout: float = TIMEOUT) -> Trial:
+def hold(
+    dialect: Dialect,
+    program: str,
+    person: Connected,
+    rows: tuple[str, ...],
+    timeout: float = TIMEOUT,
+    *,
+    within: str = "",
+) -> Trial:
     """Let the program make the rows' calls, in a scratch copy of the person's settings. Problem 422, 503.
 
-    OUT_OF_REACH has to be the last: the desk stays away from then on.
+    It starts in the folder `within` of the connected one. OUT_OF_REACH has to be the last: the desk stays away from
+    then on.
     """
     model, desk, reports = Model(), Desk(_decide), Desk(_decide)
 
@@ -65,8 +74,9 @@ def hold(dialect: Dialect, program: str, person: Connected, rows: tuple[str, ...
         with tempfile.TemporaryDirectory(prefix="handrail-proof-", ignore_cleanup_errors=True) as root:
             scratch = Scratch(Path(root).resolve(), desk.url, reports.url)
             scratch.fill(dialect, person)
-            printed = run_program(dialect, program, model, scratch, timeout)
-            ran = (scratch.folder / RAN).read_text().split() if (scratch.folder / RAN).exists() else []
+            place = scratch.folder / within
+            printed = run_program(dialect, program, model, scratch, timeout, place)
+            ran = (place / RAN).read_text().split() if (place / RAN).exists() else []
     finally:
         for each in (desk, reports):
             each.leave()
@@ -96,16 +106,18 @@ def _decide(heard: Before) -> Reply:
     return Reply(DENY, REASON)
 
 
-def run_program(dialect: Dialect, program: str, model: Model, scratch: Scratch, timeout: float) -> str:
+def run_program(
+    dialect: Dialect, program: str, model: Model, scratch: Scratch, timeout: float, place: Path | None = None
+) -> str:
     """Run the program to its end and end whatever it leaves behind; return the end of what it printed."""
-    own = {"HOME": str(scratch.home), "PWD": str(scratch.folder)}
+    own = {"HOME": str(scratch.home), "PWD": str(place or scratch.folder)}
     output = scratch.home.parent / "output"
     with open(output, "wb") as file:
         try:
             process = subprocess.Popen(
                 programs.command(dialect.name, program, PROMPT, model.url),
                 env=variables() | own | programs.environment(dialect.name, model.url),
-                cwd=scratch.folder,
+                cwd=place or scratch.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -8,7 +8,7 @@ from pathlib import Path
 from approvals.agents import Dialect
 from approvals.connect import claude_settings, folder_hooks, versions
 from approvals.proof import trial
-from approvals.proof.scratch import Connected
+from approvals.proof.scratch import NESTED, Connected
 from approvals.proof.trial import ALLOWED, DENIED, OUT_OF_REACH, REASON, Row
 from dashboard.problems import invalid
 
@@ -52,8 +52,12 @@ def prove(dialect: Dialect, path: str = "") -> Proof:
     person = Connected(Path(home), Path(workspace.source["path"]), connection)
     began = time.monotonic()
     tried = trial.hold(dialect, program, person, ROWS)
-    lines = of(tried.rows)
-    return Proof(version, lines, time.monotonic() - began, folder_hooks.problem(workspace) or "", tried.printed)
+    lines, printed = of(tried.rows), tried.printed
+    if not dialect.settings_file:  # its hook is in the folder; the others' is in the home, wherever they start
+        nested = trial.hold(dialect, program, person, (DENIED,), within=NESTED)
+        lines.append(Line("nested", *_denied(nested.rows[DENIED])))
+        printed = printed if lines[-1].holds else nested.printed
+    return Proof(version, lines, time.monotonic() - began, folder_hooks.problem(workspace) or "", printed)
 
 
 def of(rows: dict[str, Row]) -> list[Line]:

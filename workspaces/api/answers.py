@@ -17,6 +17,7 @@ def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: l
         "source": {name: value for name, value in workspace.source.items() if name != "fork"},
         "state": workspace.state,
         "reason": workspace.reason,
+        "hook_problem": workspace.hook_problem,
         "reason_code": workspace.reason_code,
         "busy": busy,
         "labels": workspace.labels,

@@ -168,6 +168,7 @@ class WorkspaceOut(Schema):
     state: str
     reason: str
     reason_code: str = Field(description="what `reason` says: unreachable, not_cleared or empty")
+    hook_problem: str = Field("", description="of a connected folder: why its agent is, or was, not gated")
     busy: str | None = Field(description="the kind of the exclusive operation in flight")
     labels: dict[str, str]
     owner: str | None = Field(description="the name of the person whom others ask about it")

@@ -1,0 +1,88 @@
+"""Sessions of Claude Code in a connected folder that no hook has announced: found by the transcripts that they leave.
+
+Such a session started without the gate (with --bare, say, or before the folder was connected). It cannot be undone, so
+a person is told.
+"""
+
+import json
+import os
+import re
+from datetime import timedelta
+from pathlib import Path
+
+from django.utils.dateparse import parse_datetime
+
+from approvals.conversations import places, sessions
+from approvals.models import AgentSession
+from dashboard import clock
+
+NAME = "claude-code"
+GRACE = timedelta(seconds=30)  # after its first line; its hook has been heard by then
+TOLD_FOR = timedelta(hours=24)  # how long a session is shown as a problem of the folder
+HEAD = 1 << 18  # bytes of a transcript in which its folder and its beginning are looked for
+MAX_FILES = 500  # that are looked at in one sweep, the newest first
+
+
+def words_on(workspace) -> str:
+    """Return a sentence on sessions that ran here without a gate lately, "" if there were none."""
+    _look(workspace)
+    found = AgentSession.objects.filter(
+        workspace=workspace, dialect=NAME, gated_by="", parent=None, started_at__gt=clock.now() - TOLD_FOR
+    )
+    if not (last := found.order_by("started_at").last()):
+        return ""
+    return (
+        f"A session of Claude Code ran in {last.cwd} without Handrail's gate, at {clock.in_utc(last.started_at)}: "
+        "nothing that it did was asked about."
+    )
+
+
+def _look(workspace):
+    """Note sessions that no hook has announced, since the folder was connected."""
+    folder, since = workspace.source["path"], workspace.created_at
+    files = {file.stem: file for file in _transcripts(folder, since.timestamp())}
+    agent = workspace.created_by_agent
+    if not files or agent is None:
+        return
+    known = AgentSession.objects.filter(team=workspace.team_id, dialect=NAME, native_id__in=files)
+    for name in set(files) - set(known.values_list("native_id", flat=True)):
+        cwd, began = _beginning(files[name])
+        is_here = cwd == folder or cwd.startswith(f"{folder}/")
+        if is_here and began and began < clock.now() - GRACE:
+            session = sessions.session_of(agent, NAME, name, workspace=workspace, cwd=cwd)
+            AgentSession.objects.filter(pk=session.pk).update(started_at=max(began, since))
+            places.follow(session, str(files[name]), None)
+
+
+def _transcripts(folder: str, since: float) -> list[Path]:
+    """Return the transcripts written since then in folders whose name begins as this one's does."""
+    root, prefix = Path.home().joinpath(*places.FOLDERS[NAME]), re.sub(r"[^A-Za-z0-9]", "-", folder)
+    try:
+        found = [
+            (entry.stat(follow_symlinks=False).st_mtime, Path(entry.path))
+            for place in root.iterdir()
+            if place.name.startswith(prefix)
+            for entry in os.scandir(place)
+            if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False)
+        ]
+    except OSError:
+        return []  # no such agent here, or a file that has just gone
+    return [path for at, path in sorted(found, reverse=True)[:MAX_FILES] if at > since]
+
+
+def _beginning(file: Path) -> tuple[str, object]:
+    """Return (folder, time) of the first line that tells both; ("", None) if none does."""
+    try:
+        with open(file, "rb") as opened:
+            head = opened.read(HEAD)
+    except OSError:
+        return "", None
+    for line in head.split(b"\n"):
+        try:
+            row = json.loads(line)
+            cwd, at = row["cwd"], parse_datetime(row["timestamp"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if isinstance(cwd, str) and at is not None and at.tzinfo:
+            return cwd, at
+    return "", None
