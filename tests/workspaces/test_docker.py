@@ -1,6 +1,7 @@
 """Workspaces in containers, through the whole product on a real engine."""
 
 import json
+import subprocess
 import uuid
 
 import pytest
@@ -145,3 +146,13 @@ def test_a_container_removed_behind_our_back_ends_with_a_reason_and_comes_back(d
     desk.post(f"/workspaces/{key}/resume", expect=202)
     desk.settled(key)
     assert desk.run(key, "cat note") == b"kept\n"
+
+
+def test_no_git_of_the_workspace_makes_its_bundle(desk, docker, repository, tmp_path):
+    path, first, _ = repository
+    key = docker(source={"git": str(path), "ref": "main"})["key"]
+    evil = "mkdir -p ~/.local/bin; printf '#!/bin/sh\nexit 9\n' > ~/.local/bin/git; chmod +x ~/.local/bin/git"
+    desk.run(key, evil + "; cp ~/.local/bin/git ~/.local/bin/dirname; printf '[alias]\nbundle=!false\n' > ~/.gitconfig")
+    (tmp_path / "bundle").write_bytes(desk.get(f"/workspaces/{key}/bundle").body)
+    told = subprocess.run(["git", "bundle", "list-heads", "bundle"], cwd=tmp_path, capture_output=True, text=True)
+    assert f"{first} HEAD" in told.stdout

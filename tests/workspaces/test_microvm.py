@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import aiohttp
@@ -394,3 +395,13 @@ def test_a_checkpoint_is_continued_in_its_workspace_and_in_a_fork(desk, microvm,
     until(lambda: list(product.home.glob("checkpoints/*/*")) == [])
     for name in (key, fork):
         desk.call("DELETE", f"/workspaces/{name}", expect=202)
+
+
+def test_no_git_of_the_workspace_makes_its_bundle(desk, microvm, repository, tmp_path):
+    path, first, _ = repository
+    key = microvm(source={"git": str(path), "ref": "main"})["key"]
+    evil = "mkdir -p ~/.local/bin; printf '#!/bin/sh\nexit 9\n' > ~/.local/bin/git; chmod +x ~/.local/bin/git"
+    desk.run(key, evil + "; cp ~/.local/bin/git ~/.local/bin/dirname; printf '[alias]\nbundle=!false\n' > ~/.gitconfig")
+    (tmp_path / "bundle").write_bytes(desk.get(f"/workspaces/{key}/bundle").body)
+    told = subprocess.run(["git", "bundle", "list-heads", "bundle"], cwd=tmp_path, capture_output=True, text=True)
+    assert f"{first} HEAD" in told.stdout
