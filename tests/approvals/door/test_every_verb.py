@@ -56,7 +56,7 @@ def test_handrail_internal_serves_what_the_door_keeps():
 
 @pytest.mark.parametrize("missing", ["POST /workspaces/{key}/commands", "POST /hooks/{agent}", "WS /ws/live"])
 def test_a_route_without_a_declaration_does_not_start(monkeypatch, missing):
-    monkeypatch.delitem(VERBS, missing)
+    monkeypatch.setattr(walk, "VERBS", {name: verb for name, verb in VERBS.items() if name != missing})
     with pytest.raises(ImproperlyConfigured, match=re.escape(missing)):
         walk.refuse_undeclared(urls.api, urls.urlpatterns, urls.websocket_urlpatterns)
 
@@ -129,12 +129,20 @@ def test_a_verb_that_is_closed_to_programs_of_a_run_does_nothing(api, agent, wor
 
 
 @pytest.mark.parametrize("state", ["interrupted", "stopped"])
-def test_the_gate_refuses_a_new_call_in_each_of_its_forms(request, api, hook, agent_token, workspace, state):
+@pytest.mark.parametrize("name", ["POST /actions", "POST /aap/v1/requests"])
+def test_the_gate_refuses_a_new_call(request, api, agent_token, workspace, name, state):
     request.getfixturevalue(state)
-    for name in ("POST /actions", "POST /aap/v1/requests"):
-        answer = ask(api(agent_token), name, workspace.key)
-        assert answer.status_code == 409, name
-    assert hook(agent_token, before()).decision[0] == "deny"
+    assert ask(api(agent_token), name, workspace.key).status_code == 409
+    assert not Action.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("state", "words"), [("interrupted", "Wait."), ("stopped", "Stopped by a person")])
+def test_a_hook_denies_a_new_call_in_its_own_form(request, hook, agent_token, state, words):
+    request.getfixturevalue(state)
+    decision, reason = hook(agent_token, before()).decision
+    assert decision == "deny"
+    assert words in reason
     assert not Action.objects.exists()
 
 
