@@ -51,6 +51,11 @@ def must_ask(workspace, by: Actor) -> bool:
     return is_unapproved(by) and workspace.environment.driver == FOLDER
 
 
+def is_unasked(workspace, by: Actor) -> bool:
+    """Return True for an agent without an approval where the driver alone makes it ask nobody."""
+    return is_unapproved(by) and not must_ask(workspace, by)
+
+
 def require(workspace, verb: str, wish: dict, *, by: Actor, always=False):
     """Raise AskFirst if a person has to allow the verb; `always` applies to every driver."""
     if must_ask(workspace, by) or (always and is_unapproved(by)):

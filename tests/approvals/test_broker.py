@@ -20,6 +20,7 @@ class Brokered:
         self.product = product
         self.agent = product.agent_token("broker-tests")
         self.reviewer = product.person_token("ruth", "reviewer")
+        self.lead = product.person_token("lea-of-files", "lead")
         self.key = f"broker-{uuid.uuid4().hex[:8]}"
         self.path = f"/api/v1/workspaces/{self.key}"
         self.ok("POST", "/api/v1/workspaces", {"key": self.key, **wish}, expect=201)
@@ -58,7 +59,8 @@ class Brokered:
         return answer.body if answer.status == 200 else None
 
     def put(self, name, content: bytes):
-        answer = self.product.call("PUT", f"{self.path}/files/{name}", self.agent, content)
+        """Write a file as a person does, also one that agents ask for."""
+        answer = self.product.call("PUT", f"{self.path}/files/{name}", self.lead, content)
         assert answer.status in (200, 201, 204), answer.body
 
     def snapshots(self):
