@@ -1,6 +1,6 @@
 """Run the MCP project's conformance suite against a server, and against the same server behind `handrail mcp-gate`.
 
-    npm install --prefix FOLDER @modelcontextprotocol/conformance node@22
+    npm install --prefix FOLDER @modelcontextprotocol/conformance@0.2.0-alpha.12 node@22
     deploy/frameworks.sh
     python -m bench.mcp FOLDER
 
@@ -23,6 +23,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SUITE = "node_modules/@modelcontextprotocol/conformance"
 NODE = "node_modules/node/bin/node"  # the suite needs Node 22, which Debian 12 lacks
 FRAMEWORKS = CHECKOUT / ".venv-frameworks/bin/python"
+REVISIONS = ("2025-11-25", "2026-07-28")  # of the specification, whose required scenarios the suite knows
 RESULT = re.compile(r"^[✓✗] ([\w-]+): (\d+) passed, (\d+) failed$", re.MULTILINE)
 
 
@@ -49,14 +50,14 @@ def main() -> int:
         finally:
             product.stop()
             product.clean_up()
-    print(f"{'scenario':<34}{'server':>8}{'gate':>8}   checks passed, of all")
+    print(f"{'scenario':<54}{'server':>8}{'gate':>8}   checks passed, of all")
     worse = 0
     for name, (passed, failed) in alone.items():
         behind = gated.get(name, (0, 1))
         is_worse = behind[1] > failed or behind[0] < passed
         worse += is_worse
         print(
-            f"{name:<34}{passed:>5}/{passed + failed:<2}{behind[0]:>5}/{sum(behind):<2}{'  WORSE' if is_worse else ''}"
+            f"{name:<54}{passed:>5}/{passed + failed:<2}{behind[0]:>5}/{sum(behind):<2}{'  WORSE' if is_worse else ''}"
         )
     print(
         f"{sum(found[0] for found in gated.values())} passed behind the gate; a person approved {approver.count} calls"
@@ -65,16 +66,22 @@ def main() -> int:
 
 
 def scenarios(folder: Path, address: str) -> dict[str, tuple[int, int]]:
-    """Run the suite against a server; {scenario: (checks passed, checks failed)}."""
-    said = subprocess.run(
-        [folder / NODE, folder / SUITE / "dist/index.js", "server", "--url", address],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    ).stdout
-    return {name: (int(passed), int(failed)) for name, passed, failed in RESULT.findall(said)}
+    """Run the suite against a server; {revision and scenario: (checks passed, checks failed)}."""
+    found = {}
+    for revision in REVISIONS:
+        words = [
+            folder / NODE,
+            folder / SUITE / "dist/index.js",
+            "server",
+            "--url",
+            address,
+            "--requirements",
+            revision,
+        ]
+        said = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=600, check=False).stdout
+        for name, passed, failed in RESULT.findall(said):
+            found[f"{revision} {name}"] = int(passed), int(failed)
+    return found
 
 
 class ServerProcess:

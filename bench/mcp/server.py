@@ -9,6 +9,7 @@ import socket
 import mcp_types as types
 import uvicorn
 from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
@@ -132,12 +133,68 @@ def _tool(name: str) -> types.Tool:
     return types.Tool(name=name, description="A tool that the conformance suite calls.", input_schema=schema)
 
 
+def _form(message: str, **properties) -> dict:
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
+
+
+def _question(text: str) -> dict:
+    asked = {"role": "user", "content": {"type": "text", "text": text}}
+    return {"method": "sampling/createMessage", "params": {"messages": [asked], "maxTokens": 100}}
+
+
+NAME, COLOR, OK = {"name": {"type": "string"}}, {"color": {"type": "string"}}, {"ok": {"type": "boolean"}}
+# Of 2026-07-28: what tools ask their user, round by round, and whether they give the client a state to send back.
+ASKING = {
+    "elicitation": ([{"user_name": _form("What is your name?", **NAME)}], False),
+    "sampling": ([{"capital_question": _question("What is the capital of France?")}], False),
+    "list_roots": ([{"client_roots": {"method": "roots/list", "params": {}}}], False),
+    "request_state": ([{"confirm": _form("Please confirm", **OK)}], True),
+    "multiple_inputs": (
+        [
+            {
+                "user_name": _form("What is your name?", **NAME),
+                "greeting": _question("Generate a greeting"),
+                "client_roots": {"method": "roots/list", "params": {}},
+            }
+        ],
+        True,
+    ),
+    "multi_round": (
+        [
+            {"step1": _form("Step 1: What is your name?", **NAME)},
+            {"step2": _form("Step 2: What is your favorite color?", **COLOR)},
+        ],
+        True,
+    ),
+    "tampered_state": ([{"confirm": _form("Please confirm", **OK)}], True),
+    "capabilities": ([{"capital_question": _question("What is the capital of France?")}], False),
+}
+ASKING = {f"test_input_required_result_{name}": each for name, each in ASKING.items()}
+
+
+def ask_back(params):
+    """Return what an asking tool wants to know next, or that it knows all; the state is the number of the round."""
+    rounds, has_state = ASKING[params.name]
+    given, state = params.input_responses or {}, params.request_state
+    if has_state and given and state not in map(str, range(len(rounds))):
+        raise MCPError(types.INVALID_PARAMS, "requestState rejected")
+    now = int(state) if has_state and given else 0
+    now += set(rounds[now]) <= set(given)
+    if now < len(rounds):
+        return types.InputRequiredResult(input_requests=rounds[now], request_state=str(now) if has_state else None)
+    told = ", ".join(f"{key}: {value.model_dump_json()}" for key, value in given.items())
+    return types.CallToolResult(content=[_text(f"state-ok {told}")])
+
+
 async def list_tools(ctx, params):
-    names = [*CONTENT, *HANDLERS, "test_error_handling"]
+    names = [*CONTENT, *HANDLERS, *ASKING, "test_error_handling"]
     return types.ListToolsResult(tools=[_tool(name) for name in names])
 
 
 async def call_tool(ctx, params):
+    if params.name in ASKING:
+        return ask_back(params)
     if params.name == "test_error_handling":
         return types.CallToolResult(
             content=[_text("This tool intentionally returns an error for testing")], is_error=True

@@ -16,7 +16,7 @@ from handrail_client.desk import Handrail
 from handrail_client.mcp import messages, protocol
 from handrail_client.mcp.held_call import HeldCall
 from handrail_client.mcp.identity import Definition, Server
-from handrail_client.mcp.questions import NO_NAME, NO_ROUND, Questions, ToolCall
+from handrail_client.mcp.questions import NO_NAME, Questions, ToolCall
 
 LIST_TIMEOUT = 30.0  # seconds for the server to describe its tools
 BATCHED = "A tool call inside a batch can't be held for its approval. Send it as a message of its own."
@@ -121,10 +121,10 @@ class Gate:
         def still() -> bool:
             return self._definition(call).sha256 == call.definition.sha256
 
-        refused = NO_ROUND if question is None else held.begin(question).settle(go, call.teller(self._tell), still)
+        refused = held.begin(question).settle(go, call.teller(self._tell), still) if question else None
         with self._lock:
             del self._held[key]
-        if refused is not None:
+        if refused is not None or question is None:
             self._tell(call.refusal(refused))
 
     def _tell(self, message: dict):

@@ -13,7 +13,7 @@ from handrail_client.mcp import headers, messages, protocol
 from handrail_client.mcp.gate import BATCHED, TAKEN
 from handrail_client.mcp.held_call import HeldCall
 from handrail_client.mcp.identity import Definition
-from handrail_client.mcp.questions import NO_NAME, NO_ROUND, ToolCall
+from handrail_client.mcp.questions import NO_NAME, ToolCall
 from handrail_client.mcp.upstream import BROKEN, NOT_PASSED_ON, PIECE, event_of, events_of, is_stream, message_of
 
 MAX_BODY = 64 << 20  # bytes
@@ -117,7 +117,7 @@ class Request(BaseHTTPRequestHandler):
             self._mismatch(message, error)
             return
         if question is None:
-            self._answer(200, call.refusal(NO_ROUND))
+            self._answer(200, call.refusal(None))
         elif not self.gate.hold(self.mcp_session, message["id"], question):
             self._answer(400, messages.error(message["id"], messages.INVALID_REQUEST, TAKEN))
         else:

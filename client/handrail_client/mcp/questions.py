@@ -72,7 +72,10 @@ class ToolCall:
 
         return tell
 
-    def refusal(self, words: str) -> dict:
+    def refusal(self, words: str | None) -> dict:
+        """Return why the call is not made; None: it goes on with none that was approved."""
+        if words is None:
+            return messages.error(self.message["id"], messages.INVALID_PARAMS, NO_ROUND)
         return messages.said(self.message, words, is_error=True)
 
 
