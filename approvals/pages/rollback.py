@@ -31,7 +31,12 @@ def roll_back(request, pk):
     if request.method == "POST":
         return carry_out(
             request,
-            lambda: rollback.roll_back(action, asked(request, "seen")["seen"], by=request.caller.actor),
+            lambda: rollback.roll_back(
+                action,
+                asked(request, "seen")["seen"],
+                by=request.caller.actor,
+                with_git=request.POST.get("with_git") == "1",
+            ),
             then=lambda operation: reverse("workspace-operation", args=[*place, operation.pk]),
             otherwise=reverse("action-rollback", args=[pk]),
         )
@@ -46,5 +51,12 @@ def _told(action: Action) -> dict:
         plan = rollback.plan(action)
     except Problem as problem:
         return {"unknown": problem.detail}
-    rows = [(os.fsdecode(path), path in plan.later) for path in plan.paths]
-    return {"plan": plan, "rows": rows[:MAX_SHOWN_PATHS], "more": len(rows[MAX_SHOWN_PATHS:])}
+    told = {"plan": plan}
+    for name, more, paths in (
+        ("rows", "more", plan.paths),
+        ("gits", "gits_more", plan.gits_own),
+        ("stays", "stays_more", plan.stays),
+    ):
+        told[name] = [(os.fsdecode(path), path in plan.later) for path in paths[:MAX_SHOWN_PATHS]]
+        told[more] = len(paths[MAX_SHOWN_PATHS:])
+    return told

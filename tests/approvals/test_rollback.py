@@ -61,3 +61,48 @@ def test_an_action_that_changed_nothing_has_nothing_to_roll_back(desk, lead):
     done = desk.over(desk.ask("Bash", {"command": "touch nothing; rm nothing"}))
     page = read(lead, f"/actions/{done['id']}/rollback/")
     assert ("This action changed no files." in page, "Restore the whole workspace" in page) == (True, True)
+
+
+def over(desk, command: str) -> dict:
+    asked = desk.ask("Bash", {"command": command})
+    return desk.over(desk.decide(asked) if asked["status"] == "pending" else asked)
+
+
+def test_an_action_that_emptied_git_says_so_and_brings_it_back(desk, lead):
+    over(desk, f"git init -q -b main; echo 0 > kept; git add .; {COMMIT} -qm zero")
+    done = over(desk, "rm -rf .git")
+    assert desk.file(".git/HEAD") is None
+    path = f"/actions/{done['id']}/rollback/"
+    page = read(lead, path)
+    assert "This action changed no files" not in page
+    assert "This action changed only git's own files, those in .git." in page
+    assert ".git/HEAD" in page
+    seen = re.search(r'name="seen" value="([^"]*)"', lead.get(path))[1]
+    refused = " ".join(text_of(lead.post(path, {"seen": seen})).split())
+    assert "Choose to bring those back too" in refused
+    lead.post(path, {"seen": seen, "with_git": "1"})
+    desk.settles("ready")
+    assert desk.file(".git/HEAD") == b"ref: refs/heads/main\n"
+    assert over(desk, "git log --format=%s")["result"]["tail"].split()[0] == "zero"
+
+
+def test_a_file_that_became_a_folder_is_rolled_back(desk, lead):
+    over(desk, "echo deny > gate")
+    done = over(desk, "rm gate; mkdir gate; touch gate/.keep")
+    desk.over(desk.ask("Write", {"file_path": "gate/later", "content": "later"}))
+    page = read(lead, f"/actions/{done['id']}/rollback/")
+    assert "Restores 3 files that this action changed." in page
+    assert "gate/later changed again since" in page
+    press(lead, f"/actions/{done['id']}/rollback/")
+    desk.settles("ready")
+    assert desk.file("gate") == b"deny\n"
+
+
+def test_a_folder_whose_mode_changed_keeps_what_came_into_it(desk, lead):
+    over(desk, "mkdir shared; echo 1 > shared/one")
+    done = over(desk, "chmod 700 shared")
+    desk.over(desk.ask("Write", {"file_path": "shared/two", "content": "2"}))
+    page = read(lead, f"/actions/{done['id']}/rollback/")
+    assert ("This action changed no files" in page, "These stay as they are" in page) == (False, True)
+    press(lead, f"/actions/{done['id']}/rollback/")
+    assert desk.file("shared/two") == b"2"
