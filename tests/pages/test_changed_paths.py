@@ -37,10 +37,11 @@ TEXTS = [
     b"b\0\n",
     b"a\nb\nd\n",
 ]
+TARGETS = [b"elsewhere", b"../up", b"no\xfe"]  # git apply refuses to put a folder where a link leads to itself
 MODES = [0o644, 0o755, 0o600, 0o4755, 0o2755, 0o664]
 
 files = st.tuples(st.just("file"), st.sampled_from(TEXTS), st.sampled_from(MODES), st.sampled_from([None, b"1", b"2"]))
-links = st.tuples(st.just("link"), st.sampled_from([b"a", b"gate", b"bad\xff"]))
+links = st.tuples(st.just("link"), st.sampled_from(TARGETS))
 others = st.sampled_from([("fifo",), ("socket",)])
 leaves = st.one_of(files, files, files, links, others)
 trees = st.recursive(
@@ -290,7 +291,7 @@ def changed(tree: dict, dice: random.Random) -> dict:
         elif act == 3 and entry[0] == "file":
             found[name] = (*entry[:2], dice.choice(MODES), dice.choice([None, b"1"]))
         elif act == 4:
-            found[name] = ("link", dice.choice(NAMES))
+            found[name] = ("link", dice.choice(TARGETS))
         elif act != 5:
             found[name] = ("folder", changed(entry[1], dice), entry[2]) if entry[0] == "folder" else entry
     return found
@@ -316,3 +317,72 @@ WITH_KEEP = ("folder", {b".keep": ("file", b"", 0o644, None)}, 0o755)
 )
 def test_all_name_a_path_of_another_type(named_everywhere, old, new):
     named_everywhere(old, new)
+
+
+@pytest.fixture
+def page_of(workspace, browser_of, alice, tmp_path):
+    """`page_of(old, new)`: the page of the changes from one tree to the other."""
+
+    def show(old: dict, new: dict, more: str = "") -> str:
+        for number, (name, tree) in enumerate({"first": old, "second": new}.items(), 1):
+            build(os.fsencode(tmp_path / name), tree)
+            keep(workspace, number, tmp_path / name)
+        return browser_of(alice).get(f"{HERE}?from=1&to=2{more}").content.decode()
+
+    return show
+
+
+@pytest.mark.parametrize("view", ["unified", "split"])
+def test_the_line_without_a_newline_is_marked(page_of, view):
+    old, new = ({b"f": ("file", text, 0o644, None)} for text in (b"a\nb\nc", b"a\nb\nc\n"))
+    page = page_of(old, new, f"&view={view}")
+    assert page.count('<span class="no-newline">No newline at end of file</span>') == 1
+    lacking = re.search(r"<tr.*?no-newline.*?</tr>", page.partition('<table class="diff-lines')[2], re.S)[0]
+    assert "removed" in lacking.rpartition("<tr")[2]
+
+
+def test_a_long_file_with_few_changes_is_shown_with_its_parts(page_of):
+    lines = [b"line %d\n" % number for number in range(60_000)]
+    changed = [b"new\n" if number in (3, 20_000, 40_000, 59_990) else line for number, line in enumerate(lines)]
+    old, new = ({b"lock": ("file", b"".join(each), 0o644, None)} for each in (lines, changed))
+    page = page_of(old, new, "&path=lock")
+    assert "Too " not in page
+    assert page.count("Restore this part") == 4
+    assert len(re.findall(r'<tr class="added">', page)) == len(re.findall(r'<tr class="removed">', page)) == 4
+
+
+def test_modes_types_and_attributes_are_shown(page_of, tmp_path):
+    old = {b"same": ("file", b"x\n", 0o644, None), b"f": ("file", b"x\n", 0o644, None)}
+    new = {
+        b"same": ("file", b"x\n", 0o644, b"1"),
+        b"f": ("link", b"elsewhere"),
+        b"su": ("file", b"x\n", 0o4755, None),
+        b"run": ("file", b"x\n", 0o755, None),
+        b"pipe": ("fifo",),
+        b"sock": ("socket",),
+    }
+    page = page_of(old, new)
+    chips = " ".join(re.findall(r'<span class="chip"[^>]*>([^<]*)</span>', page))
+    for words in (
+        "file → symbolic link", "setuid", "executable", "named pipe", "socket", "attribute user.mark added",
+    ):  # fmt: skip
+        assert words in chips
+    sock = page.partition('aria-label="sock"')[2].partition("</section>")[0]
+    assert ("Restore this file from snapshot 2" in sock, "It has no lines." in sock) == (False, True)
+
+
+def test_lines_that_are_not_counted_are_unknown_and_the_sum_is_at_least(page_of, client, agent_token):
+    huge = b"".join(b"%d\n" % number for number in range(1_500_000))
+    old, new = (
+        {b"huge": ("file", each, 0o644, None), b"small": ("file", each[:2], 0o644, None)}
+        for each in (huge, b"x\n" + huge)
+    )
+    page = page_of(old, new)
+    heading = page.partition('id="changed-files">')[2].partition("</div>")[0]
+    assert "at least" in heading
+    answer = client.get(
+        "/api/v1/workspaces/reviewed/diff?from=1&to=2", headers={"Authorization": f"Bearer {agent_token}"}
+    ).json()
+    counted = {change["path"]: (change["additions"], change["deletions"]) for change in answer["changes"]}
+    assert counted == {"huge": (None, None), "small": (1, 1)}
+    assert answer["total"] == {"files": 2, "additions": 1, "deletions": 1, "are_all": False}

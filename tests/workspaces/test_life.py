@@ -350,6 +350,7 @@ def test_services_come_back_and_their_ports_are_listed(life):
     slept = asleep(life, key)
     manifest = life.get(f"/workspaces/{key}/snapshots/{slept['head_snapshot']}/manifest").json
     assert manifest["ports"] == [{"address": "127.0.0.1", "port": 8099}]
+    assert "web" in manifest["services"]
     assert slept["vitals"].get("ports") is None
     awake(life, key)
     until(listens)
@@ -396,3 +397,13 @@ def test_a_new_set_up_runs_on_the_files_that_are_there_and_can_be_undone(life):
     assert failed["reason"].startswith("The setup script failed (exit 7).")
     assert (tree / "mine").read_text() == "mine\n"
     assert awake(life, key)["alarm"] == {}
+
+
+def test_what_a_snapshot_could_not_keep_is_named(life):
+    key, _ = marked(life)
+    life.run(key, "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'")
+    taken = life.post(f"/workspaces/{key}/snapshots", {}, 201).json
+    assert taken["skipped"] == 1
+    assert taken["not_kept"] == [{"path": "sock", "reason": "a socket has no content to keep"}]
+    manifest = life.get(f"/workspaces/{key}/snapshots/{taken['number']}/manifest").json
+    assert manifest.get("body", manifest)["not_kept"] == taken["not_kept"]

@@ -1,5 +1,6 @@
 """Convert workspaces, runs, snapshots, commands, terminals and restores to the fields of their response schemas."""
 
+from workspaces.manifests.body import not_kept
 from workspaces.models import Operation, Run
 from workspaces.provisioning import isolation
 
@@ -54,6 +55,7 @@ def snapshot_out(snapshot) -> dict:
         "bytes": snapshot.bytes,
         "added_bytes": snapshot.added_bytes,
         "skipped": len(snapshot.skipped),
+        "not_kept": not_kept(snapshot.skipped),
         "pinned": snapshot.pinned,
         "created_at": snapshot.created_at,
         "in_trash_until": snapshot.drop_at,

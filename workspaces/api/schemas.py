@@ -214,6 +214,7 @@ class SnapshotOut(Schema):
     bytes: int
     added_bytes: int
     skipped: int
+    not_kept: list[dict] = Field(description="{path, reason} of what could not be kept, at most 200 of them")
     pinned: bool
     created_at: datetime
     in_trash_until: datetime | None = None

@@ -9,6 +9,7 @@ from workspaces.models import Command, Environment, HandedSecret, Manifest, Oper
 from workspaces.store.file_reader import LEFT_OUT
 
 FORMAT = 2
+NAMED = 200  # entries that a snapshot could not keep, that are named
 MADE = ("setup", "fork")  # kinds of the snapshots taken right after setup
 OF_TREE = ("git", "upstream", "dirty", "lock_files")  # what is read from the files
 
@@ -52,8 +53,12 @@ def facts_of_parent(parent, tree_hex: str) -> dict | None:
     return {name: manifest.body[name] for name in OF_TREE}
 
 
-def of_snapshot(workspace, snapshot, facts: dict, *, ports: list, cause: dict) -> dict:
-    """Return the body for a snapshot; `facts` as of `tree_facts`, and `notes` that the files hold."""
+def of_snapshot(workspace, snapshot, facts: dict, *, ports: list, services: list | None, cause: dict) -> dict:
+    """Return the body for a snapshot; `facts` as of `tree_facts`, and `notes` that the files hold.
+
+    `ports` and `services` are those of one moment: for a snapshot at the end of a Run, before its programs were ended.
+    `services` of None: those that run now.
+    """
     parent = snapshot.parent
     return {
         "format": FORMAT,
@@ -68,11 +73,13 @@ def of_snapshot(workspace, snapshot, facts: dict, *, ports: list, cause: dict) -
         "entries": snapshot.entries,
         "bytes": snapshot.bytes,
         "skipped": len(snapshot.skipped),
+        "not_kept": not_kept(snapshot.skipped),
         "ignored": _ignored(workspace, snapshot),
         "set_up_out_of_date": _out_of_date(workspace, snapshot, facts),
         "cause": cause,
         **facts,
         **_workspace_facts(workspace),
+        **({} if services is None else {"services": services}),
         "machine_image": _image_of(workspace),
         "ports": ports,
         "memory": None,
@@ -124,10 +131,15 @@ def _workspace_facts(workspace) -> dict:
         "ref": workspace.source.get("ref") or None,
         "source_sha": workspace.source.get("sha"),
         "checks": _last_checks(workspace),
-        "services": _services(workspace),
+        "services": running_services(workspace),
         "secrets": sorted(set(handed.values_list("name", flat=True))),
         "disk_generation": workspace.disk_generation,
     }
+
+
+def not_kept(skipped: list[dict]) -> list[dict]:
+    """Return {path, reason} of the first entries that could not be kept, without those that the environment ignores."""
+    return [entry for entry in skipped if entry["reason"] != LEFT_OUT][:NAMED]
 
 
 def _out_of_date(workspace, snapshot, facts: dict) -> list[dict]:
@@ -152,7 +164,7 @@ def _last_checks(workspace) -> dict:
     }
 
 
-def _services(workspace) -> list[str]:
+def running_services(workspace) -> list[str]:
     """Return the names of the services that run."""
     running = Command.objects.filter(workspace=workspace, operation__in=Operation.objects.open()).exclude(service="")
     return sorted(set(running.values_list("service", flat=True)))

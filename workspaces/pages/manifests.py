@@ -50,6 +50,7 @@ WORDS = {
     "entries": gettext_lazy("Entries"),
     "bytes": gettext_lazy("Bytes"),
     "skipped": gettext_lazy("Left out"),
+    "not_kept": gettext_lazy("Could not be kept"),
     "ignored": gettext_lazy("Ignored by the environment"),
     "disk_generation": gettext_lazy("Disk generation"),
     "tree": gettext_lazy("Tree"),
@@ -87,6 +88,8 @@ def lines_of(name: str, value) -> list[str]:
         return _file_lines(value)
     if name == "set_up_out_of_date":
         return [f"{item['path']}: {item['change']}" for item in value[:LISTED]]
+    if name == "not_kept":
+        return [f"{item['path']}: {item['reason']}" for item in value[:LISTED]]
     if name == "cause" and isinstance(value, dict):
         return _cause_lines(value)
     if name == "checks" and isinstance(value, dict):

@@ -13,6 +13,7 @@ from dashboard.models import Team
 from dashboard.pages import READ_OR_WRITE, Slice, asked, came_from, carry_out, download, must, signed_in
 from dashboard.problems import Problem
 from workspaces import history, lifecycle
+from workspaces.manifests.body import not_kept
 from workspaces.models import Operation, Snapshot, Workspace
 from workspaces.pages.forms import HoldForm, NewWorkspace
 from workspaces.pages.header import find, load_header, with_display_columns
@@ -23,6 +24,7 @@ from workspaces.pages.timeline import timeline_of
 from workspaces.services import agent_bindings, archives, retention, store_maintenance
 from workspaces.services.screenshots import keeping as screenshots
 from workspaces.store.file_reader import LEFT_OUT
+from workspaces.store.objects import FILE, FOLDER
 
 # New and deleted ones -------------------------------------------------------------------------------------------------
 
@@ -129,6 +131,7 @@ def snapshot_page(request, head, number: int, refused: HoldForm | None = None):
             "picture_form": PictureForm(),
             "may_keep_picture": head.caller.can("keep_screenshot", head.workspace.team_id) and not found.trashed_at,
             "ignored": sum(entry["reason"] == LEFT_OUT for entry in found.skipped),
+            **_not_kept(found.skipped),
             "refused_hold": refused,
             "hold_forms": [
                 refused if refused and refused.what == what else HoldForm(what=what) for what in HoldForm.WHAT
@@ -260,18 +263,29 @@ def restore(request, team, key, number):
         )
     commits, git_note = history.commits_since(head.workspace, found)
     context = {"nav": "workspaces", "head": head, "snapshot": found, "commits": commits, "git_note": git_note}
-    return render(request, "workspaces/restore.html", context | what_would_change(head.workspace, number))
+    context |= what_would_change(head.workspace, number) | _not_kept(found.skipped)
+    return render(request, "workspaces/restore.html", context)
+
+
+def _not_kept(skipped: list[dict]) -> dict:
+    """Return {not_kept: [{path, reason}], not_kept_more: number of those that are not listed}."""
+    found = [entry for entry in skipped if entry["reason"] != LEFT_OUT]
+    return {"not_kept": not_kept(found), "not_kept_more": len(found) - len(not_kept(found))}
 
 
 def what_would_change(workspace, number) -> dict:
-    """Return the counts {changed, back, gone, all} of files that a restore would change, or {unknown: reason}."""
+    """Return the counts {changed, back, gone, all} of files that a restore would change, or {unknown: reason}.
+
+    `lost`: what it removes that no snapshot can keep, so that undoing it does not bring it back.
+    """
     try:
         found = history.changes(workspace, history.LIVE, number, count=False)
     except Problem as problem:
         return {"unknown": problem.detail}
+    lost = [row for row in found if (old := row.change.old) and not old.kept and old.kind not in (FILE, FOLDER)]
     kinds = [change.kind for change in found]
     back, gone = kinds.count("added"), kinds.count("removed")
-    return {"changed": len(kinds) - back - gone, "back": back, "gone": gone, "all": len(kinds)}
+    return {"changed": len(kinds) - back - gone, "back": back, "gone": gone, "all": len(kinds), "lost": lost}
 
 
 @signed_in

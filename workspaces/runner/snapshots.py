@@ -80,12 +80,14 @@ def take(
     cancel=None,
     thorough: bool = False,
     ports=None,
+    services=None,
     unless_same: bool = False,
 ) -> Snapshot:
     """Snapshot a live tree (from tree_access.py) and make it the workspace's head; the row is written last.
 
-    `operation` is the one that it is part of; `thorough` does not trust file times; `ports` are those on which
-    programs listen, by default those last measured. `unless_same`: return the head if nothing has changed since.
+    `operation` is the one that it is part of; `thorough` does not trust file times. `ports` are those on which programs
+    listen, by default those last measured; `services` are those that run, by default those that run now.
+    `unless_same`: return the head if nothing has changed since.
     """
     try:
         kept = scan(workspace, tree, progress, thorough=thorough, cancel=cancel)
@@ -106,7 +108,7 @@ def take(
         snapshot = _add(row, kept, kind=kind, label=label, by=by)
         version = versions.keep(row, noted, by=by) if noted is not None else None
         facts |= {"notes": notes.told(version, lessons_sha256)}
-        _keep_manifest(row, snapshot, facts, ports=ports, cause=cause_of(by, operation))
+        _keep_manifest(row, snapshot, facts, ports=ports, services=services, cause=cause_of(by, operation))
         data = {"number": snapshot.number, "kind": kind, "label": label, "entries": kept.entries, "tree": kept.tree}
         lifecycle.record(row, by, "snapshot.taken", data, subject=snapshot)
     for name in ("head", "baseline", "next_snapshot", "missing_snapshot"):
@@ -139,9 +141,10 @@ def _add(row: Workspace, kept, *, kind: str, label: str, by: Actor) -> Snapshot:
     return snapshot
 
 
-def _keep_manifest(row, snapshot, facts: dict, *, ports, cause: dict):
+def _keep_manifest(row, snapshot, facts: dict, *, ports, services, cause: dict):
     ports = (row.vitals.get("ports") or []) if ports is None else ports
-    manifest = keep(body.of_snapshot(row, snapshot, facts, ports=ports, cause=cause), snapshot=snapshot)
+    told = body.of_snapshot(row, snapshot, facts, ports=ports, services=services, cause=cause)
+    manifest = keep(told, snapshot=snapshot)
     shown_manifest.put_after_commit(manifest, row)
 
 

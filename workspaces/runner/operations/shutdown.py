@@ -10,6 +10,7 @@ from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
 from workspaces import extensions, lifecycle, paths
 from workspaces.drivers.base import DriverError
+from workspaces.manifests import body
 from workspaces.models import FOLDER, EndCode, Phase, Run, State, StateCode, Workspace
 from workspaces.runner import folder_manifest, programs, removing, secret_scan
 from workspaces.runner.job import Job, Kind
@@ -32,17 +33,26 @@ ENDED_WORDS = {
 
 async def bring_down(job: Job, code: EndCode, words: str = "", *, thorough: bool = False) -> str:
     """End the programs and the Run, and take the end snapshot. Return why the snapshot is missing, or ""."""
+    services = await _services_at_the_end(job)
     owner = await job.owner() if job.driver.capabilities.files_need_run else None
     if owner is not None and await job.driver.alive(owner):
         # A guest's files can be reached only while it is up.
         listened = await ports.of(job.driver, owner)
         await job.driver.end_programs(owner)
         await _look_at_home(job, await job.open_run())
-        missing_snapshot = await end_snapshot(job, thorough=thorough, ports=listened)
+        missing_snapshot = await end_snapshot(job, thorough=thorough, ports=listened, services=services)
         await end_run(job, code, words)
         return missing_snapshot
     listened = await end_run(job, code, words)
-    return await end_snapshot(job, thorough=thorough, ports=listened)
+    return await end_snapshot(job, thorough=thorough, ports=listened, services=services)
+
+
+async def _services_at_the_end(job: Job) -> list[str]:
+    """Return the services that ran when the end of the Run began; also after a restart of the runner meanwhile."""
+    if (known := job.operation.progress.get("services")) is None:
+        known = await job.thread(body.running_services, job.workspace)
+        await job.progress(services=known)
+    return known
 
 
 async def suspend_run(job: Job) -> str:
@@ -56,12 +66,13 @@ async def suspend_run(job: Job) -> str:
             await end_run(job, EndCode.PAUSED, suspended_run=True)
             return known["missing_snapshot"]
         return await bring_down(job, EndCode.PAUSED)
+    services = await _services_at_the_end(job)
     await programs.end_services(job, await job.open_run())
     # Frozen from before the snapshot until the next start has compared it with the files.
     await job.driver.freeze(owner)
     try:
         await _look_at_home(job, await job.open_run())
-        missing_snapshot = await end_snapshot(job, ports=await ports.of(job.driver, owner))
+        missing_snapshot = await end_snapshot(job, ports=await ports.of(job.driver, owner), services=services)
         await job.progress(missing_snapshot=missing_snapshot)
         failpoint("sleep.snapshot")
         await suspended.announce(job)
@@ -207,7 +218,7 @@ class CloseDeadRun(Kind):
         code, words = known or await self._why(job, owner)
         code = EndCode(code)
         # Saved first: the driver's record, which holds the reason, is cleared before the snapshot is taken.
-        await job.progress(why=[code.value, words])
+        await job.progress(why=[code.value, words], services=[])  # nothing ran any more
         missing_snapshot = await bring_down(job, code, words, thorough=code == EndCode.HOST_RESTARTED)
         return {"ok": True, "end_code": code.value, "reason": words, "missing_snapshot": missing_snapshot}
 
