@@ -80,8 +80,8 @@ def _open(line) -> str:
     return f'<span class="no-newline">{escape(gettext("No newline at end of file"))}</span>' if line.is_open else ""
 
 
-def _count(number: int) -> str:
-    return str(number) if number < 1000 else thousands(number)
+def _count(number: int | None) -> str:
+    return "" if number is None else str(number) if number < 1000 else thousands(number)
 
 
 @register.filter
