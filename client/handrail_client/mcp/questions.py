@@ -47,6 +47,12 @@ class ToolCall:
         name = protocol.params_of(self.message).get("name")
         return "id" in self.message and isinstance(name, str) and bool(name) and isinstance(self.arguments, dict)
 
+    def begin_anew(self):
+        """Leave answers out that no approved call waits for, and that nobody would see: the tool asks again."""
+        kept = {key: each for key, each in self.message["params"].items() if key not in protocol.OF_A_RETRY}
+        self.message = self.message | {"params": kept}
+        self.line = messages.line_of(self.message)
+
     @property
     def is_changed(self) -> bool:
         """Whether what runs is not what the client sent."""
@@ -111,7 +117,10 @@ class Questions:
     def of(self, call: ToolCall, describe: Callable[[], Definition]) -> HeldCall | None:
         """Return the question that the call is at the desk; None if it goes on with none that was approved."""
         if protocol.is_retry(call.message):
-            return self._next_round(call)
+            question = self._next_round(call)
+            if question or "requestState" in call.message["params"]:
+                return question
+            call.begin_anew()
         call.definition = describe()
         served = {"runs": self._server.runs, "sha256": self._server.sha256, "tool_sha256": call.definition.sha256}
         more = {"mcp": served, "input_schema": call.definition.schema, "call_id": str(call.message["id"])[:200]}

@@ -50,12 +50,10 @@ def test_an_edited_call_of_three_rounds_is_one_action_that_runs_as_it_was_edited
     assert [row["id"] for row in person.actions() if row["agent"] == name] == [asked["id"]]
 
 
-def test_an_answer_that_belongs_to_no_approved_call_reaches_nothing(client, person, name, ran):
-    wanted = {"command": "forged", "rounds": 1}
-    for message_id, more in enumerate(
-        ({"inputResponses": {"round": 1}}, {"requestState": None}, {"inputResponses": 5})
-    ):
-        call(client, message_id, wanted, **more)
+def test_a_state_that_belongs_to_no_approved_call_reaches_nothing(client, person, name, ran):
+    wanted = {"command": "forged", "rounds": 1, "sealed": True}
+    for message_id, state in enumerate((None, "forged", 5)):
+        call(client, message_id, wanted, requestState=state, inputResponses={"round": 1})
         assert refused(client, message_id)
     call(client, "first", wanted)
     person.decides(person.sees(name), "approve")
@@ -69,6 +67,14 @@ def test_an_answer_that_belongs_to_no_approved_call_reaches_nothing(client, pers
     assert ran() == ["forged"]
 
 
+def test_answers_that_no_approved_call_waits_for_are_left_out_and_the_call_is_asked_about(client, person, name, ran):
+    wanted = {"command": "answered before", "rounds": 1}
+    call(client, 1, wanted, inputResponses={"round": 1})
+    person.decides(person.sees(name), "approve")
+    assert client.answer(1)["result"]["resultType"] == "input_required"
+    assert ran() == []
+
+
 def test_an_answer_that_two_calls_wait_for_goes_to_neither_if_they_differ(client, person, name, ran):
     wanted = {"command": "twice", "rounds": 1}
     call(client, 1, wanted)
@@ -77,7 +83,8 @@ def test_an_answer_that_two_calls_wait_for_goes_to_neither_if_they_differ(client
     call(client, 2, wanted)
     person.decides(person.sees(name), "edit", arguments=wanted | {"command": "edited"})
     go_on(client, 3, wanted, client.answer(2)["result"], 1)
-    assert refused(client, 3)
+    person.decides(person.sees(name), "deny")
+    assert client.answer(3)["result"]["isError"] is True
     assert ran() == []
 
 
