@@ -9,8 +9,11 @@ from approvals import agents, claude_own_settings
 from approvals.agents.dialect import Dialect, Reply
 from approvals.agents.heard import Began
 from approvals.hooks.workspace_of import workspace_of
+from dashboard.models import Actor
 from dashboard.problems import Problem
 from workspaces import lifecycle
+
+SEEN_BY = Actor.system("hook watch")
 
 
 def warning(request, heard: Began, dialect: Dialect, caller) -> Reply:
@@ -25,5 +28,5 @@ def warning(request, heard: Began, dialect: Dialect, caller) -> Reply:
     found = claude_own_settings.other_hook(Path(root), Path(heard.cwd) if heard.cwd else None)
     if not found:
         return Reply()
-    lifecycle.record(workspace, caller.actor, "workspace.other_hook", {"problem": found, "session": heard.session})
+    lifecycle.record(workspace, SEEN_BY, "workspace.other_hook", {"problem": found, "session": heard.session})
     return Reply(user_message=f"Handrail: {found}")

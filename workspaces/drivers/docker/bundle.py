@@ -35,6 +35,7 @@ sys.path.insert(0, sys.argv[1])
 import init.held_programs  # the init loads it when the first program in a ring is started
 # For Handrail's hook and its client of agents (own_programs.py).
 import _json, _socket, _thread, importlib.util, itertools, json, queue, select, signal, subprocess, threading, time
+import uuid
 try:
     raise ValueError
 except ValueError:
