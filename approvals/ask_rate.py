@@ -2,14 +2,16 @@
 
 from datetime import timedelta
 
-from django.db.models import CharField, Count, Q
+from django.db.models import CharField, Count, Exists, OuterRef, Q
 from django.db.models.functions import Cast, Substr
 
-from approvals.models import Tier
+from approvals.models import Decision, Tier
 
 DAYS = 7
 WITHOUT_ASKING = (Tier.LOW, Tier.MEDIUM, Tier.FORBIDDEN)
-ASKED = ~Q(tier__in=WITHOUT_ASKING) & Q(grant=None)  # calls for which a person was asked
+# Calls for which a person was asked, also those that a person then edited down to what runs without asking.
+ANSWERED = Exists(Decision.objects.filter(action=OuterRef("pk")))
+ASKED = (~Q(tier__in=WITHOUT_ASKING) & Q(grant=None)) | Q(ANSWERED)
 HOUR = len("2026-01-31 23")  # the beginning of a time in text, up to its hour
 
 

@@ -34,16 +34,24 @@ def scripts_for(commands: list, cwd: str, workspace) -> dict:
 def _named(step: dict, cwd: str, root: str):
     """Yield the absolute path of the script that a command runs, if it lies in the workspace and is no secret."""
     words = step["words"]
+    if statements := [word for word in (*words, *step["targets"]) if word.endswith(".sql") and OPAQUE not in word]:
+        yield from _inside(statements[:MAX_SCRIPTS], step["cwd"] or cwd, root)
+        return
     if words and "/" in words[0]:
         given = words
     else:
         at = next((i for i, word in enumerate(words) if word in READERS), len(words))
         given = [word for word in words[at + 1 :] if not word.startswith("-")]
-    folder = step["cwd"] or cwd
-    if given and OPAQUE not in given[0] and "\0" not in given[0] and beneath(given[0], folder, root):
-        path = posixpath.normpath(posixpath.join(folder, given[0]))
-        if not is_secret(path[len(root) :].strip("/").split("/")):
-            yield path
+    if given and OPAQUE not in given[0]:
+        yield from _inside(given[:1], step["cwd"] or cwd, root)
+
+
+def _inside(names: list[str], folder: str, root: str):
+    for name in names:
+        if "\0" not in name and beneath(name, folder, root):
+            path = posixpath.normpath(posixpath.join(folder, name))
+            if not is_secret(path[len(root) :].strip("/").split("/")):
+                yield path
 
 
 def _text(file: dict) -> str | None:

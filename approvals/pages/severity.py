@@ -43,7 +43,9 @@ def severity_of(action, revision, arguments: dict) -> Severity:
     named = action.tool.rpartition("__")[2]
     if "mcp" in kinds and moves_money(named):
         return Severity(gettext("money"), "red")
-    if ("mcp" in kinds and loses_data(named, arguments)) or any(_loses(step.get("words") or []) for step in steps):
+    if ("mcp" in kinds and loses_data(named, arguments)) or any(
+        step.get("loses") or _loses(step.get("words") or []) for step in steps
+    ):
         return Severity(gettext("data"), "red")
     if "harmful" in kinds:
         return Severity(gettext("this machine"), "red")

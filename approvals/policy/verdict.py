@@ -54,6 +54,7 @@ class Effect:
     held: str = ""
     at_code_host: bool = False
     hosts: tuple = ()  # those of the registry that packages come from
+    loses: bool = False  # it deletes or changes data that other programs or people use
     reaches: tuple = ()  # host:port of each server that the text names
     moves: bool = False  # a write that takes the name away
     listed: bool = False  # a read of a folder's names alone
@@ -89,8 +90,10 @@ class SubCommand:
     opens: dict = field(default_factory=dict)  # what an approval opens beyond the medium envelope (see opens)
 
     def as_dict(self):
-        brings = {"brings": self.brings} if self.brings else {}
-        return brings | {
+        more = {"brings": self.brings} if self.brings else {}
+        if any(effect.loses for effect in self.effects):
+            more["loses"] = True
+        return more | {
             "text": self.text,
             "line": self.line,
             "words": self.words,

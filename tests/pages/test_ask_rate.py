@@ -3,8 +3,9 @@
 from datetime import timedelta
 
 from approvals.ask_rate import ask_rate
-from approvals.models import Action
+from approvals.models import Action, Decision, Tier
 from dashboard import clock
+from dashboard.site.measures.approvals import WAY
 from tests.pages.conftest import tight
 
 
@@ -39,3 +40,14 @@ def test_the_desk_and_the_api_say_the_same(ask, browser_of, lena, agent_token):
     assert "<b>50.0</b>asks per 100 calls" in tight(client.get("/").content.decode())
     told = client.get("/api/v1/policy/asks", headers={"Authorization": f"Bearer {agent_token}"}).json()
     assert (told["calls"], told["asked"], told["per_100_calls"], told["active_hours"]) == (2, 1, 50.0, 1)
+
+
+def test_a_call_that_a_person_edited_down_counts_as_asked(ask, lena):
+    push = ask({"command": "git push origin main"})
+    revision = push.revisions.get()
+    at = clock.now()
+    Decision.objects.create(action=push, revision=revision, user=lena, verdict="edit", at=at, final=True)
+    Action.objects.filter(pk=push.pk).update(tier=Tier.MEDIUM)
+    assert ask_rate(Action.objects.all(), clock.now())["asked"] == 1
+    row = Action.objects.annotate(way=WAY).get(pk=push.pk)
+    assert row.way == "asked"

@@ -1,5 +1,6 @@
 """Programs that contact other machines: curl and wget name their host, the others name a service."""
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -282,7 +283,8 @@ def _service_change(name, words):
     if program == "docker" and operands[0] not in ("push", "pull", "login", "logout"):
         return impacts.Effect("harmful", f"runs {shown}, which can change this machine", tier, "unknown",
                               spelled=spelled, title=f"Run {shown}")  # fmt: skip
-    return impacts.remote(f"runs {shown}", spelled, tier, title=f"Run {shown} (remote)")
+    about = services.objects(operands, operands[:1], list(spelled)) if name == "kubectl" else ""
+    return impacts.remote(f"runs {shown}", spelled, tier, title=f"Run {shown}{about} (remote)")
 
 
 def _gh_api(words, judge):
@@ -304,4 +306,30 @@ def raw(name, words, simple, judge):
     if [word.text for word in words] in (["--version"], ["-V"], ["version"]):
         return []
     tier = "critical" if (name, verb) in DESTROYS else "high"
-    return [services.connects(name, texts, tier)]
+    return [services.connects(name, texts, tier, _given(texts, simple, judge) if name in services.DATABASES else "")]
+
+
+def _given(texts, simple, judge):
+    """Return the statements that a database shell reads from its input or a file, as far as they are known."""
+    for redirect in simple.redirects:
+        word = redirect.words[0] if redirect.words else None
+        if word and redirect.op in ("<<", "<<-", "<<<") and not word.opaque:
+            return word.text
+        if word and redirect.op == "<":
+            return _text_of(word.text, judge)
+    named = [value for flag, value in itertools.pairwise(texts) if flag in ("-f", "--file")]
+    named += [text.partition("=")[2] for text in texts if text.startswith("--file=")]
+    feeding = simple.fed_by
+    if feeding is not None and feeding.words:
+        words = feeding.words
+        if words[0].text in ("echo", "printf"):
+            return " ".join(word.text for word in words[1:] if not word.text.startswith("-")).replace("\\n", "\n")
+        if words[0].text == "cat" and len(words) == 1:
+            return _given([], feeding, judge)
+        named += [word.text for word in words[1:]] if words[0].text == "cat" else []
+    return ";".join(filter(None, (_text_of(name, judge) for name in named)))
+
+
+def _text_of(path, judge):
+    places = judge.places(Word(path))
+    return next((text for place in places if (text := judge.world.texts.get(place.lexical)) and place.inside), "")

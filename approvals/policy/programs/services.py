@@ -5,7 +5,7 @@ import re
 
 from ..shell_words import OPAQUE, names
 from ..verdict import Effect
-from .sql_titles import sql_title
+from .sql_titles import changes_data, sql_title
 from .verbs import operands_of
 
 GH = {
@@ -41,8 +41,30 @@ CLOUDS = ("aws", "gcloud", "az", "helm", "terraform", "tofu", "flyctl", "vercel"
 CLOUD_VERBS = names(
     "create delete list describe show deploy update set get add remove ssh start stop restart login run-now"
 )
+MAX_OBJECTS = 3
+PLACES = {
+    "--context": "context", "--kube-context": "context", "-n": "namespace", "--namespace": "namespace",
+    "--profile": "profile", "--project": "project", "--subscription": "subscription", "-g": "group",
+    "--resource-group": "group", "--region": "region", "--cluster": "cluster", "--replicas": "replicas",
+    "--workspace": "workspace", "-target": "target", "-a": "app", "--app": "app", "-R": "repository",
+    "--repo": "repository",
+}  # fmt: skip
+PRODUCTION = re.compile(r"(?<![a-z])(?:prod|production|live|prd)(?![a-z])", re.IGNORECASE)
 HOST = re.compile(r"(?:[\w.+-]+@)?([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])")
 URL = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^@/\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?:[:/?].*)?")
+
+
+def objects(operands, verbs, texts):
+    """Return what a command is about: its objects, where they are, and whether that is production."""
+    at = operands.index(verbs[-1]) + 1 if verbs else 0
+    objects = [text[:60] for text in operands[at : at + MAX_OBJECTS] if OPAQUE not in text]
+    said = "".join(f" {text}" for text in objects)
+    flags = [(flag, value) for flag, value in itertools.pairwise(texts) if flag in PLACES]
+    flags += [tuple(text.split("=", 1)) for text in texts if text.partition("=")[0] in PLACES and "=" in text]
+    flags = [(flag, value) for flag, value in flags if flag != "-n" or texts[:1] != ["group"]]
+    said += "".join(f", {PLACES[flag]} {value[:40]}" for flag, value in flags if OPAQUE not in value)
+    production = any(PRODUCTION.search(text) for text in texts)
+    return said + (" in production" if production else "")
 
 
 def gh_title(verbs):
@@ -56,11 +78,15 @@ def gh_title(verbs):
     return f"Run gh {' '.join(verbs[:2])} (remote)"
 
 
-def connects(name, texts, tier="high"):
-    """Return the effect of a program that contacts other machines by a protocol of its own."""
+def connects(name, texts, tier="high", given=""):
+    """Return the effect of a program that contacts other machines by a protocol of its own.
+
+    `given`: the statements that a database shell reads from its input or from a file.
+    """
     host = host_of_words(name, texts)
     says = f"connects to {host} with {name}" if host else f"talks to other machines with {name}"
-    return Effect("remote", says, tier, "no", target=host, title=raw_title(name, texts, host))
+    loses = name in DATABASES and changes_data(";".join(filter(None, (_statements(name, texts), given))))
+    return Effect("remote", says, tier, "no", target=host, title=raw_title(name, texts, host, given), loses=loses)
 
 
 def host_of_words(name, texts):
@@ -116,7 +142,7 @@ def _plain(text):
     return match[1].lower() if match else ""
 
 
-def raw_title(name, texts, host):
+def raw_title(name, texts, host, given=""):
     """Return the headline of a program that contacts other machines."""
     if name in CLOUDS:
         operands = operands_of(name, texts)
@@ -125,13 +151,14 @@ def raw_title(name, texts, host):
         if name in ("gcloud", "az"):
             # Groups nest; the verb ends them, and names follow it.
             size = next((number for number, verb in enumerate(verbs, 1) if verb in CLOUD_VERBS), 1)
-        return f"Run {' '.join([name, *verbs[:size]])} (remote)"
+        return f"Run {' '.join([name, *verbs[:size]])}{objects(operands or [], verbs[:size], texts)} (remote)"
     if name == "ssh" and host:
         return f"Run a command on {host} (ssh)" if len(_operands(texts, SSH_VALUES)) > 1 else f"Open a shell on {host}"
     if name in ("scp", "rsync", "sftp") and host:
         last = texts[-1]
         return f"Copy files {'to' if ':' in last else 'from'} {host} ({name})"
-    if name in DATABASES and (said := sql_title(_statements(name, texts))):
+    statements = ";".join(filter(None, (_statements(name, texts), given)))
+    if name in DATABASES and (said := sql_title(statements)):
         return f"{said} ({name}{f' on {host}' if host else ''})"
     if name in DATABASES:
         return f"Connect to the database on {host} ({name})" if host else f"Connect to a database ({name})"

@@ -18,6 +18,8 @@ STATEMENTS = [
     ("create (?:unique )?(table|view|index|schema|database)(?: if not exists)? TABLE", "Create the {} {}"),
 ]
 READABLE = [(re.compile(pattern.replace("TABLE", TABLE), re.IGNORECASE), title) for pattern, title in STATEMENTS]
+OTHERS = re.compile(rf"(?: ?, ?{TABLE})*")
+MAX_TOLD, MAX_OBJECTS = 2, 4  # statements and objects that a headline names
 MAX_SQL = 20_000  # characters that are read for a headline
 UNCERTAIN = ("\\", "/*", "--", "#", "$$", OPAQUE)  # what databases read differently, or is not known before it runs
 
@@ -28,13 +30,29 @@ def sql_title(text):
     weights = [weight for weight in map(_weight, found) if weight is not None]
     if not weights:
         return ""
-    weight = min(weights)
-    pattern, title = READABLE[weight]
-    words = next(words for words in found if _weight(words) == weight)
-    named = [re.sub(r'["`\[\]\s]', "", name) for name in pattern.match(" ".join(words)).groups()]
-    said = title.format(*named, rows="rows" if "where" in (word.lower() for word in words) else "all rows")
-    more = len(found) - 1
+    ranked = sorted((words for words in found if _weight(words) is not None), key=_weight)
+    told = list(dict.fromkeys(map(_statement_title, ranked)))[:MAX_TOLD]
+    said = ", ".join([told[0], *(each[:1].lower() + each[1:] for each in told[1:])])
+    more = len(found) - min(len(told), len(ranked))
     return said + (f" and {more} more statement{'s' if more > 1 else ''}" if more else "")
+
+
+def _statement_title(words):
+    """Return the headline of one statement, with every object that it names and what goes along with them."""
+    pattern, title = READABLE[_weight(words)]
+    text = " ".join(words)
+    match = pattern.match(text)
+    *kind, first = [re.sub(r'["`\[\]\s]', "", name) for name in match.groups()]
+    more = OTHERS.match(text, match.end())[0] if title.startswith(("Drop", "Empty")) else ""
+    objects = [first, *(re.sub(r'["`\[\]\s]', "", name) for name in more.split(",")[1:])]
+    lower = {word.lower() for word in words}
+    shown = ", ".join(objects[:MAX_OBJECTS]) + (
+        f" and {len(objects) - MAX_OBJECTS} more" if objects[MAX_OBJECTS:] else ""
+    )
+    said = title.format(*(each.lower() for each in kind), shown, rows="rows" if "where" in lower else "all rows")
+    if len(objects) > 1:
+        said = re.sub(r"\bthe (table|database|schema|view|index) ", r"the \1s ", said).replace("indexs", "indexes")
+    return said + (", with all that depends on it (CASCADE)" if "cascade" in lower else "")
 
 
 def changes_data(text):

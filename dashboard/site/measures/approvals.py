@@ -7,6 +7,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import Case, CharField, Count, F, FloatField, Func, Q, Value, When
 from django.db.models.functions import Cast, Substr
 
+from approvals.ask_rate import ANSWERED
 from approvals.models import Action, Decision, Status, Tier
 from dashboard.site.measures.period import Period
 from dashboard.site.measures.quantiles import summary
@@ -17,6 +18,7 @@ DAY = len("2026-01-31")  # the beginning of a time in text, which is in UTC in b
 # may have denied it. One expression for each row; a filtered count for each way would be four.
 WAY = Case(
     When(tier=Tier.FORBIDDEN, then=Value("forbidden")),
+    When(ANSWERED & Q(tier__in=[Tier.LOW, Tier.MEDIUM]), then=Value("asked")),  # a person edited it down
     When(Q(tier__in=[Tier.LOW, Tier.MEDIUM]) | Q(grant__isnull=False), then=Value("let_run")),
     When(status=Status.DENIED, then=Value("denied")),
     default=Value("asked"),
