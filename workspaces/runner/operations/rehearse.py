@@ -15,6 +15,7 @@ from dashboard.failpoints import failpoint
 from workspaces import lifecycle, paths
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import with_repository
+from workspaces.drivers.sandbox import UID
 from workspaces.envelope.envelope import MEDIUM
 from workspaces.models import FOLDER, ReasonCode, Rehearsal, RehearsalStatus, State
 from workspaces.needs_approval import is_hook_file
@@ -113,6 +114,8 @@ async def _copy(job, scratch: Path):
         await job.thread(_make_folder, scratch / name)
     store = await job.thread(snapshots.store_of, job.workspace)
     owner = job.driver.file_owner(uid_of(job.workspace).get("uid"))
+    if job.driver.capabilities.files_need_run and os.geteuid() == 0:
+        owner = (UID, UID)  # the guest's user: of files that seem to be others', set-user-ID bits are not restored
     how = {"journal": scratch / "journal", "owner": owner, "cancel": job.cancel}
     await job.thread(store.restore, base.tree, _tree_of(scratch), **how)
     return base
