@@ -33,10 +33,14 @@ def anew(headers: Headers, message: dict, schema: Any = None) -> Headers:
 
 
 def check(headers: Headers, message: Any, schema: Any = None):
-    """Raise Mismatch where a header says something else than the body."""
+    """Raise Mismatch where a header says something else than the body, or a call of 2026-07-28 lacks one."""
     meant = {name.lower(): text for name, text in _meant(message, schema).items()}
     version = protocol.meta_of(message).get(protocol.VERSION)
     meant |= {} if version is None else {VERSION.lower(): version}
+    if version is not None and message.get("method") == "tools/call":
+        given = {name.lower() for name, _ in headers}
+        for name in (each for each, text in meant.items() if text is not None and each not in given):
+            raise Mismatch(f"The header {name} is missing.")
     for name, value in headers:
         if name.lower() in meant and not _same(_decoded(value), meant[name.lower()]):
             raise Mismatch(f"The header {name} says {value[:80]!r}, the body something else.")

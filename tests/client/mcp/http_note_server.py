@@ -47,7 +47,8 @@ class Handler(BaseHTTPRequestHandler):
         command = params.get("arguments", {}).get("command")
         meant = {"Mcp-Method": message["method"], "Mcp-Name": params.get("name"), "Mcp-Param-Command": command}
         meant["MCP-Protocol-Version"] = params["_meta"]["io.modelcontextprotocol/protocolVersion"]
-        return ", ".join(name for name, value in meant.items() if self.said(name) != value)
+        wrong = [name for name, value in meant.items() if self.said(name) != value]
+        return ", ".join([*wrong, *(["refused"] if command == "refuse" else [])])
 
     def said(self, name: str) -> str | None:
         """What a header says: as it stands, or in base64."""

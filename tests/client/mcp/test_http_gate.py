@@ -173,12 +173,16 @@ def test_a_header_that_says_something_else_than_the_body_is_refused_before_anybo
     client = gate("/strict")
     found = client.call(7, "eu", META, **NEWEST | {"Mcp_Param_Command": "eu"} | header)
     assert (found["id"], found["error"]["code"]) == (7, -32020)
+    for missing in NEWEST:
+        left = {header: value for header, value in NEWEST.items() if header != missing}
+        assert client.call(8, "eu", META, **left, Mcp_Param_Command="eu")["error"]["code"] == -32020
+    assert client.call(9, "eu", META, **NEWEST)["error"]["code"] == -32020
     assert person.of(name) == []
 
 
 def test_an_error_of_the_server_reaches_the_client_with_its_code(gate, person, name, beside):
     client = gate("/strict")
-    calling = beside(client.call, 8, "eu", META, MCP_Protocol_Version="2026-07-28")
+    calling = beside(client.call, 8, "refuse", META, **NEWEST, Mcp_Param_Command="refuse")
     asked = person.sees(name)
     person.decides(asked, "approve")
     assert calling.result(120)["error"]["code"] == -32020
