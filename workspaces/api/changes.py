@@ -15,7 +15,9 @@ from workspaces.services import export, pull_requests
 router = Router(tags=["changes"])
 
 
-@router.get("/workspaces/{key}/diff", response={200: schemas.ChangesOut} | PROBLEMS, tags=["changes"])
+@router.get(
+    "/workspaces/{key}/diff", response={200: schemas.ChangesOut} | PROBLEMS, tags=["changes"], exclude_unset=True
+)
 def diff(request, key: str, from_: str = Query(..., alias="from"), to: str = Query("live"), ignored: bool = False):
     """Return the changes between two points as JSON, or as a unified diff with Accept: text/x-diff.
 
@@ -32,7 +34,7 @@ def diff(request, key: str, from_: str = Query(..., alias="from"), to: str = Que
     comparison.count([*rows, *comparison.rows], history.COUNT_SECONDS)
     left_out, total = comparison.left_out, lines_of(comparison.written(with_ignored=ignored))
     changes = [change.as_json() | {"ignored": change.path in left_out} for change in rows]
-    return Status(200, {"changes": changes, "total": total._asdict()})
+    return Status(200, {"changes": changes} | ({"total": total._asdict()} if changes else {}))
 
 
 @router.get("/workspaces/{key}/beside/{other}", response={200: schemas.BesideOut} | PROBLEMS, tags=["changes"])

@@ -325,7 +325,7 @@ class LinesOut(Schema):
 
 class ChangesOut(Schema):
     changes: list[dict]
-    total: LinesOut
+    total: LinesOut | None = Field(None, description="absent if nothing changed")
 
 
 class PointOut(Schema):
