@@ -21,7 +21,7 @@ KEYS = re.compile(
     r"|(?<=-----BEGIN )[A-Z ]*PRIVATE KEY-----.*?(?:-----END|\Z)",
     re.DOTALL,
 )
-NAMED = re.compile(r"(?i)\b((?:pass(?:word|wd|phrase)|secret|token|api[_-]?key)\w*\s*[:=]\s*)[^\s,;]{4,}")
+NAMED = re.compile(r"(?i)\b((?:pass(?:word|wd|phrase)|secret|token|api[_-]?key)\w*\s*[:=]\s*)(?!\[secret\b)[^\s,;]{4,}")
 LOOKS_BACK = timedelta(days=30)  # as long as cards look back (approvals.pages.earlier); retention deletes older ones
 
 
