@@ -66,14 +66,14 @@ def test_git_and_tls_go_through_by_themselves(agent, workspace, serve, name_for,
 
     server = serve(talk=talk, tls=context)
     key = workspace(agent=[f"{name}:{server.port}"])
-    agent.call("PUT", f"/workspaces/{key}/files/trusted.pem", trusted.read_bytes(), expect=201)
+    agent.call("PUT", f"/workspaces/{key}/files/trusted.crt", trusted.read_bytes(), expect=201)
     python = (
-        "import urllib.request, ssl, sys; c = ssl.create_default_context(cafile='trusted.pem'); "
+        "import urllib.request, ssl, sys; c = ssl.create_default_context(cafile='trusted.crt'); "
         f"sys.stdout.buffer.write(urllib.request.urlopen('https://{name}:{server.port}/', context=c).read())"
     )
     assert agent.run(key, f"python3 -c {shlex.quote(python)}") == body
-    assert agent.run(key, f"curl -sS --cacert trusted.pem https://{name}:{server.port}/") == body
-    said = agent.run(key, f"git -c http.sslCAInfo=trusted.pem ls-remote https://{name}:{server.port}/r 2>&1", 128)
+    assert agent.run(key, f"curl -sS --cacert trusted.crt https://{name}:{server.port}/") == body
+    said = agent.run(key, f"git -c http.sslCAInfo=trusted.crt ls-remote https://{name}:{server.port}/r 2>&1", 128)
     assert b"CONNECT" not in said  # the tunnel was opened; what answered is no repository
     assert bytes(server.got).count(b"GET /") == 3
 
