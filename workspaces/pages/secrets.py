@@ -52,7 +52,7 @@ class SecretForm(forms.Form):
         required=False,
         max_length=300,
         help_text=gettext_lazy("The only address that a token for pull requests is sent to: https://github.com."),
-        widget=forms.TextInput(attrs={**PLAIN, "class": "code-field", "placeholder": "https://"}),
+        widget=forms.TextInput(attrs={**PLAIN, "class": "code-field"}),
     )
     value = forms.CharField(
         label=gettext_lazy("Value"),
