@@ -194,7 +194,9 @@ def _alone(arguments: dict, path: str, why: str) -> Evidence:
     texts = [(edit.get("old_string"), edit.get("new_string")) for edit in edits if isinstance(edit, dict)]
     if texts and all(isinstance(text, str) for pair in texts for text in pair):
         until = deadline()
-        first, *others = [compare(path, old.encode(), new.encode(), until=until) for old, new in texts]
+        # Parts of a file: that they end without a newline says nothing.
+        pairs = [(f"{old}\n".encode(), f"{new}\n".encode()) for old, new in texts]
+        first, *others = [compare(path, old, new, until=until) for old, new in pairs]
         return Evidence(why, first, others=others)
     source = arguments.get("new_source")
     return Evidence(why, compare(path, None, source.encode())) if isinstance(source, str) else Evidence(why)

@@ -304,12 +304,17 @@ def _difference(card, wanted):
     texts = [(card.arguments.get(name), wanted.get(name)) for name in differ]
     if len(differ) == 1 and all(isinstance(text, str) for text in texts[0]):
         name = "command.sh" if card.command is not None and differ == ["command"] else differ[0]
-        diff = compare(name, *(text.encode() for text in texts[0]))
+        diff = _compared(name, *texts[0])
     else:
-        diff = compare("arguments.json", card.arguments_json.encode(), pretty(wanted).encode())
+        diff = _compared("arguments.json", card.arguments_json, pretty(wanted))
     if not diff.hunks:
         diff.kind = "same"
     return diff
+
+
+def _compared(name: str, old: str, new: str):
+    """Return the FileDiff of two texts of arguments. They are no files: a missing last newline says nothing."""
+    return compare(name, f"{old}\n".encode(), f"{new}\n".encode())
 
 
 @signed_in
@@ -355,8 +360,8 @@ def _is_edit(revision) -> bool:
 def _between(old, new):
     before, after = parsed(old.canonical)["arguments"], parsed(new.canonical)["arguments"]
     if isinstance(before.get("command"), str) and isinstance(after.get("command"), str):
-        return compare("command.sh", before["command"].encode(), after["command"].encode())
-    return compare("arguments.json", pretty(before).encode(), pretty(after).encode())
+        return _compared("command.sh", before["command"], after["command"])
+    return _compared("arguments.json", pretty(before), pretty(after))
 
 
 @signed_in

@@ -46,10 +46,14 @@ cat ~/shop.log 2>/dev/null || true
 # Shape of a call: (block of the model, a command whose output proves that it ran, that output).
 LOG = "tail -n 1 ~/shop.log"
 SQL = "DELETE FROM orders WHERE id = 2"
-PAYS = {"amount": 1299.5, "account": 9007199254740991}  # Claude Code reads numbers as doubles
+# Claude Code reads numbers as doubles; Codex passes an id of 64 bits on with its digits.
+PAYS = {
+    "claude-code": {"amount": 1299.5, "account": 9007199254740991},
+    "codex": {"amount": 1299.5, "account": 1234567890123456789},
+}
 
 
-def shapes(url: str) -> dict[str, tuple[dict, str, str]]:
+def shapes(url: str, pays: dict) -> dict[str, tuple[dict, str, str]]:
     return {
         "delete": (run("rm -r dist && rm one.txt"), "ls -d dist one.txt 2>/dev/null || echo gone", "gone\n"),
         "move": (
@@ -70,7 +74,7 @@ def shapes(url: str) -> dict[str, tuple[dict, str, str]]:
             '{"name": "lib", "version": "1.0.0"}\n',
         ),
         "fetch": (run(f"curl -fsS {url} -o fetched.txt"), "cat fetched.txt", "fetched\n"),
-        "numbers": (call("mcp__shop__pay", **PAYS), LOG, json.dumps(["pay", PAYS]) + "\n"),
+        "numbers": (call("mcp__shop__pay", **pays), LOG, json.dumps(["pay", pays]) + "\n"),
         "question": (call("mcp__shop__refund"), LOG, ""),  # what the server heard differs by agent
         "sql": (
             call("mcp__shop__query", sql=SQL),
@@ -85,7 +89,7 @@ DENIED = {
     "move": run("mv moved.txt again.txt"),
     "edit": run("sed -i s/2/3/ calc.txt"),
     "push": run("git push -q --force origin main"),
-    "numbers": call("mcp__shop__pay", **PAYS),
+    "numbers": call("mcp__shop__pay", amount=0.5, account=7),
 }
 
 
@@ -302,7 +306,7 @@ def settled(place, card: dict) -> dict:
 
 
 def test_each_call_ends_as_it_was_shown_and_a_denied_one_leaves_no_trace(place, program, fetched):
-    made = shapes(f"http://{place.host}:{fetched}/file")
+    made = shapes(f"http://{place.host}:{fetched}/file", PAYS[program])
     blocks = [[made[name][0]] for name in made] + [[block] for block in DENIED.values()]
     place.model.scripts["[forty]"] = [*blocks, [say("That was all.")]]
     place.start("[forty] Work.")

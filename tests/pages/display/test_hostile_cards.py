@@ -11,7 +11,10 @@ from approvals.pages.json_text import MAX_PRETTY, pretty
 from bench.policy import hostile
 from dashboard.problems import Problem
 from workspaces.diff import TOO_LARGE, compare
-from workspaces.store.text import MAX_REGION, text_diff
+from workspaces.store.lines import MAX_LINES
+from workspaces.store.text import text_diff
+
+LONG = 100_000  # lines
 
 
 def nested(depth, inner):
@@ -75,8 +78,8 @@ def test_a_notebook_that_is_mostly_indentation_is_not_printed():
 
 
 def test_a_region_of_many_lines_is_not_compared():
-    old = b"".join(b"%d\n" % (n % 7) for n in range(MAX_REGION))
-    new = b"".join(b"%d\n" % (n % 5) for n in range(MAX_REGION))
+    old = b"".join(b"%d\n" % (n % 7) for n in range(MAX_LINES))
+    new = b"".join(b"%d\n" % (n % 5) for n in range(MAX_LINES))
     diff = text_diff(old, new)
     assert (diff.too_large, diff.hunks) == (True, [])
     shown = compare("a.txt", old, new)
@@ -84,11 +87,11 @@ def test_a_region_of_many_lines_is_not_compared():
 
 
 def test_a_small_change_of_a_long_file_is_compared():
-    lines = [b"%d\n" % n for n in range(5 * MAX_REGION)]
+    lines = [b"%d\n" % n for n in range(LONG)]
     changed = [*lines[:100], b"new\n", *lines[101:]]
     diff = text_diff(b"".join(lines), b"".join(changed))
     assert (diff.too_large, diff.additions, diff.deletions) == (False, 1, 1)
     grown = text_diff(b"".join(lines), b"".join(lines[:9] + lines))
     assert (grown.too_large, grown.additions) == (False, 9)
     added = text_diff(b"", b"".join(lines), max_bytes=1 << 24)
-    assert (added.too_large, added.additions) == (False, 5 * MAX_REGION)
+    assert (added.too_large, added.additions) == (False, LONG)
