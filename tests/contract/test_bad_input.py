@@ -71,7 +71,7 @@ def test_a_cookie_signs_nobody_in(product):
         (b'{"tool": "Bash", "arguments": {"n": NaN}}', 422),
         (b'{"tool": "Bash", "arguments": {"n": Infinity}}', 422),
         (b'{"tool": "Bash", "arguments": {"n": 1e999}}', 422),
-        (b'{"tool": "Bash", "arguments": {"n": 123456789012345678901234567890}}', 422),
+        (b'{"tool": "Bash", "arguments": {"n": -1e400}}', 422),
         (b'{"tool": "Bash", "arguments": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001, 422),
         (b"[" * 200_000, 422),
         (b"[]", 422),

@@ -163,7 +163,7 @@ def test_long_ones_are_read_to_their_end_before_a_yes(product, phone, asked, num
     phone.wait_for_selector("[data-resting]", state="detached")
     approve = phone.get_by_role("button", name="Approve…")
     expect(approve).to_have_attribute("aria-disabled", "true")
-    approve.click(force=True)
+    approve.dispatch_event("click")  # a click of Playwright's scrolls first, and so reads a fold of blank lines alone
     expect(phone.get_by_role("button", name="Confirm: approve")).to_have_count(0)
     for fold in phone.locator("details[data-must-read]").all():
         fold.locator("summary").first.click()
@@ -183,7 +183,7 @@ def test_the_log_tells_titles_as_they_are(product, phone, asked):
 
 def test_lines_of_a_difference_and_of_a_file(product, phone, token, workspace):
     whole = b"\n".join(raw(payload) for payload in PAYLOADS if b"\0" not in raw(payload))
-    for name, body in (("all.txt", whole), ("nul.txt", b"\xff\xfe\x00\x01<script>alert(1)</script>")):
+    for name, body in (("all.txt", whole + b"\n"), ("nul.txt", b"\xff\xfe\x00\x01<script>alert(1)</script>")):
         answer = product.call("PUT", f"/api/v1/workspaces/display/files/{name}", token, body)
         assert answer.status in (200, 201, 204), answer.text
     phone.goto(f"{product.desk}/w/main/display/changes/?from=1&to=live&path=all.txt")
