@@ -125,26 +125,40 @@ def _medium():
 
 
 def _added(envelope, effect, terms):
-    """Add what a rule allows beyond the envelope; return False if no envelope can hold it."""
+    """Add what a rule allows beyond the envelope; return False if no envelope can hold it.
+
+    No rule covers a change outside the workspace or at a protected path: a person approves that (`opens.py`).
+    """
     place = effect.place
-    if place is not None and not (place.inside and not place.secret) and effect.tier == "high":
+    if effect.kind == "read" and effect.tier == "high" and place is not None and (not place.inside or place.secret):
         folder = _before_wildcard(place.lexical)
         if place.unclear or folder == "/":
             return False
-        _add_folder(envelope, effect, folder)
+        _add(envelope, "read", folder)
         return True
     hosts = effect.hosts or ((effect.target,) if effect.kind == "network" and effect.target else ())
     if hosts and effect.held != "asks":
-        entries = [host if ":" in host else f"{host}:443" for host in hosts if not terms.allows(host)]
-        envelope["network"] += [entry for entry in entries if entry not in envelope["network"]]
+        for address in effect.reaches or [host if ":" in host else f"{host}:443" for host in hosts]:
+            if not _is_listed(address, terms):
+                _add(envelope, "network", address)
         return True
     return _held(effect, terms).tier in ALLOWING
 
 
+def _is_listed(address, terms):
+    """Return whether the list of hosts allows host:port; on the list, a host alone stands for its ports 80 and 443."""
+    host, _, port = address.rpartition(":")
+    return terms.allows(address) or (port in ("80", "443") and terms.allows(host))
+
+
 def _add_folder(envelope, effect, folder):
     for name in ("read",) if effect.kind == "read" else ("read", "write"):
-        if folder not in envelope[name]:
-            envelope[name].append(folder)
+        _add(envelope, name, folder)
+
+
+def _add(envelope, name, entry):
+    if entry not in envelope[name]:
+        envelope[name].append(entry)
 
 
 def _before_wildcard(path):

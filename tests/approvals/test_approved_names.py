@@ -6,6 +6,8 @@ from tests.approvals.test_broker import Brokered
 from tests.support.product import Product
 from tests.support.visitor import Visitor
 
+from .conftest import ACTIONS
+
 MAKE = (
     "git init -q . && mkdir -p dist/deep .github/workflows ~/old/deep && echo a > one.txt && echo a > plain.txt && "
     "echo a > calc.py && echo x > dist/x && echo x > ~/old/x && echo a > ~/single && echo keep > ~/beside && "
@@ -102,6 +104,23 @@ def test_an_edited_call_opens_what_it_names_then(desk):
     desk.decide(asked, "edit", arguments={"command": "rm ~/single"})
     assert desk.over(asked)["status"] == "succeeded"
     assert of_person(desk, f"! test -e ~/single && {SAME}") == 0
+
+
+def test_a_grant_opens_what_its_calls_name(desk):
+    command = {"command": "rm -rf ~/old && mv ~/single ~/moved && sed -i s/on/off/ .github/workflows/ci.yml"}
+    prepared(desk)
+    first = desk.ask("Bash", command)
+    wish = {"digest": first["digest"], "covers": "exact", "uses": 3}
+    desk.ok("POST", f"{ACTIONS}/{first['id']}/grant", wish, token=desk.reviewer, expect=201)
+    for asked in (first, None):
+        if asked is None:
+            prepared(desk)
+            asked = desk.ask("Bash", command)
+        action = desk.over(asked)
+        assert (action["status"], action["blocked"]) == ("succeeded", []), action
+        after = "! test -e ~/old && ! test -e ~/single && grep -q a ~/moved && grep -q off .github/workflows/ci.yml"
+        assert of_person(desk, f"{after} && {SAME}") == 0
+    assert action["decision"]["by"] == "a grant of ruth"
 
 
 def test_the_card_says_what_is_opened(desk):

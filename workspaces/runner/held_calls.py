@@ -1,15 +1,19 @@
 """Tickets for calls of an agent that run in the box of its connected folder."""
 
+import asyncio
 import os
 import secrets
 from datetime import datetime
 from pathlib import Path
+
+from django.utils.crypto import salted_hmac
 
 from dashboard.problems import conflict
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.box import CODE_HOST, with_repository
 from workspaces.drivers.folder import home_of
 from workspaces.drivers.init_client import InitClient, refusals
+from workspaces.envelope.envelope import NETWORK_WORDS
 from workspaces.runner import quarantine, redacted_files, snapshots
 from workspaces.runner.code_host import door
 from workspaces.runner.refused_to_program import as_blocked, refused_hosts
@@ -31,11 +35,36 @@ async def give_ticket(daemon, workspace, *, command: str, cwd: str, envelope: di
     await quarantine.take(daemon, workspace, owner)  # of a call whose end no hook reported
     envelope, values = await redacted_files.prepare(daemon, workspace, envelope, owner.tree)
     asked = door.for_programs(await daemon.doors.ticket(workspace, reads)) if reads else None
-    variables = network.environment_variables(workspace) if "hosts" in envelope["network"] else {}
+    ticket = secrets.token_urlsafe(24)
+    token = _opened(daemon, owner, ticket, envelope)
+    variables = network.environment_variables(workspace, token) if "hosts" in envelope["network"] else {}
     more = {"variables": variables}
     if envelope.get("redacted"):
         more["redaction"] = {"command": redacted_files.redactor(), "hidden": values}
-    return await daemon.thread(_told, owner, command, cwd, envelope, asked, more)
+    try:
+        return await daemon.thread(_told, owner, ticket, command, cwd, envelope, asked, more)
+    except BaseException:
+        daemon.network.passes(owner.run_id).end(token)
+        raise
+
+
+def _opened(daemon, owner, ticket: str, envelope: dict) -> str:
+    """Let the command of a ticket reach the hosts that a rule opened to it; return its pass, "" for none.
+
+    It is valid until the command's end is reported, but no longer than the command may run.
+    """
+    hosts = [entry for entry in envelope["network"] if entry not in NETWORK_WORDS]
+    if not hosts:
+        return ""
+    token, passes = _pass_of(ticket), daemon.network.passes(owner.run_id)
+    passes.add(token, hosts)
+    if envelope.get("seconds"):
+        asyncio.get_running_loop().call_later(envelope["seconds"] + TICKET_SECONDS, passes.end, token)
+    return token
+
+
+def _pass_of(ticket: str) -> str:
+    return salted_hmac("workspaces.runner.held_calls.pass", ticket, algorithm="sha256").hexdigest()
 
 
 async def ended(daemon, workspace, *, ticket: str, since: str) -> dict:
@@ -50,6 +79,7 @@ async def ended(daemon, workspace, *, ticket: str, since: str) -> dict:
     path, _, ticket = ticket.rpartition(":")
     if owner is None or str(owner.address.socket) != path:
         raise conflict(NOT_HELD)
+    daemon.network.passes(run.pk).end(_pass_of(ticket))
     await daemon.network.flush(workspace.pk)
     hosts = await daemon.thread(refused_hosts, workspace, datetime.fromisoformat(since))
     ports = daemon.network.box_ports(run.pk)
@@ -64,8 +94,7 @@ def _refused(owner, ticket: str) -> list[dict]:
         return refusals(init.request("refused", ticket=ticket).get("blocked"))
 
 
-def _told(owner, command: str, cwd: str, envelope: dict, reads: dict | None, more: dict) -> str:
-    ticket = secrets.token_urlsafe(24)
+def _told(owner, ticket: str, command: str, cwd: str, envelope: dict, reads: dict | None, more: dict) -> str:
     envelope = dict(with_repository(envelope, Path(owner.tree)))
     ring = {"envelope": envelope, "workspace": owner.tree, "home": str(home_of(owner.uid)), "shares_signals": True}
     ring |= more

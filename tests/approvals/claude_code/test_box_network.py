@@ -90,6 +90,45 @@ def test_handrail_itself_is_not_reached_from_the_box(folder):
     assert "HANDRAIL_" not in folder.runs("python3 names.py")
 
 
+POLICY = """
+from approvals import policies
+from dashboard.models import Actor, Team
+policies.add(Team.objects.get(slug="main").pk, {text!r}, actor=Actor.system("test"))
+"""
+BY_PROXY = """
+import sys, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": open("proxy").read()}))
+try:
+    print(opener.open(open("url").read(), timeout=9).read().decode())
+except Exception as error:
+    print(error)
+"""
+
+
+def test_a_host_of_a_rule_is_reached_by_its_call_until_that_ends(folder):
+    server = Server()
+    for name in ("ruled.test", "other.test"):
+        folder.name(name)
+    address = f"http://ruled.test:{server.port}/"
+    folder.product.shell(POLICY.format(text=f'medium = ["Bash(curl -s {address})"]'))
+    (folder.folder / "url").write_text(address)
+    (folder.folder / "by_proxy.py").write_text(BY_PROXY)
+    (folder.folder / "keep.py").write_text("import os; open('proxy', 'w').write(os.environ['http_proxy'])")
+    (folder.folder / "other.py").write_text(GET.replace('open("url").read()', f'"http://other.test:{server.port}/"'))
+    answer = folder.calls.ask(f"curl -s {address}; python3 keep.py; python3 get.py; python3 other.py")
+    ran = answer["updatedInput"]["command"]
+    said = folder.calls.run(ran).stdout.decode()
+    assert (said.count("hello"), said.count("403")) == (2, 1)
+    reached = server.connections
+    folder.calls.report(ran)
+    assert "@" in (folder.folder / "proxy").read_text()
+    for program in ("python3 by_proxy.py", "python3 get.py"):
+        assert "hello" not in folder.get(address, program)
+    assert server.connections == reached
+    folder.product.shell(POLICY.format(text=""))
+    server.close()
+
+
 SERVE = "cd web && (python3 -m http.server {port} --bind {address} >/dev/null 2>&1 & echo $! > ../pid) && sleep 1"
 
 

@@ -292,8 +292,32 @@ def test_what_a_rule_allows_is_added_to_the_envelope_or_leaves_it():
     assert judge("curl -s https://example.org/x", policy).envelope["network"] == [
         "loopback", "hosts", "example.org:443",
     ]  # fmt: skip
+    assert not any(entry.startswith("/") for entry in judge("cat /srv/docs/a.md", policy).envelope["write"])
     push = judge("git push origin dev", policy)
     assert (push.tier, push.envelope) == ("medium", None)
+
+
+@pytest.mark.parametrize(
+    ("address", "listed", "opened"),
+    [
+        ("http://example.org/x", (), ["example.org:80"]),
+        ("http://example.org:8080/x", (), ["example.org:8080"]),
+        ("https://example.org:8443/x", ["example.org"], ["example.org:8443"]),
+        ("http://example.org/x", ["example.org"], []),
+    ],
+)
+def test_a_rule_opens_the_port_of_the_address(address, listed, opened):
+    policy = load_policy(f'medium = ["Bash(curl -s {address})"]')
+    verdict = judge(f"curl -s {address}", policy, hosts=listed)
+    assert verdict.envelope["network"] == ["loopback", "hosts", *opened]
+
+
+@pytest.mark.parametrize(
+    "command", ["rm /home/agent/x", "mv /home/agent/x y", "sed -i s/a/b/ .github/workflows/ci.yml", "rm -rf .git/hooks"]
+)
+def test_no_rule_covers_a_change_at_home_or_at_a_protected_path(command):
+    verdict = judge(command, load_policy(f'medium = ["Bash({command})", "Edit(**)"]'))
+    assert (verdict.tier, verdict.envelope) == ("high", None)
 
 
 def test_a_read_outside_runs_and_is_not_added():
