@@ -5,8 +5,8 @@ import logging
 from django.db import transaction
 
 from approvals.broker_program import program_of
-from approvals.calls import BROKER
-from approvals.evaluation import content
+from approvals.calls import BROKER, root_of
+from approvals.evaluation import content, current
 from approvals.expiry import end_if_due
 from approvals.models import Action, Status
 from approvals.transitions import answer_conflict, record
@@ -84,8 +84,9 @@ def _start(action: Action, by):
     record(action, "action.rehearsed", by)
 
 
-def why_not_applied(rehearsal: Rehearsal | None) -> str:
-    """Return why the result of a rehearsal cannot be applied; "" if it can while the files stay as they are."""
+def why_not_applied(action: Action) -> str:
+    """Return why the result of its rehearsal cannot be applied; "" if it can while the files stay as they are."""
+    rehearsal = action.rehearsal
     if rehearsal is None:
         return "This was not tried. Try it first."
     if rehearsal.status == RehearsalStatus.RUNNING:
@@ -94,7 +95,33 @@ def why_not_applied(rehearsal: Rehearsal | None) -> str:
         return AGAIN
     if rehearsal.status != RehearsalStatus.DONE:
         return "Its try did not end, so there is no result to apply."
-    return rehearsal.obstacle
+    return obstacle_of(action)
+
+
+def obstacle_of(action: Action) -> str:
+    """Return why what an ended rehearsal left cannot be applied; "" if it can.
+
+    A try is held to the medium envelope, so it leaves as they are the files that only an approval opens.
+    """
+    if action.rehearsal.obstacle:
+        return action.rehearsal.obstacle
+    path = next(iter(_opened_paths(action)), "")
+    return (
+        f"The command changes {path}, which a try leaves as it is. Approve the command itself to run it."
+        if path
+        else ""
+    )
+
+
+def _opened_paths(action: Action) -> list[str]:
+    """Return the paths on its card that change only when it is approved."""
+    root, found = root_of(action.workspace), []
+    for step in current(action).commands:
+        opens = step.get("opens") or {}
+        shown = opens.get("read", ())
+        found += opens.get("replaces", ())
+        found += [path for path in opens.get("removes", ()) if path in shown or not f"{path}/".startswith(f"{root}/")]
+    return found
 
 
 def tree_to_apply(action: Action, shown=None) -> str:
@@ -106,7 +133,7 @@ def tree_to_apply(action: Action, shown=None) -> str:
     rehearsal = action.rehearsal
     if shown is not None and (rehearsal is None or str(rehearsal.pk) != str(shown)):
         raise conflict("This was tried again since you loaded it. Your answer was not used.", code="rehearsal_changed")
-    if reason := why_not_applied(rehearsal):
+    if reason := why_not_applied(action):
         outdated = rehearsal is not None and rehearsal.status == RehearsalStatus.OUTDATED
         raise conflict(reason, code="rehearsal_outdated" if outdated else "no_rehearsal")
     if not rehearsals.is_current(rehearsal):
@@ -130,9 +157,10 @@ def outcome_of(rehearsal: Rehearsal) -> dict:
     }
 
 
-def as_json(rehearsal: Rehearsal | None) -> dict | None:
+def as_json(action: Action) -> dict | None:
+    rehearsal = action.rehearsal
     if rehearsal is None:
         return None
     same = ("id", "status", "exit_status", "output", "output_bytes", "changes", "change_count", "tried", "note")
     told = {name: getattr(rehearsal, name) for name in (*same, "created_at", "ended_at")}
-    return told | {"not_applied_because": why_not_applied(rehearsal), "not_shown": list(rehearsals.NOT_SHOWN)}
+    return told | {"not_applied_because": why_not_applied(action), "not_shown": list(rehearsals.NOT_SHOWN)}

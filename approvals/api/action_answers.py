@@ -135,7 +135,7 @@ def whole(action: Action) -> dict:
         "files": call.get("files", []),
         "commands": current(action).commands,
         "question": _question(action),
-        "rehearsal": rehearsals.as_json(action.rehearsal),
+        "rehearsal": rehearsals.as_json(action),
         "files_when_asked": asked.as_json() if (asked := asked_files(action)) else None,
         "reasoning": action.reasoning,
         "session": action.session,

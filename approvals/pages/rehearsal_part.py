@@ -43,7 +43,7 @@ class RehearsalPart:
 
     @property
     def not_applied_because(self) -> str:
-        return rehearsals.why_not_applied(self.rehearsal)
+        return rehearsals.why_not_applied(self.action)
 
     @property
     def may_be_applied(self) -> bool:
@@ -52,7 +52,7 @@ class RehearsalPart:
     @property
     def obstacle(self) -> str:
         done = self.rehearsal is not None and self.rehearsal.status == RehearsalStatus.DONE
-        return self.rehearsal.obstacle if done else ""
+        return rehearsals.obstacle_of(self.action) if done else ""
 
     @property
     def has_trees(self) -> bool:

@@ -209,6 +209,31 @@ def test_secrets_and_the_network_are_refused_and_named(desk):
     assert found["not_shown"]
 
 
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("rm ~/tried; touch made", "/home/agent/tried"),
+        ("mv ~/tried made", "/home/agent/tried"),
+        ("sed -i s/a/b/ ~/tried; touch made", "/home/agent/tried"),
+        ("touch made; rm -rf .github/workflows", "/workspace/.github/workflows"),
+        ("touch made; echo on > .github/workflows/ci.yml", "/workspace/.github/workflows/ci.yml"),
+        ("touch made; rm -f .env.local", "/workspace/.env.local"),
+    ],
+)
+def test_a_result_without_what_only_an_approval_opens_is_not_applied(desk, command, path):
+    desk.run("echo a > ~/tried; mkdir -p .github/workflows; echo a > .github/workflows/ci.yml; echo a > .env.local")
+    before = desk.content()
+    asked = desk.ask_for(command)
+    found = desk.rehearse(asked)
+    assert found["not_applied_because"].startswith(f"The command changes {path}, which a try leaves as it is."), found
+    page = Visitor.named(desk.product, "ruth").get(f"/actions/{asked['id']}/")
+    assert ("Approve: apply this result" in page, path in page) == (False, True)
+    assert desk.decide(asked, expect=409, apply="rehearsal")["code"] == "no_rehearsal"
+    assert desk.content() == before
+    desk.decide(asked, "deny")
+    desk.run("grep -q a ~/tried && rm -rf .github .env.local")
+
+
 def test_it_has_processes_of_its_own_that_end_with_it(desk):
     lead = desk.product.person_token("lena", "lead")
     server = desk.ok("POST", f"{desk.path}/commands", {"command": "exec -a canary sleep 60"}, token=lead, expect=201)
