@@ -16,7 +16,7 @@ def downloads_for(commands: list, workspace) -> dict:
     if not any(step.get("runs") for step in commands):
         return {}
     recent = Revision.objects.filter(
-        action__workspace=workspace, action__tool="Bash", action__created_at__gt=timezone.now() - REMEMBERED
+        action__workspace_id=workspace.pk, action__tool="Bash", action__created_at__gt=timezone.now() - REMEMBERED
     ).exclude(action__status__in=NEVER_RAN)
     latest = recent.order_by("-pk").values_list("commands", flat=True)[:MAX_CALLS]
     found = {path: host for steps in latest for step in steps for path, host in step.get("brings", {}).items()}

@@ -228,7 +228,7 @@ def test_what_a_viewer_may(post, api, asked, token_of, vera):
         (422, b'{"tool": "Bash", "arguments": {"command": "ls", "command": "rm"}}'),
         (422, b'{"tool": "Bash", "arguments": {"command": "\\ud800"}}'),
         (422, b'{"tool": "Bash", "arguments": {"n": NaN}}'),
-        (422, b'{"tool": "Bash", "arguments": {"n": 9007199254740993}}'),
+        (422, b'{"tool": "Bash", "arguments": {"n": 1e400}}'),
         (422, b'{"tool": "Bash", "arguments": "ls"}'),
         (422, b'{"tool": "Bash", "arguments": {"command": "ls\\u0000"}}'),
         (422, b'{"tool": "Bash", "arguments": {"command": "ls"}, "cmd": 1}'),

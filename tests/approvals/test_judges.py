@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import uuid
 
 import pytest
 
@@ -142,7 +143,7 @@ class At:
     """A workspace as far as a judgement by text looks at it."""
 
     def __init__(self, environment):
-        self.environment, self.source, self.pk, self.key = environment, {}, "none", "x"
+        self.environment, self.source, self.pk, self.key = environment, {}, uuid.uuid4(), "x"
 
 
 @pytest.mark.django_db

@@ -96,9 +96,9 @@ def test_nothing_is_done_without_it(alice, bob, rule, browser_of, team):
 def test_a_socket_stays_closed_without_it(bob, rule, by_link):
     client = by_link(bob)
     scope = {"cookies": {name: morsel.value for name, morsel in client.cookies.items()}}
-    assert _by_session(scope).user == bob
+    assert _by_session(scope, "WS /ws/live").user == bob
     rule("everybody")
-    assert _by_session(scope) is None
+    assert _by_session(scope, "WS /ws/live") is None
 
 
 def test_the_django_admin_stays_closed_without_it(alice, rule, by_link):

@@ -79,9 +79,9 @@ def test_a_session_that_is_signed_out_opens_nothing(alice, team, come_in):
 def test_an_ended_session_closes_its_sockets_at_the_next_check(alice, come_in):
     client = come_in(alice)
     scope = {"cookies": {name: morsel.value for name, morsel in client.cookies.items()}}
-    assert _by_session(scope).user == alice
-    sessions.end_all(alice, by=_by_session(scope).actor)
-    assert _by_session(scope) is None
+    assert _by_session(scope, "WS /ws/live").user == alice
+    sessions.end_all(alice, by=_by_session(scope, "WS /ws/live").actor)
+    assert _by_session(scope, "WS /ws/live") is None
 
 
 def test_signing_out_everywhere_else_leaves_this_browser(alice, come_in):
