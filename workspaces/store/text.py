@@ -192,8 +192,11 @@ def git_mode(entry: Entry) -> str:
 
 
 def quoted(path: bytes) -> bytes:
-    """Return a path as git prints it: C-quoted if it has unusual bytes."""
-    if all(0x20 <= byte < 0x7F and byte not in b'"\\' for byte in path):
+    """Return a path as git prints it: C-quoted if it has unusual bytes.
+
+    Also if a folder's name ends with a blank: `git apply` reads no name from such a header without quotes.
+    """
+    if b" /" not in path and all(0x20 <= byte < 0x7F and byte not in b'"\\' for byte in path):
         return path
     escapes = {7: b"\\a", 8: b"\\b", 9: b"\\t", 10: b"\\n", 11: b"\\v", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\"}
     return b'"%s"' % b"".join(

@@ -84,6 +84,7 @@ def test_a_patch_applies_with_git(store, tmp_path):
     write(work / "becomes link", b"file\n")
     write(work / "was folder" / "inner", b"inner\n")
     write(work / "empty", b"")
+    write(work / " blank " / " empty ", b"")
     write(work / "latin1.txt", b"caf\xe9\n" * 5)
     (work / "link").symlink_to("text.txt")
     a = store.snapshot(LocalTree(work)).tree
@@ -105,6 +106,8 @@ def test_a_patch_applies_with_git(store, tmp_path):
     write(work / "new empty", b"")
     write(work / "new.bin", b"\0\1\2")
     (work / "empty").unlink()
+    (work / " blank " / " empty ").unlink()
+    (work / " blank ").rmdir()
     write(work / "latin1.txt", b"caf\xe9\n" * 4 + b"th\xe9\n")
     (work / "link").unlink()
     (work / "link").symlink_to("run.sh")
