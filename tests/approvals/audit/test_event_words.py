@@ -14,7 +14,9 @@ from tests.support import CHECKOUT
 from workspaces.models import StoreTask
 
 VERB = re.compile(r"[a-z]+\.[a-z]+(_[a-z]+)*")
-NO_VERBS = re.compile(r".*\.(py|json|toml|sh|txt|md|html|log|sock|git)|(branch|remote|user|core|push|handrail)\..*")
+NO_VERBS = re.compile(
+    r".*\.(py|json|toml|sh|txt|md|html|log|sock|git)|(branch|remote|user|core|push|handrail)\..*|system\.posix_acl_.*"
+)
 
 
 def literals() -> set[str]:
