@@ -27,6 +27,8 @@ from .runners import (
     TAKERS,
     UNPACKERS,
     VALUES,
+    applied_address,
+    applies,
     from_address,
 )
 from .shell import Unreadable, parse
@@ -234,6 +236,8 @@ class Downloads:
             return self._interpreter(simple, name, rest, given, text)
         if name == "parallel":
             return given
+        if applies(name, [word.text for word in rest]):
+            return given or self._named(simple, rest) or applied_address(name, [word.text for word in rest])
         if name in RUNS_NAMED:
             return self._run_by_option(simple, name, rest, given)
         if name in INSTALLERS or name in RUNNERS:

@@ -1,5 +1,6 @@
 """Programs that run text or files which they are given: interpreters, package managers, and those around others."""
 
+import itertools
 import re
 
 from .fetchers import SOMEWHERE
@@ -41,11 +42,21 @@ FILE_FLAGS = names("-f --file --makefile -File -file --script --load -l -x -S -u
 RUNS_NAMED = names("make gmake just task java jbang ansible-playbook vim nvim emacs crontab at batch insmod")
 INSTALLERS = names(
     "dpkg rpm apt apt-get dnf yum zypper pacman apk brew snap flatpak installer msiexec pip pip3 pipx uv npm pnpm yarn"
-    " bun gem cargo go code conda helm gdebi"
+    " bun gem cargo go code conda gdebi"
 )
 SYSTEM_PACKAGES = names("dpkg rpm apt apt-get dnf yum zypper pacman apk")  # their -i and -f name no source
 RUNNERS = names("npx bunx pnpx uvx deno jbang")
 RUN_VERBS = names("exec x dlx run tool")
+# Programs that carry out statements or manifests that they are given, with these verbs; none: whatever they are asked.
+APPLIERS = {
+    **dict.fromkeys(
+        names("psql mysql mariadb sqlite3 duckdb mongosh mongo redis-cli cqlsh sqlcmd mysqlsh"), frozenset()
+    ),
+    **dict.fromkeys(names("kubectl oc"), names("apply create replace")),
+    "helm": names("install upgrade"),
+}
+APPLIERS |= {"ansible-pull": frozenset(), **dict.fromkeys(names("terraform tofu"), names("init"))}
+MANIFEST_FLAGS = names("-f --filename -k --kustomize --values --repo -from-module --from-module")
 MAKES = names("make gmake just task")
 ARCHIVE = re.compile(r"\.(?:whl|tgz|gz|xz|bz2|zip|deb|rpm|apk|pkg|msi|jar|gem|crate|vsix|snap|flatpak)$")
 DIRECT = re.compile(r"(?:[\w.-]+\s*@\s*)?(https?://\S+)")
@@ -61,6 +72,24 @@ UNPACKERS = names(
 UNPACKERS |= {"unrar", "jar", "pax"}
 FOLDER_FLAGS = names("-C --directory -d --output-directory -o")
 TAKERS = names("cp mv install ln rsync ditto dd sponge gcp gmv ginstall")
+
+
+def applies(name, texts):
+    """Return True if a program carries out the statements or manifests that it is given."""
+    verbs = APPLIERS.get(name)
+    return verbs is not None and (not verbs or not verbs.isdisjoint(texts))
+
+
+def applied_address(name, texts):
+    """Return the host of a manifest, chart, module or playbook that is named by its address; "" if none is."""
+    if name == "ansible-pull":
+        return next((host_of(text) for text in texts if DIRECT.fullmatch(text)), "") or SOMEWHERE
+    for before, text in itertools.pairwise(["", *texts]):
+        flag, equals, value = text.partition("=") if text.startswith("-") else (before, "", text)
+        operand = name == "helm" and not (before.startswith("-") or equals)
+        if (operand or flag in MANIFEST_FLAGS) and DIRECT.fullmatch(value):
+            return host_of(value) or SOMEWHERE
+    return ""
 
 
 def from_address(name, texts):
