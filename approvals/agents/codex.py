@@ -4,6 +4,7 @@ Codex runs the tool when a response holds a field that it does not know there, o
 beside the decision. A hook that its user has not trusted is left out in silence (`connect/codex_trust.py`).
 """
 
+import re
 from dataclasses import replace
 
 from django.utils.translation import gettext_lazy
@@ -13,6 +14,10 @@ from approvals.agents.dialect import DENY, WHOLE, Reply
 from approvals.agents.faults import BLOCKED, FAULTS, RUNS
 from approvals.agents.heard import After, Before, Heard, TurnEnded, shell_end
 
+# Codex 0.171 puts the name space of its sub-agents' tools before their names, with nothing between the two.
+OF_AGENTS = re.compile(
+    r"multi_agent_v\d+[._:/]*(?P<tool>spawn_agent|wait_agent|close_agent|send_input|resume_agent|list_agents)"
+)
 EXIT_STATUS = "handrail_exit_status"  # added to the event by approvals/hooks/command_hook.py
 
 
@@ -34,6 +39,10 @@ class Codex(ClaudeWords):
         gettext_lazy("A killed shell around the hook, or a hook that Codex does not trust, lets the tool run."),
         gettext_lazy("Its own questions are answered at its terminal."),
     )
+
+    def canonical(self, tool: str, arguments: dict) -> tuple[str, dict]:
+        found = OF_AGENTS.fullmatch(tool)
+        return super().canonical(found["tool"] if found else tool, arguments)
 
     def read(self, event: dict, named: str = "") -> Heard:
         """Read an event as Claude Code's, and the exit status that the hook's program found in the transcript.

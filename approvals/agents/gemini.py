@@ -1,5 +1,7 @@
 """Gemini CLI: BeforeTool hooks, which lay the arguments of an answer over the call's own."""
 
+import re
+
 from django.utils.translation import gettext_lazy
 
 from approvals.agents.dialect import ALLOW, DENY, HOOK_TIMEOUT, MERGED, REPORT_TIMEOUT, Dialect, Line, Reply
@@ -10,6 +12,7 @@ from approvals.agents.heard import (
     Began,
     Ended,
     Heard,
+    OfCall,
     Other,
     Prompted,
     TurnEnded,
@@ -32,7 +35,9 @@ def _same(names: str) -> dict[str, str]:
 
 
 WAITS = _same("wait_for_previous delay_ms")
-
+FETCHES = {"prompt", *WAITS}  # the arguments of web_fetch
+# Gemini CLI fetches each word of the prompt that holds `://`. Only a prompt with one plain address tells where it goes.
+ADDRESS = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 
 # The lines that stand below the output of a command.
 BELOW = ("Background PIDs: ", "Process Group PGID: ", "</untrusted_context>")
@@ -79,6 +84,17 @@ class Gemini(Dialect):
         ),
         gettext_lazy("The model learns that a call was edited, but not how."),
     )
+
+    def canonical(self, tool: str, arguments: dict) -> tuple[str, dict]:
+        is_fetch = tool == "web_fetch" and isinstance(arguments, dict) and set(arguments) <= FETCHES
+        if is_fetch and (address := _only_address(arguments.get("prompt"))):
+            return "WebFetch", {"url": address} | arguments
+        return super().canonical(tool, arguments)
+
+    def carries(self, heard: OfCall, arguments: dict) -> bool:
+        if heard.native[0] == "web_fetch":  # whose address is within the prompt
+            return strict_json.same(arguments, heard.arguments)
+        return super().carries(heard, arguments)
 
     def hooks(self, line: Line) -> dict[str, dict]:
         def entry(role: str, seconds: int) -> dict:
@@ -149,6 +165,14 @@ class Gemini(Dialect):
 
     def hears(self, heard: Heard, reply: Reply) -> bool:
         return isinstance(heard, Before) and reply.decision == DENY
+
+
+def _only_address(prompt) -> str:
+    """Return the address in the prompt of a fetch; "" if there is none, or more than one, or one that is not plain."""
+    if not isinstance(prompt, str) or prompt.count("://") != 1:
+        return ""
+    word = next(word for word in prompt.split() if "://" in word)
+    return word if ADDRESS.fullmatch(word) else ""
 
 
 def _shell_end(response: str | None, *, runs_on: bool) -> dict:

@@ -44,6 +44,7 @@ class OpenCode(Dialect):
         "list": ("LS", {"path": "path"}),
         "todowrite": ("TodoWrite", {"todos": "todos"}),
         "todoread": ("TodoRead", {}),
+        "task": ("Agent", {name: name for name in ("description", "prompt", "subagent_type", "task_id", "command")}),
     }
     limits = (
         gettext_lazy(

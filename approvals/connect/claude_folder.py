@@ -15,8 +15,8 @@ from django.conf import settings
 from django.db import transaction
 
 from approvals import agents, claude_own_settings, policies
-from approvals.connect import claude_home, claude_rules, claude_settings, git_exclude, versions
-from approvals.connect.claude_settings import HOOK_TIMEOUT, LOCAL, hook_command
+from approvals.connect import claude_home, claude_rules, claude_settings, folder_line, git_exclude, versions
+from approvals.connect.claude_settings import HOOK_TIMEOUT, LOCAL
 from approvals.connect.folder_git import git
 from approvals.models import Action, ActionEndCode, Status
 from approvals.transitions import withdraw
@@ -70,7 +70,7 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
         _note(connection, **git_exclude.hide_manifest(real))
         notes.append(_hide_from_git(real, connection))
         notes += claude_rules.take_over(workspace, rules, chosen, by=OPERATOR)
-        notes.append(try_out(lambda role: hook_command(connection, role), workspace.team, real))
+        notes.append(try_out(lambda role: folder_line.line(connection, role, real), workspace.team, real))
         _note(connection, connected=True)
         notes += [_hold(workspace, real), _remotes_seen(workspace)]
     except BaseException:

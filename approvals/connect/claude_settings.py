@@ -12,7 +12,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from approvals.claude_own_settings import LOCAL, MANAGED, SYSTEM_FOLDER
-from approvals.connect import hook_programs, json_hooks
+from approvals.connect import folder_line, hook_programs, json_hooks
 from approvals.connect.hook_programs import PROGRAM
 from dashboard.files.atomic_write import replace_file
 from dashboard.problems import Problem, invalid
@@ -60,8 +60,9 @@ def entries(connection: Path, folder: Path | None = None, **where) -> dict[str, 
 
     With a folder, the hook lets calls of sessions pass that have nothing to do with it.
     """
-    below = [f"below={folder}"] if folder else []
-    return _entries(lambda role: hook_command(connection, role, *below, **where))
+    if folder:
+        return _entries(lambda role: folder_line.line(connection, role, folder, **where))
+    return _entries(lambda role: hook_command(connection, role, **where))
 
 
 def _entries(line: Callable[[str], str]) -> dict[str, dict]:

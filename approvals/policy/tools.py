@@ -16,8 +16,11 @@ QUIET = names(
     """
     TodoWrite TodoRead TaskList TaskGet ExitPlanMode EnterPlanMode AskUserQuestion ToolSearch BashOutput
     TaskOutput TaskCreate TaskUpdate TaskStop KillShell KillBash
+    wait_agent close_agent list_agents get_goal create_goal update_goal list_mcp_resources list_mcp_resource_templates
     """
 )
+# What starts sub-agents or tells them what to do: each of their calls is judged by itself.
+SUB_AGENTS = names("Agent Task Workflow spawn_agent send_input resume_agent")
 PATH_KEYS = ("file_path", "notebook_path", "path")
 VERBS = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit": "Edit", "Read": "Read", "LS": "List"}
 CONTENT = ("content", "new_string", "new_source")
@@ -199,20 +202,20 @@ def other_tool(tool, arguments, policy):
     """Judge tools without a path or an address: planning is allowed, sub-agents are judged call by call, others ask."""
     if tool in QUIET:
         tier, says, undo = "low", "only plans", "yes"
-    elif tool in ("Task", "Agent") and policy.mode != "everything":
+    elif tool in SUB_AGENTS and policy.mode != "everything":
         tier, says, undo = "low", "each step of the sub-agent is checked by itself", "yes"
     elif tool == "WebSearch":
         tier, says, undo = "high", "sends its words to a search service", "no"
     else:
         tier, says, undo = "high", f"Handrail doesn't know the tool {tool[:60]}", "unknown"
-    spec = arguments.get("subagent_type") if tool in ("Task", "Agent") else None
+    spec = arguments.get("agent_type" if tool == "spawn_agent" else "subagent_type") if tool in SUB_AGENTS else None
 
     def named(rule):
-        if rule.tool not in ((tool, "Agent", "Task") if tool in ("Task", "Agent") else (tool,)):
+        if rule.tool not in ((tool, "Agent", "Task") if tool in SUB_AGENTS else (tool,)):
             return False
         return rule.spec is None or (isinstance(spec, str) and rule.spec == spec)
 
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool[:60])
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool[:60].replace("_", " "))
     title = deed("", tool, arguments) if undo == "unknown" and NAME.fullmatch(tool) else f"Use {words}"
     return decide_call(
         policy, tier, says, title=title, undo=undo, meets=named,

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shlex
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from .conftest import ACTIONS
 from .test_bound_files import run  # noqa: F401 (fixture)
 from .test_broker import Brokered
 from .test_connect_folder import ask as ask_hook
-from .test_connect_folder import connected, folder, hook_line, set_team_policy  # noqa: F401 (fixtures)
+from .test_connect_folder import connected, connection_in, folder, hook_line, set_team_policy  # noqa: F401 (fixtures)
 
 GITHUB = {"command": "npx", "args": ["-y", "github-server"], "env": {"TOKEN": "s3cret-value"}}
 EVIL = {"command": "sh", "args": ["evil.sh"]}
@@ -169,7 +168,7 @@ def test_the_hook_of_a_connected_folder_asks_for_a_server_of_its_repository(prod
 
 def called_by_hook(product, path) -> dict:
     """Ask for the tool with the folder's own token; a hook would wait for the answer of a person."""
-    token = json.loads(Path(shlex.split(hook_line(path))[3]).read_text())["token"]
+    token = json.loads(connection_in(hook_line(path)).read_text())["token"]
     wish = {"tool": "mcp__github__get_issue", "arguments": {"n": 2}, "cwd": str(path)}
     answer = product.call("POST", ACTIONS, token, wish)
     assert answer.status == 201, answer.body
