@@ -143,13 +143,13 @@ def for_the_terminal(action: Action) -> str:
     if decision is None:
         return ""
     is_own = action.tool in own_questions.TOOLS
-    verdict = own_questions.word_of(action.tool, decision.verdict) if is_own else _approved_or_denied(decision)
+    verdict = own_questions.word_of(action.tool, decision.verdict) if is_own else _outcome(action, decision)
     return f"Handrail: {decision.user.get_username()} {verdict} {action}: {address}"
 
 
-def _approved_or_denied(decision) -> str:
+def _outcome(action: Action, decision) -> str:
     if decision.verdict != "deny":
-        return "approved"
+        return "edited and approved" if was_edited(action) else "approved"
     return "sent back" if decision.do_first else "denied"
 
 

@@ -136,6 +136,13 @@ def test_the_persons_terminal_shows_the_address_of_the_card(hook, agent_token, d
     assert hook(agent_token, before(PUSH)).json["systemMessage"] == f"Handrail: bob approved A-2: {card}"
 
 
+def test_the_persons_terminal_says_that_a_call_was_edited(hook, agent_token, decide, bob):
+    hook(agent_token, before(PUSH))
+    decide(action := Action.objects.get(), "edit", by=bob, arguments={"command": "git push origin review"})
+    said = full(hook(agent_token, before(PUSH))).json["systemMessage"]
+    assert said == f"Handrail: bob edited and approved A-1: http://127.0.0.1:8000/actions/{action.pk}/"
+
+
 def test_what_expires_while_it_is_held_is_not_a_no(hook, agent_token, soon, settings):
     settings.HANDRAIL_HOLD_SECONDS = 30
 
