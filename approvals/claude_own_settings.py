@@ -5,6 +5,7 @@ matches. So a call that a rule could match is left as it is, and a folder with a
 """
 
 import json
+import re
 from pathlib import Path
 
 LOCAL = Path(".claude/settings.local.json")
@@ -13,6 +14,8 @@ SYSTEM_FOLDER = Path("/etc/claude-code")  # only root writes there, and every Cl
 MANAGED = SYSTEM_FOLDER / "managed-settings.json"
 USER = (Path(".claude/settings.json"), Path(".claude/settings.local.json"))
 CHANGE_CALLS = ("PreToolUse", "PermissionRequest")  # events whose hooks may answer with another input
+# Variables by which a settings file's `env` puts code around the hook's own: a loader's, a shell's, Claude Code's.
+AROUND_HOOKS = re.compile(r"LD_.*|DYLD_.*|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_FUNC_.*|CLAUDE_CODE_SHELL(_PREFIX)?")
 OURS = ("command_hook.py", "handrail/hook.py", "/hooks/claude-code")  # what our own hooks' entries hold
 
 
@@ -36,6 +39,19 @@ def other_hook(root: Path, cwd: Path | None = None) -> str:
             hooks = group.get("hooks") if isinstance(group, dict) else None
             if not isinstance(hooks, list) or not all(_is_ours(hook) for hook in hooks):
                 return f"{file} has another hook before tools, which could change a call after Handrail has judged it."
+    return ""
+
+
+def code_around_hooks(root: Path, cwd: Path | None = None) -> str:
+    """Return a sentence that names a settings file in the folder whose `env` loads code into hooks; "" if none does.
+
+    Without `cwd` it is the folder's own two files, else also those between it and the folder.
+    """
+    for file in files(root, cwd):
+        variables = (_read(file) or {}).get("env") if file.is_relative_to(root) else None
+        found = [name for name in variables if AROUND_HOOKS.fullmatch(name)] if isinstance(variables, dict) else []
+        if found := [name for name in found if variables[name] != ""]:
+            return f"{file} sets {', '.join(found)}, which can put code of its own in place of Handrail's hook."
     return ""
 
 

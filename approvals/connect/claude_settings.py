@@ -11,7 +11,7 @@ from pathlib import Path
 from django.conf import settings
 from django.urls import reverse
 
-from approvals.claude_own_settings import LOCAL, MANAGED, SYSTEM_FOLDER
+from approvals.claude_own_settings import LOCAL, MANAGED, SYSTEM_FOLDER, code_around_hooks
 from approvals.connect import folder_line, hook_programs, json_hooks
 from approvals.connect.hook_programs import PROGRAM
 from dashboard.files.atomic_write import replace_file
@@ -26,6 +26,7 @@ ADDED_LATER = ("PermissionRequest", "Notification", "SubagentStop")
 HOOK_TIMEOUT = 86_400  # seconds that Claude Code waits for the gate
 REPORT_TIMEOUT = 60
 PROMPT_TIMEOUT = 5  # the person at the terminal waits for it; a late one is given up, and the prompt goes on
+SHELL_PREFIX = "CLAUDE_CODE_SHELL_PREFIX"  # a program that Claude Code runs instead of each hook, with its line
 SWITCHED_OFF = "disableAllHooks"
 PROGRAM_INSIDE = "claude-code/handrail_hook.py"  # below the /etc of a workspace
 SYSTEM_CONNECTION = SYSTEM_FOLDER / "handrail/connection.json"
@@ -115,7 +116,7 @@ def system_files(workspace) -> dict[str, bytes]:
     Their `env` goes before that of the user's and the project's settings, which Claude Code hands on to its hooks.
     """
     hooks = {name: [group] for name, group in _entries(partial(_line_inside, workspace)).items()}
-    nothing_loaded = dict.fromkeys(own_programs.LOADING, "")
+    nothing_loaded = dict.fromkeys((*own_programs.LOADING, SHELL_PREFIX), "")
     managed = json.dumps({SWITCHED_OFF: False, "env": nothing_loaded, "hooks": hooks}, indent=2) + "\n"
     return {str(MANAGED.relative_to("/etc")): managed.encode(), PROGRAM_INSIDE: PROGRAM.read_bytes()}
 
@@ -162,6 +163,8 @@ def without_hooks(text: str, ours: str) -> dict:
 
 def problem(real: Path, added: dict[str, dict]) -> str:
     """Return why a new Claude Code session in this folder would not be fully gated; "" if it would be."""
+    if around := code_around_hooks(real):
+        return around
     try:
         text = read(real / LOCAL)
     except Problem as refused:

@@ -1,4 +1,4 @@
-"""Tell a person, as a session begins, of another hook that could change a call after Handrail has judged it."""
+"""Tell a person, as a session begins, of another hook that could change a call, or of code around Handrail's own."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +25,8 @@ def warning(request, heard: Began, dialect: Dialect, caller) -> Reply:
         return Reply()
     if workspace.runner is None or workspace.runner.host != settings.HANDRAIL_HOST_NAME:
         return Reply()
-    found = claude_own_settings.other_hook(Path(root), Path(heard.cwd) if heard.cwd else None)
+    of_session = Path(root), Path(heard.cwd) if heard.cwd else None
+    found = claude_own_settings.code_around_hooks(*of_session) or claude_own_settings.other_hook(*of_session)
     if not found:
         return Reply()
     lifecycle.record(workspace, SEEN_BY, "workspace.other_hook", {"problem": found, "session": heard.session})

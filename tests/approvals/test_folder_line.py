@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from approvals.connect import folder_line
+from approvals import claude_own_settings
+from approvals.connect import claude_settings, folder_line
 from approvals.connect.hook_programs import PROGRAM
 
 ODD = [
@@ -130,3 +131,23 @@ def test_the_program_gets_nothing_of_the_sessions_environment(tmp_path):
 def test_the_line_names_its_program_and_python_by_path():
     line = folder_line.line(Path("/c.json"), "gate", Path("/f"))
     assert f" {sys.executable} -IS {PROGRAM} /c.json gate below=/f && exit" in line
+
+
+@pytest.mark.parametrize("file", ["settings.json", "settings.local.json"])
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "CLAUDE_CODE_SHELL_PREFIX"])
+def test_a_repository_whose_settings_put_code_around_the_hook_is_a_problem(tmp_path, file, name):
+    nested = made(tmp_path / "nested/.claude")
+    for place, cwd in ((made(tmp_path / ".claude"), None), (nested, tmp_path / "nested")):
+        (place / file).write_text(json.dumps({"env": {name: "/repo/evil", "TZ": "UTC"}}))
+        said = claude_own_settings.code_around_hooks(tmp_path, cwd)
+        assert said.startswith(f"{place / file} sets {name}, which ")
+        if cwd is None:
+            assert claude_settings.problem(tmp_path, {}) == said
+        (place / file).write_text(json.dumps({"env": {name: "", "TZ": "UTC"}}))
+        assert claude_own_settings.code_around_hooks(tmp_path, cwd) == ""
+
+
+@pytest.mark.parametrize("text", ["{}", '{"env": []}', '{"env": {"PATH": "/x", "NODE_ENV": "test"}}', "no json"])
+def test_other_settings_put_no_code_around_it(tmp_path, text):
+    (made(tmp_path / ".claude") / "settings.json").write_text(text)
+    assert claude_own_settings.code_around_hooks(tmp_path) == ""
