@@ -25,7 +25,7 @@ from dashboard.files.atomic_write import replace_file
 from dashboard.keys.key_files import make_private
 from dashboard.models import Actor, Agent, Token
 from dashboard.people.provisioning import revoke, token_for
-from dashboard.problems import Problem, conflict, unavailable
+from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import lifecycle, operations
 from workspaces.models import State, Workspace
 from workspaces.runner import folder_manifest
@@ -56,6 +56,8 @@ def connect(path: str, *, team, key: str = "", choose=claude_rules.none_of) -> C
     if folders.find(real):
         raise conflict(f"{real} is connected already; `disconnect {real}` undoes it.")
     before = claude_settings.read(real / LOCAL)
+    if around := claude_own_settings.code_around_hooks(real):
+        raise invalid(f"{around} Remove it there, then connect.")
     rules = claude_rules.found_in(real)
     chosen = choose(rules.committed) if rules.committed else []
     agent = Agent.objects.get_or_create(team=team, name="claude-code")[0]
@@ -164,7 +166,10 @@ def put_hook_in(real: Path, connection: Path):
     text = claude_settings.with_hooks(
         claude_settings.read(file), claude_settings.entries(connection, real), ours=str(connection)
     )
-    claude_settings.write(file, text, real.stat())
+    try:
+        claude_settings.write(file, text, real.stat())
+    except OSError as error:
+        raise invalid(f"{file} cannot be written ({error.strerror}), so the hook cannot be put there.") from None
 
 
 def _in_home(connection: Path, real: Path) -> str:
@@ -183,11 +188,13 @@ def take_hook_out(file: Path, connection: Path, told: dict):
     owner = file.parent.parent.stat()
     if not file.is_file() or file.is_symlink():
         return
+    before = told["before"]
     try:
-        left = claude_settings.without_hooks(claude_settings.read(file), ours=str(connection))
+        if (text := claude_settings.read(file)) == before:
+            return
+        left = claude_settings.without_hooks(text, ours=str(connection))
     except Problem:
         return  # no longer valid JSON: Claude Code runs no hook of it, and overwriting it would lose the user's work
-    before = told["before"]
     left |= {name: value for name, value in json.loads(before or "{}").items() if name == claude_settings.SWITCHED_OFF}
     if before is not None and json.loads(before) == left:
         claude_settings.write(file, before, owner)

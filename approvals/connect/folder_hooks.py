@@ -1,6 +1,8 @@
 """The hook of a connected folder, whichever agent works there: put in, checked, and taken out."""
 
 import json
+import os
+import pwd
 from pathlib import Path
 
 from django.conf import settings
@@ -19,8 +21,28 @@ GONE = "The connection file is missing. Run `disconnect`, then `connect` again."
 def connect(dialect: Dialect, path: str, *, team, key: str = "", choose=claude_rules.none_of) -> Connected:
     """Gate the agent in this folder. On any error undo it all. Problem 409, 422, 503."""
     if dialect.settings_file:
-        return agent_home.connect(dialect, path, team=team, key=key)
-    return claude_folder.connect(path, team=team, key=key, choose=choose)
+        done = agent_home.connect(dialect, path, team=team, key=key)
+    else:
+        done = claude_folder.connect(path, team=team, key=key, choose=choose)
+    done.notes += filter(None, [_of_another_user(dialect, Path(done.workspace.source["path"]))])
+    return done
+
+
+def _of_another_user(dialect: Dialect, folder: Path) -> str:
+    """Return a note on a folder whose owner's agent cannot read the connection; "" for one's own."""
+    owner = folder.stat().st_uid
+    if owner == os.geteuid():
+        return ""
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = f"the user {owner}"
+    cannot = (
+        f"The folder belongs to {name}, whose {dialect.title} cannot read the hook's connection (a file of your own)"
+    )
+    if dialect.settings_file:
+        return f"{cannot} and has no hook: its sessions have no gate. Connect the folder as {name}."
+    return f"{cannot}: its calls are refused there. Connect the folder as {name}, or the machine with --system."
 
 
 def disconnect(path: str):

@@ -21,9 +21,9 @@ class SettingsFile(Protocol):
 def read(dialect: SettingsFile, home: Path) -> str | None:
     """Return the file's text, None if it does not exist. Problem 422: a symlink, or not the agent's format."""
     file = home / dialect.settings_file
-    if file.is_symlink():
-        raise invalid(f"{file} is a symlink; Handrail does not write through it.")
     try:
+        if file.is_symlink():
+            raise invalid(f"{file} is a symlink; Handrail does not write through it.")
         text = file.read_text("utf-8")
     except FileNotFoundError:
         return None
@@ -47,15 +47,19 @@ def _parsed(text: str | None, file: Path) -> dict:
 def put_in(dialect: SettingsFile, home: Path, hooks: dict | str, *, ours: str):
     """Add the hook to the file once; an earlier one, with `ours` in its command, is replaced. Problem 422."""
     file, before = home / dialect.settings_file, read(dialect, home)
-    if dialect.owns_file:
-        _write(file, hooks, home)
-        return
-    merged = _parsed(before, file)
+    text = hooks if dialect.owns_file else _with_hooks(dialect, _parsed(before, file), hooks, ours)
+    try:
+        _write(file, text, home)
+    except OSError as error:
+        raise invalid(f"{file} cannot be written ({error.strerror}), so the hook cannot be put there.") from None
+
+
+def _with_hooks(dialect: SettingsFile, merged: dict, hooks: dict, ours: str) -> str:
     json_hooks.remove(merged, ours)
     for name, wanted in dialect.switches.items():
         merged[name] = _switched(merged.get(name), wanted)
     json_hooks.add(merged, hooks)
-    _write(file, json.dumps(merged, indent=2) + "\n", home)
+    return json.dumps(merged, indent=2) + "\n"
 
 
 def _switched(now, wanted):
@@ -65,7 +69,7 @@ def _switched(now, wanted):
 def take_out(dialect: SettingsFile, home: Path, *, ours: str, before: str | None):
     """Remove the hook: byte for byte as `before` if nothing else in the file changed. Problem 422."""
     file, now = home / dialect.settings_file, read(dialect, home)
-    if now is None:
+    if now is None or now == before:
         return
     if dialect.owns_file:
         _restore(file, before, home)

@@ -315,6 +315,16 @@ def key_of(product, token, folder) -> str:
     return next(w["key"] for w in workspaces if w["source"].get("path") == str(folder))
 
 
+def test_a_repository_whose_settings_put_code_around_the_hook_is_not_connected(product, folder):
+    file = folder / ".claude/settings.json"
+    before = json.dumps({"env": {"CLAUDE_CODE_SHELL_PREFIX": "./wrap.sh"}})
+    file.write_text(before)
+    done = product.manage("connect", "claude-code", str(folder))
+    assert (done.returncode, f"{file} sets CLAUDE_CODE_SHELL_PREFIX" in done.stderr) == (1, True)
+    assert sorted(path.name for path in (folder / ".claude").iterdir()) == ["settings.json"]
+    assert file.read_text() == before
+
+
 def test_the_token_ends_with_the_connection(product, folder):
     assert product.manage("connect", "claude-code", str(folder)).returncode == 0
     connection = connection_in(hook_line(folder))

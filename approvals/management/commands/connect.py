@@ -67,6 +67,8 @@ class Command(BaseCommand):
             connected = folder_hooks.connect(dialect, path, team=team, key=key, choose=choose)
         except Problem as problem:
             raise CommandError(problem.detail) from None
+        except OSError as error:
+            raise CommandError(f"{error.filename or path}: {error.strerror or error}. Nothing is connected.") from None
         except KeyboardInterrupt:
             raise CommandError("Interrupted. Nothing is connected.") from None
         for note in connected.notes:

@@ -1,8 +1,12 @@
 """The hook in a settings file of the user's home: beside what is there, noticed when it is gone, taken out whole."""
 
 import json
+import os
 import shlex
+import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,7 @@ from approvals.connect.claude_settings import hook_command
 from dashboard.problems import Problem
 
 HOME_AGENTS = [dialect for dialect in agents.ALL if dialect.settings_file]
+NOBODY = 65534
 MERGING = [dialect for dialect in HOME_AGENTS if not dialect.owns_file]
 
 
@@ -126,6 +131,33 @@ def commands_of(dialect, hooks) -> dict[str, str]:
     if dialect.name == "copilot":
         return {event: entries[0]["bash"] for event, entries in json.loads(hooks)["hooks"].items()}
     return {event: group["hooks"][0]["command"] for event, group in hooks.items()}
+
+
+def test_a_folder_that_cannot_be_written_ends_in_a_sentence_and_changes_nothing(dialect, home, hooks_of, connection):
+    top = home / dialect.settings_file.split("/", maxsplit=1)[0]
+    top.write_text("A file where the agent's folder would be.")
+    with pytest.raises(Problem, match=r"cannot be (read|written)"):
+        put(dialect, home, hooks_of(dialect), connection)
+    assert top.is_file()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user")
+def test_a_folder_that_root_owns_ends_in_a_sentence_and_is_left_alone(dialect, hooks_of, connection):
+    home = Path(tempfile.mkdtemp())
+    file = home / dialect.settings_file
+    file.parent.mkdir(parents=True)
+    file.write_text("{}\n")
+    home.chmod(0o755)
+    os.chown(home, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        with pytest.raises(Problem, match=r"cannot be written \(Permission denied"):
+            put(dialect, home, hooks_of(dialect), connection)
+        home_settings.take_out(dialect, home, ours=str(connection), before="{}\n")  # the undo of `connect`
+    finally:
+        os.seteuid(0)
+    assert file.read_text() == "{}\n"
+    shutil.rmtree(home)
 
 
 @pytest.mark.parametrize("name", ["codex", "qwen", "gemini", "copilot"])
