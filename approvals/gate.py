@@ -33,6 +33,7 @@ __all__ = [
     "decide",
     "extend",
     "find",
+    "go_on",
     "is_answered",
     "is_approval_for",
     "lift_stop",
@@ -127,6 +128,27 @@ def _ready(pk, digest: str, caller):
         return action, None
     label = snapshot_label(action)
     return action, lifecycle.snapshot(action.workspace, by=actor_of(action), kind="action", label=label)
+
+
+def go_on(pk, *, caller) -> Action:
+    """Return a running action whose call may be taken up again, such as with its user's answer to the tool.
+
+    Problem 409 with code stopped, interrupted, not_bound, brokered or not_running.
+    """
+    action = find(pk, caller=caller)
+    if caller.is_person:
+        raise not_allowed("Only the agent that submitted this action can go on with its call.")
+    refuse_when_stopped(action.team)
+    interrupts.refuse(action.agent, action.session)
+    asked.refuse(action.agent, action.session)
+    if action.workspace:
+        _refuse_if_unbound(action.workspace, caller)
+    if action.is_carried_out:
+        raise conflict("The runner carries out this action; no call of its agent goes on with it.", code="brokered")
+    if action.status != Status.RUNNING:
+        said = f"The approval of A-{action.number} was used already ({action.status}). It is not used twice."
+        raise conflict(said, code="not_running", action_status=action.status)
+    return action
 
 
 def _refuse_if_unbound(workspace, caller):

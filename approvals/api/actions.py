@@ -249,6 +249,15 @@ async def consume(request, action_id: UUID, body: Collect):
     return Status(200, await sync_to_async(look)())
 
 
+@router.post("/actions/{action_id}/continue", response={200: Whole} | PROBLEMS)
+def go_on(request, action_id: UUID):
+    """Ask whether a call whose approval was used may still be taken up again: a tool asked its user back.
+
+    It changes nothing. 409 codes: interrupted, stopped, not_bound, brokered, not_running.
+    """
+    return Status(200, whole(gate.go_on(action_id, caller=request.auth)))
+
+
 @router.post("/actions/{action_id}/outcome", response={200: Whole} | PROBLEMS)
 def report(request, action_id: UUID, body: Outcome):
     """Report the outcome: its agent does while the action runs, a reviewer when it is uncertain."""

@@ -123,10 +123,6 @@ class Actions:
     def get(self, action_id: str) -> Action:
         return Action.read(self.http.get(f"/actions/{uuid.UUID(str(action_id))}"))
 
-    def look(self, action: Action) -> Action:
-        """Return the action as the desk has it now."""
-        return self._persist(lambda: Action.read(self.http.get(f"/actions/{action.id}"), tool=action.tool), self.grace)
-
     def wait(
         self, action: Action, *, timeout: float | None = None, on_question: Callable[[dict], str | None] | None = None
     ) -> Action:
@@ -182,6 +178,22 @@ class Actions:
         if used.status != "running" or used.digest != action.digest:
             raise Unreachable("This is no desk's answer to the use of an approval. The call is not made.")
         return used
+
+    def go_on(self, action: Action) -> Action:
+        """Return an action whose approval was used, before its call is taken up again, as with its user's answer.
+
+        NotAllowed once it has ended, the agent is interrupted, or everything in the team is stopped.
+        """
+
+        def ask():
+            return Action.read(self.http.post(f"/actions/{action.id}/continue"), tool=action.tool)
+
+        try:
+            return self._persist(ask, self.grace)
+        except Refused as refused:
+            if refused.status != 409:
+                raise
+            raise NotAllowed(str(refused), action) from None
 
     def report(self, action: Action, succeeded: bool, note: str = "") -> Action:
         """Say how the call ended. Saying it again changes nothing."""

@@ -17,6 +17,7 @@ ENDS = goes_on("It only ends what the agent itself began.")
 CHANGES = Verb()
 ASKS_GATE = Verb(held="of the verdict", interrupted=GATE, stopped=GATE, protected="asks", secrets="asks")
 REWRITES = Verb(protected="asks")
+TAKES_UP = Verb(interrupted=GATE, stopped=GATE)
 PEOPLE = Verb(agents=False, runs=False)
 
 _DECLARED = [
@@ -154,6 +155,12 @@ _DECLARED = [
         POST /hooks/{agent}
         POST /aap/v1/requests
         POST /aap/v1/requests/{pk}/consume
+        """,
+    ),
+    (
+        TAKES_UP,
+        """
+        POST /actions/{action_id}/continue
         """,
     ),
     (

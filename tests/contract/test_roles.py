@@ -69,6 +69,7 @@ VERBS = {
     "POST /schedules/{schedule_id}/runs/{scheduled_run_id}/stop": "manage_schedules",
     "POST /actions": "submit",
     "POST /actions/{action_id}/consume": "consume",
+    "POST /actions/{action_id}/continue": "consume",
     "POST /actions/{action_id}/decision": "decide",
     "POST /actions/{action_id}/grant": "decide",
     "POST /actions/{action_id}/let-read": "decide",

@@ -103,13 +103,16 @@ class Continued(HeldCall):
         self._approved, self._keep = used, keep
 
     def _used(self, tell, still) -> Action | str | None:
-        """Return the action if it still runs at the desk. `keep` puts the round back where the desk can't say."""
+        """Return the action if the desk lets its call go on. `keep` puts the round back where the desk can't say."""
         if not still():
             self._desk.report_quietly(self._approved, False, CHANGED)
             return CHANGED
         try:
-            now = self._desk.look(self._approved)
+            self._desk.go_on(self._approved)
+        except NotAllowed as no:
+            self._desk.report_quietly(self._approved, False, str(no))  # changes nothing where it has ended
+            raise
         except HandrailError:
             self._keep()
             raise
-        return self._approved if now.status == "running" else now.words
+        return self._approved

@@ -160,6 +160,33 @@ def test_an_approval_is_not_used_while_its_agent_is_held_back(request, api, agen
     assert (action.status, action.consumed_at) == ("approved", None)
 
 
+@pytest.mark.parametrize("state", ["interrupted", "stopped"])
+def test_a_call_that_waited_for_its_user_does_not_go_on(request, api, agent_token, caller, decide, consume, bob, state):
+    action = gate.submit(Call(tool="Bash", arguments={"command": "git push"}), caller=caller)[0]
+    consume(decide(action, by=bob))
+    path = f"/api/v1/actions/{action.pk}/continue"
+    assert api(agent_token).post(path).status_code == 200
+    request.getfixturevalue(state)
+    noted = counts()
+    answer = api(agent_token).post(path)
+    assert (answer.status_code, code_of(answer)) == (409, state)
+    assert counts() == noted
+    action.refresh_from_db()
+    assert action.status == "running"
+
+
+def test_a_call_that_is_not_running_does_not_go_on(api, agent_token, other_agent_token, caller, decide, bob):
+    action = gate.submit(Call(tool="Bash", arguments={"command": "git push"}), caller=caller)[0]
+    path = f"/api/v1/actions/{action.pk}/continue"
+    for _ in range(2):
+        answer = api(agent_token).post(path)
+        assert (answer.status_code, code_of(answer)) == (409, "not_running")
+        action = gate.find(action.pk, caller=caller)
+        if action.status == "pending":
+            decide(action, by=bob)
+    assert api(other_agent_token).post(path).status_code == 404
+
+
 class TestOneSession:
     """The interrupt of one session, and requests that name none."""
 

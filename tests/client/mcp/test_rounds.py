@@ -116,6 +116,24 @@ def test_a_call_goes_on_only_while_its_action_runs_and_its_tool_is_the_same(clie
     assert ran() == []
 
 
+def test_a_call_that_waits_for_its_user_does_not_go_on_after_an_interrupt(client, person, product, name, ran):
+    wanted = {"command": "held back", "rounds": 1, "sealed": True}
+    call(client, 1, wanted)
+    asked = person.sees(name)
+    person.decides(asked, "approve")
+    result = client.answer(1)["result"]
+    order = f"/api/v1/actions/{asked['id']}/"
+    body = {"reason": "Wait.", "minutes": 5, "whole_agent": True}
+    assert product.post(f"{order}interrupt", person.token, body).status in (200, 201)
+    go_on(client, 2, wanted, result, 1)
+    assert "asks you to stop" in client.text(2)
+    until(lambda: person.status(asked) == "failed")
+    assert product.post(f"{order}go-on", person.token).status == 200
+    go_on(client, 3, wanted, result, 1)
+    assert refused(client, 3)
+    assert ran() == []
+
+
 def test_a_tool_whose_list_cannot_be_read_is_covered_by_no_grant(client, person, product, name, ran, tmp_path):
     wanted = {"command": "granted", "rounds": 0}
     call(client, 1, wanted)
