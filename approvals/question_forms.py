@@ -10,6 +10,9 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from dashboard import strict_json
+from dashboard.problems import Problem
+
 BETWEEN = ", "  # between several choices of one answer, as Claude Code joins them
 MAX_QUESTIONS, MAX_OPTIONS = 20, 50
 MAX_ANSWER = 4000  # characters
@@ -246,11 +249,16 @@ def _value(question: Question, values: list, typed: str):
         return values
     if values:
         return values[0]
+    if question.typed not in (WHOLE_NUMBER, NUMBER):
+        return typed
+    is_whole = question.typed == WHOLE_NUMBER
     try:
-        return {WHOLE_NUMBER: int, NUMBER: float}.get(question.typed, str)(typed)
-    except ValueError:
-        kind = "a whole number" if question.typed == WHOLE_NUMBER else "a number"
-        raise Unfit(f"“{question.key}” takes {kind}.") from None
+        value = strict_json.loads(typed.strip().encode())
+    except (Problem, UnicodeEncodeError):
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int if is_whole else int | float):
+        raise Unfit(f"“{question.key}” takes {'a whole number' if is_whole else 'a number'}.")
+    return value
 
 
 def _check_value(question: Question, answer):

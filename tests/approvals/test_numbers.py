@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from approvals import calls
+from approvals import calls, question_forms
 from approvals.evaluation import content
 from approvals.hooks import responses
 from approvals.models import Action
@@ -179,3 +179,9 @@ def test_a_document_of_an_agent_keeps_its_digits(client, agent_token):
         body = '{"body":{"amount":N},"seen":""}'.replace("N", text)
         assert client.put(path, body, content_type="application/json", headers=headers).status_code in (200, 201)
         assert f'"amount": {text}}}' in client.get(path, headers=headers).content.decode()
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_a_number_that_a_person_types_as_an_answer_keeps_its_digits(text):
+    question = question_forms.Question("n", "How many?", "", (), typed=question_forms.NUMBER)
+    assert json_text.dumps(question_forms._value(question, [], text)) == text
