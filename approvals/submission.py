@@ -59,7 +59,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     if call.workspace:
         agents_at_work.enter(call.workspace, caller)
         activity.touch(call.workspace)
-    if known := _known(call, caller.agent):
+    if known := _known(call, caller):
         return known, False
     call.canonical()  # raises Problem 422 before any other work
     own_questions.check_new(call.tool, call.arguments)
@@ -75,7 +75,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
         known = _same_key(call, caller.agent) or _same_call(call, caller.agent)
         if known is None:
             _refuse_if_stopped(team)
-            _refuse_if_ended_by_a_person(caller.agent, call.session)
+            _refuse_if_ended_by_a_person(call, caller)
             grant = grant if grant and grants.use(grant) else None
             found = secret_reads.widen(found, reading, call.workspace)
             action = _insert(call, bound, found, caller, team, expires_in, grant)
@@ -86,10 +86,13 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     return action, True
 
 
-def _refuse_if_ended_by_a_person(agent, session: str):
+def _refuse_if_ended_by_a_person(call: Call, caller):
     """Raise Problem 409 while the session is interrupted, or the turn that it is in was asked to end."""
-    interrupts.refuse(agent, session)
-    asked.refuse(agent, session)
+    if call.session:
+        interrupts.refuse(caller.agent, call.session)
+    else:
+        interrupts.refuse_verb(caller, call.workspace.key if call.workspace else "")
+    asked.refuse(caller.agent, call.session)
 
 
 def _check_submitter(caller):
@@ -128,12 +131,12 @@ def _verdict(call: Call, agent):
     return found
 
 
-def _known(call: Call, agent) -> Action | None:
-    known = _same_key(call, agent)
+def _known(call: Call, caller) -> Action | None:
+    known = _same_key(call, caller.agent)
     if known is None:
-        refuse_when_stopped(agent.team)
-        _refuse_if_ended_by_a_person(agent, call.session)
-        known = _same_call(call, agent)
+        refuse_when_stopped(caller.agent.team)
+        _refuse_if_ended_by_a_person(call, caller)
+        known = _same_call(call, caller.agent)
     return known and end_if_due(known)
 
 

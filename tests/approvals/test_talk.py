@@ -252,6 +252,15 @@ def test_a_held_hook_is_denied_and_ends_the_turn(talk, session):
     assert talk.hook(session)["hookSpecificOutput"]["permissionDecision"] == "allow"
 
 
+@pytest.mark.parametrize("more", [{}, {"session": ""}])
+def test_an_interrupted_agent_that_names_no_session_is_refused(talk, action, more):
+    talk.interrupt(action)
+    wish = {"tool": "Bash", "arguments": {"command": "pwd"}, **more}
+    assert talk.ok("POST", ACTIONS, wish, expect=409)["code"] == "interrupted"
+    talk.go_on(action)
+    talk.ok("POST", ACTIONS, wish, expect=201)
+
+
 def test_a_message_waits_until_the_interrupt_is_lifted(talk, action, session):
     talk.interrupt(action)
     talk.tell(action, "Then pull first.")
