@@ -232,7 +232,9 @@ def test_nor_are_they_in_a_sandbox_where_other_files_are(product):
         assert product.call("PUT", f"{path}/files/{name}", token, b"{}").status == 403
         assert product.call("DELETE", f"{path}/files/{name}", token).status == 403
     # What a program wrote there, no restore of the agent's takes away or puts back.
-    done = product.post(f"{path}/commands", token, {"command": "echo 1 > .claude/settings.json; echo 1 > a"}).json
+    lead = product.person_token("lena", "lead")
+    command = {"command": "mkdir -p .claude; echo 1 > .claude/settings.json; echo 1 > a"}
+    done = product.post(f"{path}/commands", lead, command).json
     assert product.get(f"/api/v1/commands/{done['id']}?wait=25", token).json["exit_status"] == 0
     assert product.post(f"{path}/snapshots/1/restore", token).status == 202
     product.settled(path, token)
