@@ -113,7 +113,7 @@ HOSTS_AND_CI = """
     Mergify : .mergify.yml .mergify : Configuration file
 """
 HOOKS = """
-    git : .git .gitconfig .gitattributes .gitmodules .lfsconfig : githooks; gitattributes (filters)
+    git : .git .gitconfig .gitattributes .lfsconfig : githooks; gitattributes (filters)
     git : .config/git .githooks .git-hooks : githooks; gitattributes (filters)
     pre-commit : .pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml prek.toml : Creating hooks
     husky : .husky .huskyrc .huskyrc.json .huskyrc.js : Get started

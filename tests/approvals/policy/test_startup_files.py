@@ -23,7 +23,7 @@ ASKED_FOR = sorted(
         .venv/lib/python3.11/site-packages/x.pth sitecustomize.py .config/systemd/user/x.service
         .config/autostart/x.desktop azure-pipelines.yml bitbucket-pipelines.yml .drone.yml .woodpecker.yml
         .travis.yml appveyor.yml .cirrus.yml .teamcity/settings.kts .tekton/a.yaml .semaphore/semaphore.yml
-        gradlew gradle/wrapper/gradle-wrapper.properties .mvn/extensions.xml .bazelrc .gitmodules
+        gradlew gradle/wrapper/gradle-wrapper.properties .mvn/extensions.xml .bazelrc
         .gitattributes .ssh/config .nvim.lua .helix/languages.toml x.sublime-project .devcontainer.json
         .idx/dev.nix .clinerules/hooks/a
         """
