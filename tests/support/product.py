@@ -110,7 +110,10 @@ class Product:
             for name, value in os.environ.items()
             if not name.startswith(("HANDRAIL_", "DJANGO_")) and name != "DATABASE_URL"
         }
+        own_home = self.runtime / "user"  # `connect` writes into it, and two tests may do so at once
+        own_home.mkdir()
         self.environment |= {
+            "HOME": str(own_home),
             "HANDRAIL_HOME": str(home),
             "HANDRAIL_RUNTIME": self._runtime.name,
             "HANDRAIL_PORT": str(self.port),
