@@ -149,8 +149,9 @@ def test_a_push_from_the_changes_page(product, lead, tmp_path):
         pass
     desk = Desk(product, token)
     desk.run(key, "git -c user.name=T -c user.email=t@e commit -q --allow-empty -m two")
-    at = f"/w/main/{key}/changes/?from=1&to=live"
-    assert "Pushed" in lead.post(f"/w/main/{key}/push/", {"branch": "from-page"}, at=at)
+    at = f"/w/main/{key}/export/"
+    shown = dict(re.findall(r'name="(sha|seen)" value="([^"]*)"', lead.get(at)))
+    assert "Pushed" in lead.post(f"/w/main/{key}/push/", {"branch": "from-page", **shown}, at=at)
     branches = subprocess.run(["git", "branch"], cwd=path, capture_output=True, text=True, check=True).stdout
     assert "from-page" in branches
 
