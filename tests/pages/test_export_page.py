@@ -39,6 +39,9 @@ def test_without_a_token_it_says_which_secret_to_set(shop, team, lena, browser_o
     assert "There is no token for git.example.org." in text
     assert 'href="/secrets/new/?name=CODE_HOST_GIT_EXAMPLE_ORG"' in text
     secrets.put(team, "CODE_HOST_GIT_EXAMPLE_ORG", "host", "the-token", by=_by(lena))
+    assert "There is no token for git.example.org." in read(browser_of(lena), HERE)
+    origin = {"origin": "https://git.example.org", "replace": True}
+    secrets.put(team, "CODE_HOST_GIT_EXAMPLE_ORG", "host", "the-token", **origin, by=_by(lena))
     text = read(browser_of(lena), HERE)
     assert "Push and open it at git.example.org" in text
     assert "the-token" not in text

@@ -32,13 +32,37 @@ def _repository(origin):
 @pytest.mark.parametrize("stated", ["https://gitlab.acme.test:8124", "https://gitlab-acme.test", ""])
 def test_a_token_goes_to_one_origin_of_all_that_share_its_name(team, stated):
     secrets.put(team, "CODE_HOST_GITLAB_ACME_TEST_8124", "host", "glpat-canary", origin=stated, by=BY)
-    own = code_hosts.origin_of(stated) or "https://gitlab.acme.test:8124"
     for origin in LOOK_ALIKES:
         found = pull_requests.secret_for(team.pk, _repository(origin))
-        plain = stated or origin.startswith("https://")  # http without a stated origin is refused by its addresses
-        assert (found is not None) == (
-            _repository(origin).base == own if plain else origin == own.replace("https", "http")
-        )
+        assert (found is not None) == (_repository(origin).base == stated)
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_enough"),
+    [
+        ("https://github.com", True),
+        ("https://forge", True),
+        ("http://127.0.0.1:3000", True),  # the runner contacts it only where private sources are allowed
+        ("https://git-hub.com", False),
+        ("https://github.com.", False),
+        ("https://github-com", False),
+        ("http://github.com", False),
+        ("https://github.com:8443", False),
+        ("https://my.git.com", False),
+        ("https://my-git.com", False),
+        ("https://git.dev", False),  # `git-dev` of an intranet has the same name
+        ("http://forge", False),
+        ("https://forge:3000", False),
+        ("http://127-0-0-1:3000", False),
+    ],
+)
+def test_a_name_alone_gives_a_token_to_nobody_who_shares_it(team, origin, is_enough):
+    repository = _repository(origin)
+    secrets.put(team, repository.token_name, "host", "glpat-canary", by=BY)
+    assert (pull_requests.secret_for(team.pk, repository) is not None) == is_enough
+    if not is_enough:
+        says = pull_requests.without_token(team.pk, repository)
+        assert f"states no origin, and other hosts share its name. A lead can set one with the origin {origin}." in says
 
 
 def test_a_token_never_goes_out_without_tls(settings, tmp_path):

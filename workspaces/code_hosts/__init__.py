@@ -1,5 +1,6 @@
 """Pull requests at code hosts: one contract (base), GitHub, GitLab, and Gitea with Forgejo."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,8 +20,8 @@ from workspaces.code_hosts.github import GitHub
 from workspaces.code_hosts.gitlab import GitLab
 
 __all__ = [
-    "CodeHost", "Opened", "PullRequest", "Refused", "Repository", "api_of", "default_branch", "open_pull_request",
-    "origin_of", "repository_of", "same_branch",
+    "CodeHost", "Opened", "PullRequest", "Refused", "Repository", "api_of", "default_branch", "is_named_alone",
+    "open_pull_request", "origin_of", "repository_of", "same_branch",
 ]  # fmt: skip
 
 KNOWN = {"github.com": GitHub, "gitlab.com": GitLab, "codeberg.org": Gitea}
@@ -50,6 +51,18 @@ async def _connected(repository: Repository, token: str, addresses: tuple) -> As
         except Unreachable as error:
             raise Refused(f"{repository.host} did not answer: {error}.") from None
         yield host
+
+
+def is_named_alone(repository: Repository) -> bool:
+    """Return whether the name of a secret is enough to say that it is for this host.
+
+    In a name `_` stands for a dot, a dash or a colon: only a well-known host, one without any of them and this machine
+    share their name with no host that somebody could mean instead.
+    """
+    host = repository.host
+    if re.fullmatch(r"127\.\d+\.\d+\.\d+", host):
+        return True
+    return repository.base == f"https://{host}" and (host in KNOWN or host.isalnum())
 
 
 def api_of(repository: Repository) -> str:

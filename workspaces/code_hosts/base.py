@@ -33,16 +33,7 @@ class Repository:
     @property
     def token_name(self) -> str:
         """The name that is proposed for the secret with the token. Several hosts share one: `Secret.origin` decides."""
-        return "CODE_HOST_" + re.sub(r"[^A-Z0-9]", "_", self._place.upper())
-
-    def is_spelled_by(self, name: str) -> bool:
-        """Return whether a secret's name alone stands for this host: read with a dot for each underscore."""
-        read = name.removeprefix("CODE_HOST_").replace("_", ".").lower()
-        return self.token_name == name and read == self._place.replace(":", ".")
-
-    @property
-    def _place(self) -> str:
-        return self.base.partition("://")[2]
+        return "CODE_HOST_" + re.sub(r"[^A-Z0-9]", "_", self.base.partition("://")[2].upper())
 
 
 @dataclass(frozen=True)

@@ -103,21 +103,21 @@ def token_of(workspace) -> tuple[Repository, str]:
 def secret_for(team_id, repository: Repository) -> Secret | None:
     """Return the secret whose token goes to exactly this scheme, host and port, None if there is none.
 
-    A secret that states no origin is for the one host that its name spells with dots.
+    A secret that states no origin is used where its name can only mean this host.
     """
     rows = Secret.objects.filter(team=team_id, scope=Scope.CODE_HOST)
     stated = rows.filter(origin=repository.base).order_by("name").first()
     if stated:
         return stated
-    named = rows.filter(origin="", name=repository.token_name).first()
-    return named if named and repository.is_spelled_by(named.name) else None
+    is_enough = code_hosts.is_named_alone(repository)
+    return rows.filter(origin="", name=repository.token_name).first() if is_enough else None
 
 
 def without_token(team_id, repository: Repository) -> str:
     """Return why no token is sent to a host, and what to do."""
     named = Secret.objects.filter(team=team_id, scope=Scope.CODE_HOST, name=repository.token_name).first()
     if named and secret_for(team_id, repository) is None:
-        other = f"is for {named.origin}" if named.origin else "states no origin, and several hosts have this name"
+        other = f"is for {named.origin}" if named.origin else "states no origin, and other hosts share its name"
         return (
             f"There is no token for {repository.host}. The secret {named.name} {other}. A lead can set one with the "
             f"origin {repository.base}."
