@@ -94,7 +94,7 @@ def test_what_cannot_be_done_in_full_does_not_begin(desk):
     desk.decide(asked)
     action = desk.over(asked)
     assert action["status"] in ("cancelled", "failed"), action
-    assert "itself cannot be removed or moved here" in action["result"]["note"], action
+    assert "/workspace itself cannot be removed or moved here" in action["result"]["note"], action
     assert of_person(desk, "test -e one.txt && ! test -e began") == 0
 
 

@@ -145,8 +145,11 @@ def covers(tops, path):
 
 
 def _can_be_removed(place, mounts):
-    """Return whether something is there; raise CannotOpen if it could be removed in part only."""
-    for mount in mounts:
+    """Return whether something is there; raise CannotOpen if it could be removed in part only.
+
+    The error names the outermost mount: the place itself, where it is one.
+    """
+    for mount in sorted(mounts, key=len):
         if covers([place], mount):
             raise CannotOpen(f"{mount} itself cannot be removed or moved here, only what is in it")
     return os.path.lexists(place)
