@@ -16,7 +16,9 @@ from approvals.submission import MAX_EXPIRY_SECONDS
 from approvals.transitions import withdraw
 from dashboard import clock, json_text, strict_json
 from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
+from dashboard.texts import bounded
 
+MAX_CALL_ID = 200
 MAX_KEY = 150  # characters; what is stored has a prefix
 MAX_REASONING = 20_000  # characters, as over the API
 MAX_DURATION = 20  # characters
@@ -130,10 +132,10 @@ def _call(submission: Submission, key: str, caller) -> Call:
         tool=tool,
         arguments=submission.arguments,
         workspace=calls.find_workspace(None, caller),
-        call_id=call_id[:200] if isinstance(call_id, str) else "",
+        call_id=bounded(call_id, MAX_CALL_ID) if isinstance(call_id, str) else "",
         reasoning=submission.agent_reasoning,
         expires_in_s=wait,
-        idempotency_key=f"aap {caller.instance.pk} {key}" if caller.instance else f"aap {key}",
+        idempotency_key=f"aap-instance {caller.instance.pk} {key}" if caller.instance else f"aap {key}",
         body_hash=calls.sha256(strict_json.canonical(json_text.loads(submission.text))),
     )
 

@@ -10,12 +10,14 @@ from django.db.models import Q
 
 from approvals.agent_runs import asked, turns
 from approvals.agent_runs.launching import MAX_SAID, ProgramResult
+from approvals.conversations.lines import MAX_ID
 from approvals.model_relay import accounts
 from approvals.models import OPEN_RUNS, AgentRun, AgentRunState, AgentSession, AgentTurn, TurnEnd, TurnKind
 from dashboard import clock
 from dashboard.access import Caller, caller_of
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, not_allowed
+from dashboard.texts import bounded
 from workspaces import lifecycle, operations, recordings, secrets
 from workspaces.models import Phase, ReasonCode, Snapshot, State
 
@@ -153,7 +155,7 @@ def _note_session(run: AgentRun, turn: AgentTurn):
     """Link the run to its session once that is known: the program tells its id, and the hook tells of its messages."""
     if not run.native_id:
         beginning = next(recordings.pieces(recordings.folder_of(turn.command)), b"")[:FIRST_BYTES]
-        run.native_id = turns.launcher_of(run).parse_output([beginning]).session[:200]
+        run.native_id = bounded(turns.launcher_of(run).parse_output([beginning]).session, MAX_ID)
         if run.native_id:
             run.save(update_fields=["native_id"])
     _link(run)
@@ -184,7 +186,7 @@ def _end(run: AgentRun, turn: AgentTurn):
     launcher, command = turns.launcher_of(run), turn.command
     result = launcher.parse_output(recordings.pieces(recordings.folder_of(command)))
     if not run.native_id:
-        run.native_id = result.session[:200]
+        run.native_id = bounded(result.session, MAX_ID)
     _link(run)
     accounts.settle_abandoned(run)
     run.refresh_from_db(fields=["budget_met", "tokens_in", "tokens_out", "tokens_cached", "cost"])

@@ -5,8 +5,8 @@ import logging
 from approvals import agents
 from approvals.agents.acp import CLIENT_PREFIX, PERMISSION, text_of
 from approvals.conversations import rows, sessions
-from approvals.conversations.hearing import MAX_ID, text
-from approvals.conversations.lines import Line
+from approvals.conversations.hearing import text
+from approvals.conversations.lines import MAX_ID, Line
 from approvals.models import MessageKind, MessageSource, Role
 from workspaces.models import Workspace
 

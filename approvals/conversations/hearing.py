@@ -8,12 +8,11 @@ import logging
 
 from approvals.agents.own_words import is_of_the_program
 from approvals.conversations import places, rows, sessions
-from approvals.conversations.lines import Line
+from approvals.conversations.lines import MAX_ID, Line
 from approvals.models import AgentSession, MessageKind, MessageSource, Role
 from workspaces.models import Workspace
 
 logger = logging.getLogger("handrail.conversations")
-MAX_ID = 200
 
 
 def hear(dialect: str, event: dict, caller, workspace: Workspace | None):

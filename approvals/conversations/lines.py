@@ -3,6 +3,10 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from dashboard.texts import bounded
+
+MAX_ID = 200
+
 
 @dataclass(frozen=True)
 class Line:
@@ -26,8 +30,13 @@ class Line:
     def key(self) -> str | None:
         """The id that is the same from hook and transcript; None if only the text tells that they are the same."""
         if self.call_id and self.kind in ("call", "result"):
-            return f"{self.kind}:{self.call_id}"[:200]
-        return self.native_id[:200] or None
+            return bounded(f"{self.kind}:{self.call_id}", MAX_ID)
+        return bounded(self.native_id, MAX_ID) or None
+
+    @property
+    def call(self) -> str:
+        """The id of the call as rows have it."""
+        return bounded(self.call_id, MAX_ID)
 
     def with_tokens(self, tokens_in: int, tokens_out: int, tokens_cached: int) -> "Line":
         return replace(self, tokens_in=tokens_in, tokens_out=tokens_out, tokens_cached=tokens_cached)

@@ -6,12 +6,13 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from approvals.conversations.lines import Line
+from approvals.conversations.lines import MAX_ID, Line
 from approvals.conversations.masking import Masker
 from approvals.conversations.sessions import MAX_TITLE
 from approvals.models import Action, AgentSession, Message, MessageBody, MessageKind, MessageSource, Role
 from approvals.models.bodies import pack
 from dashboard import clock
+from dashboard.texts import bounded
 
 INLINE = 64 * 1024  # bytes of a text that stand in its row
 CALLS = (MessageKind.CALL, MessageKind.RESULT)
@@ -49,7 +50,7 @@ class _Batch:
         self.last = of_session.exclude(kind__in=CALLS).order_by("seq").last()
 
     def _actions(self, lines: list[Line]) -> dict:
-        ids = {line.call_id for line in lines if line.call_id}
+        ids = {line.call for line in lines if line.call}
         mine = Action.objects.filter(agent=self.session.agent_id, session=self.session.session_of_actions)
         return {action.call_id: action for action in mine.filter(call_id__in=ids).order_by("number")}
 
@@ -75,7 +76,7 @@ class _Batch:
         if self.source == row.source or row.source == MessageSource.BOTH:
             return
         if self.source == MessageSource.TRANSCRIPT:
-            row.at, row.parent = self._moment(line), line.parent[:200]
+            row.at, row.parent = self._moment(line), bounded(line.parent, MAX_ID)
             row.model, row.tokens_in, row.tokens_out = line.model[:100], line.tokens_in, line.tokens_out
             row.native_id = row.native_id or line.key
             if text:
@@ -83,25 +84,25 @@ class _Batch:
                 self._set_text(row, text, sha256)
         row.ok = line.ok if row.ok is None else row.ok
         row.tool, row.source = row.tool or line.tool[:200], MessageSource.BOTH
-        row.action = row.action or self.actions.get(line.call_id)
+        row.action = row.action or self.actions.get(line.call)
         row.save()
         if row.native_id:
             self.known[row.native_id] = row
 
     def _append(self, line: Line, text: str, sha256: str):
         self.session.seq += 1
-        action = self.actions.get(line.call_id) if line.kind in CALLS else None
+        action = self.actions.get(line.call) if line.kind in CALLS else None
         row = Message(
             session=self.session,
             seq=self.session.seq,
             branch=self.session.branch,
             native_id=line.key,
-            parent=line.parent[:200],
+            parent=bounded(line.parent, MAX_ID),
             at=self._moment(line, action if line.kind == MessageKind.CALL else None),
             role=line.role,
             kind=line.kind,
             tool=line.tool[:200] or (action.tool if action else ""),
-            call_id=line.call_id[:200],
+            call_id=line.call,
             action=action,
             ok=line.ok,
             model=line.model[:100],

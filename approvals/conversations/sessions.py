@@ -5,10 +5,11 @@ from decimal import Decimal
 from django.db import transaction
 from django.db.models import F
 
+from approvals.conversations.lines import MAX_ID
 from approvals.models import AgentSession
 from dashboard import clock
+from dashboard.texts import bounded
 
-MAX_ID = 200
 MAX_TITLE = 120  # characters
 CENTS = Decimal("0.000001")  # prices in US dollars are rounded to this
 
@@ -20,7 +21,7 @@ def session_of(agent, dialect: str, native_id: str, *, workspace=None, parent=No
         found, is_new = AgentSession.objects.get_or_create(
             agent=agent,
             dialect=dialect,
-            native_id=native_id[:MAX_ID],
+            native_id=bounded(native_id, MAX_ID),
             defaults={"team_id": agent.team_id, "workspace": workspace, "started_at": now, "last_at": now},
         )
         changed = {name: value for name, value in noted.items() if value and getattr(found, name) != value}
@@ -49,7 +50,7 @@ def started_by(parent: AgentSession, native_id: str, call_id: str) -> AgentSessi
     known = {"agent_id": root.agent_id, "dialect": root.dialect, "native_id": native_id}
     about = {"team_id": root.team_id, "workspace_id": root.workspace_id, "started_at": now, "last_at": now}
     child, _ = AgentSession.objects.get_or_create(**known, defaults=about | {"parent": root})
-    AgentSession.objects.filter(pk=child.pk, parent=root, call_id="").update(call_id=call_id[:MAX_ID])
+    AgentSession.objects.filter(pk=child.pk, parent=root, call_id="").update(call_id=bounded(call_id, MAX_ID))
     return child
 
 

@@ -1,5 +1,6 @@
 """Ask for permission, wait for the answer as long as it takes, use it once, and report how the call ended."""
 
+import hashlib
 import logging
 import time
 import uuid
@@ -23,6 +24,11 @@ POLL = 25
 PAUSES = (0.2, 0.5, 1, 2)  # seconds between tries while the desk is away
 MAX_NOTE = 2000
 MAX_TEXT = 200  # characters of a session, a call's id and a key
+
+
+def bounded(text: str) -> str:
+    """Return the text of a session or a call's id; for one that is too long its digest, so that no two become one."""
+    return text if len(text) <= MAX_TEXT else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, PermissionResultAllow, PermissionResultDeny
 
-from handrail_client.actions import MAX_TEXT, Action
+from handrail_client.actions import Action, bounded
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError, NotAllowed
 from handrail_client.gated_calls import Call, edit_notice
@@ -79,7 +79,7 @@ class _Gate:
         return _decision("allow", f"Allowed at Handrail ({used.name}).", updatedInput=used.arguments, **more)
 
     def _used(self, call: Call, cwd: str | None) -> Action | str:
-        about = {"session": call.session[:MAX_TEXT], "call_id": call.call_id[:MAX_TEXT], "cwd": cwd}
+        about = {"session": bounded(call.session), "call_id": bounded(call.call_id), "cwd": cwd}
         try:
             action = self._desk.ask(call.tool, call.arguments, key=call.key, **about)
             self._pending[call.call_id] = action

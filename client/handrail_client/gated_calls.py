@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handrail_client import json_text
-from handrail_client.actions import MAX_TEXT, Action
+from handrail_client.actions import Action, bounded
 from handrail_client.desk import Handrail
 from handrail_client.errors import NotAllowed
 
@@ -41,7 +41,7 @@ class Gate:
 
     def ask(self, call: Call) -> Action:
         """Submit the call, or find the action that it has."""
-        where = {"session": call.session[:MAX_TEXT], "call_id": call.call_id[:MAX_TEXT]}
+        where = {"session": bounded(call.session), "call_id": bounded(call.call_id)}
         return self.desk.ask(call.tool, call.arguments, key=call.key, **where)
 
     def used(self, call: Call) -> Action | str:

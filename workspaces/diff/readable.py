@@ -71,7 +71,7 @@ def _summary(name: str, text: str) -> str:
     """Return a short text of one line whole; of another text its size and the beginning of its digest."""
     if len(text) <= 80 and "\n" not in text.strip():
         return f"{name}: {text.strip()}"
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     lines = text.count("\n") + 1
     size = f"{lines:,} lines" if name.startswith("text/") or lines > 1 else f"{len(text):,} characters"
     return f"{name}: {size}, {digest}"

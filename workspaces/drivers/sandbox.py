@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+from urllib.parse import quote
 
 from . import cgroups, manifest
 from .base import Address, Capabilities, DriverError, Limits, Probe, RunSpec
@@ -147,7 +148,7 @@ class SandboxDriver(LocalDriver):
         write_program(etc / "init.pyz", init_archive())
         shows = manifest.write(etc, spec)
         folders = {"workspace": spec.workspace, "home": spec.home, "etc": etc}
-        folders |= {f"agent-{name.replace('/', '-')}": path for name, path in spec.agent_programs.items()}
+        folders |= {_staged(name): path for name, path in spec.agent_programs.items()}
         program, prefix = find_python()
         if prefix is not None:
             folders["python"] = prefix
@@ -192,7 +193,7 @@ class SandboxDriver(LocalDriver):
         if python is not None:
             arguments += ["--ro-bind", places["python"], str(python)]
         for name in spec.agent_programs:
-            arguments += ["--ro-bind", places[f"agent-{name.replace('/', '-')}"], f"/opt/agents/{name}"]
+            arguments += ["--ro-bind", places[_staged(name)], f"/opt/agents/{name}"]
         arguments += ["--bind", places["workspace"], "/workspace", "--bind", places["home"], "/home/agent"]
         return [*arguments, "--remount-ro", "/", "--chdir", "/workspace"]
 
@@ -354,6 +355,11 @@ def system_binds() -> list[str]:
         if os.path.exists(name):
             arguments += ["--ro-bind", os.path.realpath(name), name]
     return arguments
+
+
+def _staged(name: str) -> str:
+    """Return the name of an agent program's folder on a stage: no two programs have the same."""
+    return f"agent-{quote(name, safe='')}"
 
 
 def hostname_of(key: str) -> str:

@@ -10,6 +10,7 @@ from dashboard import clock
 from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.problems import conflict, invalid
+from dashboard.strict_json import canonical
 from workspaces import operations
 from workspaces.history import find_snapshot
 from workspaces.lifecycle import carried
@@ -141,22 +142,25 @@ def _environment(team, wish, caller: Caller) -> Environment:
     name = "default" if (driver, setup) == ("sandbox", "") else _name_of(driver, setup, image)
     if name == "default" and (found := Environment.objects.filter(team=team, name=name).order_by("-version").first()):
         return found
-    return Environment.objects.get_or_create(
-        team=team,
-        name=name,
-        version=1,
-        defaults={
-            "driver": driver,
-            "setup": setup,
-            "image": image,
-            "minimum_isolation": isolation.offered(driver),
-        },
-    )[0]
+    made_of = {"driver": driver, "setup": setup, "image": image}
+    for free in (name, _whole_name_of(made_of)):
+        known = {"team": team, "name": free, "version": 1}
+        found = Environment.objects.get_or_create(
+            **known, defaults=made_of | {"minimum_isolation": isolation.offered(driver)}
+        )[0]
+        if made_of == {field: getattr(found, field) for field in made_of}:
+            return found
+    raise conflict(f"The names of an environment for this setup are taken: {name}, {free}.")
 
 
 def _name_of(driver, setup, image) -> str:
     made_of = f"{image}\0{setup}" if image else setup
     return f"{driver}-{hashlib.sha256(made_of.encode()).hexdigest()[:10]}" if made_of else driver
+
+
+def _whole_name_of(made_of: dict) -> str:
+    """Return a name for what has met another environment's under its short name."""
+    return f"{made_of['driver'][:15]}-{hashlib.sha256(canonical(made_of)).hexdigest()}"
 
 
 def _refuse_differences(workspace, wish, source):

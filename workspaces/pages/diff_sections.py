@@ -147,7 +147,7 @@ def signed_trees(text: str, workspace: Workspace) -> tuple[str, str] | None:
 
 
 def anchor_of(path: bytes) -> str:
-    return f"f-{hashlib.sha256(path).hexdigest()[:12]}"
+    return f"f-{hashlib.sha256(path).hexdigest()[:32]}"
 
 
 def shown_path(row) -> str:

@@ -1,17 +1,19 @@
 """The API token of the programs of a Run: derived for each program, and valid while the Run lasts."""
 
-import hashlib
+import uuid
 from datetime import timedelta
 
 from django.db import transaction
 
 from dashboard import clock
 from dashboard.models import Actor, Agent, Token
+from dashboard.texts import bounded
 from dashboard.tokens import derived, make_token, sha256
 from workspaces import lifecycle, secrets
 from workspaces.models import Checkpoint, Run, Workspace
 from workspaces.services import network
 
+MAX_NAME = 80  # characters of a secret's name
 TOKEN = "HANDRAIL_TOKEN"  # the environment variable that holds it
 TOKEN_HOURS = 24  # validity; extended while the Run is open
 
@@ -29,11 +31,13 @@ def agent_of(workspace: Workspace) -> Agent:
 
 
 def _agent_named_for(workspace: Workspace) -> Agent:
-    """Return `shop's agent`, or `shop's agent 566fef` where that name is taken: keys can be reused, agents are not."""
-    agents, name = Agent.objects.filter(team=workspace.team), f"{workspace.key}'s agent"
-    if agents.filter(name=name).exists():
-        name = f"{name} {hashlib.sha256(str(workspace.pk).encode()).hexdigest()[:6]}"
-    return agents.get_or_create(team=workspace.team, name=name)[0]
+    """Return a new `shop's agent`, or `shop's agent 566fef`: who has a name already acts for another workspace."""
+    name = free = f"{workspace.key}'s agent"
+    while True:
+        agent, is_new = Agent.objects.get_or_create(team=workspace.team, name=free)
+        if is_new:
+            return agent
+        free = f"{name} {uuid.uuid4().hex[:6]}"
 
 
 def _plain_of(run: Run) -> str:
@@ -49,7 +53,7 @@ def _plain_of(run: Run) -> str:
 def search_for_former(workspace: Workspace, origin: str, began: str):
     """Search what a fork's programs write for the token of the workspace `origin`, whose memory they come from."""
     if began:
-        secrets.search_for(workspace, f"{TOKEN} of {origin}"[:80], "agent", derived(f"run:{began}"))
+        secrets.search_for(workspace, bounded(f"{TOKEN} of {origin}", MAX_NAME), "agent", derived(f"run:{began}"))
 
 
 def make(workspace: Workspace, run: Run):

@@ -171,9 +171,17 @@ def _actor(asked: Action | None) -> dict:
     is_unasked = not told.get("votes") if decision.get("verdict") == "approve" else told.get("tier") == "forbidden"
     if not decision or is_unasked:
         return {"id": "handrail", "type": "policy", "authenticated_by": "Handrail"}
-    person = str(decision["by"])[:200]
-    name = re.sub(r"[^A-Za-z0-9._:-]", "-", f"handrail:{person}")[:200]
-    return {"id": name, "type": "human", "display_name": person, "authenticated_by": "Handrail"}
+    person = str(decision["by"])
+    return {"id": _id_of(person), "type": "human", "display_name": person[:200], "authenticated_by": "Handrail"}
+
+
+def _id_of(person: str) -> str:
+    """Return an id with the letters that AAIS allows; with a digest where the name has others, or is too long."""
+    name = f"handrail:{person}"
+    plain = re.sub(r"[^A-Za-z0-9._:-]", "-", name)
+    if plain == name and len(name) <= 200:
+        return name
+    return f"{plain[:135]}:{hashlib.sha256(person.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _offered(request: dict, decision: str) -> str:

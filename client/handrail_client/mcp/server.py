@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from handrail_client import json_text
-from handrail_client.actions import Action
+from handrail_client.actions import Action, bounded
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError
 from handrail_client.mcp import messages, protocol
@@ -98,7 +98,7 @@ class Server:
         tool, wanted = (given.get("tool_name"), given.get("input")) if isinstance(given, dict) else (None, None)
         if not isinstance(tool, str) or not isinstance(wanted, dict):
             raise ValueError("ask_permission needs tool_name, a text, and input, an object.")
-        more = {"call_id": str(given.get("tool_use_id") or "")[:200], "reasoning": str(given.get("reason") or "")}
+        more = {"call_id": bounded(str(given.get("tool_use_id") or "")), "reasoning": str(given.get("reason") or "")}
         key, call = messages.key_of(message["id"]), HeldCall(self._desk, tool, wanted, **more)
         with self._lock:
             self._asking[key] = call

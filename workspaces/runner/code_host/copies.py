@@ -38,7 +38,7 @@ def folder_of(workspace_id) -> Path:
 
 
 def copy_of(workspace_id, url: str) -> Path:
-    return folder_of(workspace_id) / BRANCHES / f"{hashlib.sha256(url.encode()).hexdigest()[:24]}.git"
+    return folder_of(workspace_id) / BRANCHES / f"{hashlib.sha256(url.encode()).hexdigest()}.git"
 
 
 def in_box(workspace_id, url: str) -> str:
