@@ -35,7 +35,8 @@ from workspaces.services import export
 READ_TIMEOUT, GUEST_READ_TIMEOUT = 1.5, 6.0  # an emulated guest is slow
 VERIFY_TIMEOUT = 8.0
 FILE, COMMIT, CHANGES = "file", "commit", "changes"
-BOUND = (FILE, COMMIT, CHANGES)  # states that are part of the digest; the others are only shown on the card
+SENDS = "sends"  # the commits and files that Handrail's own push sends, as its card lists them
+BOUND = (FILE, COMMIT, CHANGES, SENDS)  # states that are part of the digest; the others are only shown on the card
 MCP = "mcp"  # state of what a gate said of an MCP server: part of the digest, and not read again
 UNREADABLE = "unreadable"
 NOT_READ = "not read"  # state of an entry without a path: the runner did not answer in time
@@ -142,7 +143,9 @@ def _ask_git(place: Place, state: str, question: dict) -> list[dict] | None:
     if state == CHANGES:
         return [_entry(state, folder, told["sha256"], state)]
     sent = [one for one in told["sends"] if one.get("sha")]
-    return [_entry(state, posixpath.join(folder, one["to"]).removeprefix("./"), one["sha"], state) for one in sent]
+    named = [(posixpath.join(folder, one["to"]).removeprefix("./"), one) for one in sent]
+    listed = [_entry(SENDS, path, export.seen_of(one), SENDS) for path, one in named if question.get("own")]
+    return [*(_entry(state, path, one["sha"], state) for path, one in named), *listed]
 
 
 def _entry(kind: str, path: str, digest: str, state: str) -> dict:
@@ -201,6 +204,8 @@ def _changed(bound: list[dict], now: Bound) -> list[str] | None:
 def _called(kind: str, path: str) -> str:
     if kind == COMMIT:
         return f"the commit for {path}"
+    if kind == SENDS:
+        return f"the commits and files for {path}"
     return "uncommitted changes" if kind == CHANGES else path
 
 

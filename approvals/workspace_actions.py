@@ -187,13 +187,13 @@ def _text(data: bytes, what: str) -> str:
 
 
 def _commit(call: dict) -> dict:
-    """Return {sha} of the commit that the card of a push showed, {} for other verbs. Problem 409 if it showed none."""
+    """Return {sha, seen} of what the card of a push showed, {} for other verbs. Problem 409 if it showed no commit."""
     if call["tool"] not in pushes.OWN_TOOLS:
         return {}
-    commits = [file["sha256"] for file in call.get("files", []) if file["kind"] == bound_files.COMMIT]
-    if not commits:
+    bound = {file["kind"]: file["sha256"] for file in call.get("files", [])}
+    if bound_files.COMMIT not in bound:
         raise conflict("The commit could not be read when this was approved, so nothing was pushed. Ask again.")
-    return {"sha": commits[0]}
+    return {"sha": bound[bound_files.COMMIT], "seen": bound.get(bound_files.SENDS, "")}
 
 
 class OwnVerb(Kind):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext, gettext_lazy
 
-from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, MCP, NOT_READ
+from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, MCP, NOT_READ, SENDS
 from approvals.evidence import pushes
 from approvals.mcp_tools import SERVER
 from workspaces.diff import FileDiff, compare
@@ -46,7 +46,7 @@ class ShownFile:
 
 def shown_files(revision, before, command: str) -> list[ShownFile]:
     old = {(file.kind, file.path): file for file in before.files.all()} if before else {}
-    files = [file for file in revision.files.all() if file.state != NOT_READ]
+    files = [file for file in revision.files.all() if file.state not in (NOT_READ, SENDS)]
     until = deadline()
     return [_shown(file, old.get((file.kind, file.path)), command, bool(old), until) for file in files]
 

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from tests.support.visitor import Visitor
+from tests.support.waiting import until
 
 GIT = "/usr/bin/git -c user.name=A -c user.email=a@example.org"
 # A git that packs another repository in the place of this one, as the first on the PATH and by other names.
@@ -20,6 +21,7 @@ exec /usr/bin/git "$@"
 END
 chmod +x ~/.local/bin/git; for name in dirname mkdir rm; do cp ~/.local/bin/git ~/.local/bin/$name; done
 """
+ON_ITS_WAY = ("approved", "running")
 CONFIGURED = {
     "alias": f"{GIT} config alias.bundle '!echo x' && {GIT} config --global alias.bundle '!echo x'",
     "fsmonitor": f"{GIT} config core.fsmonitor 'touch /tmp/seen'",
@@ -138,6 +140,30 @@ def test_commits_hidden_behind_a_forged_record_of_the_remote_are_not_pushed(key,
     assert "1 commit that the repository is not known to have" in page
     assert "It would send 3 commits, and 1 commit were shown. Nothing was pushed." in page
     assert _git(repository[0], "branch", "--list", "agent/forged") == ""
+
+
+def _approved(desk, lead, key, branch, *, meanwhile=lambda: None) -> dict:
+    """Ask for a push as the agent, let something happen, then approve it; the action when it is over."""
+    asked = desk.post(f"/workspaces/{key}/push", {"branch": branch}, expect=202).json["action"]
+    meanwhile()
+    lead.post(f"/actions/{asked['id']}/decision", {"verdict": "approve", "digest": asked["digest"]}, expect=200)
+    return until(lambda: (told := desk.get(f"/actions/{asked['id']}").json)["status"] not in ON_ITS_WAY and told)
+
+
+def test_an_approval_of_a_push_holds_for_the_list_on_its_card(key, desk, lead, repository):
+    for line in ("# one", "# two", "# three"):
+        _commit(desk, key, line)
+    told = _approved(desk, lead, key, "agent/listed")
+    assert (told["status"], _git(repository[0], "rev-list", "--count", "main..agent/listed")) == ("succeeded", "3")
+    _commit(desk, key, "# four")
+    forge = "/usr/bin/git update-ref refs/remotes/origin/main HEAD~1"
+    told = _approved(desk, lead, key, "agent/after", meanwhile=lambda: desk.run(key, forge))
+    assert (told["status"], _git(repository[0], "branch", "--list", "agent/after")) == ("pending", "")
+    assert "the commits and files for agent/after changed since it was approved" in " ".join(told["reasons"])
+    _commit(desk, key, "# five")
+    desk.run(key, forge)
+    told = _approved(desk, lead, key, "agent/before")
+    assert (told["status"], _git(repository[0], "branch", "--list", "agent/before")) == ("failed", "")
 
 
 def test_an_agent_does_not_choose_where_a_push_goes(key, desk, lead, repository):
