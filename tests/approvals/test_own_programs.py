@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from approvals.agent_runs.launching import LAUNCHERS, Start
 from approvals.connect import hook_programs
@@ -20,8 +21,11 @@ from workspaces import extensions
 from workspaces.drivers import own_programs
 from workspaces.drivers.base import BUILT_IN
 from workspaces.models import Environment
+from workspaces.provisioning import sources
 from workspaces.runner import programs
+from workspaces.runner.code_host import reads
 from workspaces.runner.run_spec import system_files_of
+from workspaces.services import git_remotes, host_programs
 
 pytestmark = pytest.mark.django_db
 OF_RUNS = sorted(set(BUILT_IN) - {"folder"})
@@ -102,6 +106,66 @@ def test_no_module_writes_such_a_line_by_itself():
                     if isinstance(first, str) and PYTHON.fullmatch(first) and is_line and not first.startswith("/"):
                         found.append(f"{path.relative_to(CHECKOUT)}:{node.lineno}")
     assert found == []
+
+
+# Programs that are named without a path, and the environment whose PATH finds them.
+BY_NAME = {
+    "approvals/connect/folder_git.py": lambda: settings.HANDRAIL_CODE_HOST_PATH,
+    "approvals/connect/codex_trust.py": None,  # the person's Codex, as their shell finds it
+    "workspaces/drivers/microvm/disks.py": None,  # mke2fs, by the runner's own PATH
+    "workspaces/provisioning/agent_programs.py": None,  # npm, by the runner's own PATH
+    "workspaces/provisioning/sources.py": lambda: sources.LOCAL["PATH"],
+    "workspaces/services/git_remotes.py": lambda: git_remotes.QUIET["PATH"],
+}
+STARTS = ("run", "Popen", "check_output", "check_call", "create_subprocess_exec", "execvp", "execvpe")
+
+
+def _is_git_of_a_probe(node) -> bool:
+    """Return whether it is `Git.run` of runner/git/probe.py, whose words follow git's own path."""
+    return getattr(node.func.value, "id", "") == "git"
+
+
+def _lines_by_name(tree) -> list[int]:
+    """Return the lines with a list of words, or a call that starts a program, that begins with a bare name."""
+    found = []
+    for node in ast.walk(tree):
+        words = getattr(node, "args", ()) if isinstance(node, ast.Call) else ()
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in STARTS and words:
+            given = words[0].elts if isinstance(words[0], ast.List) else words
+            first = getattr(given[0], "value", None) if given else None
+            if isinstance(first, str) and not first.startswith("/") and not _is_git_of_a_probe(node):
+                found.append(node.lineno)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.List) and node.value.elts:
+            first = getattr(node.value.elts[0], "value", None)
+            if getattr(node.targets[0], "id", "") in ("argv", "line", "command") and isinstance(first, str):
+                found += [node.lineno] * (not first.startswith(("/", "-")))
+    return found
+
+
+def test_no_program_is_found_by_a_path_that_an_agent_writes():
+    """The runner and `connect` name their own programs by their path, or give them a PATH of the system's folders."""
+    found = set()
+    for folder in ("approvals", "workspaces"):
+        for path in Path(CHECKOUT, folder).rglob("*.py"):
+            source = path.read_text("utf-8")
+            if "subprocess" in source and _lines_by_name(ast.parse(source)):
+                found.add(str(path.relative_to(CHECKOUT)))
+    assert found == set(BY_NAME)
+    for path in filter(None, BY_NAME.values()):
+        assert all(each.startswith(("/usr/", "/bin", "/home/linuxbrew/")) for each in path().split(":"))
+
+
+def test_reads_at_the_code_host_name_their_program_and_their_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin")
+    for name in ("LD_PRELOAD", "PYTHONPATH", "GIT_DIR", "GIT_SSH_COMMAND", "GIT_CONFIG_GLOBAL"):
+        monkeypatch.setenv(name, str(tmp_path))
+    Path(tmp_path, "git").write_text("#!/bin/sh\n")
+    Path(tmp_path, "git").chmod(0o755)
+    assert str(host_programs.find("git")).startswith("/usr/")
+    given = reads.environment({}, tmp_path)
+    assert str(tmp_path) not in given["PATH"].split(":")
+    assert not {"LD_PRELOAD", "PYTHONPATH", "GIT_DIR", "GIT_SSH_COMMAND"} & set(given)
+    assert given.get("GIT_CONFIG_GLOBAL") != str(tmp_path)
 
 
 def test_a_gate_whose_interpreter_is_missing_says_so_and_blocks(monkeypatch):

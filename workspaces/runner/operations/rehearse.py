@@ -279,5 +279,5 @@ def _remove(folder: Path):
     if not folder.exists():
         return
     if os.geteuid() != 0:
-        subprocess.run(["chmod", "-R", "u+rwX", "--", folder], capture_output=True, check=False)
-    subprocess.run(["rm", "-rf", "--", folder], capture_output=True, check=False)
+        subprocess.run(["/bin/chmod", "-R", "u+rwX", "--", folder], capture_output=True, check=False)
+    subprocess.run(["/bin/rm", "-rf", "--", folder], capture_output=True, check=False)
