@@ -19,6 +19,7 @@ from dashboard.pages import READ_OR_WRITE, Slice, asked, carry_out, must, signed
 from dashboard.problems import Problem
 from workspaces import checks, code_hosts
 from workspaces.models import Environment, Prices
+from workspaces.pages.export import must_be_shown
 from workspaces.services import export
 
 MAX_SAID = 12  # of the newest messages, on the page of a run
@@ -261,7 +262,9 @@ def accept(request, pk):
         return _act(request, pk, agent_runs.accept, gettext("Accepted."))
 
     def with_pull_request(run, caller):
-        return agent_runs.accept(run, {"pull_request": True, **asked(request, "sha", "seen")}, caller=caller)
+        shown = asked(request, "sha", "seen")
+        must_be_shown(shown)
+        return agent_runs.accept(run, {"pull_request": True, **shown}, caller=caller)
 
     return _act(request, pk, with_pull_request, gettext("Accepted. The pull request is being opened."))
 

@@ -23,6 +23,24 @@ def test_a_bundle_of_no_repository_says_so(desk):
     assert "git made no bundle" in desk.get(f"/workspaces/{key}/bundle", expect=409).json["detail"]
 
 
+def test_a_repository_outside_of_the_folder_is_refused_with_a_way_on(desk, repository, tmp_path):
+    key = desk.create(source={"git": str(repository[0])})["key"]
+    made = "/usr/bin/git -c user.name=A -c user.email=a@x"
+    elsewhere = "/tmp/main"  # the home is read too
+    desk.run(key, f"{made} clone -q . {elsewhere} && {made} -C {elsewhere} worktree add -q /tmp/linked && mv .git kept")
+    desk.run(key, "cp /tmp/linked/.git .git")
+    said = desk.get(f"/workspaces/{key}/bundle", expect=409).json["detail"]
+    assert "outside of this folder" in said
+    assert "Push with git itself, or work in the repository's own folder." in said
+    borrow = f"mkdir -p .git/objects/info && echo {elsewhere}/.git/objects > .git/objects/info/alternates"
+    empty = "find .git/objects -type f ! -path '*/info/*' -delete"
+    desk.run(key, f"rm .git && mv kept .git && {empty} && {borrow} && {made} rev-parse HEAD^{{tree}}")
+    said = desk.get(f"/workspaces/{key}/bundle", expect=409).json["detail"]
+    assert "Run `git repack -ad` and remove .git/objects/info/alternates, then try again." in said
+    desk.run(key, f"{made} repack -qad && rm .git/objects/info/alternates")
+    (tmp_path / "whole").write_bytes(desk.get(f"/workspaces/{key}/bundle").body)
+
+
 def test_an_agents_push_waits_and_arrives_once_it_is_allowed(desk, repository, lead_token):
     path, *_ = repository
     key = desk.create(source={"git": str(path)})["key"]

@@ -182,7 +182,7 @@ def push(request, team, key):
     def pushed(fields):
         shown = asked(request, "sha", "seen")
         export.check_push(head.workspace, fields["branch"])
-        _was_shown(shown)
+        must_be_shown(shown)
         operation = export.push(head.workspace, fields["branch"], by=request.caller.actor, **shown)
         return _ended(operation, gettext("Still pushing; see the timeline."))
 
@@ -197,7 +197,7 @@ def push(request, team, key):
     )
 
 
-def _was_shown(shown: dict):
+def must_be_shown(shown: dict):
     """Problem 409 for a form without the commit that the page showed."""
     if not all(shown.values()):
         raise conflict(gettext("The page didn't show what would be pushed. Nothing was pushed. Look at it again."))
@@ -268,7 +268,7 @@ def open_pull_request(request, team, key):
     def opened(fields):
         shown = asked(request, "sha", "seen")
         wanted = pull_requests.prepare(head.workspace, fields | shown)
-        _was_shown(shown)
+        must_be_shown(shown)
         operation = pull_requests.submit(head.workspace, wanted, by=request.caller.actor)
         return _ended(operation, gettext("Still at it; see the timeline."))
 

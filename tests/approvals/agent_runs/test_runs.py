@@ -563,9 +563,13 @@ def test_accepted_work_becomes_a_pull_request_or_a_branch_at_once(working, lena,
     assert (refused.value.status, AgentRun.objects.get().state) == (422, "done")
     assert "Accept and open a pull request" in browser_of(lena).get(f"/agent-runs/{done.pk}/").text
     browser_of(lena).post(f"/agent-runs/{done.pk}/accept/", {"pull_request": "yes"})
+    assert (AgentRun.objects.get().state, Operation.objects.filter(kind="pull_request").count()) == ("done", 0)
+    shown = {"sha": "ab" * 20, "seen": "cd" * 32}
+    browser_of(lena).post(f"/agent-runs/{done.pk}/accept/", {"pull_request": "yes", **shown})
     assert AgentRun.objects.get().state == "accepted"
     asked = Operation.objects.get(kind="pull_request")
     assert asked.args["branch"] == f"handrail/{done.workspace.key}"
+    assert {name: asked.args[name] for name in shown} == shown
 
 
 def test_opencode_is_configured_only_where_an_environment_names_it(workspace):

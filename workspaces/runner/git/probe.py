@@ -59,6 +59,18 @@ class NoAnswer(Exception):
     pass
 
 
+NONE = "No readable git repository in the workspace."
+# An agent can write what names these places, so that they could be anybody's: they are never bound into the sandbox.
+ELSEWHERE = (
+    "The repository is outside of this folder, as of a linked worktree, where Handrail does not read it. Push with git"
+    " itself, or work in the repository's own folder."
+)
+BORROWS = (
+    "The repository borrows objects from outside of this folder, where Handrail does not read them. Run `git repack"
+    " -ad` and remove .git/objects/info/alternates, then try again."
+)
+
+
 class Git:
     def __init__(self, folder, seconds, own=False):
         self.folder, self.until = folder, time.monotonic() + seconds
@@ -410,6 +422,8 @@ def bundle(git, question):
         raise NoAnswer("Nothing is committed yet.")
     done = git.run(["bundle", "create", "--quiet", "-", *question["refs"]], stdout=None, input=b"")
     if done.returncode:
+        if alternates(git, question["root"]):
+            raise NoAnswer(BORROWS)
         raise NoAnswer(f"git says: {last_words(done.stderr)}")
 
 
@@ -425,7 +439,7 @@ def main():
         if not os.path.isdir(git.folder):
             raise NoAnswer("The folder does not exist.")
         if git("rev-parse", "--git-dir", check=False) is None:
-            raise NoAnswer("No readable git repository in the workspace.")
+            raise NoAnswer(ELSEWHERE if os.path.isfile(os.path.join(git.folder, ".git")) else NONE)
         if question["what"] == "bundle":
             bundle(git, question)
             return
