@@ -12,7 +12,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from dashboard import clock
+from dashboard import clock, loop_watch
 from dashboard.addresses import in_url, to_call
 from dashboard.models import BackupPlan
 from dashboard.ops import database, scheduled_backups
@@ -48,6 +48,7 @@ def examine(*, deep: bool) -> list[Finding]:
         web,
         *_database(deep=deep),
         _queue(),
+        *_loops(),
         *_store(),
         _sqlite(),
         _user_namespaces(),
@@ -160,6 +161,19 @@ def _queue() -> Finding:
             "queue", False, words, "It restarts automatically; see the `queue` lines of `make up`.", needed=False
         )
     return Finding("queue", True, f"Running, last heartbeat {max(age, 0):.0f} s ago.", needed=False)
+
+
+def _loops() -> list[Finding]:
+    """Report how late the event loops of web and runner on this host were in the last minute."""
+    findings = []
+    for name, told in loop_watch.of_this_host().items():
+        words = f"At most {told['worst_s'] * 1000:.0f} ms late in the last minute."
+        if told["steps"]:
+            words += f" Steps over {loop_watch.LATE_S:g} s since its start: {told['steps']}."
+        ok = told["worst_s"] <= loop_watch.LATE_S
+        way = "" if ok else f"The `{name}` lines of `make up` have the stack of what held it: please report it."
+        findings.append(Finding(f"event loop of {name}", ok, words, way, needed=False))
+    return findings
 
 
 def _store() -> list[Finding]:

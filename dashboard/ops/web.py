@@ -14,13 +14,14 @@ from io import BytesIO
 from urllib.parse import unquote
 
 from daphne.http_protocol import HTTPFactory, WebRequest
-from daphne.server import Server, reactor
+from daphne.server import Server, reactor, twisted_loop
 
 from dashboard.asgi import application  # sets Django up
 
 from asgiref.sync import sync_to_async  # isort:skip
 from django.conf import settings  # isort:skip
 
+from dashboard.loop_watch import LoopWatch  # isort:skip
 from dashboard.ops import body_limits  # isort:skip
 
 logger = logging.getLogger("handrail.web")
@@ -186,7 +187,12 @@ def serve(first: int, *more: int):
     # daphne listens on one descriptor for each endpoint, and takes all of them for IPv4.
     server = WebServer(application, endpoints=[f"fd:fileno={first}"], verbosity=0)
     server.ready_callable = lambda: [_listen(server, fd) for fd in more]
-    server.run()
+    watch = LoopWatch("web")
+    watch.start(twisted_loop)
+    try:
+        server.run()
+    finally:
+        watch.stop()
 
 
 def _listen(server: Server, fd: int):

@@ -6,6 +6,7 @@ import signal
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals import runner_part
+from dashboard.loop_watch import LoopWatch
 from workspaces.runner.daemon import AlreadyRunning, Daemon
 
 
@@ -25,4 +26,9 @@ async def _run():
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    await Daemon().run(stopping)
+    watch = LoopWatch("runner")
+    watch.start(loop)
+    try:
+        await Daemon().run(stopping)
+    finally:
+        watch.stop()

@@ -5,6 +5,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, gener
 from prometheus_client.core import GaugeMetricFamily
 
 from approvals.models import Action, Tier
+from dashboard import loop_watch
 from dashboard.site.measures import approvals, period, resources
 from dashboard.site.measures.persistence import persistence
 from workspaces.models import Cap, Run, State, Workspace
@@ -53,6 +54,12 @@ class _Collector:
         yield self._gauge("actions_pending", "Actions that need approval now.", asked, ["tier"])
         up = Run.objects.filter(workspace__team=self.team, ended_at=None).count()
         yield self._gauge("workspaces_up", "Workspaces that are up.", [((), up)])
+        loops = loop_watch.of_this_host().items()
+        worst = [((name,), told["worst_s"]) for name, told in loops]
+        words = "How late the event loop of this process was at worst in the last minute."
+        yield self._gauge("loop_lateness_seconds", words, worst, ["process"])
+        words = "Steps of this process that held its event loop for more than a second, since its start."
+        yield self._gauge("loop_long_steps", words, [((name,), told["steps"]) for name, told in loops], ["process"])
         limits = [((cap.measure,), cap.limit) for cap in Cap.objects.filter(team=self.team)]
         yield self._gauge("cap_limit", "Limits for this month.", limits, ["measure"])
 

@@ -1,0 +1,77 @@
+"""The lateness of an event loop is measured, told to /metrics and Status, and a long step is logged with its stack."""
+
+import asyncio
+import logging
+import re
+import time
+
+import pytest
+
+from dashboard import loop_watch
+from dashboard.loop_watch import LoopWatch
+from dashboard.ops import doctor
+
+
+@pytest.fixture
+def runtime(settings, tmp_path):
+    settings.HANDRAIL_RUNTIME = tmp_path
+    return tmp_path
+
+
+def hold_the_loop(watch):
+    """Hold the loop until the watch has logged, or for much longer than it needs."""
+    until = time.monotonic() + 30
+    while watch._logged is None and time.monotonic() < until:
+        sum(range(1000))
+
+
+def run(step, *, late_s=0.2):
+    async def work():
+        watch = LoopWatch("runner", late_s=late_s)
+        watch.start(asyncio.get_running_loop())
+        try:
+            await asyncio.sleep(2 * loop_watch.INTERVAL_S)
+            step(watch)
+            await asyncio.sleep(2 * loop_watch.INTERVAL_S)
+            watch._tell()
+            return watch.told(), loop_watch.of_this_host()
+        finally:
+            watch.stop()
+
+    return asyncio.run(work())
+
+
+def test_a_step_that_holds_the_loop_is_logged_with_its_stack(runtime, caplog):
+    with caplog.at_level(logging.WARNING, logger="handrail.loop"):
+        told, _ = run(hold_the_loop)
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    assert "a step holds the event loop of runner for more than 0.2 s" in said
+    assert "in hold_the_loop" in said
+    assert re.search(r"the event loop of runner was held for \d+\.\d s", said)
+    assert told["steps"] >= 1
+    assert told["worst_s"] > 0.2
+
+
+def test_a_loop_that_waits_is_not_taken_for_a_held_one(runtime, caplog):
+    with caplog.at_level(logging.WARNING, logger="handrail.loop"):
+        told, others = run(lambda watch: None, late_s=30)
+    assert (told["steps"], caplog.records) == (0, [])
+    assert others["runner"]["steps"] == 0
+    assert loop_watch.of_this_host() == {}  # what ended tells nothing any more
+
+
+def test_metrics_and_status_have_the_lateness_of_each_process(runtime, db, team, lena, token_of, api, browser_of):
+    folder = runtime / "heartbeat"
+    folder.mkdir()
+    held = {"at": time.time(), "worst_s": 2.5, "steps": 3}
+    loop_watch.file_of("runner").write_text(str(held).replace("'", '"'))
+    loop_watch.file_of("web").write_text("{}")  # of another version
+    text = api(token_of(lena)).get("/metrics").content.decode()
+    assert f'handrail_loop_lateness_seconds{{process="runner",team="{team.slug}"}} 2.5' in text
+    assert f'handrail_loop_long_steps{{process="runner",team="{team.slug}"}} 3.0' in text
+    assert 'process="web"' not in text
+    (found,) = [one for one in doctor.examine(deep=False) if one.part.startswith("event loop")]
+    assert (found.ok, found.needed) == (False, False)
+    assert "2500 ms" in found.words
+    page = browser_of(lena).get("/status/").content.decode()
+    assert "event loop of runner" in page
