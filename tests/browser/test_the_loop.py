@@ -139,7 +139,8 @@ def test_changes_files_restore_and_undo(product, token, person, workspace):
     lead.get_by_role("button", name="Restore", exact=True).click()
     expect(lead.locator("#operation")).to_contain_text("Restored to snapshot 1. 0 of")
     assert stamp.encode() not in product.get(f"/api/v1/workspaces/{workspace}/files/cart.py", token).body
-    lead.get_by_role("button", name="Undo: restore snapshot").click()
+    lead.get_by_role("link", name="Undo: restore snapshot").click()
+    lead.get_by_role("button", name="Restore", exact=True).click()
     expect(lead.locator("#operation")).to_contain_text("Restored to snapshot")
     assert stamp.encode() in product.get(f"/api/v1/workspaces/{workspace}/files/cart.py", token).body
 

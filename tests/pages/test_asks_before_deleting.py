@@ -6,18 +6,21 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from dashboard import clock
 from workspaces.models import Operation, State
 from workspaces.pages.header import Head
+from workspaces.store.file_reader import LEFT_OUT
 
 from .conftest import keep_tree, make_workspace
 
+HERE = "/w/payments/repo-task-1/"
 TEMPLATES = Path(settings.BASE_DIR) / "templates"
 FORM = re.compile(r'<form\b(?P<tag>[^<]*?\{% url "(?P<name>[\w-]+)"[^%]*%\}[^>]*)>', re.S)
 LOSES = re.compile(r"delete|remove|reset|discard|purge|trash|back")
 # Addresses that one tap of a page may post to, and why nothing is lost by it.
 MAY_POST = {
     "agent-run-discard": "below a fold that says what is restored, after a snapshot",
-    "change-back": "only where no file is removed; the page that follows offers the undo",
+    "change-back": "asks, whatever the page, if it only deletes; the page that follows offers the undo",
     "hunk-back": "after a snapshot; the notice that follows has a button for the undo",
     "environment-go-back": "a new version; the newer one stays",
     "policy-go-back": "a new version; the newer one stays",
@@ -89,8 +92,70 @@ def test_a_file_that_was_added_is_removed_only_after_a_question(changed, lena, b
     assert "new.txt is deleted: it is not in snapshot 1." in asked
     assert "saved as a snapshot first" in asked
     assert not Operation.objects.exists()
-    client.post(f"{here}back/", {"from": "1", "path": "new.txt"})
+    confirm = dict(re.findall(r'<input type="hidden" name="(from|path|confirmed)" value="([^"]*)"', asked))
+    client.post(f"{here}back/", confirm)
     assert Operation.objects.get().args["number"] == 1
+
+
+def test_a_post_that_only_deletes_asks_as_the_page_does(changed, lena, browser_of):
+    client, here = browser_of(lena), "/w/payments/repo-task-1/changes/"
+    asked = client.post(f"{here}back/", {"from": "1", "path": "new.txt"})
+    assert "new.txt is deleted: it is not in snapshot 1." in asked.content.decode()
+    assert not Operation.objects.exists()
+    client.post(f"{here}back/", {"from": "1", "path": "old.txt"})
+    assert Operation.objects.count() == 1  # nothing is deleted by that
+
+
+def test_freeing_space_says_what_it_deletes(team, alice, lena, browser_of):
+    page = browser_of(alice).get("/storage/").content.decode()
+    assert f'href="/storage/{team.slug}/collect/"' in page
+    assert f'action="/storage/{team.slug}/collect/"' not in page
+    asked = browser_of(alice).get(f"/storage/{team.slug}/collect/").content.decode()
+    assert "no snapshot" in asked
+    assert "deleted for good" in asked
+    assert browser_of(lena).get(f"/storage/{team.slug}/collect/").status_code == 403
+    assert not Operation.objects.exists()
+    browser_of(alice).post(f"/storage/{team.slug}/collect/")
+    assert Operation.objects.get().kind == "store_collect"
+
+
+@pytest.fixture
+def unkept(workspace):
+    """Snapshot 2 could not keep a socket, and left out what the environment leaves out."""
+    skipped = [{"path": "sock", "reason": "a socket has no content to keep"}, {"path": "cache", "reason": LEFT_OUT}]
+    workspace.snapshots.filter(number=2).update(skipped=skipped)
+    return workspace
+
+
+@pytest.mark.parametrize("page", ["snapshots/2/", "snapshots/2/restore/"])
+def test_what_a_snapshot_could_not_keep_is_named_on_its_pages(unkept, lena, browser_of, read, page):
+    text = read(browser_of(lena), f"/w/payments/repo-task-1/{page}")
+    assert "<code>sock</code> <small>a socket has no content to keep</small>" in text
+    assert "<code>cache</code>" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "address"),
+    [
+        ("restore", "/w/payments/repo-task-1/snapshots/2/restore/"),
+        ("rebuild", "/w/payments/repo-task-1/rebuild/{}/undo/"),
+    ],
+)
+def test_the_undo_of_an_operation_asks_and_names_what_it_does_not_bring_back(
+    unkept, lena, browser_of, read, kind, address
+):
+    outcome = {"ok": True, "snapshot": 1, "safety_snapshot": 2, "created": 0, "changed": 1, "removed": 1, "version": 3}
+    about = {"workspace": unkept, "kind": kind, "phase": "settled", "due_at": clock.now()}
+    row = Operation.objects.create(**about, outcome=outcome)
+    client, address = browser_of(lena), address.format(row.pk)
+    text = read(client, f"/w/payments/repo-task-1/operations/{row.pk}/")
+    assert f'href="{address}"> Undo: restore snapshot 2…' in text
+    assert f'action="{address}"' not in text
+    assert "<code>sock</code>" in text
+    assert "<code>cache</code>" not in text
+    asked = read(client, address)
+    assert "deleted" in asked or "Can't tell what would change" in asked
+    assert Operation.objects.get() == row
 
 
 def test_a_file_that_changed_is_restored_and_one_that_went_is_brought_back_with_one_tap(changed, lena, browser_of):

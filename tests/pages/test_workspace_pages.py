@@ -217,7 +217,7 @@ def test_a_restore_is_asked_for_and_its_end_offers_the_way_back(workspace, lena,
     text = read(client, response.headers["Location"])
     assert "Restored to snapshot 1. 0 of 12 entries differ." in text
     assert "Undo: restore snapshot 2" in text
-    assert f'action="{HERE}snapshots/2/restore/"' in text
+    assert f'href="{HERE}snapshots/2/restore/"' in text
 
 
 def test_a_restore_of_some_paths_names_them(workspace, lena, browser_of, read):

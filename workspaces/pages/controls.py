@@ -96,13 +96,34 @@ def rebuild(request, team, key):
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def undo_rebuild(request, team, key, pk):
+    """Say what undoing a rebuild replaces and deletes; a POST does it."""
+    if request.method != "POST":
+        return _ask_to_undo_rebuild(request, team, key, pk)
+
     def undo(workspace):
         operation = get_object_or_404(Operation, pk=pk, workspace=workspace)
         return environments.undo_rebuild(workspace, operation, by=request.caller.actor)
 
     return _carry(request, team, key, "restore", undo, to_operation=True)
+
+
+def _ask_to_undo_rebuild(request, team, key, pk):
+    workspace = find(request, team, key)
+    must(request.caller, "restore", workspace.team_id)
+    number = (get_object_or_404(Operation, pk=pk, workspace=workspace).outcome or {}).get("safety_snapshot")
+    return ask_first(
+        request,
+        title=gettext("Undo the rebuild of %(key)s?") % {"key": key},
+        says=gettext(
+            "The files become those of snapshot %(number)s, and the environment the version from before. Files that "
+            "came since then are deleted; the current files are saved as a snapshot first, so this can be undone."
+        )
+        % {"number": number},
+        verb=gettext("Undo the rebuild"),
+        back=reverse("workspace-operation", args=[team, key, pk]),
+    )
 
 
 @signed_in

@@ -26,20 +26,34 @@ from workspaces.services import environments, export, left_out, pull_requests, r
 @signed_in
 @READ_OR_WRITE
 def revert_file(request, team, key):
-    """Restore one file of the Changes page, content and path, from one of the two points; a GET asks first."""
+    """Restore one file of the Changes page, content and path, from one of the two points.
+
+    A GET asks first. So does a POST that leaves nothing in the place of what it deletes, until it was confirmed.
+    """
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "restore", head.workspace.team_id)
     fields = request.POST if request.method == "POST" else request.GET
-    wish, paths = asked(request, "from"), [unquote_to_bytes(path) for path in fields.getlist("path")]
+    wish = asked(request, "from", "confirmed")
+    paths = [unquote_to_bytes(path) for path in fields.getlist("path")]
     caller, workspace = request.caller, head.workspace
-    if request.method != "POST":
-        return _ask_to_revert(request, workspace, wish["from"], paths) if paths else HttpResponseNotAllowed(["POST"])
+    if request.method != "POST" and not paths:
+        return HttpResponseNotAllowed(["POST"])
+    if request.method != "POST" or (not wish["confirmed"] and _only_deletes(request, workspace, wish["from"], paths)):
+        return _ask_to_revert(request, workspace, wish["from"], paths)
     return carry_out(
         request,
         lambda: revert.file(workspace, find_point(wish["from"], workspace, caller), paths, by=caller.actor),
         then=lambda operation: reverse("workspace-operation", args=[team, key, operation.pk]),
         otherwise=_changes(team, key, wish["from"]),
     )
+
+
+def _only_deletes(request, workspace, from_: str, paths: list[bytes]) -> bool:
+    """Whether none of the paths is at the point; a wish that has an error is left to whoever carries it out."""
+    try:
+        return bool(paths) and revert.removed(find_point(from_, workspace, request.caller), paths) == paths
+    except Problem:
+        return False
 
 
 def _ask_to_revert(request, workspace, from_: str, paths: list[bytes]):
@@ -59,6 +73,7 @@ def _ask_to_revert(request, workspace, from_: str, paths: list[bytes]):
         says=f"{lost} {kept}" if gone else kept,
         verb=gettext("Restore") if len(gone) < len(paths) else gettext("Remove"),
         back=back,
+        confirmed="yes",
     )
 
 

@@ -6,7 +6,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, ask_first, carry_out, must, signed_in
 from workspaces.models import StoreTask
 from workspaces.services import store_maintenance
 from workspaces.services.store_maintenance import Round
@@ -77,8 +77,22 @@ def check(request, team):
 
 
 @signed_in
-@require_POST
+@READ_OR_WRITE
 def collect(request, team):
+    """Say what a collection deletes; a POST requests it."""
+    if request.method != "POST":
+        found = get_object_or_404(Team.objects.visible_to(request.caller), slug=team)
+        must(request.caller, "manage_retention", found)
+        return ask_first(
+            request,
+            title=gettext("Free space in the store of %(team)s?") % {"team": found.name},
+            says=gettext(
+                "Content that no snapshot uses any more is deleted for good. Every snapshot stays whole, "
+                "those in the trash too."
+            ),
+            verb=gettext("Free space"),
+            back=reverse("storage") + f"#store-{found.slug}",
+        )
     return _change(request, team, store_maintenance.request, StoreTask.COLLECT)
 
 

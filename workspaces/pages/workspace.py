@@ -355,4 +355,11 @@ def operation(request, team, key, pk):
     operation = get_object_or_404(Operation, pk=pk, workspace=head.workspace)
     seen = OperationView(operation)
     context = {"nav": "workspaces", "head": head, "operation": seen, "may_stop": head.may_stop(seen)}
-    return render(request, "workspaces/operation.html", context)
+    return render(request, "workspaces/operation.html", context | _not_undone(operation))
+
+
+def _not_undone(operation) -> dict:
+    """Return what the snapshot before a restore or rebuild could not keep, as `_not_kept` does; {} if it kept all."""
+    number = (operation.outcome or {}).get("safety_snapshot")
+    saved = number and Snapshot.objects.filter(workspace=operation.workspace_id, number=number).first()
+    return _not_kept(saved.skipped) if saved else {}

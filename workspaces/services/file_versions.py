@@ -63,10 +63,14 @@ def versions_of(workspace, path: bytes, at=LIVE) -> list[Version]:
             found[-1] = replace(version, cut=True)
             break
     if not found:
-        raise not_found("file in this workspace's snapshots")
-    if any(entry is not None and entry.kind == FOLDER for v in found for entry in (v.old, v.entry)):
-        raise Problem(409, "This is a folder; only a file has versions.")
+        raise _none(store, points, path)
     return found
+
+
+def _none(store: Store, points: list["Point"], path: bytes) -> Problem:
+    if any(_at(store, point.tree, path) is not None for point in points):
+        return Problem(409, "This is a folder; only a file has versions.")
+    return not_found("file in this workspace's snapshots")
 
 
 def _points(workspace, at) -> list[Point]:
@@ -113,6 +117,12 @@ def _version(store: Store, path: bytes, newer: Point, older: Point | None, *, cu
 
 
 def _entry(store: Store, tree: str, path: bytes) -> Entry | None:
+    """Return the file at a path. A folder is none: a file that became a folder was removed there."""
+    entry = _at(store, tree, path)
+    return None if entry is not None and entry.kind == FOLDER else entry
+
+
+def _at(store: Store, tree: str, path: bytes) -> Entry | None:
     try:
         return store.entry(tree, path)
     except StoreError:
@@ -120,7 +130,7 @@ def _entry(store: Store, tree: str, path: bytes) -> Entry | None:
 
 
 def _identity(entry: Entry | None):
-    return entry and (entry.kind, entry.mode, entry.content, entry.target)
+    return entry and (entry.kind, entry.mode, entry.content, entry.target, entry.xattrs)
 
 
 def _kind(old: Entry | None, new: Entry | None, moved: bool) -> str:

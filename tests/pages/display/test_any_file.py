@@ -77,7 +77,7 @@ def test_a_change_of_any_name_is_shown_and_goes_back(workspace, lena, browser_of
     assert client.get(f"{HERE}changes/?from=1&to=2").status_code == 200
     one = read(client, f"{HERE}changes/?from=1&to=2&path={quoted(name)}")
     assert one.count('<section class="diff"') == 1
-    client.post(f"{HERE}changes/back/", {"from": "1", "path": quoted(name)})
+    client.post(f"{HERE}changes/back/", {"from": "1", "path": quoted(name), "confirmed": "yes"})
     assert Operation.objects.get().args == {"number": 1, "paths_b64": [base64.b64encode(name).decode()]}
 
 
