@@ -101,10 +101,16 @@ def ask_first(request, *, title: str, says: str, verb: str, back: str, text: str
     `text` is shown with its hidden characters as marks.
     """
     sent = request.POST if request.method == "POST" else request.GET
-    fields = [(name, each) for name, values in sent.lists() if name != "csrfmiddlewaretoken" for each in values]
+    own = ("csrfmiddlewaretoken", "confirmed")
+    fields = [(name, each) for name, values in sent.lists() if name not in own for each in values]
     context = {"title": title, "says": says, "verb": verb, "back": back, "fields": [*fields, *more.items()]}
     show_at(request, back)
     return render(request, "ask_first.html", context | {"text": text})
+
+
+def is_confirmed(request) -> bool:
+    """Whether a request is a POST of a page that said what it is going to delete, as `ask_first` does."""
+    return request.method == "POST" and request.POST.get("confirmed") == "yes"
 
 
 def take_form(request, form, do, *, shown, then, at: str, otherwise: str = "", say=""):

@@ -33,9 +33,9 @@ class FileVersionOut(Schema):
     path: str
     path_b64: str | None = None
     old_path: str
-    kind: str = Field(description="added, modified, removed, renamed or mode")
-    additions: int
-    deletions: int
+    kind: str = Field(description="added, modified, removed, renamed or mode (permissions or attributes)")
+    additions: int | None = Field(description="null: not counted")
+    deletions: int | None = Field(description="null: not counted")
     certain: bool = Field(description="false: one or more of the acts changed it")
     acts: list[ActOut]
 

@@ -1,6 +1,7 @@
 """What deletes asks first: a page says what is deleted, and its button does it."""
 
 import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,9 @@ def test_freeing_space_says_what_it_deletes(team, alice, lena, browser_of):
     assert "deleted for good" in asked
     assert browser_of(lena).get(f"/storage/{team.slug}/collect/").status_code == 403
     assert not Operation.objects.exists()
-    browser_of(alice).post(f"/storage/{team.slug}/collect/")
+    assert "deleted for good" in browser_of(alice).post(f"/storage/{team.slug}/collect/").content.decode()
+    assert not Operation.objects.exists()
+    browser_of(alice).post(f"/storage/{team.slug}/collect/", {"confirmed": "yes"})
     assert Operation.objects.get().kind == "store_collect"
 
 
@@ -153,9 +156,10 @@ def test_the_undo_of_an_operation_asks_and_names_what_it_does_not_bring_back(
     assert f'action="{address}"' not in text
     assert "<code>sock</code>" in text
     assert "<code>cache</code>" not in text
-    asked = read(client, address)
-    assert "deleted" in asked or "Can't tell what would change" in asked
-    assert Operation.objects.get() == row
+    for asked in (read(client, address), re.sub(r"\s+", " ", unescape(client.post(address).content.decode()))):
+        assert "deleted" in asked or "Can't tell what would change" in asked
+        assert '<input type="hidden" name="confirmed" value="yes">' in asked
+        assert Operation.objects.get() == row
 
 
 def test_a_file_that_changed_is_restored_and_one_that_went_is_brought_back_with_one_tap(changed, lena, browser_of):

@@ -207,7 +207,7 @@ def test_the_page_before_a_restore_says_what_it_does_not_undo(workspace, lena, b
 
 def test_a_restore_is_asked_for_and_its_end_offers_the_way_back(workspace, lena, browser_of, read):
     client = browser_of(lena)
-    response = client.post(f"{HERE}snapshots/1/restore/")
+    response = client.post(f"{HERE}snapshots/1/restore/", {"confirmed": "yes"})
     operation = Operation.objects.get()
     assert response.headers["Location"] == f"{HERE}operations/{operation.pk}/"
     assert "Restoring" in read(client, response.headers["Location"])
@@ -233,7 +233,7 @@ def test_a_restore_of_some_paths_names_them(workspace, lena, browser_of, read):
 @pytest.mark.parametrize(("verb", "stops"), [("snapshots/take", True), ("snapshots/1/restore", True), ("pause", False)])
 def test_only_a_snapshot_or_a_restore_is_stopped_half_way(workspace, lena, bob, browser_of, verb, stops):
     client = browser_of(lena)
-    client.post(f"{HERE}{verb}/")
+    client.post(f"{HERE}{verb}/", {"confirmed": "yes"})
     move = f"{HERE}operations/{Operation.objects.get().pk}/"
     assert (">Stop</button>" in client.get(move).content.decode()) == stops
     assert browser_of(bob).post(f"{move}stop/").status_code == 403

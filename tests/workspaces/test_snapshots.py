@@ -200,7 +200,7 @@ def test_an_open_file_stays_the_old_one_and_who_holds_it_is_named(desk, person, 
     holder = desk.post(f"/workspaces/{key}/commands", {"command": script}).json["id"]
     until_shown(lambda: desk.get(f"/commands/{holder}/output").text, "open\n")
     person.get(f"/w/main/{key}/snapshots/{number}/restore/")
-    person.post(f"/w/main/{key}/snapshots/{number}/restore/")
+    person.post(f"/w/main/{key}/snapshots/{number}/restore/", {"confirmed": "yes"})
     page = person.path
     until_shown(lambda: person.get(page), "Programs with old files open")
     assert re.search(r"process \d+: /workspace/note\s*<", person.text)

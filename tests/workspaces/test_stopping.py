@@ -88,7 +88,7 @@ def test_a_restore_that_is_stopped_touches_nothing(person, desk, product, key):
     with ExitStack() as held:
         for store in product.home.glob("stores/*"):
             held.enter_context(writing(store))
-        person.post(f"/w/main/{key}/snapshots/1/restore/")
+        person.post(f"/w/main/{key}/snapshots/1/restore/", {"confirmed": "yes"})
         page = person.path
         person.get(page)
         person.post(f"{page}stop/")

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, ask_first, asked, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, ask_first, asked, carry_out, is_confirmed, must, signed_in
 from dashboard.problems import Problem, conflict, invalid
 from workspaces import history, lifecycle, usage
 from workspaces.models import Operation, Run
@@ -98,8 +98,8 @@ def rebuild(request, team, key):
 @signed_in
 @READ_OR_WRITE
 def undo_rebuild(request, team, key, pk):
-    """Say what undoing a rebuild replaces and deletes; a POST does it."""
-    if request.method != "POST":
+    """Say what undoing a rebuild replaces and deletes; a POST that was confirmed does it."""
+    if not is_confirmed(request):
         return _ask_to_undo_rebuild(request, team, key, pk)
 
     def undo(workspace):

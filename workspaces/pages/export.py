@@ -12,7 +12,17 @@ from django.utils.html import format_html
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.pages import READ_OR_WRITE, ask_first, asked, carry_out, download, must, signed_in, take_form
+from dashboard.pages import (
+    READ_OR_WRITE,
+    ask_first,
+    asked,
+    carry_out,
+    download,
+    is_confirmed,
+    must,
+    signed_in,
+    take_form,
+)
 from dashboard.problems import Problem, conflict, invalid
 from workspaces import history, lifecycle, operations
 from workspaces.comparisons import find_point
@@ -33,12 +43,14 @@ def revert_file(request, team, key):
     head = load_header(request, team, key, "workspace-changes")
     must(request.caller, "restore", head.workspace.team_id)
     fields = request.POST if request.method == "POST" else request.GET
-    wish = asked(request, "from", "confirmed")
+    wish = asked(request, "from")
     paths = [unquote_to_bytes(path) for path in fields.getlist("path")]
     caller, workspace = request.caller, head.workspace
     if request.method != "POST" and not paths:
         return HttpResponseNotAllowed(["POST"])
-    if request.method != "POST" or (not wish["confirmed"] and _only_deletes(request, workspace, wish["from"], paths)):
+    if request.method != "POST" or (
+        not is_confirmed(request) and _only_deletes(request, workspace, wish["from"], paths)
+    ):
         return _ask_to_revert(request, workspace, wish["from"], paths)
     return carry_out(
         request,
@@ -73,7 +85,6 @@ def _ask_to_revert(request, workspace, from_: str, paths: list[bytes]):
         says=f"{lost} {kept}" if gone else kept,
         verb=gettext("Restore") if len(gone) < len(paths) else gettext("Remove"),
         back=back,
-        confirmed="yes",
     )
 
 

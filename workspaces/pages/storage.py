@@ -6,7 +6,7 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, ask_first, carry_out, must, signed_in
+from dashboard.pages import READ_OR_WRITE, ask_first, carry_out, is_confirmed, must, signed_in
 from workspaces.models import StoreTask
 from workspaces.services import store_maintenance
 from workspaces.services.store_maintenance import Round
@@ -79,8 +79,8 @@ def check(request, team):
 @signed_in
 @READ_OR_WRITE
 def collect(request, team):
-    """Say what a collection deletes; a POST requests it."""
-    if request.method != "POST":
+    """Say what a collection deletes; a POST that was confirmed requests it."""
+    if not is_confirmed(request):
         found = get_object_or_404(Team.objects.visible_to(request.caller), slug=team)
         must(request.caller, "manage_retention", found)
         return ask_first(

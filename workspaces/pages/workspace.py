@@ -10,7 +10,18 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import Team
-from dashboard.pages import READ_OR_WRITE, Slice, asked, came_from, carry_out, download, must, signed_in
+from dashboard.pages import (
+    READ_OR_WRITE,
+    Slice,
+    asked,
+    came_from,
+    carry_out,
+    download,
+    is_confirmed,
+    must,
+    show_at,
+    signed_in,
+)
 from dashboard.problems import Problem
 from workspaces import history, lifecycle
 from workspaces.manifests.body import not_kept
@@ -250,11 +261,11 @@ def take_snapshot(request, team, key):
 @signed_in
 @READ_OR_WRITE
 def restore(request, team, key, number):
-    """Show what a restore of the snapshot would change; a POST submits it."""
+    """Show what a restore of the snapshot would change; a POST that was confirmed submits it."""
     head = load_header(request, team, key, "workspace-snapshots")
     found = _snapshot(head.workspace, number)
     must(request.caller, "restore", head.workspace.team_id)
-    if request.method == "POST":
+    if is_confirmed(request):
         return carry_out(
             request,
             lambda: lifecycle.restore(head.workspace, number, by=request.caller.actor),
@@ -264,6 +275,7 @@ def restore(request, team, key, number):
     commits, git_note = history.commits_since(head.workspace, found)
     context = {"nav": "workspaces", "head": head, "snapshot": found, "commits": commits, "git_note": git_note}
     context |= what_would_change(head.workspace, number) | _not_kept(found.skipped)
+    show_at(request, reverse("snapshot-restore", args=[team, key, number]))
     return render(request, "workspaces/restore.html", context)
 
 

@@ -25,7 +25,7 @@ class Version:
     """A file at a point where it differs from the point before. `kind`: added, modified, removed, renamed, mode.
 
     `snapshot` is None for now; `before` is None if there is no older point. `entry` is None where it does not exist.
-    `cut`: there are older versions, which are not told apart from this one.
+    `cut`: there are older versions, which are not told apart from this one. The lines are None if they are not counted.
     """
 
     snapshot: Snapshot | None
@@ -36,8 +36,8 @@ class Version:
     old: Entry | None
     entry: Entry | None
     tree: str
-    additions: int = 0
-    deletions: int = 0
+    additions: int | None = 0
+    deletions: int | None = 0
     cut: bool = False
 
 
@@ -100,7 +100,7 @@ def _version(store: Store, path: bytes, newer: Point, older: Point | None, *, cu
         old_path = _moved_from(store, older.tree, newer.tree, path) or path
         old = _entry(store, older.tree, old_path)
     kind = _kind(old, entry, old_path != path)
-    text = store_text.diff_of_change(store, Change(path, kind, old, entry, old_path))
+    text = store_text.diff_of_change(store, Change(path, kind, old, entry, old_path), hunks=False)
     return Version(
         snapshot=newer.snapshot,
         before=older.snapshot if older else None,
@@ -110,8 +110,8 @@ def _version(store: Store, path: bytes, newer: Point, older: Point | None, *, cu
         old=old,
         entry=entry,
         tree=newer.tree,
-        additions=text.additions,
-        deletions=text.deletions,
+        additions=None if text.too_large else text.additions,
+        deletions=None if text.too_large else text.deletions,
         cut=cut,
     )
 
