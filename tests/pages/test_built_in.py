@@ -46,3 +46,18 @@ def test_a_team_says_before_the_tap_that_two_are_needed(ask, bob, browser_of):
     said = "Critical: 2 people must approve this before it runs."
     assert said in re.sub(r"\s+", " ", client.get(f"/actions/{critical.pk}/").content.decode())
     assert said not in re.sub(r"\s+", " ", client.get(f"/actions/{high.pk}/").content.decode())
+
+
+def test_a_row_says_that_two_people_are_needed_until_one_has_approved(ask, decide, alice, bob, browser_of):
+    critical, high = ask(FORCE), ask({"command": "git push origin topic"})
+
+    def rows() -> dict:
+        page = re.sub(r"\s+", " ", browser_of(bob).get("/?state=pending").content.decode())
+        found = re.findall(r'<li[^>]*class="row.*?</li>', page)
+        return {action: next(row for row in found if str(action.pk) in row) for action in (critical, high)}
+
+    said = '<span class="chip"> takes 2 people </span>'
+    assert [said in row for row in rows().values()] == [True, False]
+    decide(critical, by=alice)
+    assert [said in row for row in rows().values()] == [False, False]
+    assert "1 of 2 approved" in rows()[critical]
