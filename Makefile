@@ -88,5 +88,5 @@ clean: ## the environment and what the build brought; never the data in var/
 	@touch $@
 
 .venv/.ready-tests: .venv/.ready
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
