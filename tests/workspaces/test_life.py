@@ -15,6 +15,7 @@ from tests.support.waiting import until
 from tests.workspaces.drivers.runs import IMAGES, why_not
 from workspaces.drivers import cgroups
 from workspaces.drivers.base import RunRecord
+from workspaces.drivers.init_client import InitClient
 
 MB = 1024**2
 EAT = "exec python3 -c 'x = bytearray(400 << 20)'"
@@ -334,6 +335,20 @@ def test_one_that_is_too_large_stands_still_until_it_is_small_again(life):
     life.call("DELETE", f"/workspaces/{key}/files/big")
     until(lambda: "frozen" not in life.get(f"/workspaces/{key}").json["vitals"])
     assert life.run(key, "echo on") == b"on\n"
+
+
+def test_a_freeze_that_no_row_knows_of_ends(life, kind):
+    """As after a crash between the freeze and its note, or when the full disk refused the note."""
+    key, tree = marked(life, **kind())
+    with InitClient(owner_of(life.product, tree).address.socket) as client:
+        client.request("freeze")
+    assert "frozen" not in life.get(f"/workspaces/{key}").json["vitals"]
+    until(
+        lambda: (
+            life.finished(life.post(f"/workspaces/{key}/commands", {"command": "echo on"}).json["id"])["exit_status"]
+            == 0
+        )
+    )
 
 
 def test_services_come_back_and_their_ports_are_listed(life):

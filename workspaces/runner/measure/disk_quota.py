@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.template.defaultfilters import filesizeformat
 from django_q.tasks import async_task
 
@@ -58,7 +59,7 @@ class Vitals:
         for driver, run, owner in await daemon.with_owners(runs):
             try:
                 await self._measure(run, driver, owner)
-            except (DriverError, OSError) as error:
+            except (DriverError, OSError, DatabaseError) as error:
                 logger.warning("%s could not be measured: %s", run.workspace.key, error)
 
     async def check(self, workspace):
@@ -118,15 +119,15 @@ class Vitals:
     async def _hold(self, workspace, driver, owner, words: str):
         """Freeze the workspace if there is a reason (`words`), else thaw it.
 
-        Under the tree lock, because the operation that holds it may freeze and thaw too.
+        Whether it is frozen is asked of the driver: the database lacks a freeze after which it could not be written.
+        Under the tree lock, because the operation that holds it may freeze and thaw too; a pause freezes without it.
         """
-        was = workspace.vitals.get("frozen", "")
-        if not words and not was:
+        if not driver.capabilities.freeze or await driver.frozen(owner) == bool(words):
             return
         async with self.daemon.tree_lock(workspace.pk):
             if words and not await driver.frozen(owner):
                 await driver.freeze(owner)
-            elif not words:
+            elif not words and not await self.daemon.thread(_is_busy, workspace):
                 await driver.thaw(owner)
 
     def _relieve(self):
@@ -144,6 +145,10 @@ def _up(runner):
     busy = Operation.objects.open().filter(exclusive=True, workspace__runner=runner).values("workspace")
     rows = Run.objects.filter(runner=runner, ended_at=None, ready_at__isnull=False).exclude(workspace__in=busy)
     return list(rows.select_related("workspace__environment", "workspace__team"))
+
+
+def _is_busy(workspace) -> bool:
+    return Operation.objects.open().filter(exclusive=True, workspace=workspace).exists()
 
 
 def _up_of(workspace):
