@@ -82,13 +82,13 @@ RULES = {
     ),
     "approvals.agentrun": Rule(
         bound={"native_id": "it is the session's id", "token_sha256": "it is a digest"},
-        name=str,
+        name=lambda row: row.task,
         url=lambda row: reverse("agent-run", args=(row.pk,)),
     ),
     "approvals.agentturn": Rule(
-        name=lambda row: str(row.run), url=lambda row: reverse("agent-run", args=(row.run_id,))
+        name=lambda row: row.run.task, url=lambda row: reverse("agent-run", args=(row.run_id,))
     ),
-    "approvals.modelcall": Rule(bound={"model": "it is a model's name"}, name=lambda row: str(row.run)),
+    "approvals.modelcall": Rule(bound={"model": "it is a model's name"}, name=lambda row: row.run.task),
     "approvals.agentdocument": Rule(read={"value": documents.searched}, deletes=True),
     "approvals.follow": Rule(bound={"path": "it is where the transcript is read on"}),
     "approvals.message": Rule(

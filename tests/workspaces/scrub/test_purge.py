@@ -4,6 +4,7 @@ import json
 import zlib
 
 import pytest
+from django.core.exceptions import ObjectDoesNotExist
 
 from approvals import documents
 from approvals.models import (
@@ -11,6 +12,7 @@ from approvals.models import (
     ActionMessage,
     AgentDocument,
     AgentMessage,
+    AgentRun,
     DecisionEvidence,
     Revision,
     SessionPrompt,
@@ -26,8 +28,9 @@ from workspaces.models import Artifact, Secret, Snapshot
 from workspaces.runner.operations.scrub import _collect
 from workspaces.services import archives
 from workspaces.services.retention import holds
-from workspaces.services.scrub import purging, receipts
+from workspaces.services.scrub import purging, receipts, rows, rules
 from workspaces.services.scrub.search import search
+from workspaces.services.scrub.value import Wanted
 from workspaces.store import Store
 from workspaces.store.index.rebuild import reindex
 from workspaces.store.index.segment import merged
@@ -36,6 +39,7 @@ from workspaces.store.progress import Watch
 from .conftest import BY, VALUE
 
 PLAIN = VALUE.encode()
+TEXTS = {"CharField", "TextField"}
 
 
 @pytest.fixture
@@ -220,3 +224,25 @@ def test_the_receipt_is_signed_and_holds_no_value(purge, team, said, recorded, w
     assert (event.data["sha256"], event.data["removed"], event.data["kept"]) == (receipt.sha256, 3, 1)
     with pytest.raises(BadManifest):
         receipts.verify(told.content.replace(b"a leak", b"a loss"), log_key.public_key())
+
+
+@pytest.mark.parametrize("before", range(0, 300, 15))
+def test_no_name_of_a_place_keeps_a_part_of_the_value(before):
+    """Wherever a name is cut, the value is taken out before."""
+    text, wanted = "x" * before + " value-that-leaked-7f3a9c " + "y" * 300, Wanted("value-that-leaked-7f3a9c")
+    named = 0
+    for part in rows.parts():
+        texts = (name for name in part.columns if part.model._meta.get_field(name).get_internal_type() in TEXTS)
+        fields = {name: text for name in texts if "sha256" not in name}
+        row = part.model(**fields)
+        for column in part.model._meta.concrete_fields:
+            if column.name == "run" and column.related_model is AgentRun:
+                row.run = AgentRun(task=text)
+        try:
+            name = wanted.out_of(rules.of(part.model).name(row))[:200]
+        except (ObjectDoesNotExist, AttributeError, TypeError):
+            continue  # it is named after another row
+        named += 1
+        assert "value-" not in name
+        assert "-7f3a9c" not in name, part.name
+    assert named > 40

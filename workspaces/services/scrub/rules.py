@@ -20,7 +20,8 @@ class Rule:
 
     `bound`: {field: why it is not changed}, "*" for all fields. `busy`: rows that are not changed now, and why.
     `read`: {field: function from its bytes to those that are searched}. `cleared`: fields that become empty as a whole.
-    `deletes`: the row is deleted as a whole. `name` and `url`: of a row, for people.
+    `deletes`: the row is deleted as a whole. `url`: of a row. `name`: of a row, for people, and not cut: the value is
+    taken out first, or a part of it would remain where a cut split it.
     """
 
     bound: dict[str, str] = field(default_factory=dict)
@@ -43,7 +44,7 @@ OWN = {
     "dashboard.token": Rule(bound={"*": "only a hash of a token is kept"}),
     "workspaces.artifact": Rule(bound={"name": NAME, "key": NAME, "paths": "its files are named so"}),
     "workspaces.checkpoint": Rule(bound={"name": NAME}),
-    "workspaces.command": Rule(busy=Q(ended_at=None), why_busy="the command has not ended"),
+    "workspaces.command": Rule(busy=Q(ended_at=None), why_busy="the command has not ended", name=lambda row: row.shown),
     "workspaces.environment": Rule(bound={"name": NAME}),
     "workspaces.homelayer": Rule(bound={"key": NAME, "folders": "its files are named so"}),
     "workspaces.manifest": Rule(bound={"*": "the signature of a manifest binds it; it goes with its snapshot"}),
