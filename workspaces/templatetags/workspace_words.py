@@ -78,7 +78,7 @@ def restore_tone(outcome: dict) -> str:
     """Return the tone of a restore's outcome: red where files differ from the snapshot."""
     if (outcome.get("proof") or {}).get("differ"):
         return "red"
-    return "amber" if outcome.get("missing_snapshot") else "calm"
+    return "amber" if outcome.get("missing_snapshot") or outcome.get("not_compared") else "calm"
 
 
 @register.filter

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from workspaces import history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
+from workspaces.drivers.base import DriverError
 from workspaces.models import ReasonCode, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.provisioning import sources, uploads
@@ -18,7 +19,7 @@ from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
 from workspaces.runner.snapshot_tree import KeptFiles
 from workspaces.services.notes import versions
-from workspaces.store import LocalTree, import_archive
+from workspaces.store import LocalTree, StoreError, import_archive
 from workspaces.store.diff import MODE, REMOVED, reviewed
 from workspaces.store.text import inside_git
 
@@ -61,7 +62,14 @@ class Revise(RestoreSnapshot):
         async with job.open_tree() as tree:
             paths = None if replace else told["differ"]
             done = await job.thread(store.restore, tree_id, tree, paths=paths, **how)
-        taken = await job.snapshot("revision", f"revision {revision}")
+        try:
+            taken = await job.snapshot("revision", f"revision {revision}")
+        except (StoreError, DriverError, OSError) as error:
+            reason = (
+                f"The files of the revision are in place, but a snapshot of them could not be taken: {error}. The files "
+                f"before are in snapshot {safety.number}."
+            )
+            raise Refused(reason, ReasonCode.STORE, safety_snapshot=safety.number, in_place=True) from error
         return {
             "ok": True,
             "revision": revision,
@@ -75,6 +83,9 @@ class Revise(RestoreSnapshot):
 
     def finish(self, job, outcome):
         if not outcome["ok"]:
+            if outcome.get("in_place"):
+                changed = {"missing_snapshot": outcome["reason"], "disk_generation": job.workspace.disk_generation + 1}
+                Workspace.objects.filter(pk=job.workspace.pk).update(**changed)
             data = {"reason": outcome["reason"][:1000]}
             lifecycle.record(job.workspace, job.by, "workspace.revision_refused", data)
             return

@@ -8,7 +8,7 @@ from django.db import transaction
 from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
 from workspaces import history, lifecycle, operations
-from workspaces.drivers.base import Process
+from workspaces.drivers.base import DriverError, Process
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.runner import snapshots
@@ -78,7 +78,8 @@ class RestoreSnapshot(Kind):
                 before = await unless_ended(job, owner, _open_files(job, owner)) if owner is not None else None
                 outcome = await self._put_back(job)
                 if before:
-                    outcome["holders"] = await unless_ended(job, owner, _holders(job, owner, before)) or []
+                    with suppress(DriverError):  # the files are restored, whether or not their readers can be listed
+                        outcome["holders"] = await unless_ended(job, owner, _holders(job, owner, before)) or []
         return outcome
 
     async def recover(self, job):
@@ -108,8 +109,7 @@ class RestoreSnapshot(Kind):
         failpoint("restore.placed")
         back, missing_snapshot = await self._kept(job, f"restored {target.number}" + (" (some paths)" if paths else ""))
         failpoint("restore.back")
-        async with job.open_tree() as tree:
-            proof = await job.thread(self._proof, workspace, tree, back if paths else target)
+        proof, not_compared = await self._compared(job, back if paths else target)
         return {
             "ok": True,
             "snapshot": target.number,
@@ -118,6 +118,7 @@ class RestoreSnapshot(Kind):
             "changed": done.changed,
             "removed": done.removed,
             "proof": proof,
+            "not_compared": not_compared,
             "missing_snapshot": missing_snapshot,
         }
 
@@ -137,17 +138,21 @@ class RestoreSnapshot(Kind):
         """Snapshot the restored files. Return (snapshot, "") or (None, why it is missing); the files stay restored."""
         try:
             return await job.snapshot("restored", label), ""
-        except StoreError as error:
+        except (StoreError, DriverError, OSError) as error:
             return None, f"The files were restored, but a snapshot of them could not be taken yet: {error}."
 
-    def _proof(self, workspace, tree, against: Snapshot | None) -> dict:
-        """Compare the live tree with a snapshot. {} without one: some paths were restored and not snapshotted."""
+    async def _compared(self, job, against: Snapshot | None) -> tuple[dict, str]:
+        """Compare the restored files with a snapshot. Return (proof, "") or ({}, why it is missing).
+
+        {} without a snapshot too: some paths were restored, and no snapshot of them could be taken.
+        """
         if against is None:
-            return {}
-        head, workspace.head = workspace.head, against
-        proof = prove(workspace, tree)
-        workspace.head = head
-        return proof
+            return {}, ""
+        try:
+            async with job.open_tree() as tree:
+                return await job.thread(_prove, job.workspace, tree, against), ""
+        except (StoreError, DriverError, OSError) as error:
+            return {}, f"The files were restored, but could not be compared with snapshot {against.number}: {error}."
 
     def finish(self, job, outcome):
         if not outcome["ok"]:
@@ -164,10 +169,18 @@ class RestoreSnapshot(Kind):
                     rows.update(alarm=proof | {"found": None} if proof["differ"] else {})
             if follow := job.args.get("follow"):
                 rows.update(**follow)
-            names = ("snapshot", "safety_snapshot", "created", "changed", "removed", "missing_snapshot")
+            names = ("snapshot", "safety_snapshot", "created", "changed", "removed", "missing_snapshot", "not_compared")
             data = {name: outcome[name] for name in names} | {"differ": proof.get("differ")}
             lifecycle.record(job.workspace, job.by, "workspace.restored", data)
             resume_if_asked(job)
+
+
+def _prove(workspace, tree, against: Snapshot) -> dict:
+    head, workspace.head = workspace.head, against
+    try:
+        return prove(workspace, tree)
+    finally:
+        workspace.head = head
 
 
 def resume_if_asked(job):
