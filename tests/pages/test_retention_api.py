@@ -158,3 +158,21 @@ def test_the_page_of_a_team_has_a_day_to_choose(alice, team, browser_of):
     text = client.get(f"{page}?on={day}").content.decode()
     assert (f'name="on" value="{day}"' in text, "until the sweep of that day" in text) == (True, True)
     assert "Give a day as YYYY-MM-DD." in client.get(f"{page}?on=x").content.decode()
+
+
+@pytest.mark.parametrize("covers", ["workspace", "snapshot", "team"])
+def test_nobody_moves_to_the_trash_what_is_on_hold(api, token_of, alice, workspace, old, client, covers):
+    what = {"workspace": {"workspace": workspace}, "snapshot": {"workspace": workspace, "snapshot": workspace.head}}
+    about = {"reason": "court order", "created_at": clock.now()} | what.get(covers, {})
+    hold = Hold.objects.create(team=workspace.team, **about)
+    person = api(token_of(alice))
+    refused = person.delete(f"/api/v1/workspaces/{workspace.key}")
+    assert (refused.status_code, refused.json()["detail"]) == (409, f"{workspace.key} is on hold: court order")
+    assert not Operation.objects.filter(kind="trash").exists()
+    workspace.trashed_at = workspace.purge_at = clock.now()
+    workspace.save()
+    client.force_login(alice)
+    assert "On hold, so it is not deleted: court order" in client.get("/workspaces/trash/").content.decode()
+    hold.released_at = clock.now()
+    hold.save()
+    assert "On hold" not in client.get("/workspaces/trash/").content.decode()

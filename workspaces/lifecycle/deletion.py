@@ -6,14 +6,19 @@ from dashboard.models import Actor
 from dashboard.problems import conflict, not_allowed
 from workspaces import needs_approval
 from workspaces.lifecycle.states import record, submit_exclusive
-from workspaces.models import FOLDER, Operation, State, Workspace
+from workspaces.models import FOLDER, Hold, Operation, State, Workspace
 from workspaces.provisioning import caps
 
 
 def trash(workspace, *, by: Actor) -> Operation:
-    """Move it to the trash after a snapshot of everything; the files are deleted at `purge_at`."""
+    """Move it to the trash after a snapshot of everything; the files are deleted at `purge_at`.
+
+    Problem 409 if it is there already or on hold.
+    """
     if workspace.trashed_at:
         raise conflict(f"{workspace.key} is already in the trash.", in_trash_until=workspace.purge_at.isoformat())
+    if held := Hold.objects.keeping(workspace).first():
+        raise conflict(f"{workspace.key} is on hold: {held.reason}")
     needs_approval.require(workspace, "delete", {}, by=by, always=True)
     return submit_exclusive(workspace, "trash", by=by)
 

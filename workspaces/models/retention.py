@@ -59,6 +59,11 @@ class HoldQuerySet(OfTeamQuerySet):
         """Return the holds that were not released and have not ended."""
         return self.filter(released_at=None).filter(Q(until=None) | Q(until__gt=at or clock.now()))
 
+    def keeping(self, workspace):
+        """Return the active holds on a workspace, on one of its snapshots or on its team, the newest first."""
+        of_it = self.active().filter(Q(workspace=None) | Q(workspace=workspace.pk), team=workspace.team_id)
+        return of_it.select_related("team", "workspace", "snapshot").order_by("-created_at")
+
 
 class Hold(models.Model):
     """A promise that nothing deletes a snapshot, a workspace, or anything of a team, for a reason."""

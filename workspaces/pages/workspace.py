@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
+from dashboard import clock
 from dashboard.models import Team
 from dashboard.pages import (
     READ_OR_WRITE,
@@ -33,6 +34,7 @@ from workspaces.pages.operation_view import OperationView
 from workspaces.pages.pictures.screenshots import PictureForm
 from workspaces.pages.timeline import timeline_of
 from workspaces.services import agent_bindings, archives, retention, store_maintenance
+from workspaces.services.retention import holds
 from workspaces.services.screenshots import keeping as screenshots
 from workspaces.store.file_reader import LEFT_OUT
 from workspaces.store.objects import FILE, FOLDER
@@ -76,7 +78,10 @@ def in_trash(request):
     caller = request.caller
     trashed = with_display_columns(Workspace.objects.visible_to(caller).in_trash())
     page = Slice(request, trashed, by="trashed_at")
-    rows = [(workspace, caller.can("delete_workspace", workspace.team_id)) for workspace in page]
+    held = {team: holds.Held(team, clock.now()) for team in {workspace.team_id for workspace in page}}
+    rows = [
+        (each, caller.can("delete_workspace", each.team_id), held[each.team_id].on_workspace(each.pk)) for each in page
+    ]
     return render(request, "workspaces/trash.html", {"nav": "workspaces", "page": page, "rows": rows})
 
 

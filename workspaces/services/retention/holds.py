@@ -71,12 +71,11 @@ def release(row: Hold, *, by: Actor):
         )
 
 
-def on_workspace(workspace):
+def on_workspace(workspace) -> list[Hold]:
     """Return the active holds that keep this workspace or one of its snapshots, the newest first."""
-    rows = Hold.objects.active().filter(team=workspace.team_id).select_related("team", "workspace", "snapshot")
-    return [row for row in rows.order_by("-created_at") if row.workspace_id in (None, workspace.pk)]
+    return list(Hold.objects.keeping(workspace))
 
 
 def on_whole_workspace(workspace) -> Hold | None:
     """Return a hold that keeps the workspace from being deleted for good: its own, its team's, or a snapshot's."""
-    return next(iter(on_workspace(workspace)), None)
+    return Hold.objects.keeping(workspace).first()
