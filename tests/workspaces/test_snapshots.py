@@ -175,6 +175,34 @@ def test_what_is_no_base64_is_refused_and_nothing_restored(desk, key, named):
     assert desk.run(key, "cat a") == b"other\n"
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("../x", 422),
+        ("a/../../x", 422),
+        ("/etc/passwd", 422),
+        ("", 422),
+        ("/workspace", 422),
+        ("nonexistent-x", 404),
+        ("a/below-a-file", 404),
+        ("none/at/all", 404),
+    ],
+)
+def test_a_path_that_cannot_be_restored_is_refused_before_anything_is_written(desk, key, path, status):
+    before = desk.get(f"/workspaces/{key}/snapshots").json
+    desk.call("POST", f"/workspaces/{key}/snapshots/1/restore", {"paths": ["a", path]}, status)
+    assert desk.get(f"/workspaces/{key}/snapshots").json == before
+    assert desk.get(f"/workspaces/{key}").json["busy"] is None
+
+
+def test_a_path_that_is_new_since_the_snapshot_is_deleted_by_its_restore(desk, key):
+    desk.post(f"/workspaces/{key}/snapshots")
+    desk.run(key, "mkdir made; echo > made/late")
+    desk.post(f"/workspaces/{key}/snapshots/2/restore", {"paths": ["made/late", "./made/"]}, expect=202)
+    desk.settled(key)
+    assert b"made" not in _files(desk, key)
+
+
 def test_a_program_that_writes_meanwhile_is_frozen(desk, key):
     desk.post(f"/workspaces/{key}/snapshots")
     wish = {"command": "while true; do date +%N > ticking; done"}

@@ -1,17 +1,20 @@
 """Take, pin and restore snapshots."""
 
 import base64
+from contextlib import suppress
 
 from django.db import transaction
 
 from dashboard.models import Actor
-from dashboard.problems import conflict, invalid, unavailable
+from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import extensions, needs_approval, operations
 from workspaces.activity import touch
-from workspaces.history import changes_guarded, find_snapshot
+from workspaces.history import LIVE, changes_guarded, find_snapshot, listing, store_of
 from workspaces.lifecycle.states import must_be, must_not_be_trashed, record
 from workspaces.models import Operation, Snapshot, State
 from workspaces.paths import inside
+from workspaces.store import StoreError
+from workspaces.store.safe_open import BadPath, split_path
 
 SAFETY_SNAPSHOT_TIMEOUT = 60.0  # seconds
 
@@ -64,7 +67,8 @@ def restore(
     must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="restored")
     target = find_snapshot(workspace, number)
     must_not_be_trashed(target)
-    names = [path if isinstance(path, bytes) else inside(path) for path in paths or ()]
+    names = [_tidy(path if isinstance(path, bytes) else inside(path)) for path in paths or ()]
+    _refuse_unknown(workspace, target, names)
     for name in names:
         needs_approval.check_file(name, by=by)
     if not names and by.type != "agent":
@@ -78,6 +82,40 @@ def restore(
     args = {"number": target.number, "paths_b64": encoded} | ({"follow": follow} if follow else {})
     args |= {"then_resume": True} if then_resume else {}
     return operations.submit("restore", workspace=workspace, by=by, args=args, exclusive=True)
+
+
+def _tidy(path: bytes) -> bytes:
+    try:
+        parts = split_path(path)
+    except BadPath:
+        raise invalid("That path isn't inside the workspace.") from None
+    if not parts:
+        raise invalid("Name files or folders; without `paths` everything is restored.")
+    return b"/".join(parts)
+
+
+def _refuse_unknown(workspace, target: Snapshot, names: list[bytes]):
+    """Problem 404 for a path that neither the snapshot nor the files as they are now have."""
+    store, now = store_of(workspace), {}
+    for name in names:
+        with suppress(StoreError):
+            store.entry(target.tree_hex, name)
+            continue
+        folder, _, last = name.rpartition(b"/")
+        if folder not in now:
+            now[folder] = _names_now(workspace, folder)
+        if last not in now[folder]:
+            shown = name.decode("utf-8", "backslashreplace")
+            raise Problem(404, f"{shown} is neither in snapshot {target.number} nor in the workspace.")
+
+
+def _names_now(workspace, folder: bytes) -> set[bytes]:
+    try:
+        return {item.name for item in listing(workspace, LIVE, folder) or ()}
+    except Problem as problem:
+        if problem.status != 404:
+            raise
+        return set()
 
 
 def _refuse_to_take_work(workspace, target: Snapshot):

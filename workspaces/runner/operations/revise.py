@@ -66,8 +66,8 @@ class Revise(RestoreSnapshot):
             taken = await job.snapshot("revision", f"revision {revision}")
         except (StoreError, DriverError, OSError) as error:
             reason = (
-                f"The files of the revision are in place, but a snapshot of them could not be taken: {error}. The files "
-                f"before are in snapshot {safety.number}."
+                f"The files of the revision are in place, but a snapshot of them could not be taken: {error}. "
+                f"The files before are in snapshot {safety.number}."
             )
             raise Refused(reason, ReasonCode.STORE, safety_snapshot=safety.number, in_place=True) from error
         return {
