@@ -27,6 +27,23 @@ _POSTGRES = {
 }
 
 
+_PRESENT = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'dashboard_event'",
+    "postgresql": "SELECT tgname FROM pg_trigger WHERE tgrelid = 'dashboard_event'::regclass AND tgenabled <> 'D'",
+}
+_NAMES = {
+    "sqlite": {"event_no_update", "event_no_delete"},
+    "postgresql": {"event_append_only", "event_no_truncate"},
+}
+
+
+def missing(connection) -> list[str]:
+    """Return the names of the triggers that the database lacks or has disabled, sorted."""
+    with connection.cursor() as cursor:
+        cursor.execute(_PRESENT[connection.vendor])
+        return sorted(_NAMES[connection.vendor] - {name for (name,) in cursor.fetchall()})
+
+
 def _run(connection, what):
     statements = (_SQLITE if connection.vendor == "sqlite" else _POSTGRES)[what]
     with connection.cursor() as cursor:
@@ -36,6 +53,15 @@ def _run(connection, what):
 
 def install(connection):
     _run(connection, "install")
+
+
+def restore(connection) -> list[str]:
+    """Install the triggers again if some are missing or disabled; return the names of those."""
+    gone = missing(connection)
+    if gone:
+        remove(connection)
+        install(connection)
+    return gone
 
 
 def remove(connection):

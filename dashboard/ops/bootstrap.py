@@ -10,10 +10,11 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.staticfiles import finders
 from django.core.management import call_command
-from django.db import transaction
+from django.db import connection, transaction
 
 from approvals.notify import vapid
 from dashboard.addresses import is_loopback
+from dashboard.event_log import triggers
 from dashboard.files.locks import is_locked
 from dashboard.keys.key_files import make_private
 from dashboard.models import Membership, Role, Team
@@ -61,6 +62,8 @@ def migrate(say):
         database.refuse_unfit()
         pending = database.pending_migrations()
         if not pending:
+            if missing := triggers.restore(connection):
+                say(f"the database lacked what keeps events unchanged, and has it again: {', '.join(missing)}")
             return
         is_empty = database.is_empty()
         if database.is_sqlite() and not is_empty:

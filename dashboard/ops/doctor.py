@@ -1,6 +1,7 @@
 """Diagnose each part and say how to fix it: for /readyz, the Status page and `manage.py doctor`."""
 
 import http.client
+import math
 import os
 import shutil
 import sqlite3
@@ -14,7 +15,9 @@ from django.db import DatabaseError, connection
 
 from dashboard import clock, loop_watch
 from dashboard.addresses import in_url, to_call
-from dashboard.models import BackupPlan
+from dashboard.event_log import triggers
+from dashboard.event_log.verify import RENDER_SECONDS, prove
+from dashboard.models import BackupPlan, Team
 from dashboard.ops import database, scheduled_backups
 from dashboard.people import passkeys, sso
 from workspaces import stores
@@ -47,6 +50,7 @@ def examine(*, deep: bool) -> list[Finding]:
     return [
         web,
         *_database(deep=deep),
+        *_log(deep=deep),
         _queue(),
         *_loops(),
         *_store(),
@@ -105,6 +109,25 @@ def _database(*, deep: bool) -> list[Finding]:
             "database", True, f"{name} is available" + (" and passed its integrity check." if deep else ".")
         )
     return [found, runner]
+
+
+def _log(*, deep: bool) -> list[Finding]:
+    """Check that nothing can change the log by accident, and that nobody has; all of it only with `deep`."""
+    try:
+        missing = triggers.missing(connection)
+        proofs = [prove(team, math.inf if deep else RENDER_SECONDS) for team in Team.objects.order_by("slug")]
+    except DatabaseError:  # its own finding says so
+        return []
+    broken = [proof for proof in proofs if not proof.holds]
+    if broken:
+        where = ", ".join(f"{proof.team.name} at event {proof.seq:,}" for proof in broken)
+        fix = "Export the log, and compare it with a checkpoint: `python -m approvals.audit verify` (docs/log.md)."
+        return [Finding("log", False, f"Changed or incomplete: {where}.", fix)]
+    if missing:
+        fix = "Find out who removed them. A restart puts them back."
+        return [Finding("log", False, f"The database lacks what keeps events unchanged: {', '.join(missing)}.", fix)]
+    whole = all(proof.is_whole for proof in proofs)
+    return [Finding("log", True, "Complete and unchanged." if whole else "Unchanged as far as it was read.")]
 
 
 def _backups() -> list[Finding]:
