@@ -1,5 +1,6 @@
 """Disk usage of snapshots in the team's store, and how much deleting them would free."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from workspaces import stores
@@ -36,13 +37,13 @@ def freed(team_id, going: set) -> int | None:
         return None
 
 
-def forecast(team_id, going: set) -> Forecast | None:
-    """Return what collections free after these snapshots are deleted; None if the store cannot be read."""
+def forecast(team_id, going: set, at: datetime) -> Forecast | None:
+    """Return what a collection at `at` frees after these snapshots are deleted; None if the store cannot be read."""
     store = stores.usable(team_id)
     if store is None:
         return None
     try:
-        return store.forecast(*_trees(team_id, going))
+        return store.forecast(*_trees(team_id, going), at.timestamp())
     except StoreError:
         return None
 

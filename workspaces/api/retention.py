@@ -137,7 +137,11 @@ def _shown(found: Preview) -> dict:
         "says": str(found),
         "frees": None
         if found.forecast is None
-        else {"at_collection": found.forecast.freed, "later": found.forecast.waiting},
+        else {
+            "at_collection": found.forecast.freed,
+            "later": found.forecast.waiting,
+            "held": found.forecast.held,
+        },
         "warns": found.to_warn,
         "layers": [
             {

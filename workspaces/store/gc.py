@@ -53,17 +53,17 @@ def write_hold(folder: Path, tree_id: str, seconds: float) -> None:
     replace_file(path, f"{until + min(60.0, seconds):.3f}\n".encode())
 
 
-def held(folder: Path) -> set[bytes]:
-    """Return the trees that are held now; delete expired holds."""
-    trees = set()
+def held(folder: Path, at: float | None = None) -> set[bytes]:
+    """Return the trees that are held now, or at a later time (seconds since 1970); delete expired holds."""
+    trees, at = set(), at or time.time()
     for path in folder.iterdir():
         try:
             if path.name.endswith(".new"):
                 if path.stat().st_mtime < time.time() - 3600:
                     path.unlink()  # left by a process that died while writing it
-            elif float(path.read_text()) > time.time():
+            elif (until := float(path.read_text())) > at:
                 trees.add(bytes.fromhex(path.name))
-            else:
+            elif until <= time.time():
                 path.unlink()
         except (OSError, ValueError):
             continue  # released since the folder was listed
@@ -266,29 +266,38 @@ def freed(catalog: Catalog, going: Iterable[bytes], kept: Iterable[bytes]) -> in
 
 
 class Forecast(NamedTuple):
-    """What the next collection frees on disk, and the unneeded bytes that stay in packs that are mostly in use."""
+    """What the next collection frees on disk, and the unneeded bytes that stay in packs that are mostly in use.
+
+    `held`: what it would free besides, if no tree were held: one that was written within the last hour.
+    """
 
     freed: int
     waiting: int
+    held: int = 0
 
     def __sub__(self, other: Forecast) -> Forecast:
-        return Forecast(max(0, self.freed - other.freed), max(0, self.waiting - other.waiting))
+        return Forecast(*(max(0, mine - its) for mine, its in zip(self, other, strict=True)))
 
 
-def forecast(catalog: Catalog, going: Iterable[bytes], kept: Iterable[bytes]) -> Forecast:
-    """Estimate what collections free because the trees of `going` are removed while those of `kept` stay.
+def forecast(catalog: Catalog, going: Iterable[bytes], kept: Iterable[bytes], at: float | None = None) -> Forecast:
+    """Estimate what a collection (at `at`, None: now) frees as the trees of `going` are removed and `kept` stay.
 
     What is unneeded even with the trees of `going` does not count.
     """
     catalog.refresh()
     places = merged(catalog.view.segments.values())
-    marks = Marks(catalog)
+    going, marks = set(going), Marks(catalog)
     for tree in kept:
         marks.add(tree)
-    without = _forecast(catalog, places, marks)
-    for tree in going:
+    unheld = without = _forecast(catalog, places, marks)
+    if leased := held(catalog.store / "holds", at) & going:
+        for tree in leased:
+            marks.add(tree)
+        without = _forecast(catalog, places, marks)
+    for tree in going - leased:
         marks.add(tree)
-    return without - _forecast(catalog, places, marks)
+    found = without - _forecast(catalog, places, marks)
+    return found._replace(held=max(0, unheld.freed - without.freed))
 
 
 def _forecast(catalog: Catalog, places: dict[bytes, Place], marks: Marks) -> Forecast:

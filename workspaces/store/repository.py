@@ -368,11 +368,11 @@ class Store:
         pairs = ((owner, _tree_bytes(tree_id)) for owner, tree_id in trees)
         return alone(self.catalog, pairs, Watch(progress, cancel))
 
-    def forecast(self, going: Iterable[str], kept: Iterable[str]) -> Forecast:
-        """Estimate what the next collection frees once the trees of `going` are removed, and what waits for later."""
+    def forecast(self, going: Iterable[str], kept: Iterable[str], at: float | None = None) -> Forecast:
+        """Estimate what a collection (at `at`, None: now) frees once the trees of `going` are removed."""
         from .gc import forecast
 
-        return forecast(self.catalog, map(_tree_bytes, going), map(_tree_bytes, kept))
+        return forecast(self.catalog, map(_tree_bytes, going), map(_tree_bytes, kept), at)
 
     def freed(self, going: Iterable[str], kept: Iterable[str]) -> int:
         """Estimate the stored bytes that removing the trees of `going` would free while those of `kept` stay."""

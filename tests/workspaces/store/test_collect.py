@@ -1,6 +1,7 @@
 """A collection takes what nobody needs, and nothing else."""
 
 import os
+import time
 
 import pytest
 
@@ -119,7 +120,21 @@ def test_a_forecast_says_what_the_next_collection_frees_and_what_waits(store, tr
     assert abs(done.freed_bytes - told.freed) < 3_000
     assert told.freed + told.waiting > 395_000
     assert abs((before - store.usage().bytes) - told.freed) < 10_000
-    assert store.forecast([], [kept]) == (0, 0)
+    assert store.forecast([], [kept]) == (0, 0, 0)
+
+
+def test_a_forecast_counts_apart_what_is_held_for_an_hour(store, tree, work):
+    fill(work, "kept", 300_000)
+    kept = store.snapshot(tree, hold=0).tree
+    fill(work, "fresh", 900_000)
+    fresh = store.snapshot(tree, hold=3600).tree
+    told = store.forecast([fresh], [kept])
+    assert (told.freed, told.held > 890_000) == (0, True)
+    assert store.gc([kept]).freed_bytes == 0
+    later = store.forecast([fresh], [kept], time.time() + 7200)
+    assert (later.freed > 890_000, later.held) == (True, 0)
+    store.release(fresh)
+    assert abs(store.gc([kept]).freed_bytes - told.held) < 3_000
 
 
 def test_a_rewriting_collection_leaves_no_byte_of_what_is_gone(store, tree, work):

@@ -113,12 +113,14 @@ class Preview:
         wait = f" {moved:,} of the snapshots first wait {self.trash_days} days in the trash." if moved else ""
         if self.forecast is None:
             return f"The store can't be read, so it is not known how much space that frees.{wait}"
-        freed, waiting = (filesizeformat(size).replace("\xa0", " ") for size in self.forecast)
+        freed, waiting, held = (filesizeformat(size).replace("\xa0", " ") for size in self.forecast)
         later = (
             f" {waiting} more stay in packs that are more than half in use, until those are rewritten."
             if self.forecast.waiting
             else ""
         )
+        if self.forecast.held:
+            later += f" {held} more stay until an hour after the snapshots that hold them were taken."
         return f"Once these snapshots are deleted, the next collection frees about {freed}.{later}{wait}"
 
     def __str__(self):
@@ -139,6 +141,6 @@ def preview(team, rules: Rules | None = None, *, at: datetime | None = None, mea
         at=scope.at,
         parts=parts,
         to_warn=sorted(workspace.key for workspace in warnings.to_warn(scope)),
-        forecast=usage.forecast(team.pk, going) if going and measure else None,
+        forecast=usage.forecast(team.pk, going, scope.at) if going and measure else None,
         trash_days=scope.terms(TRASH).days,
     )
