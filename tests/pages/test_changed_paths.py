@@ -23,6 +23,7 @@ from tests.pages.changed_trees import (
     build,
     changed,
     expected,
+    flat,
     numstat,
     trees,
 )
@@ -30,7 +31,10 @@ from tests.pages.conftest import make_workspace
 from tests.pages.test_changes import keep
 from workspaces import changed_lines, history, paths
 from workspaces.comparisons import Point, compare
-from workspaces.store import Store
+from workspaces.manifests import git_state
+from workspaces.services.file_versions import versions_of
+from workspaces.store import LocalTree, Store
+from workspaces.store.objects import FOLDER
 
 HERE = "/w/payments/reviewed/changes/"
 
@@ -98,16 +102,18 @@ def named_everywhere(workspace, client, agent_token, browser_of, alice, tmp_path
             build(os.fsencode(place / f"git-{name}"), tree, git_only=True)
             trees.append(keep(workspace, number, place / name))
         try:
-            agree(workspace, client, agent_token, browser, place, trees, expected(old, new))
+            agree(workspace, client, agent_token, browser, place, trees, (old, new))
         finally:
             shutil.rmtree(place)
 
     return look
 
 
-def agree(workspace, client, agent_token, browser, place, trees, wanted: set[bytes]):
+def agree(workspace, client, agent_token, browser, place, trees, contents):
+    wanted = expected(*contents)
     store = Store.open(paths.store_of(workspace.team_id))
     rows = history.rows_of(store, tuple(trees))
+    history.count_rows(store, rows, 20)
     assert {name for row in rows for name in (row.path, row.old_path) if name} == wanted
     answer = client.get(
         "/api/v1/workspaces/reviewed/diff?from=1&to=2", headers={"Authorization": f"Bearer {agent_token}"}
@@ -140,6 +146,8 @@ def agree(workspace, client, agent_token, browser, place, trees, wanted: set[byt
         total["additions"], total["deletions"], total["files"], True,
     )  # fmt: skip
     on_page(browser, wanted, total)
+    in_history(workspace, rows, contents)
+    in_manifest(place, contents, wanted)
     patch = b"".join(compare(Point(workspace, 1), Point(workspace, 2)).patch())
     assert names_in(patch) == wanted
     if b"diff --git" in patch:
@@ -171,6 +179,57 @@ def on_page(browser, wanted: set[bytes], total: dict):
     for sign, number in (("+", total["additions"]), ("−", total["deletions"])):
         assert (f"{sign}{number}" in said.split()) == bool(number)
     assert "at least" not in said
+
+
+def in_history(workspace, rows, trees):
+    """The newest version of a file is the one of snapshot 2 if it is in the list, and has the lines of the list."""
+    named = {name for row in rows for name in (row.path, row.old_path)}
+    for row in rows:
+        for path, side in ((row.old_path or row.path, row.change.old), (row.path, row.change.new)):
+            if side is None or side.kind == FOLDER:
+                continue
+            version = versions_of(workspace, path, 2)[0]
+            assert (version.snapshot.number, version.path) == (2, path)
+            if row.kind == "renamed":
+                assert (version.kind, version.old_path) in (("renamed", row.old_path), ("removed", path))
+            else:
+                assert (version.additions, version.deletions) == (row.additions, row.deletions)
+    for path in flat(trees[0]).keys() & flat(trees[1]).keys() - named:
+        if flat(trees[1])[path][0] != "folder":
+            assert versions_of(workspace, path, 2)[0].snapshot.number == 1
+
+
+def in_manifest(place: Path, trees, wanted: set[bytes]):
+    """`dirty` names the paths of the list that git has a form for, once the new tree is where the old was committed."""
+    repository, later = place / "repository", place / "later"
+    build(os.fsencode(repository), trees[0], git_only=True)
+    before, identity = of_git(repository), ["-c", "user.name=T", "-c", "user.email=t@example.org"]
+    for command in (["init", "-q"], ["add", "-A", "."], ["commit", "-q", "--allow-empty", "-m", "old"]):
+        subprocess.run(["git", *identity, *command], cwd=repository, check=True)
+    for entry in [entry for entry in repository.iterdir() if entry.name != ".git"]:
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    build(os.fsencode(later), trees[1], git_only=True)
+    after = of_git(later)
+    for entry in later.iterdir():
+        entry.rename(repository / entry.name)
+    status = [
+        "git",
+        "status",
+        "--porcelain",
+        "-z",
+        "--no-renames",
+        "-uall",
+    ]  # without -uall, git omits a folder in a file's place
+    by_git = {line[3:] for line in subprocess.check_output(status, cwd=repository).split(b"\0") if line}
+    with LocalTree(repository).files() as files:
+        told = git_state.dirty_of(files, git_state.git_of(files)[0]["sha"])
+    named = {raw(file, "path") for file in told["files"]}
+    assert (told["count"], told["cut_off"]) == (len(named), "")
+    folders = tuple(path for path in named if path.endswith(b"/"))  # one line for all that came in a folder
+    inside = {path for path in after if folders and path.startswith(folders)}
+    differs = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    assert named - set(folders) | inside == by_git == differs
+    assert differs <= wanted
 
 
 @ANY_TREES

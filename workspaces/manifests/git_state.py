@@ -107,14 +107,15 @@ class _Walk:
             inner = prefix + name
             if name == b".git":
                 continue
-            if (entry := self.entries.get(inner)) is not None:
+            entry, is_folder = self.entries.get(inner), stat.S_ISDIR(info.st_mode)
+            if entry is not None and (entry.mode == GITLINK or not is_folder):  # else a folder took a file's place
                 self.seen.add(inner)
                 if not entry.is_skipped and entry.mode != GITLINK and self._differs(inner, info, entry):
                     self.found[inner] = "modified"
-            elif inner in self.folders and stat.S_ISDIR(info.st_mode):
+            elif inner in self.folders and is_folder:
                 self._folder(inner, ignored)
             elif self._is_untracked(inner, info, ignored):
-                self.found[inner + b"/" if stat.S_ISDIR(info.st_mode) else inner] = "untracked"
+                self.found[inner + b"/" if is_folder else inner] = "untracked"
 
     def _differs(self, path: bytes, info, entry: Indexed) -> bool:
         if stat.S_IFMT(info.st_mode) != stat.S_IFMT(entry.mode):

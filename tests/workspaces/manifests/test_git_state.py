@@ -159,3 +159,11 @@ def test_lock_files_have_the_digest_that_sha256sum_prints(tmp_path):
     names = ["poetry.lock", "requirements-dev.txt", "web/package-lock.json"]
     told = subprocess.run(["sha256sum", *names], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert found == {line.split()[1]: line.split()[0] for line in told.splitlines()}
+
+
+def test_a_folder_in_the_place_of_a_file_is_named_beside_the_file_that_is_gone(tmp_path, git):
+    (tmp_path / "one").unlink()
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "inside").write_text("new\n")
+    assert by_path(dirty(tmp_path)) == {"one": "deleted", "one/": "untracked"}
+    assert git("status", "--porcelain", "-uall").splitlines() == [" D one", "?? one/inside"]
