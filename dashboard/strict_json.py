@@ -40,9 +40,11 @@ def _no_duplicates(pairs):
 
 
 def loads_large(raw: bytes):
-    """Parse JSON of any size; only repeated names are refused, not what has no canonical form. Raise Problem 422."""
+    """Parse JSON of any size; refuse repeated names, NaN and numbers that are too large. Raise Problem 422."""
     try:
-        return json_text.loads(raw, object_pairs_hook=_no_duplicates)
+        return json_text.loads(raw, object_pairs_hook=_no_duplicates, parse_constant=_no_constants)
+    except json_text.TooLarge as error:
+        raise invalid(str(error)) from None
     except (ValueError, RecursionError):
         raise invalid("It is not JSON.") from None
 
@@ -84,8 +86,6 @@ def _loads(raw: bytes):
         raise invalid("The JSON is nested too deep.") from None
     except json_text.TooLarge as error:
         raise invalid(str(error)) from None
-    except ValueError:
-        raise invalid("The JSON holds a number too long: send it as a text.") from None
     _canonical(parsed)
     return parsed
 

@@ -9,7 +9,7 @@ network list, its models and its budget. An environment may allow the provider's
 import json
 from pathlib import Path
 
-from dashboard import strict_json
+from dashboard import json_text, strict_json
 from dashboard.problems import Problem
 
 PUBLISHED = json.loads(Path(__file__).with_name("published.json").read_text())
@@ -137,4 +137,4 @@ def _why() -> str:
 
 def written(body: dict) -> bytes:
     """Return the body as it is sent: written anew, so that the provider reads what was checked."""
-    return json.dumps(body, separators=(",", ":")).encode()
+    return json_text.dumps(body, separators=(",", ":")).encode()

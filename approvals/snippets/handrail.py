@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
 import urllib.error
 import urllib.request
+import uuid
 from contextlib import contextmanager
+from decimal import Decimal
 
 API = os.environ["HANDRAIL_URL"] + "/api/v1/actions"
 HEADERS = {"Authorization": f"Bearer {os.environ['HANDRAIL_TOKEN']}", "Content-Type": "application/json"}
@@ -14,9 +17,27 @@ class NotAllowed(Exception):
     """The call was denied, expired or withdrawn; the text says why. Do not make it."""
 
 
+class Number(Decimal):
+    """An approved number that a float would round or write otherwise, such as 1.10; str() has its own digits."""
+
+    def __new__(cls, text):
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    def __str__(self):
+        return self.text
+
+    def __format__(self, spec):
+        return super().__format__(spec) if spec else self.text
+
+
 @contextmanager
 def allowed(tool, arguments, reasoning=""):
-    """Wait for the decision and yield exactly the approved arguments, which a person may have edited."""
+    """Wait for the decision and yield exactly the approved arguments, which a person may have edited.
+
+    Their numbers are ints and floats, or a Number where these would change digits. `dumps` writes them as JSON.
+    """
     asked = call(API, {"tool": tool, "arguments": arguments, "mode": "gate", "reasoning": reasoning})
     action = f"{API}/{asked['id']}"
     while asked["status"] == "pending":
@@ -34,10 +55,33 @@ def allowed(tool, arguments, reasoning=""):
 
 
 def call(address, body=None):
-    data = None if body is None else json.dumps(body).encode()
+    data = None if body is None else dumps(body).encode()
     request = urllib.request.Request(address, data, HEADERS)
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+            return loads(answer.read())
     except urllib.error.HTTPError as refused:
-        raise NotAllowed(json.load(refused)["detail"]) from None
+        raise NotAllowed(loads(refused.read())["detail"]) from None
+
+
+def loads(text):
+    """Read JSON as json.loads does, each number with its digits."""
+    return json.loads(text, parse_float=number, parse_int=number)
+
+
+def number(text):
+    plain = float(text) if {".", "e", "E"} & set(text) else int(text)
+    return plain if repr(plain) == text else Number(text)
+
+
+def dumps(value):
+    """Write JSON as json.dumps does, each Number with its digits."""
+    mark, texts = uuid.uuid4().hex, []
+
+    def marked(part):
+        if not isinstance(part, Decimal):
+            raise TypeError(f"{type(part).__name__} is not JSON.")
+        texts.append(str(part))
+        return f"{mark}{len(texts) - 1}"
+
+    return re.sub(f'"{mark}([0-9]+)"', lambda found: texts[int(found[1])], json.dumps(value, default=marked))

@@ -1,7 +1,6 @@
 """HTTP requests to the desk, with the standard library. An incomplete or unexpected answer is an error."""
 
 import http.client
-import json
 import os
 import urllib.error
 import urllib.request
@@ -104,7 +103,7 @@ def _length_of(file) -> int:
 def _error_of(answer: urllib.error.HTTPError, what: str) -> Exception:
     """Return Refused if the desk refused the request; Unreachable if the error may pass or no desk answered."""
     try:
-        told = json.loads(answer.read())
+        told = json_text.loads(answer.read())
     except BROKEN:
         told = None
     is_problem = isinstance(told, dict) and isinstance(told.get("detail"), str)

@@ -32,20 +32,28 @@ class Digits(float):
 
 
 class TooLarge(ValueError):
-    """No program holds a number that is so large."""
+    """No double reaches a number that is so large, so most programs would read infinity."""
 
 
 def number(text: str) -> float:
     """Return what a number with a point or an exponent is kept as. Raise TooLarge."""
-    plain = float(text)
-    if plain in (float("inf"), float("-inf")):
-        raise TooLarge(f"No program holds a number as large as {text[:40]}: send it as a text.")
+    plain = _double(text)
     # 1.0 and 1e-07 are written 1 and 1e-7 in canonical JSON.
     return plain if repr(plain) == text and "e" not in text and not text.endswith(".0") else Digits(text)
 
 
 def _whole(text: str) -> int | float:
+    _double(text)
     return Digits(text) if text == "-0" else int(text)
+
+
+def _double(text: str) -> float:
+    """Return the double nearest to a number. Raise TooLarge, whichever way the number is written."""
+    nearest = float(text)
+    if nearest in (float("inf"), float("-inf")):
+        shown = text if len(text) <= 40 else f"{text[:30]}… ({len(text):,} characters)"
+        raise TooLarge(f"The number {shown} is larger than programs can hold: send it as a text.")
+    return nearest
 
 
 def loads(text: str | bytes, **options) -> Any:

@@ -44,6 +44,8 @@ def read(text: bytes) -> Any:
         found = json_text.loads(text.decode(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except Unreadable:
         raise
+    except json_text.TooLarge as error:
+        raise Unreadable(PARSE_ERROR, str(error)) from None
     except (ValueError, RecursionError) as error:
         raise Unreadable(PARSE_ERROR, f"The message is no JSON: {str(error)[:200]}") from None
     for message in found if isinstance(found, list) else [found]:
