@@ -11,12 +11,14 @@ settings (`permissions.ask`) cause after the hook.
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, PermissionResultAllow, PermissionResultDeny
 
+from handrail_client import json_text
 from handrail_client.actions import Action, bounded
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError, NotAllowed
@@ -83,7 +85,11 @@ class _Gate:
         try:
             action = self._desk.ask(call.tool, call.arguments, key=call.key, **about)
             self._pending[call.call_id] = action
-            return self._desk.use(self._desk.wait(action))
+            decided = self._desk.wait(action)
+            if decided.status == "approved" and (lost := _lost_digits(decided)):
+                self._desk.cancel(decided)
+                return lost
+            return self._desk.use(decided)
         except NotAllowed as no:
             return str(no)
         except (HandrailError, *ENCODING_ERRORS) as error:
@@ -112,6 +118,14 @@ class _Gate:
         if used and used.tool == tool and used.arguments == arguments:
             return PermissionResultAllow(updated_input=arguments)
         return PermissionResultDeny(message="Handrail has not allowed this call.")
+
+
+def _lost_digits(action: Action) -> str:
+    """Return why a person's edit can't be passed on, or "": the SDK writes numbers as Python does, 1.10 as 1.1."""
+    approved, sent = json_text.dumps(action.arguments, ensure_ascii=False), json.dumps(action.arguments)
+    if json_text.dumps(json.loads(sent), ensure_ascii=False) == approved:
+        return ""
+    return f"{action.name} was edited to a number that the SDK can't pass on, so nothing ran. Call it so: {approved}"
 
 
 def _decision(decision: str, reason: str, **more) -> dict:
