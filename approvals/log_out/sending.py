@@ -30,6 +30,7 @@ from dashboard.models import Event, Membership, Role
 logger = logging.getLogger("handrail.log_out")
 BATCH = 200  # events of one message
 TIMEOUT = 10  # seconds
+TAIL_BYTES = 65_536  # read first of the end of a day's file
 LEASE = timedelta(seconds=90)  # within which another host does not send to the same target
 RETRIES = [timedelta(seconds=seconds) for seconds in (5, 10, 30, 120, 600, 3600)]  # the last one for ever
 
@@ -137,13 +138,21 @@ def _to_folder(target: LogTarget, events: list[Event]):
 
 
 def _mend_last_line(path) -> int:
-    """Cut off a line that a killed process left unfinished; return the number of the last whole event."""
-    data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        os.truncate(path, len(whole))
-    last = whole.rstrip(b"\n").rpartition(b"\n")[2]
-    return json.loads(last)["seq"] if last else 0
+    """Cut off a line that a killed process left unfinished; return the number of the last whole event.
+
+    Reads only the end of the file, which is as long as the day.
+    """
+    with open(path, "r+b") as file:
+        size, length = file.seek(0, os.SEEK_END), TAIL_BYTES
+        while True:
+            start = max(0, size - length)
+            file.seek(start)
+            lines = file.read(size - start).split(b"\n")
+            if start == 0 or len(lines) > 2:  # of the first line read only the end may be here
+                break
+            length *= 4
+        file.truncate(size - len(lines[-1]))
+    return json.loads(lines[-2])["seq"] if len(lines) > 1 else 0
 
 
 def _to_admins(target: LogTarget, events: list[Event]):

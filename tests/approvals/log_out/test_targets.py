@@ -153,6 +153,18 @@ def test_a_folder_gets_lines_that_an_export_has_too(team):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("whole", [0, 1, 2, 40])
+@pytest.mark.parametrize("unfinished", ["", "{", '{"seq": 99, "long": "' + "x" * 300])
+@pytest.mark.parametrize("length", [0, 7, 900])
+def test_only_the_end_of_a_days_file_is_read(tmp_path, monkeypatch, whole, unfinished, length):
+    monkeypatch.setattr(sending, "TAIL_BYTES", 16)
+    path = tmp_path / "day.jsonl"
+    lines = "".join(f'{{"seq": {number}, "data": "{"y" * length}"}}\n' for number in range(1, whole + 1))
+    path.write_text(lines + unfinished)
+    assert sending._mend_last_line(path) == whole
+    assert path.read_text() == lines
+
+
 def test_a_folder_has_each_event_once_after_a_kill(team):
     target, _ = targets.add(team, "folder", "", from_start=True, by=BY)
     happen(team, "a.a", "b.b")
