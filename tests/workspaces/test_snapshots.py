@@ -155,6 +155,24 @@ def test_restore_of_one_path_leaves_the_rest(desk, key):
     assert desk.get(f"/workspaces/{key}/files/d/b").body == b"two\n"
 
 
+def test_small_restores_one_after_another_add_one_snapshot_each(desk, key):
+    desk.run(key, "for n in 1 2 3 4 5; do echo $n > f$n; done")
+    point = desk.post(f"/workspaces/{key}/snapshots").json["number"]
+    desk.run(key, "for n in 1 2 3 4 5; do echo other > f$n; done")
+    safe = []
+    for number in range(1, 6):
+        if number == 5:
+            desk.run(key, "echo between > late")
+        wish = {"paths": [f"f{number}"]}
+        safe.append(desk.post(f"/workspaces/{key}/snapshots/{point}/restore", wish, expect=202).json["safety_snapshot"])
+        desk.settled(key)
+    assert [each - point for each in safe] == [1, 2, 3, 4, 6]  # what came between is in a snapshot of its own
+    assert desk.run(key, "cat f1 f2 f3 f4 f5 late") == b"1\n2\n3\n4\n5\nbetween\n"
+    desk.post(f"/workspaces/{key}/snapshots/{safe[2]}/restore", expect=202)
+    desk.settled(key)
+    assert desk.run(key, "cat f1 f2 f3 f4 f5") == b"1\n2\nother\nother\nother\n"
+
+
 def test_a_path_that_is_not_utf8_is_restored_by_the_name_that_diffs_give(desk, key):
     desk.run(key, "echo one > $'caf\\xe9'; echo one > tea; echo one > rest")
     point = desk.post(f"/workspaces/{key}/snapshots").json["number"]

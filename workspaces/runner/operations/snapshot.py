@@ -18,6 +18,7 @@ from workspaces.runner.operations.comparing import prove
 from workspaces.services import periodic_snapshots
 from workspaces.store import StoreError
 
+SAFE_KINDS = ("safety", "restored")  # of snapshots that can serve as the safety snapshot of a restore
 HOLDERS = 20  # processes listed that still hold an old file open
 
 
@@ -126,13 +127,16 @@ class RestoreSnapshot(Kind):
         """Return the safety snapshot of the files before the restore.
 
         After a runner crash this is the one taken then, since the tree may already be the restored one. A driver that
-        cannot freeze gets one more, with what was written since.
+        cannot freeze gets one more, with what was written since. The newest snapshot serves if nothing was changed
+        since, and retention keeps it for as long: small restores one after another add one snapshot each, not two.
         """
         if number := job.operation.progress.get("safety_snapshot"):
             if not job.driver.capabilities.freeze:
                 await job.snapshot("safety", f"what came while it went back to {target.number}")
             return await job.thread(history.find_snapshot, job.workspace, number)
-        return await job.snapshot("safety", f"before restoring {target.number}", **job.watch())
+        head = job.workspace.head
+        how = {"unless_same": head is not None and head.kind in SAFE_KINDS, **job.watch()}
+        return await job.snapshot("safety", f"before restoring {target.number}", **how)
 
     async def _kept(self, job, label: str) -> tuple[Snapshot | None, str]:
         """Snapshot the restored files. Return (snapshot, "") or (None, why it is missing); the files stay restored."""
