@@ -95,27 +95,44 @@ def _tidy(path: bytes) -> bytes:
 
 
 def _refuse_unknown(workspace, target: Snapshot, names: list[bytes]):
-    """Problem 404 for a path that neither the snapshot nor the files as they are now have."""
-    store, now = store_of(workspace), {}
-    for name in names:
-        with suppress(StoreError):
-            store.entry(target.tree_hex, name)
-            continue
-        folder, _, last = name.rpartition(b"/")
-        if folder not in now:
-            now[folder] = _names_now(workspace, folder)
-        if last not in now[folder]:
-            shown = name.decode("utf-8", "backslashreplace")
-            raise Problem(404, f"{shown} is neither in snapshot {target.number} nor in the workspace.")
+    """Problem 404 for a path that is neither in the snapshot nor among the files of now, as far as these can be read.
+
+    What cannot be read now, the operation itself will say.
+    """
+    trees = [target.tree_hex] + ([workspace.head.tree_hex] if workspace.head else [])
+    with suppress(_Unreadable):
+        now = {}
+        for name in names:
+            if not any(_is_in(workspace, tree, name) for tree in trees) and not _is_there_now(workspace, name, now):
+                shown = name.decode("utf-8", "backslashreplace")
+                raise Problem(404, f"{shown} is neither in snapshot {target.number} nor in the workspace.")
 
 
-def _names_now(workspace, folder: bytes) -> set[bytes]:
+class _Unreadable(Exception):
+    """The store or the runner cannot be asked now."""
+
+
+def _is_in(workspace, tree: str, name: bytes) -> bool:
     try:
-        return {item.name for item in listing(workspace, LIVE, folder) or ()}
-    except Problem as problem:
-        if problem.status != 404:
-            raise
-        return set()
+        store_of(workspace).entry(tree, name)
+    except Problem:
+        raise _Unreadable from None
+    except StoreError:
+        return False
+    return True
+
+
+def _is_there_now(workspace, name: bytes, known: dict[bytes, set[bytes]]) -> bool:
+    """Return whether the live tree has the path; `known` keeps the names in its folders."""
+    folder, _, last = name.rpartition(b"/")
+    if folder not in known:
+        try:
+            known[folder] = {item.name for item in listing(workspace, LIVE, folder) or ()}
+        except Problem as problem:
+            if problem.status >= 500:
+                raise _Unreadable from None
+            known[folder] = set()
+    return last in known[folder]
 
 
 def _refuse_to_take_work(workspace, target: Snapshot):
