@@ -6,6 +6,7 @@ from .. import impacts
 from ..paths import glob_may_hit_secret, is_secret
 from ..shell_words import HASH, names
 from . import searches
+from .edits import edited_in_place
 from .grammar import Grammar, parse_table, read_arguments
 from .scripts import script_effects
 from .tables import BUILDS, READS, WRITES
@@ -133,9 +134,10 @@ def unknown_program(name, words, judge):
             judge.within += judge.inner(words[index:])
             break
     judge.within += named_in(words[1:], judge)
+    edited = edited_in_place(name, words[1:], judge)
     if name in judge.world.trusted_programs:
-        return [impacts.builds(f"runs {name[:80]}, which the policy trusts"), *judge.within[before:]]
-    return [impacts.unknown(f"runs {name}, which Handrail doesn't know")]
+        return [impacts.builds(f"runs {name[:80]}, which the policy trusts"), *edited, *judge.within[before:]]
+    return [impacts.unknown(f"runs {name}, which Handrail doesn't know"), *edited]
 
 
 def is_known(name):

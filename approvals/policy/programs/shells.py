@@ -7,6 +7,7 @@ from .. import impacts
 from ..rules import INTERPRETERS, SHELLS, WRAPPERS
 from ..verdict import TIERS
 from . import packages, services
+from .edits import edited_in_place
 from .registry import HANDLERS, handles, is_known, named_in
 from .scripts import OPTIONS, read_alike, script_effects
 from .tables import BUILDS
@@ -156,7 +157,8 @@ def interpreter(name, words, simple, judge):
     if texts in (["--version"], ["-v"], ["-V"]):
         return []
     script = next((text for text in texts if not text.startswith("-")), "what it is given")
-    return [impacts.starts(f"runs program text through {name}", script)]
+    edited = edited_in_place(name, words, judge)
+    return [impacts.starts(f"runs program text through {name}", script), *edited]
 
 
 @handles(*CATASTROPHIC)

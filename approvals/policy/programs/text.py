@@ -5,7 +5,9 @@ import string
 from dataclasses import replace
 
 from .. import impacts
+from ..shell_words import Word
 from ..step_budget import spend
+from .edits import edited_in_place
 from .grammar import parse_table, read_arguments
 from .registry import by_grammar, handles, kind
 
@@ -204,7 +206,10 @@ def _bracket_text(script, at):
 
 @handles("awk", "gawk", "mawk")
 def awk(name, words, simple, judge):
-    return by_grammar(OPTIONS["awk"], name, words, simple, judge)
+    texts = [word.text for word in words]
+    in_place = any(text in ("-iinplace", "--include=inplace") for text in texts) or "inplace" in texts
+    edited = edited_in_place(name, [Word("-i"), *words], judge) if in_place else []
+    return [*by_grammar(OPTIONS["awk"], name, words, simple, judge), *edited]
 
 
 @kind("assign")
