@@ -1,5 +1,6 @@
 """The envelope of a call that a person approved: the medium one, with the files and servers that the card named."""
 
+import fnmatch
 import posixpath
 
 from dashboard.problems import conflict
@@ -33,9 +34,22 @@ def _opened(step: dict):
 
 def refused_although_opened(envelope: dict, blocked: list[dict], cwd: str) -> list[dict]:
     """Return the entries of `blocked` that the envelope opened by name: then the call did not do what was approved."""
-    paths = {path for name in ("replaces", "removes") for path in envelope.get(name, ())}
+    paths = [path for name in ("replaces", "removes") for path in envelope.get(name, ())]
     return [
         entry
         for entry in blocked
-        if entry["what"] in envelope["network"] or posixpath.normpath(posixpath.join(cwd, entry["what"])) in paths
+        if entry["what"] in envelope["network"] or _names(paths, posixpath.normpath(posixpath.join(cwd, entry["what"])))
     ]
+
+
+def _names(paths: list[str], path: str) -> bool:
+    """Return whether a path is among some, of which `FOLDER/**` and `FOLDER/**/NAME` mean what is below a folder."""
+    for each in paths:
+        top, below, name = each.partition("/**")
+        if path == each or (below and path.startswith(f"{top}/") and _fits(path.rsplit("/", 1)[-1], name.lstrip("/"))):
+            return True
+    return False
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return not pattern or fnmatch.fnmatchcase(name, pattern)

@@ -121,7 +121,9 @@ def _opened_paths(action: Action) -> list[str]:
         shown = opens.get("read", ())
         found += opens.get("replaces", ())
         found += [path for path in opens.get("removes", ()) if path in shown or not f"{path}/".startswith(f"{root}/")]
-    return found
+    # What is below a folder is mostly open to a try: then it says itself whether it met what is not.
+    met = any(entry["kind"] == "write" for entry in action.rehearsal.tried or ())
+    return [path for path in found if met or "/**" not in path or not path.startswith(f"{root}/")]
 
 
 def tree_to_apply(action: Action, shown=None) -> str:

@@ -12,6 +12,7 @@ WORDS = {
     "loopback": gettext_lazy("ports of the workspace itself"),
     "hosts": gettext_lazy("hosts that the environment allows"),
 }
+BELOW = "/**"  # as in workspaces.envelope.names
 LISTS = (
     ("read", gettext_lazy("Reads")),
     ("redacted", gettext_lazy("Reads, with values redacted")),
@@ -33,6 +34,12 @@ def in_words(envelope: dict) -> list[tuple[str, str]]:
 
 def _said(name, entry):
     """Return one entry in words, with what has to be opened for it beyond itself."""
+    if BELOW in entry:
+        folder, _, below = entry.partition(BELOW)
+        said = {"folder": folder, "name": below.lstrip("/")}
+        if below:
+            return gettext("each %(name)s in %(folder)s, at any depth, also protected ones") % said
+        return gettext("anything in %(folder)s, also protected files") % said
     if name == "replaces":
         folder = posixpath.dirname(entry)
         return gettext("%(path)s (and new names in %(folder)s)") % {"path": entry, "folder": folder}

@@ -95,7 +95,7 @@ def judge(simple, line, policy, world, context, terms=None):
     entry.names = _targets([e for e in found if e.kind in kinds])
     entry.brings = dict(list(simple.brings.items())[:MAX_BROUGHT])
     entry.runs = any(effect.kind in RUNNING for effect in found)
-    entry.opens = opened(found)
+    entry.opens = opened([*found, *result.within])
     entry.headline = shown(headline(words, found))
     _decide(entry, simple, texts, result, policy, world, terms)
     if terms and entry.tier in ALLOWING:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from . import impacts
 from .environment import variable_effects
 from .leaving import effects_of_name
+from .opens import everything_below
 from .paths import fits_secret
 from .programs import program_effects
 from .programs.files import FIND_TESTS, HIDDEN_FILES, WITHOUT_CONTENT
-from .programs.find_names import safe_names
+from .programs.find_names import met_below, safe_names, standing_for
 from .programs.registry import HARMLESS_FLAGS, TEXT_ONLY
 from .programs.tables import READS
 from .script import Reader
@@ -62,7 +63,7 @@ class Judge(impacts.FileJudge):
             return [impacts.unknown("starts programs through too many others")]
         spend(20 + 4 * len(words))
         words, found = _unwrap(words, self.simple)
-        return found + program_effects(words, self.simple, self)
+        return found + _started(words, self.simple, self)
 
     def nested(self, text):
         """Return the effects of shell text that a command passes to a shell."""
@@ -102,9 +103,26 @@ def effects_of(simple, world, depth=0):
         found += variable_effects(name, value, words[0].text)
     found += more
     if simple.form == "call":
-        found += program_effects(words, simple, judge)
+        found += _started(words, simple, judge)
         found += effects_of_name(words, found)
     return Found(found, words, judge.also, judge.within, judge.of_scripts)
+
+
+def _started(words, simple, judge):
+    """Return the effects of a program; what xargs gives it names is what the list before it holds."""
+    found = program_effects(words, simple, judge)
+    if not any(word is stand_in for word in words for stand_in in (LISTED, HIDDEN_FILES)):
+        return found
+    return standing_for(found, _listed_paths(simple.fed_by, judge))
+
+
+def _listed_paths(simple, judge):
+    """Return the paths and patterns (see opens) of the files that a list holds: those of a plain `find`, else any."""
+    words = _stripped(simple.words)[0] if simple and simple.words else []
+    at = next((i for i, word in enumerate(words) if i and word.text.startswith(("-", "(", "!"))), len(words))
+    if words and words[0].text == "find" and at > 1:
+        return met_below(words[1:at], [word.text for word in words[at:]], judge)
+    return everything_below(*judge.simple.cwds)
 
 
 def _runs_download(simple):

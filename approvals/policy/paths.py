@@ -36,6 +36,7 @@ CLASSES = re.compile(r"\[[^\]\[/]{0,64}\[([:=.])[^\]/]{0,64}\1\][^\]/]{0,64}\]")
 WILD_SIGN = re.compile(r"[*?\[]")
 AIMING = 3  # letters of a name without a dot in front of a wildcard from which that may mean a protected one
 ORDINARY = (".py", ".yml", ".yaml", ".toml", ".js", ".cjs", ".mjs", ".lua", ".el", ".ini", ".cfg", ".jar", ".exs")
+MANIFEST = ".handrail/manifest.json"  # in the workspace, mounted there by Handrail
 MAX_LINKS = 40
 MAX_PATH = 4096
 MAX_NAME = 512

@@ -58,7 +58,9 @@ class Effect:
     reaches: tuple = ()  # host:port of each server that the text names
     moves: bool = False  # a write that takes the name away
     listed: bool = False  # a read of a folder's names alone
-    replaces: tuple = ()  # absolute paths that a program writes though no word of it names them
+    # What its approval opens, absolute paths; None: its place. `FOLDER/**` stands for what is below a folder,
+    # `FOLDER/**/NAME` for what of that has a name (see opens).
+    opens: tuple = None
 
     def __post_init__(self):
         for name in ("says", "title"):

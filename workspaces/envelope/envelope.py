@@ -21,7 +21,8 @@ class Envelope:
     read. `network` holds "loopback" (the Run's own), "hosts" (those that the environment's list allows) or "host:port";
     if it is empty, the program has no sockets but pairs of its own. `seconds` limits the run time, None: no limit.
     `replaces` holds absolute paths that may be made, changed, replaced and moved away, `removes` those that may be
-    removed or moved away, with all below them (`names.py`); a shell's wildcards in them stand for what is there.
+    removed or moved away, with all below them (`names.py`); a shell's wildcards in them stand for what is there, and
+    `FOLDER/**` or `FOLDER/**/NAME` for what is below a folder, at any depth.
     `redacted` holds absolute paths of secret files that may be read, but whose values its output must not show.
     """
 

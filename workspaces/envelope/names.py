@@ -4,6 +4,7 @@ A mount over a file keeps it from being removed or replaced, and so does a read-
 becomes writable, and everything else in it is mounted read-only over itself.
 """
 
+import fnmatch
 import glob
 import os
 import re
@@ -11,6 +12,7 @@ import re
 from . import landlock, places
 
 WILDCARD = re.compile(r"[*?\[]")
+BELOW = "/**"  # what is below a folder, or with `/NAME` behind it what of that has a name
 MAX_BESIDE = 2000  # entries beside the opened names: each costs a mount
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")  # a program has its own there
 REMOVE = landlock.REMOVE_FILE | landlock.REMOVE_DIR | landlock.REFER
@@ -31,15 +33,23 @@ class Names:
     def __init__(self, envelope, *, workspace, home, writable, readable, found):
         self.workspace, self.home, self.writable, self.readable = workspace, home, writable, readable
         self.sensitive = [*found.protected, *found.secrets]
+        named = set(found.named)
+        self.effective = [*found.protected, *(path for path in found.secrets if path in named)]
+        self.made_below = [path.partition(BELOW)[0] for path in envelope.replaces if BELOW in path]
         self.folders, self.kept, self.hidden, self.rules, self.watched = [], [], [], [], {}
         mounts = _mount_points()
-        removed = [place for place in self._meant(envelope.removes) if _can_be_removed(place, mounts)]
-        replaced = self._meant(envelope.replaces)
+        removed = [place for place in self._meant(envelope.removes, mounts) if _can_be_removed(place, mounts)]
+        replaced = self._meant(envelope.replaces, mounts, only=self.effective)
         self.all = list(dict.fromkeys([*removed, *replaced]))
         self.closed = [path for path in found.protected if not covers(self.all, path)]
         opened = {place: self._folder_to_open(place, mounts) for place in self.all}
         self.rules += [(place, landlock.WRITE) for place in self.all]
         self._open({place: folder for place, folder in opened.items() if folder}, set(replaced))
+
+    @property
+    def named(self):
+        """Return the paths at which, or below which, new ones belong to the call."""
+        return [*self.all, *self.made_below]
 
     def strays(self):
         """Return the paths that have come into the watched folders and that the envelope does not name."""
@@ -47,20 +57,43 @@ class Names:
         for folder, before in self.watched.items():
             for name, inode in _entries(folder).items():
                 path = f"{folder}/{name}"
-                named = covers(self.all, path) or any(covers([path], place) for place in self.all)
+                named = covers(self.named, path) or any(covers([path], place) for place in self.all)
                 found += [] if named or before.get(name) == inode else [path]
         return found
 
-    def _meant(self, paths):
-        """Return what these paths stand for now: wildcards as the shell expands them, folders on the way followed."""
+    def _meant(self, paths, mounts, *, only=None):
+        """Return what these paths stand for now: wildcards as the shell expands them, folders on the way followed.
+
+        `only`: the sensitive paths of the workspace that what is below a folder stands for, if not all.
+        """
         found = []
         for path in paths:
             matches = [path]
-            if (sign := WILDCARD.search(path)) and not os.path.lexists(path):
+            if BELOW in path:
+                matches = self._below(path, self.sensitive if only is None else only)
+                matches = [match for match in matches if not any(covers([match], mount) for mount in mounts)]
+            elif (sign := WILDCARD.search(path)) and not os.path.lexists(path):
                 matches = sorted(glob.glob(path))
                 self.rules.append((os.path.dirname(path[: sign.start()] + "x"), landlock.READ_DIR))
             found += [self._real(match) for match in matches if not covers([*SCRATCH, *places.DEVICES], match)]
         return found
+
+    def _below(self, pattern, sensitive):
+        """Return what is below a folder and has the pattern's name; in the workspace that is not writable anyway."""
+        top, _, name = pattern.partition(BELOW)
+        name = name.lstrip("/")
+        if not covers([self.workspace], top):
+            self.rules.append((top, landlock.READ_DIR))
+            return _matches(top, name) if name else [f"{top}/{entry}" for entry in _entries(top)]
+        inside = [path for path in sensitive if path != top and covers([top], path)]
+        if not name:
+            return inside
+        found = []
+        for path in inside:
+            parts = path[len(top) + 1 :].split("/")
+            at = next((at for at, part in enumerate(parts) if fnmatch.fnmatchcase(part, name)), None)
+            found += _matches(path, name) if at is None else ["/".join([top, *parts[: at + 1]])]
+        return list(dict.fromkeys(found))
 
     def _real(self, path):
         real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
@@ -153,6 +186,16 @@ def _can_be_removed(place, mounts):
         if covers([place], mount):
             raise CannotOpen(f"{mount} itself cannot be removed or moved here, only what is in it")
     return os.path.lexists(place)
+
+
+def _matches(top, name):
+    """Return the paths below a folder with such a name, without those below another of them."""
+    found = []
+    for folder, folders, files in os.walk(top):
+        met = [entry for entry in (*folders, *files) if fnmatch.fnmatchcase(entry, name)]
+        found += [f"{folder}/{entry}" for entry in met]
+        folders[:] = [entry for entry in folders if entry not in met]
+    return sorted(found)
 
 
 def _entries(folder):

@@ -5,8 +5,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from .. import impacts
+from ..opens import everything_below
 from ..shell_words import Word, names
-from .find_names import safe_names
+from .edits import edited_in_place
+from .find_names import met_below, safe_names, standing_for
 from .registry import handles
 
 FIND_TESTS = {
@@ -43,14 +45,18 @@ def find(name, words, simple, judge):
     while rest:
         word = rest.pop(0)
         test = word.text
+        if test in (*EXEC, "-delete"):
+            at = len(texts) - len(rest) - 1
+            names_safe = safe_names(texts, FIND_TESTS, at)
+            met = met_below(starts or [Word(".")], texts[:at], judge)
         if test in EXEC:
-            names_safe = safe_names(texts, FIND_TESTS, len(texts) - len(rest) - 1)
             rest, more = _exec(test, rest, names_safe, judge)
-            found += more
+            found += standing_for(more, met)
         elif test == "-delete":
-            found += _delete(words, starts or [Word(".")], judge)
-            if not safe_names(texts, FIND_TESTS, len(texts) - len(rest) - 1):
-                found += [e for e in judge.writes(HIDDEN_FILES, "deletes") if not starts or _is_top(starts, judge)]
+            deleted = _delete(words, starts or [Word(".")], judge)
+            if not names_safe:
+                deleted += [e for e in judge.writes(HIDDEN_FILES, "deletes") if not starts or _is_top(starts, judge)]
+            found += [replace(effect, opens=met) for effect in deleted]
         elif test in WRITERS:
             found += judge.writes(rest.pop(0)) if rest else []
             rest = rest[1:] if test == "-fprintf" else rest
@@ -159,7 +165,8 @@ def unpacks(folder, judge):
     """Return effects of extracting unknown names: a rule can cover a separate folder, not the workspace root."""
     found = judge.writes(folder) if folder else []
     if folder is None or any(place.lexical == judge.world.root for place in judge.places(folder)):
-        found.append(impacts.Effect("write", "unpacks files whose names are not known", "high", "yes", held="runs"))
+        says, into = "unpacks files whose names are not known", everything_below(*judge.simple.cwds)
+        found.append(impacts.Effect("write", says, "high", "yes", held="runs", opens=into))
     return found
 
 
@@ -191,7 +198,10 @@ def make_zip(name, words, simple, judge):
 def patch(name, words, simple, judge):
     if any(word.text == "--dry-run" for word in words):
         return [impacts.unknown("reads files that the patch names")]
-    return [impacts.Effect("write", "writes the files that the patch names", "high", "yes", held="runs")]
+    named = any(not word.text.startswith(("-", "+")) for word in words)
+    into = () if named else everything_below(*judge.simple.cwds)
+    written = impacts.Effect("write", "writes the files that the patch names", "high", "yes", held="runs", opens=into)
+    return [written, *edited_in_place(name, words, judge)]
 
 
 @handles("dd")

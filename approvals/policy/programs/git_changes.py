@@ -4,8 +4,9 @@ import re
 from dataclasses import replace
 
 from .. import impacts
-from ..paths import fits_protected, fits_secret
-from ..shell_words import Word
+from ..opens import everything_below
+from ..paths import MANIFEST, fits_protected, fits_secret
+from ..shell_words import Word, names
 from . import code_host
 from .grammar import read_arguments
 from .registry import judged_arguments, parse_table
@@ -80,6 +81,8 @@ NOT_HELD += (
     "annex",
     "request-pull",
 )
+# Subcommands that give the files of the working tree the content of another commit.
+REPLACING = names("switch checkout restore merge rebase cherry-pick revert reset stash pull bisect")
 UNNAMED_FILES = {"apply": "the patch", "am": "the patch", "read-tree": "the tree", "checkout-index": "the index"}
 
 
@@ -95,15 +98,20 @@ def effects_of_change(verb, words, judge):
         return found
     if verb in UNNAMED_FILES:
         says = f"writes the files that {UNNAMED_FILES[verb]} names"
-        return [impacts.Effect("write", says, "high", "yes", held="runs")]
+        return [impacts.Effect("write", says, "high", "yes", held="runs", opens=_all_files(judge))]
     if verb == "config":
         texts = [word.text for word in words]
         scratch = all(judge.world.place(cwd).temporary for cwd in judge.simple.cwds) and "--global" not in texts
         held = "runs" if scratch and "--system" not in texts else ""
         says = "changes git's settings, which can start programs"
-        return [impacts.Effect("write", says, "high", "partly", held=held, replaces=_settings(texts, judge))]
+        return [impacts.Effect("write", says, "high", "partly", held=held, opens=_settings(texts, judge))]
     held = "asks" if verb in NOT_HELD else ""
     return [impacts.unknown(f"uses git {verb[:40]} in a form that Handrail does not know", held=held)]
+
+
+def _all_files(judge):
+    """Return the patterns (see opens) of the workspace's files."""
+    return everything_below(judge.world.root) if judge.world.root else ()
 
 
 def _settings(texts, judge):
@@ -158,7 +166,8 @@ def _local(verb, words, judge):
     found = judged_arguments(arguments, problems, "git", judge)
     loud = sorted({a.option for a in arguments if a.kind == "loud"})
     operands = [a.word for a in arguments if not a.option]
-    found += _restored_paths(verb, words, operands, judge)
+    written = _restored_paths(verb, words, operands, judge)
+    found += written
     first = operands[0].text if operands else ""
     if verb == "bisect" and first not in ("start", "good", "bad", "reset", "skip", "old", "new"):
         found.append(impacts.starts(f"runs git bisect {first[:20]}"))
@@ -170,7 +179,14 @@ def _local(verb, words, judge):
     if verb == "worktree" and first not in ("add", "list"):
         loud.append(first)
     done = " ".join([f"git {verb}", *loud])
-    return [*found, impacts.local(f"changes the repository with {done}", spelled=(verb, *loud))]
+    changed = impacts.local(f"changes the repository with {done}", spelled=(verb, *loud))
+    return [*found, replace(changed, opens=_all_files(judge) if _replaces_all(verb, written, judge) else None)]
+
+
+def _replaces_all(verb, written, judge):
+    """Return whether a subcommand may change any file: `checkout` and `restore` do not where they name others."""
+    named = {effect.place.lexical for effect in written if effect.place is not None}
+    return verb in REPLACING and (not named or judge.world.root in named)
 
 
 def _restored_paths(verb, words, operands, judge):
@@ -217,8 +233,10 @@ def _stashed(words, operands, judge):
     verb, rest = (texts[0], operands[1:]) if texts else ("push", [])
     found = []
     if verb in ("push", "save") and any(STASH_ALL.fullmatch(word.text) for word in words):
-        says = "takes untracked files away, secrets and protected ones too"
-        found.append(impacts.Effect("delete", says, "high", "yes", spelled=("stash",), title="Stash untracked files"))
+        says, title = "takes untracked files away, secrets and protected ones too", "Stash untracked files"
+        ignored = any(re.fullmatch(r"-[A-Za-z]*a[A-Za-z]*|--all", word.text) for word in words)
+        taken = (*_all_files(judge), *(_manifest(judge) if ignored else ()))
+        found.append(impacts.Effect("delete", says, "high", "yes", spelled=("stash",), title=title, opens=taken))
     if verb == "push":
         found += [effect for path in rest for effect in judge.writes(path, "takes away")]
     elif verb in ("pop", "apply", "drop", "show") and any(not STASHED.fullmatch(word.text) for word in rest):
@@ -236,10 +254,20 @@ def _cleaned(words, operands, judge):
     texts = [word.text for word in words]
     if any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*|--dry-run", text) for text in texts):
         return []
-    if operands and not any(re.fullmatch(r"-[A-Za-z]*[xX][A-Za-z]*", text) for text in texts):
+    ignored = any(re.fullmatch(r"-[A-Za-z]*[xX][A-Za-z]*", text) for text in texts)
+    if operands and not ignored:
         return [effect for path in operands for effect in judge.writes(path, "deletes")]
+    kept = any(".handrail" in text for text in texts) or operands
+    taken = (*_all_files(judge), *(_manifest(judge) if ignored and not kept else ()))
     says = "deletes files that git does not track, secrets and protected ones too"
-    return [impacts.Effect("delete", says, "high", "yes", spelled=("clean",), title="Delete untracked files")]
+    return [
+        impacts.Effect("delete", says, "high", "yes", spelled=("clean",), title="Delete untracked files", opens=taken)
+    ]
+
+
+def _manifest(judge):
+    """Return the path of Handrail's manifest, which git ignores: what takes ignored files away means it as well."""
+    return (f"{judge.world.root}/{MANIFEST}",) if judge.world.root else ()
 
 
 def _push(words, judge):
@@ -277,7 +305,8 @@ def _fetch(verb, words, judge):
     named = _address(operands[:1])
     found += [replace(e, title=f"Clone from {e.target}") if verb == "clone" and e.target else e for e in named]
     if verb in ("pull", "clone"):
-        found.append(impacts.local("brings in commits from elsewhere", spelled=(verb,)))
+        brought = impacts.local("brings in commits from elsewhere", spelled=(verb,))
+        found.append(replace(brought, opens=_all_files(judge) if verb in REPLACING else None))
     if not named:
         remote = operands[0] if operands else "its remote"
         act = {"pull": "pulls from", "fetch": "fetches from"}.get(verb, "reads from")

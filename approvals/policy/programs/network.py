@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 from .. import impacts
+from ..opens import everything_below
 from ..shell_words import Word, names
 from ..web import BadAddress, is_loopback, parts_of
 from . import code_host, services
@@ -306,7 +307,21 @@ def raw(name, words, simple, judge):
     if [word.text for word in words] in (["--version"], ["-V"], ["version"]):
         return []
     tier = "critical" if (name, verb) in DESTROYS else "high"
+    if name == "rsync" and not any(":" in text for text in texts if not text.startswith("-")):
+        return [services.connects(name, texts, tier), *_copied_below(words, judge)]
     return [services.connects(name, texts, tier, _given(texts, simple, judge) if name in services.DATABASES else "")]
+
+
+def _copied_below(words, judge):
+    """Return the effects of a local rsync on its last operand, whose content it replaces, or with --delete removes."""
+    goal = [word for word in words if not word.text.startswith("-")][-1:]
+    deletes = any(word.text.startswith("--del") for word in words)
+    found = []
+    for effect in (effect for word in goal for effect in judge.writes(word)):
+        below = everything_below(effect.place.lexical) if effect.place is not None else ()
+        found.append(replace(effect, opens=(*below, *(place.lexical for place in (effect.place,) if place))))
+        found += [replace(effect, opens=below, moves=True)] if deletes else []
+    return found
 
 
 def _given(texts, simple, judge):

@@ -352,3 +352,50 @@ def test_decide_answers_with_the_envelope_on_its_command_line():
         ("medium", MEDIUM, False),
         ("high", None, False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "opens"),
+    [
+        ("find . -name t.txt -delete", {"removes": ["/workspace/**/t.txt"]}),
+        ("find src -type f -name '*.pyc' -exec rm {} +", {"removes": ["/workspace/src/**/*.pyc"]}),
+        ("find . -name '*.pyc' | xargs rm -f", {"removes": ["/workspace/**/*.pyc"]}),
+        ("git clean -fd", {"removes": ["/workspace/**"]}),
+        ("git clean -fdx", {"removes": ["/workspace/**", "/workspace/.handrail/manifest.json"]}),
+        ("git reset --hard HEAD~1", {"replaces": ["/workspace/**"]}),
+        ("git checkout HEAD~1 -- a.txt", {}),
+        ("ln -s ../a .github/workflows/l", {"replaces": ["/workspace/.github/workflows/l"]}),
+        ("ln -sfn /etc/hostname ~/lnk", {"replaces": ["/home/agent/lnk"]}),
+        ("ln ~/a ~/b", {"replaces": ["/home/agent/a", "/home/agent/b"]}),
+        ("rsync -a --delete src/ dst/", {"replaces": ["/workspace/dst/**"], "removes": ["/workspace/dst/**"]}),
+        ("env A=1 rm ~/x", {"removes": ["/home/agent/x"]}),
+    ],
+)
+def test_an_approval_opens_the_paths_that_a_command_changes(command, opens):
+    found = judge(command).commands[-1]["opens"]
+    changed = {name: [path for path in found[name] if path not in ("/workspace/dst",)] for name in found}
+    changed.pop("read", None)
+    assert changed == opens
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "perl -pi -e s/a/b/ {}",
+        "perl -i.bak -pe s/a/b/ {}",
+        "ruby -pi -e 'gsub(/a/, %q(b))' {}",
+        "awk -i inplace '1' {}",
+        "ed -s {} < script",
+        "ex -sc '%s/a/b/|x' {}",
+        "echo a | sponge {}",
+        "patch {} a.diff",
+        "yq -i .a=1 {}",
+        "prettier --write {}",
+        "sd a b {}",
+    ],
+)
+def test_an_edit_in_place_of_a_protected_file_asks(command):
+    verdict = judge(command.format(".github/workflows/rel.yml"))
+    assert verdict.tier == "high"
+    assert "/workspace/.github/workflows/rel.yml" in verdict.commands[-1]["opens"]["replaces"]
+    assert judge(command.format("src/a.txt")).tier in ("medium", "low")

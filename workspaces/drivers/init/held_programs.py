@@ -116,7 +116,7 @@ def _created(rings):
         except (OSError, ValueError):
             continue  # too large to search by now; the next program is not held then
         paths += [os.path.relpath(path, place.workspace) for path in ring.names.strays()]
-        named = [os.path.relpath(path, place.workspace) for path in ring.write_paths + ring.names.all]
+        named = [os.path.relpath(path, place.workspace) for path in ring.write_paths + ring.names.named]
         own = [path for path in paths if any(path == name or path.startswith(name + "/") for name in named)]
         found += [path for path in paths if path not in own and path not in found]
     return found
