@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from django.db.models import Prefetch
 
-from approvals import judges, own_questions, policies
+from approvals import judges, kept_paths, own_questions, policies
 from approvals.calls import BROKER, parsed, root_of
 from approvals.context import code_host
 from approvals.context.addresses import destinations_of
@@ -138,6 +138,7 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
         # Broad on purpose: a policy that raises must never allow a call.
         logger.exception("no verdict on a %s call", tool)
         raise PolicyUnavailable(type(error).__name__) from error
+    reading = kept_paths.refused(reading, workspace)
     is_own = tool in own_questions.TOOLS
     if away and not is_own and reading.is_allowed and changes_files(tool, reading.commands):
         return replace(reading, tier=Tier.HIGH.value, reasons=[AWAY])

@@ -11,7 +11,8 @@ from .conftest import ACTIONS
 MAKE = (
     "git init -q . && mkdir -p dist/deep .github/workflows ~/old/deep && echo a > one.txt && echo a > plain.txt && "
     "echo a > calc.py && echo x > dist/x && echo x > ~/old/x && echo a > ~/single && echo keep > ~/beside && "
-    "echo on: > .github/workflows/ci.yml && echo keep > .github/workflows/other.yml && touch dist/.env"
+    "echo on: > .github/workflows/ci.yml && echo keep > .github/workflows/other.yml && touch dist/.env && "
+    "echo a > .npmrc"
 )
 ASKS = " && echo x > ~/asked"
 # command: what must be so afterwards
@@ -38,6 +39,30 @@ CALLS = {
     "rmdir ~/old/deep": "test -e ~/old && ! test -e ~/old/deep",
     "mkdir -p ~/a/b && cp one.txt ~/a/b/c": "grep -q a ~/a/b/c",
 }
+# The same for acts whose files only the disk tells.
+FOUND = {
+    f"find . -name one.txt -delete{ASKS}": "! test -e one.txt && test -e plain.txt",
+    "find . -name '*.yml' -delete": "! test -e .github/workflows/ci.yml && test -e plain.txt",
+    "find . -type f -not -path './.handrail/*' -not -path './.git/*' -delete": "! test -e plain.txt && test -d dist",
+    f"find . -name 'ci.yml' -exec sed -i s/on/off/ {{}} +{ASKS}": "grep -q off .github/workflows/ci.yml",
+    f"find . -name 'ci.yml' -exec rm {{}} \\;{ASKS}": "! test -e .github/workflows/ci.yml",
+    "find . -name 'c*.yml' | xargs rm -f": "! test -e .github/workflows/ci.yml",
+    "find ~/old -name x -delete": "! test -e ~/old/x && test -d ~/old/deep",
+    f"find dist -delete{ASKS}": "! test -e dist",
+    "git clean -fdx -e /.handrail": "! test -e one.txt && ! test -e dist && ! test -e .github",
+    f"git clean -fd{ASKS}": "! test -e one.txt && ! test -e dist && ! test -e .github",
+    f"git add one.txt && git commit -qm a && git stash -u{ASKS}": "! test -e .github && test -e one.txt",
+    "rm -rf ./*": "! test -e one.txt && test -e .github/workflows/ci.yml",
+    f"mkdir sub; mv *.txt sub/{ASKS}": "test -e sub/one.txt && ! test -e one.txt",
+    f"git add -f .npmrc && git commit -qm a && echo b > .npmrc && git checkout .{ASKS}": "grep -q a .npmrc",
+    "git add -f .npmrc && git commit -qm a && git rm -q .npmrc && git commit -qm b && git reset --hard HEAD~1"
+    + ASKS: "grep -q a .npmrc",
+    "ln -sfn /etc/hostname ~/lnk": 'test "$(readlink ~/lnk)" = /etc/hostname',
+    "ln -s ../src/a.txt .github/workflows/l.yml": 'test "$(readlink .github/workflows/l.yml)" = ../src/a.txt',
+    "perl -pi -e s/on/off/ .github/workflows/ci.yml": "grep -q off .github/workflows/ci.yml",
+}
+# Acts that would take away what Handrail keeps: {command: what must still be there}.
+KEPT = ("git clean -fdx", "git stash -a", "rm -rf * .[!.]*", "find . -delete", "find . -type f -exec rm {} +")
 SAME = (
     "grep -q keep ~/beside && ls ~/beside && (test ! -e .github/workflows || grep -q keep .github/workflows/other.yml)"
 )
@@ -141,3 +166,24 @@ def test_each_approved_call_does_what_its_card_said(desk):
         action = desk.over(asked)
         assert action["status"] == "succeeded", (command, action["result"], action["blocked"])
         assert of_person(desk, f"{after} && {SAME}") == 0, command
+
+
+@pytest.mark.slow
+def test_an_approved_call_changes_the_files_that_it_finds(desk):
+    for command, after in FOUND.items():
+        prepared(desk)
+        asked = desk.ask("Bash", {"command": command})
+        assert asked["status"] == "pending", (command, asked)
+        desk.decide(asked)
+        action = desk.over(asked)
+        assert action["status"] == "succeeded", (command, action["result"], action["blocked"])
+        assert of_person(desk, f"{after} && grep -q keep ~/beside") == 0, command
+
+
+def test_a_call_that_would_remove_the_manifest_is_refused_in_words(desk):
+    prepared(desk)
+    for command in KEPT:
+        asked = desk.ask("Bash", {"command": f"touch began; {command}"})
+        assert asked["status"] == "denied", (command, asked)
+        assert "ask again without .handrail" in asked["reasons"][0], asked
+    assert of_person(desk, "! test -e began && test -e one.txt && test -s .handrail/manifest.json") == 0
