@@ -49,6 +49,7 @@ lint: setup-tests ## form and lint of code and templates, imports between packag
 	@$(BIN)/djlint --check --quiet templates
 	@$(BIN)/djlint --lint --quiet templates
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python deploy/database_calls.py
 	@HANDRAIL_HOME=$$(mktemp -d) && export HANDRAIL_HOME && trap 'rm -rf "$$HANDRAIL_HOME"' EXIT && \
 		$(BIN)/python manage.py makemigrations --check --dry-run -v 1
 

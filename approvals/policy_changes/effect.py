@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
 
 from django.db.models import OuterRef, Subquery
 
@@ -19,6 +20,7 @@ from approvals.evaluation import PolicyResult, adjusted, can_be_held
 from approvals.models import Action, Policy, Revision, Tier
 from approvals.policy_changes.scopes import Scope
 from dashboard import clock, strict_json
+from dashboard.batches import in_batches
 from workspaces.services import network
 
 DAYS = 30
@@ -89,7 +91,7 @@ def of_text(scope: Scope, text: str, *, seconds: float = SECONDS) -> Effect:
     until = time.monotonic() + seconds
     known: dict[str, list] = {}  # {key of a call: its verdicts}
     waiting: dict[str, dict[str, _Case]] = defaultdict(dict)  # by environment with a policy of its own, else ""
-    for action in actions[:MAX_ACTIONS].iterator(chunk_size=200):
+    for action in islice(in_batches(actions, 200), MAX_ACTIONS):
         if time.monotonic() > until:
             break
         own = sides.own_name(action)

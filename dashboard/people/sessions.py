@@ -19,6 +19,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.decorators import sync_and_async_middleware
 
 from dashboard import clock
+from dashboard.batches import in_batches
 from dashboard.models import Actor
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import not_found
@@ -129,9 +130,10 @@ def end_all(user, *, by: Actor, but: str | None = None) -> list[str]:
 
     Every stored session is read: one that began before its use was noted here must end as well.
     """
+    live = Session.objects.filter(expire_date__gt=clock.now()).exclude(session_key=but or "")
     keys = [
         session.session_key
-        for session in Session.objects.filter(expire_date__gt=clock.now()).exclude(session_key=but or "").iterator()
+        for session in in_batches(live)
         if str(session.get_decoded().get(SESSION_KEY)) == str(user.pk)
     ]
     keys += UserSession.objects.filter(user=user).exclude(session_key=but or "").values_list("session_key", flat=True)

@@ -25,6 +25,7 @@ from approvals.pages.card import PICKUP_TIME, cards_of, for_rows
 from approvals.pages.changed import Row
 from approvals.pages.lists import quiet_words
 from dashboard import clock, spans
+from dashboard.batches import in_batches
 from dashboard.event_log.chain import filter_note
 from dashboard.event_log.sentences import details
 from dashboard.event_log.verify import RENDER_SECONDS, prove
@@ -250,7 +251,7 @@ def log_export(request):
     events = _filtered(request, Event.objects.filter(team=team)).order_by("seq")
     filters = {name: value for name, value in asked(request, *FILTERS).items() if value}
     note = [filter_note(filters) + "\n"] if filters else []
-    rows = (json.dumps(event.as_export(), ensure_ascii=False) + "\n" for event in events.iterator(chunk_size=500))
+    rows = (json.dumps(event.as_export(), ensure_ascii=False) + "\n" for event in in_batches(events))
     lines, name = chain(note, rows), f"handrail-{team.slug}-log{'-filtered' if filters else ''}.jsonl"
     return StreamingHttpResponse(
         in_threads(lines) if isinstance(request, ASGIRequest) else lines,

@@ -1,6 +1,7 @@
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.step_up import assertions
+from dashboard.batches import in_batches
 
 
 class Command(BaseCommand):
@@ -13,7 +14,7 @@ class Command(BaseCommand):
         found = assertions.kept_ones()
         found = found.filter(action__team__slug=team) if team else found
         wrong = 0
-        for decision in found.iterator(chunk_size=500):
+        for decision in in_batches(found):
             if faults := assertions.faults(decision):
                 wrong += 1
                 where = f"{decision.action.team.slug} {decision.action}, {decision.user} at {decision.at.isoformat()}"

@@ -8,12 +8,15 @@ import zlib
 import pytest
 from django.apps import apps
 
-from dashboard.models import Event
+from dashboard import clock
+from dashboard.models import Agent, Event, Team
 from dashboard.problems import Problem
+from tests.support.connections import elsewhere
 from workspaces import secrets
 from workspaces.models import Snapshot, Workspace
 from workspaces.services import archives
 from workspaces.services.scrub import rows
+from workspaces.services.scrub.places import SNAPSHOT
 from workspaces.services.scrub.search import search
 from workspaces.services.scrub.value import Wanted
 
@@ -152,3 +155,24 @@ def test_a_search_tells_its_progress_and_can_be_stopped(team, said, wanted):
         "downloads",
     ]
     assert steps[-1] == ("downloads", 3)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_search_goes_on_while_it_and_others_write(team, agent, workspace, kept, recorded, wanted):
+    """Its progress is written while it reads, and so are heartbeats, commands and files of live workspaces."""
+    kept(1, {"a": f"x {VALUE} y"})
+    recorded(PLAIN)
+    fields = {"entries": 0, "bytes": 0, "added_bytes": 0, "created_at": clock.now(), "kind": "manual"}
+    tree = workspace.snapshots.get(number=1).tree
+    Snapshot.objects.bulk_create(
+        Snapshot(workspace=workspace, number=number, tree=tree, **fields) for number in range(1001, 2201)
+    )
+
+    def write_on_both(step, found):
+        if found % 150:
+            return
+        elsewhere(lambda: Team.objects.filter(pk=team.pk).update(name=f"{step} {found}"))
+        Agent.objects.filter(pk=agent.pk).update(last_seen_at=clock.now())
+
+    places, _ = search(team, wanted, write_on_both)
+    assert len([place for place in places if place.kind == SNAPSHOT]) > 1200

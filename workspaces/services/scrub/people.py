@@ -16,6 +16,7 @@ from django.utils.crypto import salted_hmac
 
 from dashboard import clock
 from dashboard.access import Caller
+from dashboard.batches import in_batches
 from dashboard.models import Actor, Event, Team, Token
 from dashboard.people import members, provisioning, sessions
 from dashboard.problems import conflict, invalid, not_allowed
@@ -26,7 +27,6 @@ from workspaces.services.scrub.asking import MAX_REASON
 from workspaces.services.scrub.places import ROW, Place
 from workspaces.services.scrub.purging import Purged, overwrite_deleted
 
-CHUNK = 500
 # Rows that would go with the account, and stay: {label of a model: why}.
 STAY = {
     "admin.logentry": "it is the record of what was changed in the Django admin",
@@ -187,7 +187,7 @@ def _labels(user, name: str) -> Iterator[Place]:
             if not isinstance(part.model._meta.get_field(column), models.JSONField):
                 continue
             why = rules.of(part.model).why_kept(column)
-            for pk, value in list(_naming(part.model, column, user, name)):
+            for pk, value in _naming(part.model, column, user, name):
                 changed = _renamed(value, user, name)
                 if changed == value:
                     continue
@@ -201,7 +201,7 @@ def _naming(model, column: str, user, name: str) -> Iterator[tuple[object, objec
     escaped = json.dumps(name)[1:-1]  # SQLite keeps JSON in ASCII
     told = Q(as_text__contains=f'"{user.pk}"') | Q(as_text__contains=name) | Q(as_text__contains=escaped)
     found = model._base_manager.annotate(as_text=Cast(column, models.TextField())).filter(told)
-    return found.values_list("pk", column).iterator(chunk_size=CHUNK)
+    return in_batches(found.values_list("pk", column))
 
 
 def _renamed(value, user, name: str):
@@ -222,7 +222,7 @@ def _renamed(value, user, name: str):
 def _bound(user) -> Iterator[Place]:
     """Yield what names the account and stays: the log, and what would keep the account from being deleted."""
     events = Event.objects.filter(actor_type="person", actor_id=str(user.pk)).values_list("pk", flat=True)
-    for pk in events.iterator(chunk_size=CHUNK):
+    for pk in in_batches(events):
         yield _place(Event, pk, "the hash chain of the log binds each event, with the name of its time")
     for column in _relations(models.PROTECT):
         for pk in column.model._base_manager.filter(**{column.name: user}).values_list("pk", flat=True):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from django.urls import reverse
 
+from dashboard.batches import in_batches
 from dashboard.files.atomic_write import replace_file
 from workspaces import paths
 from workspaces.models import Command, Terminal
@@ -35,7 +36,7 @@ def purge(team, wanted: Wanted, tick: Callable[[], None]) -> Iterator[Place]:
 def _programs(team) -> Iterator[Command | Terminal]:
     for model in (Command, Terminal):
         rows = model.objects.filter(workspace__team=team, workspace__purged_at=None, swept_at=None)
-        yield from rows.select_related("workspace__team").order_by("pk").iterator(chunk_size=500)
+        yield from in_batches(rows.select_related("workspace__team").order_by("pk"))
 
 
 def _folder(program) -> Path:

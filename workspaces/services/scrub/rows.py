@@ -13,6 +13,7 @@ from django.apps import apps
 from django.db import DataError, IntegrityError, models, transaction
 from django.db.models import Q
 
+from dashboard.batches import in_batches
 from dashboard.models import Team
 from workspaces import secrets
 from workspaces.models import Workspace
@@ -21,7 +22,6 @@ from workspaces.services.scrub.places import ROW, SECRET, Place
 from workspaces.services.scrub.value import MARK, Wanted
 
 APPS = ("dashboard", "workspaces", "approvals")
-CHUNK = 500  # rows read at once
 TICK = 500  # rows between two looks at whether to stop
 
 
@@ -91,7 +91,7 @@ def _hits(part: Part, team, wanted: Wanted, tick) -> Iterator[tuple[object, list
     """Yield (primary key, columns with the value) of the team's rows of one model."""
     read = rules.of(part.model).read
     rows = part.rows(team).order_by("pk").values_list("pk", *part.columns)
-    for number, (pk, *values) in enumerate(rows.iterator(chunk_size=CHUNK)):
+    for number, (pk, *values) in enumerate(in_batches(rows)):
         if number % TICK == 0:
             tick()
         found = [

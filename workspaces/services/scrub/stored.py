@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from dashboard import clock
+from dashboard.batches import in_batches
 from workspaces import stores
 from workspaces.models import Artifact, HomeLayer, Operation, Rehearsal, Snapshot, State, Workspace
 from workspaces.services.retention.holds import Held
@@ -109,7 +110,7 @@ def rows(team):
 def find(team, trees: Trees) -> Iterator[Place]:
     """Yield the snapshots, tries, artifacts and kept homes with the value in their files."""
     kept = Kept(team)
-    for snapshot in rows(team).iterator(chunk_size=500):
+    for snapshot in in_batches(rows(team)):
         if count := trees.count(snapshot.tree):
             yield place_of(snapshot, trees, count, kept.why(snapshot, past_holds=True))
     yield from others(team, trees)
