@@ -25,7 +25,12 @@ ASKED_FOR = sorted(
         .travis.yml appveyor.yml .cirrus.yml .teamcity/settings.kts .tekton/a.yaml .semaphore/semaphore.yml
         gradlew gradle/wrapper/gradle-wrapper.properties .mvn/extensions.xml .bazelrc
         .gitattributes .ssh/config .nvim.lua .helix/languages.toml x.sublime-project .devcontainer.json
-        .idx/dev.nix .clinerules/hooks/a
+        .idx/dev.nix .clinerules/hooks/a .hg/hgrc .jj/repo/config.toml .screwdriver.yaml .hg .sl/config
+        .mise.prod.toml mise.dev.toml .pnp.cjs pnpm-workspace.yaml rust-toolchain.toml tools/bazel
+        .bazelversion bamboo-specs/bamboo.yml ci/build.gitlab-ci.yml .vela.yml .prow.yaml .taskcluster.yml
+        .packit.yaml netlify.toml vercel.json amplify.yml .ebextensions/a.config .upsun/config.yaml devfile.yaml
+        codebuff.json conductor.json .mux/init mcp_config.json .latexmkrc .user.ini jupyter_server_config.py
+        .externalToolBuilders/a.launch CMakeLists.txt.user .hooks/pre-commit .git-templates/hooks/a login.sql
         """
     )
 )
@@ -36,7 +41,8 @@ ORDINARY = sorted(
         .gitignore .editorconfig .prettierrc .eslintrc.js tsconfig.json README.md AGENTS.md CLAUDE.md
         .cursorrules build.gradle pom.xml Cargo.toml best.pth src/mcp.py setup.cfg .dockerignore .nvmrc
         .tool-versions docs/jenkinsfile.md .github/ISSUE_TEMPLATE/bug.md vite.config.ts settings.json
-        config.yml
+        config.yml .bsp/sbt.json public/.htaccess
+        .hgignore .jj/x .hg/dirstate repo/config.toml tools/build.py ci/build.yml schema.sql tools library
         """
     )
 )
