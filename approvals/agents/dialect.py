@@ -15,6 +15,7 @@ ALLOW, DENY = "allow", "deny"
 # What an agent does with the arguments of an answer: takes them as they are, lays them over its own (none can be
 # removed), or ignores them.
 WHOLE, MERGED, NONE = "whole", "merged", "none"
+PRINTS = {"output_mode": "content"}  # what Claude Code's tool is told in order to print lines
 # line(role, event): the shell command of the hook's program as "gate" or "report", for an event that has to be named.
 Line = Callable[..., str]
 HOOK_TIMEOUT = 86_400  # seconds
@@ -64,6 +65,7 @@ class Dialect(ABC):
     names_are_ours: bool = False  # a tool that is not in `tools` has the name that Handrail knows it by
     # {the agent's tool: (Handrail's, {the agent's argument: Handrail's})}
     tools: dict[str, tuple[str, dict[str, str]]] = {}
+    printing: tuple[str, ...] = ()  # its searches that print lines without being told to
 
     @abstractmethod
     def read(self, event: dict, named: str = "") -> Heard:
@@ -106,7 +108,8 @@ class Dialect(ABC):
         """
         ours, names = self.tools.get(tool, ("", {}))
         if ours and isinstance(arguments, dict) and set(arguments) <= set(names):
-            return ours, {names[name]: value for name, value in arguments.items()}
+            given = {names[name]: value for name, value in arguments.items()}
+            return ours, given | (PRINTS if tool in self.printing and not arguments.get("names_only") else {})
         return (tool if self.names_are_ours else f"{self.name}:{tool}"), arguments
 
     def native(self, heard: OfCall, arguments: dict) -> dict:
@@ -117,6 +120,8 @@ class Dialect(ABC):
         if heard.tool != self.tools.get(tool, ("",))[0]:
             return arguments
         names = {ours: own for own, ours in self.tools[tool][1].items()}
+        if tool in self.printing:
+            arguments = {name: value for name, value in arguments.items() if name not in PRINTS}
         return {names.get(name, name): value for name, value in arguments.items()}
 
     def carries(self, heard: OfCall, arguments: dict) -> bool:

@@ -76,6 +76,7 @@ class Gemini(Dialect):
         "list_directory": ("LS", _same("ignore file_filtering_options") | {"dir_path": "path"} | WAITS),
         "update_topic": ("TodoWrite", _same("strategic_intent summary title") | WAITS),
     }
+    printing = ("grep_search",)
     limits = (
         gettext_lazy("With --acp it runs no hooks at all."),
         gettext_lazy(

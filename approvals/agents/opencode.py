@@ -46,6 +46,7 @@ class OpenCode(Dialect):
         "todoread": ("TodoRead", {}),
         "task": ("Agent", {name: name for name in ("description", "prompt", "subagent_type", "task_id", "command")}),
     }
+    printing = ("grep",)
     limits = (
         gettext_lazy(
             "With --pure it loads no plugin, and a plugin that does not load is left out in silence: the tools run."

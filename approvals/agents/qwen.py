@@ -43,6 +43,7 @@ class Qwen(ClaudeWords):
         "tool_search": ("ToolSearch", {"query": "query", "max_results": "max_results"}),
         "todo_write": ("TodoWrite", {"todos": "todos"}),
     }
+    printing = ("grep_search",)
     limits = (
         gettext_lazy(
             "It goes on by itself after 60 seconds. A call is held for 35 seconds and then answered with “not yet”. "

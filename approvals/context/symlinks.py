@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from approvals.calls import beneath, root_of
-from approvals.policy import patches
+from approvals.policy import content_search, patches
 from approvals.policy.programs.registry import is_known, runs_project_code
 from approvals.policy.rules import FILE_READERS, FILE_WRITERS
 from approvals.policy.shell_words import OPAQUE
@@ -63,6 +63,8 @@ def context_for(tool: str, arguments: dict, cwd: str | None, workspace, commands
 
 def _also_asked(tool: str, arguments: dict, cwd: str, root: str) -> dict:
     """Return what else to ask of the tree: its secrets for a search, tools for a package runner."""
+    if content_search.prints_lines(tool, arguments):
+        return {"secrets": True}
     command = arguments.get("command")
     if tool != "Bash" or not isinstance(command, str):
         return {}

@@ -46,6 +46,8 @@ def _call(part, at, data, folder):
     arguments = dict_of(dict_of(row, "state"), "input")
     if "filePath" in arguments:
         arguments = {"file_path": arguments["filePath"]} | {k: v for k, v in arguments.items() if k != "filePath"}
+    if tool == "grep":  # which prints lines
+        arguments = arguments | {"output_mode": "content"}
     folder = folder if isinstance(folder, str) else ""
     when = at / 1000 if isinstance(at, int | float) else 0.0
     call_id = text_of(row, "callID") or str(part)

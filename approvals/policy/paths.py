@@ -37,6 +37,7 @@ WILD_SIGN = re.compile(r"[*?\[]")
 AIMING = 3  # letters of a name without a dot in front of a wildcard from which that may mean a protected one
 ORDINARY = (".py", ".yml", ".yaml", ".toml", ".js", ".cjs", ".mjs", ".lua", ".el", ".ini", ".cfg", ".jar", ".exs")
 MANIFEST = ".handrail/manifest.json"  # in the workspace, mounted there by Handrail
+ORDINARY += (".ts", ".sql", ".nix")
 MAX_LINKS = 40
 MAX_PATH = 4096
 MAX_NAME = 512
@@ -239,12 +240,16 @@ class World:
 
         `hidden`: files with a name that begins with a dot count, and those in such a folder.
         """
-        spend(4 * (len(self.files) + len(self.secrets)))
         prefix = folder.rstrip("/") + "/"
-        known = itertools.chain(self.secrets, (path for path in self.files if is_secret(self._below(path))))
-        below = (path for path in known if path.startswith(prefix))
+        below = self.secrets_below(folder)
         found = next((path for path in below if hidden or "/." not in "/" + path[len(prefix) :]), None)
         return found or (self.link_out(folder) if links else None)
+
+    def secrets_below(self, folder):
+        """Return the paths of the known secret files below `folder`."""
+        spend(4 * (len(self.files) + len(self.secrets)))
+        known = itertools.chain(self.secrets, (path for path in self.files if is_secret(self._below(path))))
+        return (path for path in known if path.startswith(folder.rstrip("/") + "/"))
 
     def link_out(self, folder):
         """Return a known link below `folder` that leads outside or to a secret, or None."""
@@ -324,19 +329,8 @@ def _any_of(patterns):
 _SECRET, _NOT_SECRET = _any_of(SECRET_NAMES), _any_of(NOT_SECRET)
 
 
-GLOB_PROBES = (
-    ".env",
-    ".env.local",
-    ".netrc",
-    ".npmrc",
-    ".pgpass",
-    ".pypirc",
-    ".boto",
-    ".s3cfg",
-    ".dockercfg",
-    ".my.cnf",
-)
-GLOB_PROBES += (".bash_history", "id_rsa", "id_ed25519", "server.pem", "server.key")
+GLOB_PROBES = (".env", ".env.local", ".netrc", ".npmrc", ".pgpass", ".pypirc", ".boto", ".s3cfg", ".dockercfg")
+GLOB_PROBES += (".my.cnf", ".bash_history", "id_rsa", "id_ed25519", "server.pem", "server.key")
 
 
 def glob_may_hit_secret(pattern):

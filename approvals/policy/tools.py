@@ -2,7 +2,7 @@
 
 import re
 
-from . import mcp, patches
+from . import content_search, mcp, patches
 from .coverage import decide_call
 from .deeds import NAME, deed
 from .hidden_characters import hidden_in
@@ -56,11 +56,14 @@ def file_tool(tool, arguments, policy, world, context, verb=None):
     place = world.place(path)
     name = place.label(world.root)
     problem = _path_problem(place, tool, arguments, writes, world)
+    opened = content_search.prints_lines(tool, arguments) and content_search.secret_opened(place, arguments, world)
+    if opened and not problem:
+        problem = f"the search opens {opened.rsplit('/', 1)[-1]}, where secrets are kept"
     verb = verb or VERBS.get(tool, "Search")
     title = f"{verb} {name}"
     # A plan is no change of the person's files, and its own card asks about it.
     tier = "high" if problem else _mode_tier(policy.mode, writes and not _is_plan(place))
-    undo = file_undo(place, writes)
+    undo = file_undo(place, writes) if not opened else "no"  # what was read stays known
     changes = f"changes {name}, {'a plan of Claude Code' if _is_plan(place) else 'which is reversible'}"
     says = problem or (changes if writes else f"only reads {name}")
     family = FILE_WRITERS if writes else FILE_READERS
