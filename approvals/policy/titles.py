@@ -26,17 +26,19 @@ def headline(words, effects):
         return lasting.title or imperative(lasting.says)
     words = _without_runner(words)
     name = words[0].text.rsplit("/", 1)[-1][:40] if words else ""
+    told = next((e.title for e in effects if e.title and e.kind in ("unknown", "start")), "")
     touched = [e for e in effects if e.kind in ("delete", "write")]
     if touched:
-        return _files(name, words, effects, touched)
-    secret = next((e for e in effects if e.kind == "read" and e.tier != "low"), None)
+        files = _files(name, words, effects, touched)
+        return f"{told}, {_lower(files)}" if told and told != files else files
+    secret = next((e for e in effects if e.kind in ("read", "unclear") and e.place and e.tier != "low"), None)
     if secret:
         return f"Read {secret.target[:60]}"
     if not name:
         return "Read a file" if effects else "Set a variable"
     if name in SHELLS and len(words) == 3 and words[1].text == "-n":
         return f"Check the syntax of {words[2].text[:60]}"
-    return (name == "git" and git_headline(words[1:])) or f"Run {_program(name, words)}"
+    return told or (name == "git" and git_headline(words[1:])) or f"Run {_program(name, words)}"
 
 
 def lasting_effect(effects):
@@ -93,6 +95,8 @@ def _files(name, words, effects, touched):
     if name == "git":
         verb = (operands_of("git", [word.text for word in words[1:]]) or [""])[0]
     redirects = not any(name_ in word.text for name_ in names for word in words)
+    if name in ("cp", "mv", "install"):
+        names = _to_goal(names, words)
     if (name == "mv" or verb == "mv") and len(names) > 1:
         return f"Move {', '.join(names[:-1])[:60]} to {names[-1][:60]}"
     if name == "ln" and len(names) == 2:
@@ -102,6 +106,12 @@ def _files(name, words, effects, touched):
     act = ACTS.get(f"git {verb}" if verb else name, "Write") if not redirects else "Write"
     act = "Delete" if deleted else act
     return f"{act} {names[0][:60]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
+def _to_goal(names, words):
+    """Return the names without those that only count if the goal is a folder, which nobody knows beforehand."""
+    goal = next((word.text for word in reversed(words) if not word.text.startswith("-")), "").rstrip("/")
+    return [name for name in names if not name.startswith(f"{goal}/")] if goal in names else names
 
 
 def imperative(says):
@@ -121,7 +131,7 @@ def _bare(says):
 
 def title_of(entries):
     """Return the headline of a whole command: its distinct parts, the strictest and least reversible first."""
-    ordered = sorted(entries, key=lambda entry: (-TIERS.index(entry.tier), lasting_effect(entry.effects) is None))
+    ordered = sorted(entries, key=_weight)
     worth = _but_moves([entry for entry in ordered if entry.tier != "low"] or ordered)
     sources = {effect.source for entry in worth for effect in entry.effects if effect.source}
     parts = list(dict.fromkeys(entry.headline for entry in worth if entry.headline and not _only_feeds(entry, sources)))
@@ -133,6 +143,12 @@ def title_of(entries):
     return text + (f" and {more} more" if more else "")
 
 
+def _weight(entry):
+    """Return what puts a part first: its tier, then a loss of data, then what no snapshot undoes."""
+    loses = any(effect.loses for effect in entry.effects)
+    return (-TIERS.index(entry.tier), not loses, lasting_effect(entry.effects) is None)
+
+
 def _only_feeds(entry, sources):
     """Return whether a part only contacts a host whose script another part runs, which says so."""
     lasting = lasting_effect(entry.effects)
@@ -140,8 +156,12 @@ def _only_feeds(entry, sources):
 
 
 def _but_moves(entries):
-    """Leave out `cd`, `echo` and `head` around the actual command, unless there is nothing else."""
-    return [entry for entry in entries if not set(entry.words[:1]) & AROUND] or entries
+    """Leave out `cd`, `echo` and `head` around the actual command, unless they write or there is nothing else."""
+    return [entry for entry in entries if not set(entry.words[:1]) & AROUND or _writes(entry)] or entries
+
+
+def _writes(entry):
+    return any(effect.kind in ("write", "delete") and effect.tier != "low" for effect in entry.effects)
 
 
 def _lower(part):

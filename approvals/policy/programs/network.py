@@ -1,6 +1,5 @@
 """Programs that contact other machines: curl and wget name their host, the others name a service."""
 
-import itertools
 import re
 from dataclasses import replace
 
@@ -9,8 +8,10 @@ from ..opens import everything_below
 from ..shell_words import Word, names
 from ..web import BadAddress, is_loopback, parts_of
 from . import code_host, services
+from .acts import PRODUCTION
 from .grammar import parse_table, read_arguments
 from .registry import argument_effects, handles, kind
+from .text_titles import address_shown
 from .verbs import operands_of
 
 OPTIONS = parse_table(
@@ -108,6 +109,7 @@ def fetch(name, words, simple, judge):
     found = [_sends(e.says, found, e.spelled) if e.kind == "remote" else e for e in found]
     if sends and not flags & {"-G", "--get"}:
         found.append(_sends("sends data", found, tuple(sends)))
+    found = [_to_address(effect, arguments) if effect.kind == "remote" else effect for effect in found]
     if flags & {"-L", "--location"} or any(re.fullmatch(r"-[a-zA-Z]*L[a-zA-Z]*", flag) for flag in flags):
         found.append(impacts.unknown("follows redirects to hosts that are unknown until it runs"))
     if any(re.fullmatch(r"-[a-zA-Z]*k[a-zA-Z]*|--insecure", flag) for flag in flags):
@@ -124,6 +126,17 @@ def _at_home(effect):
     port = effect.target.rpartition(":")[2]
     own = effect.kind == "network" and is_loopback(effect.target) and port.isdecimal()
     return replace(effect, tier="medium") if own and int(port) >= 1024 and int(port) not in ENGINE_PORTS else effect
+
+
+def _to_address(effect, arguments):
+    """Return the effect of a request under a headline with the whole address, if the command names only one."""
+    named = [a.word.text for a in arguments if a.kind == "url" and not a.word.opaque]
+    where = address_shown(named[0]) if len(named) == 1 else ""
+    said = effect.says.removesuffix(f" to {effect.target}") if effect.target else effect.says
+    deletes = any(a.kind == "method" and a.word.text.upper() == "DELETE" for a in arguments)
+    production = " in production" if PRODUCTION.search(where) else ""
+    title = f"S{said[1:].replace('ends', 'end', 1)} to {where}{production}" if where and said[:5] == "sends" else ""
+    return replace(effect, title=title or effect.title, loses=deletes)
 
 
 def _sends(says, found, spelled):
@@ -236,7 +249,8 @@ def glab(name, words, simple, judge):
     if words and code_host.reads(name, words) and not simple.assigns:
         says = f"reads from GitLab (glab {words[0].text[:20]})"
         return [impacts.Effect("network", says, "high", "yes", spelled=(words[0].text,), at_code_host=True)]
-    return [impacts.unknown("runs glab in a form that may change something at the code host", held="asks")]
+    effect = impacts.unknown("runs glab in a form that may change something at the code host", held="asks")
+    return [replace(effect, title=services.code_host_title(name, operands_of(name, [w.text for w in words]) or []))]
 
 
 def _service(name, words, judge):
@@ -277,15 +291,16 @@ def _service_change(name, words):
     tier = "critical" if destroys else "high"
     shown = " ".join([name, *operands[: 2 if program == "docker" and operands[0] == "compose" else 1]])
     if operands[:2] == ["pr", "checkout"]:
-        says, title = "fetches the branch of a pull request", services.gh_title(operands)
+        says, title = "fetches the branch of a pull request", services.code_host_title(name, operands)
         return impacts.Effect("network", says, tier, "yes", spelled=spelled, title=title)
     if name == "gh":
-        return impacts.remote(f"runs gh {' '.join(verbs)}", spelled, tier, title=services.gh_title(operands))
+        return impacts.remote(
+            f"runs gh {' '.join(verbs)}", spelled, tier, title=services.code_host_title(name, operands)
+        )
     if program == "docker" and operands[0] not in ("push", "pull", "login", "logout"):
-        return impacts.Effect("harmful", f"runs {shown}, which can change this machine", tier, "unknown",
-                              spelled=spelled, title=f"Run {shown}")  # fmt: skip
-    about = services.objects(operands, operands[:1], list(spelled)) if name == "kubectl" else ""
-    return impacts.remote(f"runs {shown}", spelled, tier, title=f"Run {shown}{about} (remote)")
+        says = f"runs {shown}, which can change this machine"
+        return impacts.Effect("harmful", says, tier, "unknown", spelled=spelled)
+    return impacts.remote(f"runs {shown}", spelled, tier)
 
 
 def _gh_api(words, judge):
@@ -309,7 +324,7 @@ def raw(name, words, simple, judge):
     tier = "critical" if (name, verb) in DESTROYS else "high"
     if name == "rsync" and not any(":" in text for text in texts if not text.startswith("-")):
         return [services.connects(name, texts, tier), *_copied_below(words, judge)]
-    return [services.connects(name, texts, tier, _given(texts, simple, judge) if name in services.DATABASES else "")]
+    return [services.connects(name, texts, tier, simple, judge)]
 
 
 def _copied_below(words, judge):
@@ -322,29 +337,3 @@ def _copied_below(words, judge):
         found.append(replace(effect, opens=(*below, *(place.lexical for place in (effect.place,) if place))))
         found += [replace(effect, opens=below, moves=True)] if deletes else []
     return found
-
-
-def _given(texts, simple, judge):
-    """Return the statements that a database shell reads from its input or a file, as far as they are known."""
-    for redirect in simple.redirects:
-        word = redirect.words[0] if redirect.words else None
-        if word and redirect.op in ("<<", "<<-", "<<<") and not word.opaque:
-            return word.text
-        if word and redirect.op == "<":
-            return _text_of(word.text, judge)
-    named = [value for flag, value in itertools.pairwise(texts) if flag in ("-f", "--file")]
-    named += [text.partition("=")[2] for text in texts if text.startswith("--file=")]
-    feeding = simple.fed_by
-    if feeding is not None and feeding.words:
-        words = feeding.words
-        if words[0].text in ("echo", "printf"):
-            return " ".join(word.text for word in words[1:] if not word.text.startswith("-")).replace("\\n", "\n")
-        if words[0].text == "cat" and len(words) == 1:
-            return _given([], feeding, judge)
-        named += [word.text for word in words[1:]] if words[0].text == "cat" else []
-    return ";".join(filter(None, (_text_of(name, judge) for name in named)))
-
-
-def _text_of(path, judge):
-    places = judge.places(Word(path))
-    return next((text for place in places if (text := judge.world.texts.get(place.lexical)) and place.inside), "")

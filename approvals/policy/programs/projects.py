@@ -168,7 +168,7 @@ def _npm_verb(name, verb, rest, texts):
         return [_installs(f"installs packages with {name} {verb}", (verb,), name, texts)]
     if verb in NPM_REMOTE:
         says = "publishes a package" if verb == "publish" else "changes the package registry"
-        title = f"Publish this package ({name})" if verb == "publish" else f"Run {name} {verb} (remote)"
+        title = f"Publish this package ({name})" if verb == "publish" and not rest else ""
         return [impacts.remote(f"{says} with {name} {verb}", (verb,), title=title)]
     if name == "yarn" and CALM_SCRIPT.fullmatch(verb):
         return task_effects(verb, name)
@@ -220,7 +220,7 @@ def installer(name, words, simple, judge):
         through = impacts.Effect("start", f"runs {texts[1][:40]} through {name}", "low", spelled=(verb, texts[1]))
         return [through, *judge.inner(words[1:])]
     if verb in ("publish", "upload", "push", "login", "config"):
-        return [impacts.remote(f"runs {name} {verb}", (verb,), title=f"Run {name} {verb} (remote)")]
+        return [impacts.remote(f"runs {name} {verb}", (verb,))]
     flags = [text for text in texts if text.startswith("-")]
     says = f"installs packages with {name} {verb}" if verb in ("install", "add", "sync") else ""
     says = says or f"changes packages with {name} {verb[:40]}"
@@ -285,7 +285,7 @@ def _compiler(name, words, judge, building, reading):
             effect = replace(effect, hosts=(), held="runs")
         return [*found, effect]
     if verb in ("publish", "login", "yank", "owner"):
-        title = f"Publish this package ({name})" if verb == "publish" else f"Run {name} {verb} (remote)"
+        title = f"Publish this package ({name})" if verb == "publish" else ""
         return [*found, impacts.remote(f"changes the package registry with {name} {verb}", (verb,), title=title)]
     return [*found, impacts.starts(f"starts a program through {name} {verb[:40]}", verb)]
 

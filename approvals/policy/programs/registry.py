@@ -10,6 +10,7 @@ from .edits import edited_in_place
 from .grammar import Grammar, parse_table, read_arguments
 from .scripts import script_effects
 from .tables import BUILDS, READS, WRITES
+from .weighing import weighed
 
 # Letters of options with which a program follows symbolic links.
 FOLLOWING = {"grep": "rR", "egrep": "rR", "fgrep": "rR", "rg": "L", "fd": "L", "find": "L"}
@@ -90,12 +91,13 @@ def program_effects(words, simple, judge):
         return [impacts.unknown(f"starts {name[:40]!r}, which is not a plain program name")]
     if "/" in name:
         if not name.startswith(PROGRAM_FOLDERS) or ".." in name:
-            return [*_foreign(words[1:]), *_own_program(name, words, simple, judge)]
+            found = [*_foreign(words[1:]), *_own_program(name, words, simple, judge)]
+            return weighed(name.rpartition("/")[2], words[1:], simple, judge, found, shown=name)
         name = name.rsplit("/", 1)[-1]
     found = _by_name(name, words, simple, judge)
     if any(effect.kind in ("start", "unknown", "run") for effect in found):
         judge.within += named_in(words[1:], judge)
-    return found
+    return weighed(name, words[1:], simple, judge, found)
 
 
 def _by_name(name, words, simple, judge):

@@ -2,14 +2,18 @@
 
 import itertools
 import re
+import shlex
 
 from ..shell_words import OPAQUE, names
 from ..verdict import Effect
+from . import acts
+from .given import files_read, given, statements, text_of
 from .sql_titles import changes_data, sql_title
-from .verbs import operands_of
+from .text_titles import mongo_title, redis_title
 
-GH = {
+CODE_HOST = {
     "pr merge": "Merge pull request",
+    "pr ready": "Mark pull request",
     "pr close": "Close pull request",
     "pr reopen": "Reopen pull request",
     "pr comment": "Comment on pull request",
@@ -22,6 +26,11 @@ GH = {
     "issue comment": "Comment on issue",
     "issue edit": "Edit issue",
     "issue delete": "Delete issue",
+    "pr approve": "Approve pull request",
+    "pr update": "Edit pull request",
+    "issue update": "Edit issue",
+    "issue note": "Comment on issue",
+    "pr note": "Comment on pull request",
     "release create": "Create release",
     "release delete": "Delete release",
     "repo create": "Create repository",
@@ -31,62 +40,95 @@ GH = {
     "run cancel": "Cancel workflow run",
     "secret set": "Set secret",
     "secret delete": "Delete secret",
+    "secret remove": "Delete secret",
+    "variable set": "Set variable",
+    "variable delete": "Delete variable",
+    "release upload": "Upload to release",
+    "release edit": "Edit release",
+    "repo archive": "Archive repository",
+    "repo rename": "Rename repository to",
+    "repo edit": "Change repository",
+    "repo fork": "Fork repository",
+    "gist create": "Publish a gist of",
+    "gist delete": "Delete gist",
+    "label delete": "Delete label",
+    "cache delete": "Delete cache",
+    "run delete": "Delete workflow run",
+    "workflow disable": "Disable workflow",
+    "workflow enable": "Enable workflow",
+    "ssh-key add": "Add SSH key",
+    "ssh-key delete": "Delete SSH key",
+    "deploy-key add": "Add deploy key",
+    "deploy-key delete": "Delete deploy key",
 }
+NOUNS = {"mr": "pr", "pipeline": "run", "ci": "run", "project": "repo"}
 SSH_VALUES = names("-i -p -P -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w -X")
 FLAGS_WITH_HOST = {"psql": ("-h", "--host"), "mysql": ("-h", "--host"), "redis-cli": ("-h",), "mongosh": ("--host",)}
-STATEMENT_FLAGS = {"psql": ("-c", "--command"), "mysql": ("-e", "--execute")}
 DATABASES = ("psql", "mysql", "redis-cli", "mongosh")
 LOOKUPS = {"dig": "Look up", "nslookup": "Look up", "host": "Look up", "ping": "Ping", "traceroute": "Trace the way to"}
-CLOUDS = ("aws", "gcloud", "az", "helm", "terraform", "tofu", "flyctl", "vercel", "netlify", "heroku", "wrangler")
-CLOUD_VERBS = names(
-    "create delete list describe show deploy update set get add remove ssh start stop restart login run-now"
-)
-MAX_OBJECTS = 3
-PLACES = {
-    "--context": "context", "--kube-context": "context", "-n": "namespace", "--namespace": "namespace",
-    "--profile": "profile", "--project": "project", "--subscription": "subscription", "-g": "group",
-    "--resource-group": "group", "--region": "region", "--cluster": "cluster", "--replicas": "replicas",
-    "--workspace": "workspace", "-target": "target", "-a": "app", "--app": "app", "-R": "repository",
-    "--repo": "repository",
-}  # fmt: skip
-PRODUCTION = re.compile(r"(?<![a-z])(?:prod|production|live|prd)(?![a-z])", re.IGNORECASE)
+MAX_NAMED = 3  # files or sources that a headline names
 HOST = re.compile(r"(?:[\w.+-]+@)?([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])")
 URL = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^@/\s]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?:[:/?].*)?")
 
 
-def objects(operands, verbs, texts):
-    """Return what a command is about: its objects, where they are, and whether that is production."""
-    at = operands.index(verbs[-1]) + 1 if verbs else 0
-    objects = [text[:60] for text in operands[at : at + MAX_OBJECTS] if OPAQUE not in text]
-    said = "".join(f" {text}" for text in objects)
-    flags = [(flag, value) for flag, value in itertools.pairwise(texts) if flag in PLACES]
-    flags += [tuple(text.split("=", 1)) for text in texts if text.partition("=")[0] in PLACES and "=" in text]
-    flags = [(flag, value) for flag, value in flags if flag != "-n" or texts[:1] != ["group"]]
-    said += "".join(f", {PLACES[flag]} {value[:40]}" for flag, value in flags if OPAQUE not in value)
-    production = any(PRODUCTION.search(text) for text in texts)
-    return said + (" in production" if production else "")
+def code_host_title(name, operands):
+    """Return the headline of a command of `gh` or `glab` that changes something."""
+    noun, verb, *rest = [*operands[:3], "", ""]
+    what = rest[0][:60] if rest and OPAQUE not in rest[0] else ""
+    act = CODE_HOST.get(f"{NOUNS.get(noun, noun)} {verb}")
+    act = act.replace("pull request", "merge request") if act and noun == "mr" else act
+    if act and verb == "create" and noun not in ("release", "repo"):
+        what = ""
+    if act == "Mark pull request":
+        what = f"{what} as ready".strip()
+    return f"{act} {what}".strip() + f" ({name})" if act else ""
 
 
-def gh_title(verbs):
-    """Return the headline of a `gh` command that changes something."""
-    act = GH.get(" ".join(verbs[:2]))
-    what = verbs[2][:60] if len(verbs) > 2 and OPAQUE not in verbs[2] else ""
-    if verbs[:2] == ["pr", "ready"] and what:
-        return f"Mark pull request {what} as ready (gh)"
-    if act:
-        return f"{act} {what if verbs[1] != 'create' or verbs[0] in ('release', 'repo') else ''}".strip() + " (gh)"
-    return f"Run gh {' '.join(verbs[:2])} (remote)"
-
-
-def connects(name, texts, tier="high", given=""):
-    """Return the effect of a program that contacts other machines by a protocol of its own.
-
-    `given`: the statements that a database shell reads from its input or from a file.
-    """
+def connects(name, texts, tier="high", simple=None, judge=None):
+    """Return the effect of a program that contacts other machines by a protocol of its own."""
     host = host_of_words(name, texts)
     says = f"connects to {host} with {name}" if host else f"talks to other machines with {name}"
-    loses = name in DATABASES and changes_data(";".join(filter(None, (_statements(name, texts), given))))
-    return Effect("remote", says, tier, "no", target=host, title=raw_title(name, texts, host, given), loses=loses)
+    said, loses = _statements(name, texts, simple, judge) if name in DATABASES else ("", False)
+    if name in DATABASES:
+        title = _database_title(name, texts, host, said, simple, judge)
+    else:
+        title, loses = raw_title(name, texts, host), name == "ssh" and _loses_there(texts)
+    return Effect("remote", says, tier, "no", target=host, title=title, loses=loses)
+
+
+def _statements(name, texts, simple, judge):
+    """Return (headline, whether they lose data) of what a database's shell is given to carry out."""
+    act = acts.act_of(name, texts)
+    read = given(texts, simple, judge) if simple else ""
+    if name == "redis-cli":
+        lines = [line.split() for line in read.splitlines() if line.strip()] if not act.operands else [act.operands]
+        found = [(said, loses) for said, loses in map(redis_title, lines) if said]
+        found.sort(key=lambda each: not each[1])
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        return (found[0][0] + more, any(loses for _, loses in found)) if found else ("", False)
+    text = ";".join([*statements(texts), read])
+    return mongo_title(text) if name == "mongosh" else (sql_title(text), changes_data(text))
+
+
+def _database_title(name, texts, host, said, simple, judge):
+    act = acts.act_of(name, texts)
+    named = [value for label, value in act.places if label == "database"]
+    named += act.operands[:1] if name in ("psql", "mysql") and not said_by_url(act.operands) else []
+    at = f" on {host}" if host else ""
+    at += f", database {named[0][:40]}" if named and OPAQUE not in named[0] else ""
+    production = " in production" if act.production or acts.PRODUCTION.search(host) else ""
+    files = [file for file in (files_read(texts, simple) if simple else []) if not text_of(file, judge)]
+    shown = ", ".join(files[:MAX_NAMED]) + (f" and {len(files) - MAX_NAMED} more" if files[MAX_NAMED:] else "")
+    if said or files:
+        unread = f"run the statements in {shown[:100]}" if files else ""
+        told = ", ".join(filter(None, [said, unread]))
+        return f"{told[:1].upper() + told[1:]} ({name}{at}){production}"
+    return (f"Connect to the database on {host} ({name})" if host else f"Connect to a database ({name})") + production
+
+
+def said_by_url(operands):
+    """Return True if the first operand is an address, which may hold a password, or statements."""
+    return any("://" in text or "=" in text or " " in text for text in operands[:1])
 
 
 def host_of_words(name, texts):
@@ -114,16 +156,6 @@ def host_of_words(name, texts):
     return ""
 
 
-def _statements(name, texts):
-    """Return the SQL among a database shell's words; "" if it also reads a file of statements."""
-    flags = STATEMENT_FLAGS.get(name, ())
-    if not flags or any(text.split("=")[0] in ("-f", "--file", "-v", "--set", "--variable") for text in texts):
-        return ""
-    found = [value for flag, value in itertools.pairwise(texts) if flag in flags]
-    found += [text.partition("=")[2] for text in texts if text.startswith(tuple(f"{flag}=" for flag in flags[1:]))]
-    return ";".join(found)
-
-
 def _operands(texts, valued):
     found, rest = [], list(texts)
     while rest:
@@ -142,30 +174,56 @@ def _plain(text):
     return match[1].lower() if match else ""
 
 
-def raw_title(name, texts, host, given=""):
-    """Return the headline of a program that contacts other machines."""
-    if name in CLOUDS:
-        operands = operands_of(name, texts)
-        verbs = [text for text in operands or [] if re.fullmatch(r"[a-z][a-z0-9-]*", text)]
-        size = {"aws": 2}.get(name, 1)
-        if name in ("gcloud", "az"):
-            # Groups nest; the verb ends them, and names follow it.
-            size = next((number for number, verb in enumerate(verbs, 1) if verb in CLOUD_VERBS), 1)
-        return f"Run {' '.join([name, *verbs[:size]])}{objects(operands or [], verbs[:size], texts)} (remote)"
+def raw_title(name, texts, host):
+    """Return the headline of a program that contacts other machines; "" if its acting words make it."""
+    production = " in production" if any(acts.PRODUCTION.search(text) for text in texts) else ""
     if name == "ssh" and host:
-        return f"Run a command on {host} (ssh)" if len(_operands(texts, SSH_VALUES)) > 1 else f"Open a shell on {host}"
-    if name in ("scp", "rsync", "sftp") and host:
-        last = texts[-1]
-        return f"Copy files {'to' if ':' in last else 'from'} {host} ({name})"
-    statements = ";".join(filter(None, (_statements(name, texts), given)))
-    if name in DATABASES and (said := sql_title(statements)):
-        return f"{said} ({name}{f' on {host}' if host else ''})"
-    if name in DATABASES:
-        return f"Connect to the database on {host} ({name})" if host else f"Connect to a database ({name})"
+        told = there(texts)
+        return f"Run {told} on {host} (ssh){production}" if told else f"Open a shell on {host}{production}"
+    if name in ("scp", "rsync") and host:
+        operands = _operands(texts, SSH_VALUES | {"--exclude", "--include", "--rsh", "--files-from"})
+        *sources, goal = operands if len(operands) > 1 else ["files", operands[0]]
+        more = f" and {len(sources) - MAX_NAMED} more" if sources[MAX_NAMED:] else ""
+        deletes = ", deleting what is not in the source" if any(text.startswith("--del") for text in texts) else ""
+        named = ", ".join(source[:60] for source in sources[:MAX_NAMED])
+        return f"Copy {named}{more} to {goal[:60]}{deletes} ({name}){production}"
     if name in LOOKUPS and host:
         return f"{LOOKUPS[name]} {host}"
     if name == "twine" and texts[:1] == ["upload"]:
-        return "Publish a package (twine)"
+        return f"Publish {' '.join(texts[1:3])[:60] or 'a package'} (twine)"
     if host:
         return f"Connect to {host} ({name})"
-    return f"Run {name} (remote)" if name != "openssl" else "Run openssl"
+    return "Run openssl" if name == "openssl" else ""
+
+
+def there(texts):
+    """Return what ssh runs elsewhere, as a headline may hold it; "" for a shell."""
+    words = _words_there(texts)
+    text = " ".join(words)
+    if said := sql_title(" ".join(statements(words)) or text):
+        return f"{words[0][:40]} ({said[:1].lower() + said[1:]})"
+    return acts.shown_words(words)
+
+
+def _words_there(texts):
+    words = texts[_first_operand(texts) + 1 :]
+    try:
+        return shlex.split(words[0]) if len(words) == 1 else words
+    except ValueError:
+        return words[0].split()
+
+
+def _first_operand(texts):
+    at = 0
+    while at < len(texts) and texts[at].startswith("-"):
+        at += 2 if texts[at] in SSH_VALUES else 1
+    return at
+
+
+def _loses_there(texts):
+    words = _words_there(texts)
+    bare = words[1:] if words[:1] == ["sudo"] else words
+    return bool(bare) and (
+        bare[0] in ("rm", "dd", "shred", "truncate", "rmdir", "unlink") or bare[0].startswith("mkfs")
+        or changes_data(" ".join(statements(words))) or acts.act_of(bare[0], bare[1:]).loses
+    )  # fmt: skip

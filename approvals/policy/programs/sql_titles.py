@@ -2,78 +2,142 @@
 
 import re
 
+from ..step_budget import spend
 from .grammar import OPAQUE
-from .queries import tokens_of
 
-NAME = r'["`\[]?[A-Za-z_][\w$]{0,40}["`\]]?'
+# A name in any script; what is not known before the text runs may be part of it, or all of it.
+NAME = rf'(?:["`\[][^"`\]]{{1,60}}["`\]]|(?!\d)[\w{OPAQUE}][\w${OPAQUE}]{{0,60}})'
 TABLE = rf"({NAME}(?:\s?\.\s?{NAME}){{0,2}})"
-# The weightiest first: (a pattern of the statement's beginning, with TABLE for a name; the headline).
+KINDS = (
+    "table|database|schema|materialized view|view|index|user|role|function|procedure|trigger|sequence|type|extension"
+)
+KINDS += "|keyspace|policy|publication|tablespace|stream|task|warehouse"
+# The weightiest first: (a pattern of a statement, with TABLE for a name; the headline).
 STATEMENTS = [
-    ("drop (table|database|schema|view|index)(?: if exists)? TABLE", "Drop the {} {}"),
-    ("truncate (?:table )?TABLE", "Empty the table {}"),
+    (f"drop ({KINDS})(?: concurrently)?(?: if exists)? TABLE", "Drop the {} {}"),
+    ("truncate (?:table )?(?:only )?TABLE", "Empty the table {}"),
     ("delete from (?:only )?TABLE", "Delete {rows} in {}"),
+    ("alter table (?:if exists )?(?:only )?TABLE drop (?:column )?(?:if exists )?TABLE", "Drop {1} of the table {0}"),
     ("alter table (?:if exists )?(?:only )?TABLE", "Alter the table {}"),
-    ("update (?:only )?TABLE set", "Change {rows} in {}"),
-    ("(?:insert|replace) into TABLE", "Add rows to {}"),
-    ("create (?:unique )?(table|view|index|schema|database)(?: if not exists)? TABLE", "Create the {} {}"),
+    ("update (?:only )?TABLE (?:as )?(?:\\w+ )?set", "Change {rows} in {}"),
+    ("(?:insert|replace) (?:into|overwrite) (?:table )?TABLE", "Add rows to {}"),
+    ("merge into TABLE", "Change rows in {}"),
+    (f"create (?:or replace )?(?:unique )?({KINDS})(?: if not exists)? TABLE", "Create the {} {}"),
 ]
-READABLE = [(re.compile(pattern.replace("TABLE", TABLE), re.IGNORECASE), title) for pattern, title in STATEMENTS]
+READABLE = [
+    (re.compile(rf"(?<!\w){pattern.replace('TABLE', TABLE)}(?!\w)", re.IGNORECASE), title)
+    for pattern, title in STATEMENTS
+]
 OTHERS = re.compile(rf"(?: ?, ?{TABLE})*")
-MAX_TOLD, MAX_OBJECTS = 2, 4  # statements and objects that a headline names
+# Words that begin a statement which changes something, and is told by its own first words.
+TOLD_AS_WRITTEN = (
+    "grant",
+    "revoke",
+    "alter",
+    "call",
+    "exec",
+    "execute",
+    "do",
+    "copy",
+    "load",
+    "kill",
+    "rename",
+    "drop",
+)
+TOLD_AS_WRITTEN += ("detach", "attach", "refresh", "reindex", "vacuum", "system", "optimize", "flush", "reset", "purge")
+# Words of a statement that runs the text in its strings.
+RUNS_TEXT = re.compile(r"(?<!\w)(?:do|declare|call|prepare|\w*execute\w*|\w*exec|query_to_xml)(?!\w)", re.IGNORECASE)
+SCAN = re.compile(
+    r"(?P<text>'[^']*(?:''[^']*)*(?:'|$)|\$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|$))"
+    r"|(?P<comment>/\*(?!!).*?(?:\*/|$)|--[^\n]*|(?:(?<=\n)|(?<![\s\S]))\s*#[^\n]*)"
+    rf'|(?P<word>"[^"]*"|`[^`]*`|\[[^\]]{0, 80}\]|(?!\d)[\w{OPAQUE}][\w${OPAQUE}]*|\d[\w.]*|\S)',
+    re.DOTALL,
+)
+MAX_TOLD, MAX_OBJECTS, MAX_WORDS = 2, 4, 6  # statements, objects, and words of another statement that a headline names
 MAX_SQL = 20_000  # characters that are read for a headline
-UNCERTAIN = ("\\", "/*", "--", "#", "$$", OPAQUE)  # what databases read differently, or is not known before it runs
 
 
 def sql_title(text):
-    """Return the headline of one or more statements that change something; "" if it is not certain what they do."""
+    """Return the headline of one or more statements that change something; "" if none does."""
     found = _statements(text)
-    weights = [weight for weight in map(_weight, found) if weight is not None]
-    if not weights:
-        return ""
-    ranked = sorted((words for words in found if _weight(words) is not None), key=_weight)
-    told = list(dict.fromkeys(map(_statement_title, ranked)))[:MAX_TOLD]
+    deeds = [deed for words in found if (deed := _deed(words))]
+    if not deeds:
+        return next((said for words in found if (said := _as_written(words))), "")
+    deeds.sort(key=lambda deed: deed[0])
+    told = list(dict.fromkeys(title for _, title in deeds))[:MAX_TOLD]
     said = ", ".join([told[0], *(each[:1].lower() + each[1:] for each in told[1:])])
-    more = len(found) - min(len(told), len(ranked))
+    more = len(found) - min(len(told), len(deeds))
     return said + (f" and {more} more statement{'s' if more > 1 else ''}" if more else "")
-
-
-def _statement_title(words):
-    """Return the headline of one statement, with every object that it names and what goes along with them."""
-    pattern, title = READABLE[_weight(words)]
-    text = " ".join(words)
-    match = pattern.match(text)
-    *kind, first = [re.sub(r'["`\[\]\s]', "", name) for name in match.groups()]
-    more = OTHERS.match(text, match.end())[0] if title.startswith(("Drop", "Empty")) else ""
-    objects = [first, *(re.sub(r'["`\[\]\s]', "", name) for name in more.split(",")[1:])]
-    lower = {word.lower() for word in words}
-    shown = ", ".join(objects[:MAX_OBJECTS]) + (
-        f" and {len(objects) - MAX_OBJECTS} more" if objects[MAX_OBJECTS:] else ""
-    )
-    said = title.format(*(each.lower() for each in kind), shown, rows="rows" if "where" in lower else "all rows")
-    if len(objects) > 1:
-        said = re.sub(r"\bthe (table|database|schema|view|index) ", r"the \1s ", said).replace("indexs", "indexes")
-    return said + (", with all that depends on it (CASCADE)" if "cascade" in lower else "")
 
 
 def changes_data(text):
     """Return whether the text has a statement that deletes or changes rows, tables or whole databases."""
-    return any(weight is not None for weight in map(_weight, _statements(text)))
+    return any(_deed(words) is not None for words in _statements(text))
+
+
+def _deed(words):
+    """Return (weight, headline) of a statement's weightiest deed, wherever it stands in it; None if it has none."""
+    text = " ".join(words)
+    if words[0].lower() == "explain" and "analyze" not in text.lower():
+        return None
+    for weight, (pattern, title) in enumerate(READABLE):
+        if match := pattern.search(text):
+            return weight, _title(match, title, text)
+    return None
+
+
+def _title(match, title, text):
+    """Return the headline of one deed, with every object that it names and what goes along with them."""
+    if "{1}" in title:
+        return title.format(*map(_bare, match.groups()))
+    *kind, first = map(_bare, match.groups())
+    more = OTHERS.match(text, match.end())[0] if title.startswith(("Drop", "Empty")) else ""
+    objects = [first, *(_bare(name) for name in more.split(",")[1:])]
+    rest = re.findall(r"\w+", text[match.end() :].lower())
+    shown = ", ".join(objects[:MAX_OBJECTS]) + (
+        f" and {len(objects) - MAX_OBJECTS} more" if objects[MAX_OBJECTS:] else ""
+    )
+    rows = "rows" if "where" in rest else "all rows"
+    said = title.format(*(each.lower() for each in kind), shown, rows=rows)
+    if len(objects) > 1:
+        said = re.sub(rf"\bthe ({KINDS}) ", r"the \1s ", said).replace("indexs", "indexes")
+    return said + (", with all that depends on it (CASCADE)" if "cascade" in rest else "")
+
+
+def _bare(name):
+    return re.sub(r'["`\[\]]|\s(?=\.)|(?<=\.)\s', "", name).strip()
+
+
+def _as_written(words):
+    """Return the headline of another statement that changes something, in its own words but its strings."""
+    if words[0].lower() not in TOLD_AS_WRITTEN or len(words) < 2:
+        return ""
+    shown = [word for word in words if word != "''"][:MAX_WORDS]
+    return f"Run {' '.join(shown)[:60]}" + ("…" if len(words) > MAX_WORDS else "")
 
 
 def _statements(text):
-    """Return the statements, each as its words; [] if it is not certain how a database reads them."""
-    if not isinstance(text, str) or len(text) > MAX_SQL or any(sign in text for sign in UNCERTAIN):
+    """Return the statements, each as its words, with those in strings that a statement runs; strings are ''."""
+    if not isinstance(text, str):
         return []
-    found = [[]]
-    for token in tokens_of(text) or []:
-        if token == ";":
-            found.append([])
-        else:
-            found[-1].append(token)
+    text = text[:MAX_SQL]
+    spend(len(text) // 2)
+    found, words, strings = [], [], []
+    for match in SCAN.finditer(text.replace("\\'", "") + "\n;"):
+        if match["text"]:
+            strings.append(match["text"].strip("$'").removeprefix(f"{match['tag'] or ''}$"))
+            words.append("''")
+        elif match["word"] == ";":
+            inside = RUNS_TEXT.search(" ".join(words)) and [each for said in strings for each in _plain(said)]
+            found += [each for each in (inside or [words]) if each]
+            words, strings = [], []
+        elif match["word"]:
+            words.append(match["word"])
     return [words for words in found if words]
 
 
-def _weight(words):
-    """Return the index of the statement's pattern; None for one that is not among them."""
-    beginning = " ".join(words[:10])
-    return next((at for at, (pattern, _) in enumerate(READABLE) if pattern.match(beginning)), None)
+def _plain(text):
+    """Return the statements of a text that another one runs, whose own strings count as its words."""
+    words = [match["word"] or match["text"] or "" for match in SCAN.finditer(text)]
+    said = " ".join(word.strip("'") for word in words if word)
+    return [part.split() for part in said.split(";") if part.split()]

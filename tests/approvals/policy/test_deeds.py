@@ -38,7 +38,7 @@ from approvals.policy.deeds import deed, loses_data, moves_money
         ("slack", "post_message", {"channel": "#ops", "text": "x" * 500}, "Post a message to #ops (slack)"),
         ("pg", "query", {"sql": "DELETE FROM orders"}, "Delete all rows in orders (pg)"),
         ("pg", "query", {"sql": "select 1; drop table a.b"}, "Drop the table a.b and 1 more statement (pg)"),
-        ("pg", "query", {"sql": "delete from orders -- where id = 3"}, "query (pg)"),
+        ("pg", "query", {"sql": "delete from orders -- where id = 3"}, "Delete all rows in orders (pg)"),
         ("maps", "reverse-geocode", {"lat": 1.5, "lon": 2}, "reverse-geocode: lat 1.5, lon 2 (maps)"),
         ("", "LaunchRocket", {"site": "B4", "deep": {"a": 1}}, "LaunchRocket: site B4"),
     ],
@@ -95,8 +95,8 @@ def test_a_tool_that_deletes_and_a_statement_that_changes_lose_data():
         ('psql -c "DELETE FROM orders WHERE id = 3"', "Delete rows in orders (psql)"),
         ("psql -h db.example.com --command='truncate orders'", "Empty the table orders (psql on db.example.com)"),
         ('mysql -e "drop table users"', "Drop the table users (mysql)"),
-        ('psql -c "DELETE FROM orders WHERE id = $ID"', "Connect to a database (psql)"),
-        ('psql -c "DELETE FROM a WHERE b = 1" -f more.sql', "Connect to a database (psql)"),
+        ('psql -c "DELETE FROM orders WHERE id = $ID"', "Delete rows in orders (psql)"),
+        ('psql -c "DELETE FROM a WHERE b = 1" -f more.sql', "Delete rows in a, run the statements in more.sql (psql)"),
     ],
 )
 def test_a_database_shell_says_what_its_statements_do(command, title):
