@@ -30,6 +30,8 @@ class ScanOut(Schema):
     searched: int = Field(description="recordings, or snapshots of workspaces, that there was time for")
     total: int
     back_to: datetime | None = Field(description="of rows: those before this time were not searched")
+    large: int = Field(0, description="files, and recordings, that were too long to be searched to their end")
+    binary: int = Field(0, description="files that are no text, of which only the names were searched")
 
 
 class MoreOut(Schema):
@@ -39,7 +41,7 @@ class MoreOut(Schema):
 
 class SearchOut(Schema):
     hits: list[HitOut]
-    not_all: list[ScanOut] = Field(description="of kinds that were not searched to the end")
+    not_all: list[ScanOut] = Field(description="of kinds of which something was not searched")
     more: list[MoreOut] = Field(description="where kinds with more results, or not searched to the end, go on")
 
 
@@ -81,9 +83,9 @@ def read_search(
     return {
         "hits": [_hit(name, row) for name, scan in found.items() for row in scan.hits],
         "not_all": [
-            {"kind": name, "searched": scan.searched, "total": scan.total, "back_to": scan.back_to}
+            {"kind": name} | {of: getattr(scan, of) for of in ScanOut.model_fields if of != "kind"}
             for name, scan in found.items()
-            if scan.is_cut
+            if scan.is_cut or scan.left_something_out
         ],
         "more": [{"kind": name, "before": scan.cursor} for name, scan in found.items() if scan.cursor],
     }

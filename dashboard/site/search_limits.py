@@ -115,7 +115,8 @@ class Scan:
     """Rows or hits, and the cursor to go on from; "" at the end.
 
     Of recordings and files, `searched` of `total` were read in the time; rows were searched back to `back_to`, None if
-    all were.
+    all were. `large` files and recordings were not searched, or not to their end, as they are too long; nor were
+    `binary` files, as they are no text.
     """
 
     hits: list = field(default_factory=list)
@@ -123,10 +124,16 @@ class Scan:
     searched: int = 0
     total: int = 0
     back_to: datetime | None = None
+    large: int = 0
+    binary: int = 0
 
     @property
     def is_cut(self) -> bool:
         return self.searched < self.total or self.back_to is not None
+
+    @property
+    def left_something_out(self) -> bool:
+        return bool(self.large or self.binary)
 
     def closed(self, before: str) -> "Scan":
         """Drop the cursor of a scan that came to the end; one that began nothing goes on from where it was to begin."""

@@ -5,6 +5,7 @@ and its cursor is where the next one begins.
 Secret values are kept out of recordings and snapshots when those are written, and of messages when they are kept.
 """
 
+import codecs
 import re
 import time
 from collections import OrderedDict
@@ -34,11 +35,13 @@ from workspaces.terminals import name_of
 
 MIN_CHARS = 3  # shorter words are not looked for in recordings and files
 MAX_RECORDING = 8 << 20  # bytes of one recording that are searched
-MAX_FILE = 256 << 10  # bytes of a file that is searched
+MAX_FILE = 8 << 20  # bytes of a file that is searched
+SMALL_FILE = 256 << 10  # bytes of a file that is kept in memory
 MAX_CACHED = 32 << 20  # bytes of files kept in memory
 MAX_LINE = 300  # characters of a line that is shown
 MAX_LISTED = 5000  # recordings, or workspaces, of one scan
 LOADED = 100  # rows of recordings or snapshots that are loaded at once
+ENCODED = ("utf-8", "surrogatepass")
 END = "."  # in place of a path: the whole snapshot was searched
 ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r(?!\n)|\x1b[@-Z\\-_]")
 
@@ -56,7 +59,9 @@ def outputs(caller, words: list[str], limits: Limits) -> Scan:
         if time.monotonic() > deadline or len(scan.hits) >= limits.most:
             break
         scan.searched, scan.cursor = scan.searched + 1, str(Position(at, pk))
-        if program and (line := _line_with(ESCAPES.sub(b"", _recorded(program)), wanted)):
+        data = _recorded(program) if program else b""
+        scan.large += len(data) > MAX_RECORDING
+        if line := _line_with(ESCAPES.sub(b"", data), wanted):
             scan.hits.append(_output_hit(program, line[1]))
     return scan.closed(limits.before)
 
@@ -93,7 +98,7 @@ def _places_of_files(caller, limits: Limits):
 
 
 def _wanted(words: list[str]) -> list[bytes]:
-    return [word.lower().encode("utf-8", "surrogatepass") for word in words]
+    return [word.lower().encode(*ENCODED) for word in words]
 
 
 def _recorded(program) -> bytes:
@@ -107,18 +112,37 @@ def _recorded(program) -> bytes:
 
 def _line_with(data: bytes, wanted: list[bytes]) -> tuple[int, str] | None:
     """Return (number, text) of the first line that has every word in it, in any case; None if there is none."""
-    lowered = data.lower()
+    lowered = _lower(data)
     if any(word not in lowered for word in wanted):
         return None
     for number, line in enumerate(data.splitlines(), 1):
-        if all(word in line.lower() for word in wanted):
+        if all(word in _lower(line) for word in wanted):
             return number, _around(line, wanted[0])
     return None
 
 
+def _lower(data: bytes) -> bytes:
+    """Return text in lower case, in every script."""
+    return (
+        data.lower()
+        if data.isascii()
+        else data.decode("utf-8", "surrogateescape").lower().encode("utf-8", "surrogateescape")
+    )
+
+
+def _text_of(data: bytes) -> bytes | None:
+    """Return the content of a text file as UTF-8; None if it is no text."""
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        try:
+            return data.decode("utf-16").encode()
+        except UnicodeError:
+            return None
+    return None if b"\0" in data else data
+
+
 def _around(line: bytes, word: bytes) -> str:
     """Return the part of a line around a word, as text."""
-    begin = max(0, line.lower().find(word) - MAX_LINE // 2)
+    begin = max(0, _lower(line).find(word) - MAX_LINE // 2)
     return line[begin : begin + MAX_LINE].decode("utf-8", "replace").strip()
 
 
@@ -145,6 +169,8 @@ class _Contents:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         data = read_entry(store.catalog, entry, 0, None)
+        if entry.size > SMALL_FILE:
+            return data
         with self._lock:
             if key not in self._kept:
                 self._kept[key], self._size = data, self._size + len(data)
@@ -235,11 +261,14 @@ def _search_tree(
                 continue
             if time.monotonic() > deadline or len(scan.hits) >= most:
                 return False
-            if all(word in path.lower() for word in wanted):
+            if all(word in _lower(path) for word in wanted):
                 scan.hits.append(_file_hit(tree, path, 0, ""))
-            elif entry.kind == FILE and entry.size <= MAX_FILE:
-                data = _contents.read(tree.team_id, store, entry)
-                if b"\0" not in data and (line := _line_with(data, wanted)):
+            elif entry.kind == FILE and entry.size > MAX_FILE:
+                scan.large += 1
+            elif entry.kind == FILE:
+                text = _text_of(_contents.read(tree.team_id, store, entry))
+                scan.binary += text is None
+                if text and (line := _line_with(text, wanted)):
                     scan.hits.append(_file_hit(tree, path, *line))
             scan.cursor = str(Position(*tree.key, quote_from_bytes(path)))
     except StoreError:

@@ -60,6 +60,38 @@ def test_files_of_now_and_of_a_chosen_snapshot_are_found(files, alice, browser_o
     assert "Grand Sum" in client.get(f"/w/payments/repo-task-1/files/{address}").content.decode()
 
 
+def test_large_files_other_encodings_and_names_in_any_script_are_found(workspace, team, tmp_path, api, token_of, alice):
+    (tmp_path / "utf16.txt").write_bytes("hello\nWorld CHANGED\n".encode("utf-16"))
+    long = "".join(f"INSERTED {number}\n" for number in range(80_000))
+    tree = keep_tree(team, tmp_path, {"big.txt": long, "ＷｉｄｅName": "x", "straße.txt": "Große ÄNDERUNG\n"})
+    workspace.snapshots.filter(number=2).update(tree=tree)
+    client = api(token_of(alice))
+
+    def found(words):
+        answer = client.get("/api/v1/search", {"q": words, "kind": "files"}).json()
+        return [hit["title"] for hit in answer["hits"]], answer["not_all"]
+
+    assert found("inserted 79999") == (["big.txt:80000"], [])
+    assert found("world changed") == (["utf16.txt:2"], [])
+    assert found("ｗｉｄｅname") == (["ＷｉｄｅName"], [])
+    assert found("große änderung") == (["straße.txt:1"], [])
+
+
+def test_what_is_not_searched_is_counted(
+    workspace, team, tmp_path, alice, api, token_of, browser_of, read, monkeypatch
+):
+    monkeypatch.setattr(search_text, "MAX_FILE", 1000)
+    (tmp_path / "image.bin").write_bytes(b"needle\0\1")
+    tree = keep_tree(team, tmp_path, {"big.txt": "needle " * 1000, "small.txt": "hay"})
+    workspace.snapshots.filter(number=2).update(tree=tree)
+    answer = api(token_of(alice)).get("/api/v1/search", {"q": "needle", "kind": "files"}).json()
+    assert answer["hits"] == []
+    assert answer["not_all"] == [{"kind": "files", "searched": 1, "total": 1, "back_to": None, "large": 1, "binary": 1}]
+    shown = read(browser_of(alice), "/search/?q=needle&kind=files")
+    assert "because they are longer than 8 MB: 1" in shown
+    assert "Files that are no text, searched only by their names: 1" in shown
+
+
 def test_what_lies_inside_a_git_folder_is_not_searched(files, alice):
     limits = search_text.Limits(most=20, seconds=60)
     assert search_text.files(caller_of(alice), ["secret"], limits).hits == []
