@@ -10,7 +10,8 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from approvals import gate, own_questions
 from approvals.models import Action
-from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, kind_of, split, sums_of
+from approvals.pages import alike_numbers
+from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, differing, kind_of, split, sums_of
 from approvals.pages.card import Card, cards_of
 from approvals.pages.lists import chosen_filters, filter_query, pending_for
 from dashboard import clock
@@ -53,6 +54,7 @@ def alike(request, pk):
             "label": kind_of(group[0].action)[-1],
             "cards": group,
             "are_alike": (is_same := are_alike(card.action for card in group if card.is_short)),
+            "is_one_form": bool(differing([card.action for card in group if card.is_short])),
             "is_ticked": {"all": True, "none": False}.get(request.GET.get("tick"), is_same),
             "step": step if ticked else "",
             "ticked": ticked,
@@ -109,7 +111,18 @@ def reach_of(cards: list[Card]) -> list[str]:
         said.append(gettext("%(count)s outside any workspace") % {"count": places[""]})
     prospects = Counter(card.undo_shown for card in cards)
     said += [words % {"count": prospects[undo]} for undo, words in PROSPECTS.items() if prospects[undo]]
-    return said + [gettext("%(sum)s in total") % {"sum": each} for each in sums_of(card.action for card in cards)]
+    actions = [card.action for card in cards]
+    sums = sums_of(actions)
+    said += [gettext("%(sum)s in total") % {"sum": each} for each in sums]
+    found = differing(actions)
+    for each in found:
+        if each.is_amount and not sums and (total := alike_numbers.total(each)):
+            said.append(
+                gettext("%(sum)s in total (%(name)s), in no stated currency") % {"sum": total, "name": each.name}
+            )
+    if found:
+        said.append(gettext("different in %(numbers)s") % {"numbers": "; ".join(alike_numbers.said(found))})
+    return said
 
 
 def _decide(request, group: list[Card], chosen):

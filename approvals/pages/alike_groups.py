@@ -2,7 +2,8 @@
 
 A group has one agent, one tool, one tier and one prospect of an undo: shell calls with the same programs and verbs,
 edits of files in one folder. Its actions are alike if their calls differ in nothing but numbers and identifiers: the
-same statement, object, host and currency. Where they are not, the group is offered with nothing ticked. What needs two
+same statement, object, host and currency, and where a number says how much, its sum in a stated currency is known.
+Where they are not, the group is offered with nothing ticked. What needs two
 people is in no group, and neither are the questions and plans of agents.
 """
 
@@ -18,7 +19,8 @@ from django.utils.translation import gettext
 from approvals import own_questions
 from approvals.evaluation import content, current
 from approvals.models import Action
-from approvals.policy.deeds import PLACES, moves_money
+from approvals.pages import alike_numbers
+from approvals.policy.deeds import PLACES, amount_of, moves_money
 
 MIN_ALIKE = 3
 MAX_ANSWERED = 100  # actions with one answer
@@ -36,7 +38,7 @@ VARYING = re.compile(rf"(?P<host>{HOST})|{UUID}|\d+(?:[.,]\d+)*")
 VARYING_IN_SQL = re.compile(rf"(?P<host>{HOST})|{UUID}|(?<!\w)\d+(?:[.,]\d+)*(?!\w)")  # a table's name is exact
 SQL = re.compile(r"(?i)\b(?:select|insert|update|delete|drop|truncate|alter|create|grant|revoke|merge|replace|call)\s")
 IDENTIFIER = re.compile(r"([a-z]{2,4}_)[A-Za-z0-9]*\d[A-Za-z0-9]*")  # a value such as ch_3Nx7
-AMOUNT = re.compile(r"(?<![\w.,])(\d[\d,]*(?:\.\d+)?) ([A-Z]{3})\b")  # in a title: 1,299.00 EUR
+AMOUNT = re.compile(r"(\d[\d,]*(?:\.\d+)?) ([A-Z]{3})")  # 1,299.00 EUR
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,52 @@ def split(actions: list[Action]) -> list[list[Action]]:
 
 
 def are_alike(actions) -> bool:
-    return len({form_of(action) for action in actions}) == 1
+    actions = list(actions)
+    if len({form_of(action) for action in actions}) != 1:
+        return False
+    counting = [each for each in differing(actions) if each.counts]
+    return not counting or (len(counting) == 1 and _is_summed(actions, counting[0]))
+
+
+def _is_summed(actions: list[Action], difference) -> bool:
+    """Return whether an amount that differs is what these actions pay, each in the same stated currency."""
+    amounts = [_paid(action) for action in actions]
+    if not difference.is_amount or None in amounts or len({amount[2] for amount in amounts}) != 1:
+        return False
+    # Each value stands for one amount, and each amount for one value.
+    pairs = {(amount[1], value) for amount, value in zip(amounts, difference.values, strict=True)}
+    return len(pairs) == len({amount for amount, _ in pairs}) == len({value for _, value in pairs})
+
+
+def differing(actions: list[Action]) -> list:
+    """Return the numbers that differ among actions of one form; [] if they have several."""
+    if len({form_of(action) for action in actions}) != 1:
+        return []
+    return alike_numbers.differences([_numbers_of(action) for action in actions])
+
+
+def _numbers_of(action: Action) -> list:
+    """Return the numbers of a call, in the order in which its form has a sign for each."""
+    return list(_numbers("", content(action)["arguments"], moves_money(action.tool.rpartition("__")[2])))
+
+
+def _numbers(name: str, value, moves: bool):
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _numbers(key, each, moves)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _numbers(name, each, moves)
+    elif isinstance(value, Number) and not isinstance(value, bool):
+        yield alike_numbers.of_value(name, value, moves)
+    elif isinstance(value, str) and name not in PLACES:
+        if IDENTIFIER.fullmatch(value):
+            yield alike_numbers.Varying(name, value, False)
+            return
+        is_sql = SQL.search(value) is not None
+        for found in (VARYING_IN_SQL if is_sql else VARYING).finditer(value):
+            if not found["host"]:
+                yield alike_numbers.in_text(name, value, found, is_sql=is_sql, moves=moves)
 
 
 def kind_of(action: Action) -> tuple:
@@ -104,11 +151,16 @@ def _form(name: str, value):
     return varying.sub(lambda found: found["host"] or "#", value)
 
 
+def _paid(action: Action):
+    """Return the match of the amount and the currency that a call names; None without both."""
+    return AMOUNT.fullmatch(amount_of(action.tool, content(action)["arguments"]))
+
+
 def sums_of(actions) -> list[str]:
-    """Return the sum for each currency of what the actions' titles say is paid: ["1,299.00 EUR"]."""
+    """Return the sum for each currency of what the actions pay: ["1,299.00 EUR"]."""
     sums: dict[str, Decimal] = {}
     for action in actions:
-        if moves_money(action.tool.rpartition("__")[2]) and (found := AMOUNT.search(action.title)):
+        if found := _paid(action):
             sums[found[2]] = sums.get(found[2], Decimal(0)) + Decimal(found[1].replace(",", ""))
     return [f"{amount:,} {currency}" for currency, amount in sorted(sums.items())]
 

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from decimal import Decimal
 
 from .hidden_characters import hidden_in
 from .programs.sql_titles import changes_data, sql_title
@@ -32,6 +33,20 @@ VERBS = {
 MADE = ("Create", "Add", "Open", "Send", "Post", "Publish")  # verbs whose object does not exist before: "an issue"
 MONEY = {"refund": "Refund", "charge": "Charge", "payment": "Pay", "payout": "Pay out", "transfer": "Transfer"}
 MONEY |= {"pay": "Pay"}
+# Further words of tools that move money, under their own names in a headline.
+MOVING = (
+    "wire",
+    "withdraw",
+    "withdrawal",
+    "deposit",
+    "disburse",
+    "disbursement",
+    "remit",
+    "donate",
+    "payroll",
+    "settle",
+)
+MOVING += ("credit", "debit", "topup", "buy", "sell", "purchase", "trade", "swap", "invest", "cashout")
 LOSING = ("delete", "remove", "drop", "destroy", "purge", "truncate", "wipe")
 # Servers whose amounts count the smallest unit of the currency, and currencies without a smaller unit.
 SMALLEST_UNIT = ("stripe",)
@@ -92,7 +107,8 @@ def _says_amount(said, values):
 def moves_money(tool):
     """Return whether the tool's name says that it moves money, and not only reads about it."""
     words = _words(tool)
-    return bool(words) and VERBS.get(words[0]) not in ("Read", "List", "Search", "Find") and bool(_noun(words))
+    moves = bool(_noun(words)) or bool(set(words[:3]) & set(MOVING))
+    return bool(words) and VERBS.get(words[0]) not in ("Read", "List", "Search", "Find") and moves
 
 
 def loses_data(tool, given):
@@ -165,6 +181,15 @@ def _money(words, server, given, values):
     return said + _first(values, ON, " on ") + to + account.replace(", to ", " to ") + _place(values)
 
 
+def amount_of(tool, given):
+    """Return the amount and currency that a call of an MCP tool names: "1,299.00 EUR"; "" if there is none."""
+    if tool == "mcp":
+        server, given = given.get("server"), given.get("arguments")
+    else:
+        server = tool.split("__")[1] if tool.startswith("mcp__") and tool.count("__") > 1 else ""
+    return _amount(server, given) if isinstance(server, str) and isinstance(given, dict) else ""
+
+
 def _amount(server, given):
     """Return an amount with its currency: "1,299.00 EUR"; "" if there is none."""
     for key, value in given.items():
@@ -194,7 +219,8 @@ def _said_amount(server, amount, currency):
     known = isinstance(currency, str) and re.fullmatch(r"[A-Za-z]{3}", currency)
     code = currency.upper() if known else ""
     if server not in SMALLEST_UNIT:
-        digits = f"{amount:,}" if isinstance(amount, int) else f"{amount:,.2f}"
+        exact = isinstance(amount, int) or round(amount, 2) != amount
+        digits = f"{Decimal(str(amount)):,}" if exact else f"{amount:,.2f}"
         return f"{digits} {code}".strip()
     if not code or not isinstance(amount, int):
         return f"{amount:,} (in the currency's smallest unit)"

@@ -253,6 +253,54 @@ def test_calls_that_differ_in_numbers_are_alike_and_ticked(ask, bob, browser_of,
     assert client.get(address(actions[0])).content.decode().count(" checked") == 3
 
 
+BALANCE, VALUES = "UPDATE a SET balance = 7 WHERE id = 1", "INSERT INTO a VALUES (1, 7)"
+AMOUNTS = {
+    "a wire": ("mcp__bank__wire", [{"to_account": "DE1", "amount": n} for n in (10, 11, 999999)]),
+    "a wire in text": ("mcp__bank__wire", [{"to_account": "DE1", "amount": n} for n in ("10", "11", "999999")]),
+    "an amount of a tool that nobody knows": ("mcp__a__b", [{"betrag": n} for n in (10, 11, 999999)]),
+    "a number without a known name": ("mcp__a__b", [{"x": n} for n in (1, 2, 3)]),
+    "a nested amount": ("mcp__a__b", [{"order": {"lines": [{"price": n}]}} for n in (1, 2, 3)]),
+    "a quantity": ("mcp__shop__order", [{"currency": "EUR", "amount": 5, "quantity": n} for n in (1, 2, 900)]),
+    "two amounts": ("mcp__bank__pay", [{"currency": "EUR", "amount": n, "fee": 10 * n} for n in (1, 2, 3)]),
+    "accounts": ("mcp__bank__pay", [{"currency": "EUR", "amount": 1, "account": n} for n in (1, 2, 3)]),
+    "a balance in a statement": ("mcp__pg__query", [{"sql": BALANCE.replace("7", f"{n}")} for n in (1, 2, 3)]),
+    "values of a statement": ("mcp__pg__query", [{"sql": VALUES.replace("7", f"{n}")} for n in (1, 2, 3)]),
+    "an option": ("Bash", [{"command": f"stripe refunds create --charge ch --amount {n}"} for n in (1, 2, 999)]),
+    "a body": ("Bash", [{"command": f"""curl -d '{{"amount": {n}}}' https://a.example/x"""} for n in (1, 2, 9)]),
+    "a word": ("Bash", [{"command": f"acme transfer {n} shop"} for n in (10, 11, 999999)]),
+    "a text": ("mcp__mail__send", [{"body": f"Pay {n} EUR"} for n in (10, 11, 999999)]),
+}
+
+
+@pytest.mark.parametrize("kind", AMOUNTS)
+def test_numbers_that_may_say_how_much_are_stated_and_never_ticked_beforehand(ask, bob, browser_of, kind):
+    tool, calls = AMOUNTS[kind]
+    actions = [ask(arguments, tool=tool) for arguments in calls]
+    client = browser_of(bob)
+    nothing_is_ticked(actions, client)
+    page = re.sub(r"\s+", " ", client.get(address(actions[0])).content.decode())
+    assert "different in " in page
+    assert "These differ in numbers that may say how much" in page
+
+
+def test_amounts_without_a_currency_have_their_sum_stated(ask, bob, browser_of):
+    actions = [ask({"to_account": "DE1", "amount": n}, tool="mcp__bank__wire") for n in (10, 11, 999999)]
+    client = browser_of(bob)
+    page = client.get(address(actions[0])).content.decode()
+    assert "1,000,020 in total (amount), in no stated currency" in page
+    assert "different in amount 10, 11, 999999" in page
+    confirmed = client.post(address(actions[0]), picked(*actions) | {"step": "approve"}).content.decode()
+    assert "1,000,020 in total (amount), in no stated currency" in confirmed
+
+
+def test_amounts_with_a_currency_are_ticked_under_their_sum_for_every_tool(ask, bob, browser_of):
+    actions = [ask({"to_account": "DE1", "amount": n, "currency": "EUR"}, tool="mcp__bank__wire") for n in (10, 11, 99)]
+    page = browser_of(bob).get(address(actions[0])).content.decode()
+    assert page.count(" checked") == 3
+    assert "120 EUR in total" in page
+    assert "different in amount 10, 11, 99" in page
+
+
 def test_three_alike_are_a_group_apart_from_those_that_differ(ask, bob, browser_of, read):
     eur = [ask({"amount": 100 + n, "currency": "eur"}, tool="mcp__stripe__create_refund") for n in range(3)]
     jpy = ask({"amount": 1250000, "currency": "jpy"}, tool="mcp__stripe__create_refund")
