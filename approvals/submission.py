@@ -88,10 +88,7 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
 
 def _refuse_if_ended_by_a_person(call: Call, caller):
     """Raise Problem 409 while the session is interrupted, or the turn that it is in was asked to end."""
-    if call.session:
-        interrupts.refuse(caller.agent, call.session)
-    else:
-        interrupts.refuse_verb(caller, call.workspace.key if call.workspace else "")
+    interrupts.refuse_verb(caller, call.workspace.key if call.workspace else "", call.session)
     asked.refuse(caller.agent, call.session)
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from django.db import transaction
 
 from approvals.calls import GATE
-from approvals.models import Action, ActionEndCode, Interrupt, Status
+from approvals.models import Action, ActionEndCode, AgentSession, Interrupt, Status
 from approvals.talk.messages import check_may_talk, without_secrets
 from approvals.transitions import LIVE, withdraw
 from dashboard import clock
@@ -124,16 +124,27 @@ def refuse(agent: Agent, session: str):
         raise conflict(words(found), code=CODE)
 
 
-def refuse_verb(caller, key: str):
-    """Raise Problem 409 while the agent is interrupted, for a request that names no session.
+def refuse_verb(caller, key: str, session: str = ""):
+    """Raise Problem 409 while the session or its agent is interrupted.
 
-    The interrupt of one session also holds in the workspaces where that session asked for something, and everywhere if
-    it asked in none: the request may come from there. `key` is that of the request's workspace, "" if it names none.
+    What a session is called is the agent's own word. So the interrupt of one session also holds for what names none, or
+    one that was first heard of after it, in the workspaces where the interrupted session asked for something, and
+    everywhere if it asked in none. `key` is that of the request's workspace, "" if it names none.
     """
     found = Interrupt.objects.active(clock.now()).filter(agent=caller.agent)
     for made in found.select_related("user", "agent").order_by("at"):
-        if not made.session or _may_come_from(made, caller, key):
+        is_named = made.session in ("", session)
+        if is_named or (not _was_known(made, session) and _may_come_from(made, caller, key)):
             raise conflict(words(made), code=CODE)
+
+
+def _was_known(made: Interrupt, session: str) -> bool:
+    """Return whether the session was heard of before this interrupt."""
+    if not session:
+        return False
+    asked = Action.objects.filter(agent=made.agent, session=session, created_at__lt=made.at)
+    began = AgentSession.objects.filter(agent=made.agent, native_id=session, started_at__lt=made.at)
+    return asked.exists() or began.exists()
 
 
 def _may_come_from(made: Interrupt, caller, key: str) -> bool:
