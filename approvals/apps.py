@@ -36,6 +36,7 @@ class ApprovalsConfig(AppConfig):
         extensions.work_began_at = requests.work_began_at
         extensions.used_by_agents = accounts.used_by_agents
         extensions.ask_a_person = workspace_actions.ask
+        extensions.runs_unasked = workspace_actions.runs_unasked
         extensions.told_of_work.append(told_of_work.approved)
         extensions.said_in = reading.said_in
         extensions.open_questions.append(open_questions.of_workspace)

@@ -113,7 +113,7 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
         known |= arguments | {"how_long": how_long, "argv": argv, "keep": keep, "until": until}
         title = without_credentials(OWN_VERBS[tool].format(key=workspace.key, **known))[:MAX_TITLE]
         undo = "no" if tool in IRREVERSIBLE else "yes"
-        why = reason("high", "an agent asked for this operation on the workspace")
+        why = reason("high", _why_own_verb(tool, workspace))
         return PolicyResult(tier=Tier.HIGH.value, reasons=[why], undo=undo, title=title)
     try:
         policy = policies.active(team_id, workspace.environment if workspace else None)
@@ -143,6 +143,13 @@ def judge(tool: str, arguments: dict, cwd: str | None, workspace, team_id, *, he
     if away and not is_own and reading.is_allowed and changes_files(tool, reading.commands):
         return replace(reading, tier=Tier.HIGH.value, reasons=[AWAY])
     return adjusted(tool, arguments, reading, workspace)
+
+
+def _why_own_verb(tool: str, workspace) -> str:
+    is_folder = workspace.environment.driver == FOLDER  # where each piece of what is typed asks
+    if tool == "Handrail.Terminal" and not is_folder and not holds_programs(workspace):
+        return "an agent opens a terminal that nothing holds, and what it types there asks nobody"
+    return "an agent asked for this operation on the workspace"
 
 
 def adjusted(tool: str, arguments: dict, reading: PolicyResult, workspace) -> PolicyResult:

@@ -5,7 +5,6 @@ operation kind `carrier` calls the same function again, with the approval in the
 """
 
 import hashlib
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,14 +15,14 @@ from django.db.models import Q
 
 from approvals import bound_files, gate
 from approvals.calls import BROKER, Call, root_of
-from approvals.evaluation import OWN_VERBS, content, with_all
+from approvals.evaluation import OWN_VERBS, content, judge_or_ask, with_all
 from approvals.evidence import pushes
 from approvals.expiry import mark_uncertain, record_carried
 from approvals.models import Action, ActionEndCode, Status
 from approvals.transitions import final_decision, withdraw
 from dashboard.problems import conflict, invalid
 from dashboard.strict_json import canonical
-from workspaces import history, lifecycle, operations, quarantine, terminals
+from workspaces import history, holding, lifecycle, operations, quarantine, terminals
 from workspaces.models import Command, Operation, ReasonCode, Terminal
 from workspaces.needs_approval import AskFirst
 from workspaces.runner.job import Kind
@@ -128,6 +127,11 @@ def ask(caller, wanted: AskFirst, idempotency_key: str | None = None) -> dict:
     return told | {"result": action.result, "made": _made(action)}
 
 
+def runs_unasked(workspace, command: str, cwd: str) -> bool:
+    """Return whether the policy lets an agent's shell call run that nothing holds, without asking anybody."""
+    return judge_or_ask("Bash", {"command": command}, cwd, workspace, workspace.team_id).is_allowed
+
+
 def _no(action: Action) -> str:
     """Return why the action was not carried out."""
     decision = final_decision(action)
@@ -148,7 +152,7 @@ def _call(wanted: AskFirst) -> tuple[str, dict, dict]:
     """Return (tool, arguments, further fields of Call); commands and writes become Bash and Write calls."""
     wish = wanted.wish
     if wanted.verb == "command":
-        arguments = {"command": _command(wanted.workspace, wish)}
+        arguments = {"command": holding.shell_text(wanted.workspace, wish)}
         if "timeout_s" in wish:
             arguments["timeout"] = wish["timeout_s"] * 1000
         return "Bash", arguments, {"cwd": wish.get("cwd")}
@@ -161,16 +165,6 @@ def _call(wanted: AskFirst) -> tuple[str, dict, dict]:
         paths = [_text(path, "name") if isinstance(path, bytes) else path for path in wish["paths"]]
         wish = wish | {"paths": paths}
     return VERBS[wanted.verb].tool, wish, {"own_verb": True}
-
-
-def _command(workspace, wish: dict) -> str:
-    if wish.get("env"):
-        raise invalid(
-            "In a connected folder, set environment variables in the command itself, which is shown for approval."
-        )
-    if check := wish.get("check"):
-        return workspace.environment.checks[check]
-    return wish["command"] if "command" in wish else shlex.join(wish["argv"])
 
 
 def _text(data: bytes, what: str) -> str:

@@ -121,6 +121,10 @@ HANDRAIL_HOLD_SECONDS = env_int("HANDRAIL_HOLD_SECONDS", 24 * 3600 - 300, least=
 HANDRAIL_EXPIRY_SECONDS = env_int("HANDRAIL_EXPIRY_SECONDS", 30 * 60, least=5)
 # Whether programs that the runner starts for agents are held to envelopes where the kernel can, and judged by them.
 HANDRAIL_HELD = env("HANDRAIL_HELD", "1") == "1"
+# What becomes of commands and terminals that agents start over the API where nothing holds them: "ask" or "run".
+HANDRAIL_UNHELD = env("HANDRAIL_UNHELD", "ask")
+if HANDRAIL_UNHELD not in ("ask", "run"):
+    raise ImproperlyConfigured("HANDRAIL_UNHELD is ask or run.")
 # Folders in which gh, glab and git are looked for, to read at the code host with the person's credentials.
 HANDRAIL_CODE_HOST_PATH = env("HANDRAIL_CODE_HOST_PATH", "/usr/local/bin:/usr/bin:/bin:/home/linuxbrew/.linuxbrew/bin")
 # Where the model relay sends the requests of agents that Handrail starts, by provider.

@@ -26,6 +26,9 @@ class AgentJobs(Protocol):
 # (caller, AskFirst, idempotency key) -> {action, status, url, …}: create an action for a person to decide on.
 ask_a_person: Callable | None = None
 
+# (workspace, shell command, cwd) -> whether the policy lets an agent's shell call run unasked that nothing holds.
+runs_unasked: Callable | None = None
+
 # (id of an action) -> {id, number} or None: how manifests name the approved action behind a snapshot.
 name_of_action: Callable | None = None
 

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from django.conf import settings
 from django.db.models import Q
 
 from dashboard.models import Actor
@@ -69,13 +70,15 @@ def is_over(pk) -> bool:
 def takes_typing_of(terminal: Terminal, by: Actor) -> bool:
     """Return whether it takes what the actor types: an agent types only into what agents opened.
 
-    Such a terminal is held, or it asks a person for each piece of input. Load it with its workspace and environment.
+    Such a terminal is held, a person approved it as a whole, or it asks a person for each piece of input. Load it with
+    its workspace and environment.
     """
     if by.type != "agent":
         return True
     is_watched = terminal.envelope is not None or needs_approval.must_ask(terminal.workspace, by) or by.approval
+    is_approved = terminal.opened_by.get("approval") or settings.HANDRAIL_UNHELD == "run"
     return terminal.opened_by.get("type") == "agent" and bool(
-        is_watched or not isolation.holds_programs(terminal.workspace)
+        is_watched or (is_approved and not isolation.holds_programs(terminal.workspace))
     )
 
 

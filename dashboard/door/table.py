@@ -15,7 +15,8 @@ READS = goes_on("It only reads.")
 REPORTS = goes_on("It only reports what was, or what was read.")
 ENDS = goes_on("It only ends what the agent itself began.")
 CHANGES = Verb()
-ASKS_GATE = Verb(held="of the verdict", interrupted=GATE, stopped=GATE, protected="asks", secrets="asks")
+JUDGED, ASKED = "judged as the same shell call", "asks"
+ASKS_GATE = Verb(held="of the verdict", unheld=JUDGED, interrupted=GATE, stopped=GATE, protected="asks", secrets="asks")
 REWRITES = Verb(protected="asks")
 TAKES_UP = Verb(interrupted=GATE, stopped=GATE)
 PEOPLE = Verb(agents=False, runs=False)
@@ -170,16 +171,26 @@ _DECLARED = [
         """,
     ),
     (
-        Verb(held="medium"),
+        Verb(held="medium", unheld=JUDGED),
         """
         POST /workspaces/{key}/commands
+        """,
+    ),
+    (
+        Verb(held="medium", unheld="refused but in docker, where it has a container of its own"),
+        """
         POST /actions/{action_id}/rehearse
         """,
     ),
     (
-        Verb(held="medium", runs=False),
+        Verb(held="medium", unheld=ASKED, runs=False),
         """
         POST /workspaces/{key}/terminals
+        """,
+    ),
+    (
+        Verb(held="medium", unheld="refused but in a terminal that a person approved", runs=False),
+        """
         WS /ws/terminals/{id} type
         """,
     ),
@@ -381,13 +392,3 @@ _DECLARED = [
 VERBS: dict[str, Verb] = {name: verb for verb, names in _DECLARED for name in _lines(names)}
 if len(VERBS) != sum(len(_lines(names)) for _, names in _DECLARED):
     raise ValueError("a verb is declared twice")
-
-# The tools of `handrail mcp-server`, which is a client of these verbs: none does what no verb does.
-MCP_TOOLS = {
-    "ask_permission": ("POST /actions", "GET /actions/{action_id}", "POST /actions/{action_id}/consume"),
-    "list_workspaces": ("GET /workspaces",),
-    "read_notes": ("GET /workspaces/{key}/notes",),
-    "write_notes": ("PUT /workspaces/{key}/notes",),
-    "take_snapshot": ("POST /workspaces/{key}/snapshots",),
-    "run_command": ("POST /workspaces/{key}/commands", "GET /commands/{id}", "GET /commands/{id}/output"),
-}

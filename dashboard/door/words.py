@@ -27,7 +27,8 @@ def _row(names: list[str], verb: Verb) -> str:
     if not verb.agents:
         return f"| {shown} | closed | closed | | | | | |\n"
     runs = "open" if verb.runs else "closed"
-    cells = [shown, "open", runs, verb.held, _how(verb.interrupted, verb), _how(verb.stopped, verb)]
+    held = f"{verb.held}; where nothing can hold it: {verb.unheld}" if verb.held else ""
+    cells = [shown, "open", runs, held, _how(verb.interrupted, verb), _how(verb.stopped, verb)]
     return "| " + " | ".join([*cells, verb.protected, verb.secrets]) + " |\n"
 
 

@@ -119,6 +119,7 @@ class Product:
             "HANDRAIL_PORT": str(self.port),
             "HANDRAIL_RUNS": "0",  # the workspaces of hundreds of tests are awake at once
             "HANDRAIL_HELD": "0",  # most tests are about asking, whatever this machine's kernel can hold
+            "HANDRAIL_UNHELD": "run",  # and start commands as an agent, in all drivers, to see what a workspace does
         }
         self.environment |= environment
         self.user: int | None = None

@@ -10,11 +10,9 @@ from dashboard import clock
 from dashboard.models import Actor
 from dashboard.problems import invalid
 from dashboard.strict_json import canonical
-from workspaces import needs_approval, operations
-from workspaces.envelope.envelope import MEDIUM
+from workspaces import holding, needs_approval, operations
 from workspaces.lifecycle import record, resume_for_use
 from workspaces.models import Command, Operation, Phase, State, Terminal, Workspace
-from workspaces.provisioning import isolation
 
 WORKSPACE = "/workspace"  # where programs see the files
 COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
@@ -26,16 +24,15 @@ def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None
     A known idempotency key returns its command if the request is the same, and is Problem 422 if it is not.
     """
     argv, shown = _argv(workspace, wish)
-    needs_approval.require(workspace, "command", wish, by=by)
     body_hash = hashlib.sha256(canonical(wish)).hexdigest()
+    if known := _known(workspace, idempotency_key, body_hash):
+        return known
+    cwd = wish.get("cwd") or working_directory(workspace.environment)
+    holding.require_for_command(workspace, wish, cwd, by=by)
     with transaction.atomic():
         Workspace.objects.select_for_update().get(pk=workspace.pk)
-        if idempotency_key:
-            known = Command.objects.filter(workspace=workspace, idempotency_key=idempotency_key).first()
-            if known and known.body_hash != body_hash:
-                raise invalid("This Idempotency-Key was used for another command.")
-            if known:
-                return known
+        if known := _known(workspace, idempotency_key, body_hash):
+            return known
         resume_for_use(workspace, by=by)
         operation = operations.submit("command", workspace=workspace, by=by)
         command = Command.objects.create(
@@ -43,11 +40,11 @@ def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None
             operation=operation,
             argv=argv,
             shown=shown,
-            cwd=wish.get("cwd") or working_directory(workspace.environment),
+            cwd=cwd,
             env=wish.get("env") or {},
             check_name=wish.get("check") or "",
             timeout_s=wish.get("timeout_s") or 3600,
-            envelope=_envelope(workspace, by),
+            envelope=holding.envelope_for(workspace, by),
             idempotency_key=idempotency_key,
             body_hash=body_hash,
             by=operation.by,
@@ -56,13 +53,14 @@ def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None
     return command
 
 
-def _envelope(workspace, by: Actor) -> dict | None:
-    """Return what holds an agent's program that no policy judged and no person approved.
-
-    None for people, and where nothing can hold it.
-    """
-    is_judged = by.type != "agent" or by.approval
-    return MEDIUM.to_json() if not is_judged and isolation.holds_programs(workspace) else None
+def _known(workspace, idempotency_key: str | None, body_hash: str) -> Command | None:
+    """Return the command that this request has started before. Problem 422 for another request with its key."""
+    if not idempotency_key:
+        return None
+    known = Command.objects.filter(workspace=workspace, idempotency_key=idempotency_key).first()
+    if known and known.body_hash != body_hash:
+        raise invalid("This Idempotency-Key was used for another command.")
+    return known
 
 
 def _argv(workspace, wish) -> tuple[list[str], str]:
@@ -130,7 +128,7 @@ def open_terminal(workspace, wish: dict, *, by: Actor) -> Terminal:
     argv = wish.get("argv") or ["bash", "-l"]
     if any("\0" in text for text in argv):
         raise invalid("A command can't contain NUL.")
-    needs_approval.require(workspace, "terminal", wish | {"argv": argv}, by=by)
+    holding.require_for_terminal(workspace, wish | {"argv": argv}, by=by)
     with transaction.atomic():
         resume_for_use(workspace, by=by)
         operation = operations.submit("terminal", workspace=workspace, by=by)
@@ -140,7 +138,7 @@ def open_terminal(workspace, wish: dict, *, by: Actor) -> Terminal:
             argv=argv,
             cols=wish.get("cols") or 80,
             rows=wish.get("rows") or 24,
-            envelope=_envelope(workspace, by),
+            envelope=holding.envelope_for(workspace, by),
             opened_by=operation.by,
         )
         record(workspace, by, "terminal.opened", {"argv": argv[:5]}, subject=terminal)

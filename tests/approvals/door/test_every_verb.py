@@ -13,12 +13,13 @@ from django.core.exceptions import ImproperlyConfigured
 from approvals import emergency_stop, gate
 from approvals.calls import Call
 from approvals.model_relay.providers import PROVIDERS
-from approvals.models import Action, Interrupt
+from approvals.models import Action, AgentSession, Interrupt
 from approvals.talk import interrupts
 from client.handrail_client.mcp.tools import TOOLS
 from dashboard import clock, urls
 from dashboard.door import walk
-from dashboard.door.table import MCP_TOOLS, VERBS
+from dashboard.door.mcp_tools import MCP_TOOLS
+from dashboard.door.table import VERBS
 from dashboard.door.verb import DOOR, GATE, RELAY, Verb
 from dashboard.door.words import in_place
 from dashboard.models import Event
@@ -26,7 +27,7 @@ from dashboard.tokens import make_token
 from tests.approvals.conftest import before
 from tests.support import CHECKOUT
 from workspaces.egress.internal_api import SERVED_PATHS
-from workspaces.models import Operation
+from workspaces.models import Operation, Workspace
 
 REQUESTS = {name: verb for name, verb in VERBS.items() if not name.startswith(("WS ", "POST /models/"))}
 BODY = {"tool": "Bash", "arguments": {"command": "git push"}}
@@ -66,6 +67,8 @@ def test_a_verb_that_goes_on_says_why():
         Verb(interrupted="", stopped="")
     with pytest.raises(ValueError, match="closed to agents"):
         Verb(agents=False)
+    with pytest.raises(ValueError, match="where nothing can hold it"):
+        Verb(held="medium")
 
 
 def ask(client, name: str, key: str):
@@ -213,6 +216,41 @@ class TestOneSession:
     def test_one_that_worked_in_no_workspace_holds_everywhere(self, api, agent_token, agent, bob, person, workspace):
         interrupts.interrupt(agent, session="of a laptop", caller=person(bob))
         assert self.refuses(api, agent_token, workspace.key)
+
+    @pytest.fixture
+    def submits(self, post, agent_token, workspace):
+        """`submits("name")`: whether the agent's call in this session is taken."""
+
+        def submit(session, **more) -> bool:
+            wish = BODY | {"arguments": {"command": "pwd"}, "session": session, "workspace": workspace.key, **more}
+            status, told = post(agent_token, "/api/v1/actions", wish)
+            assert status in (200, 201) or (status, told.get("code")) == (409, "interrupted"), told
+            return status != 409
+
+        return submit
+
+    @pytest.mark.parametrize("session", ["s", "S", "s ", " s", "s.", "another", "\u017f", "api", ""])
+    def test_it_holds_for_names_that_were_not_known_before(self, asked, submits, session):
+        noted = Action.objects.count()
+        assert not submits(session)
+        assert Action.objects.count() == noted
+        Interrupt.objects.update(lifted_at=clock.now())
+        assert submits(session)
+
+    def test_sessions_that_were_known_go_on(self, submits, caller, workspace, agent, bob, person):
+        assert submits("earlier")
+        of_hook = {"team": agent.team, "agent": agent, "dialect": "claude-code", "last_at": clock.now()}
+        AgentSession.objects.create(native_id="began", started_at=clock.now(), **of_hook)
+        gate.submit(Call("Bash", {"command": "git push"}, session="s", workspace=workspace), caller=caller)
+        interrupts.interrupt(agent, session="s", caller=person(bob))
+        AgentSession.objects.create(native_id="later", started_at=clock.now(), **of_hook)
+        assert [submits(name) for name in ("earlier", "began", "later", "s")] == [True, True, False, False]
+
+    def test_an_unknown_name_goes_on_where_the_session_did_not_work(self, asked, submits, workspace):
+        known = {"team": workspace.team, "environment": workspace.environment, "state": "ready"}
+        elsewhere = Workspace.objects.create(key="elsewhere", created_by_agent=workspace.created_by_agent, **known)
+        assert submits("another", workspace=elsewhere.key)
+        assert not submits("another", workspace=None)
 
     def test_one_that_is_over_holds_nowhere(self, asked, api, agent_token, workspace):
         Interrupt.objects.update(until=clock.now() - timedelta(seconds=1))
