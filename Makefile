@@ -43,13 +43,14 @@ test-postgres: setup-tests ## the tests that ask the database, on the server tha
 	@HANDRAIL_TEST_REQUIRE=$(HANDRAIL_TEST_REQUIRE) HANDRAIL_TEST_DATABASE_URL="$$HANDRAIL_TEST_POSTGRES_URL" $(PYTEST) --ring all \
 		$(ASK_DATABASE) -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning $(ARGS)
 
-lint: setup-tests ## form and lint of code and templates, imports between packages, and migrations in step with models
+lint: setup-tests ## form and lint of code and templates, imports between packages, time of patterns, and migrations in step with models
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/djlint --check --quiet templates
 	@$(BIN)/djlint --lint --quiet templates
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python deploy/database_calls.py
+	@$(BIN)/python deploy/patterns/check.py
 	@HANDRAIL_HOME=$$(mktemp -d) && export HANDRAIL_HOME && trap 'rm -rf "$$HANDRAIL_HOME"' EXIT && \
 		$(BIN)/python manage.py makemigrations --check --dry-run -v 1
 

@@ -64,7 +64,9 @@ def compiled(policy: Policy):
 def with_rules(text: str, tier: str, rules: list[str]) -> str:
     """Return a policy's text with these rules at the head of a tier's list; unchanged where that cannot be done."""
     lines = "".join(f"  {json.dumps(rule, ensure_ascii=False)},\n" for rule in rules)
+    # pattern: a tier is one of four words, and begins the line
     if re.search(rf"(?m)^{tier}\s*=\s*\[", text):
+        # pattern: as above
         added = re.sub(rf"(?m)^({tier}\s*=\s*\[)[ \t]*\n?", lambda found: f"{found[1]}\n{lines}", text, count=1)
     else:
         added = f"{tier} = [\n{lines}]\n{text}"

@@ -14,7 +14,7 @@ from workspaces.services.scrub.rules import Rule
 
 LIVE = [Status.PENDING, Status.APPROVED, Status.RUNNING]
 NOT_OVER = "the action is not over: deny or cancel it first"
-_TAG = re.compile(rb"<[^>]*>")
+_TAG = re.compile(rb"<[^<>]*>")
 
 
 def _evidence(body: bytes) -> bytes:

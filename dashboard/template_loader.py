@@ -12,6 +12,7 @@ from django.conf import settings
 from django.template.base import TextNode
 from django.template.loaders import cached
 
+# pattern: templates are Handrail's own
 LINE_BREAK = re.compile(r"\s*\n\s*")
 
 

@@ -19,6 +19,7 @@ RUN = 8  # blanks, or empty lines, in a row that are shown one by one
 INDENT = 40  # blanks shown as they are at the start of a line, where they are indentation
 ACCENTS = 3  # combining marks on one letter
 
+# pattern: the look-behind lets each run of blanks begin once, and from each beginning it reads nine lines
 _TOKENS = re.compile(
     # The look-behind keeps a long run of blanks from being retried at each of its positions.
     rf"(?P<lines>(?<![ \t])(?:[ \t]*\n){{{RUN + 1},}})"

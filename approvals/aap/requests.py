@@ -25,6 +25,7 @@ MAX_DURATION = 20  # characters
 FIELDS = {"tool": str, "server": str, "arguments": dict, "timeout": str, "agent_reasoning": str, "context": dict}
 REQUIRED = ("tool", "arguments", "timeout")
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+# pattern: a duration has at most MAX_DURATION characters
 PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 DURATION = re.compile(rf"(?:{PARTS.pattern})+")
 

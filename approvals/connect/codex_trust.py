@@ -18,6 +18,7 @@ from dashboard.problems import invalid, unavailable
 
 CONFIG = Path(".codex/config.toml")
 BEGIN, END = "# Trust in Handrail's hook, written by `connect codex`.", "# End of the trust in Handrail's hook."
+# pattern: a settings file of the person, in which these lines stand once
 BLOCK = re.compile(rf"\n?{re.escape(BEGIN)}\n.*?{re.escape(END)}\n", re.DOTALL)
 TRUSTED = ("trusted", "managed")
 TIMEOUT = 30  # seconds

@@ -31,7 +31,7 @@ def installed(dialect: Dialect) -> tuple[str, str]:
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise invalid(f"`{dialect.program} --version` failed ({error}), so its version cannot be checked.") from None
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
+    found = re.search(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})", said)
     if not found or tuple(map(int, found.groups())) < dialect.oldest:
         raise invalid(
             f"{dialect.title} {found[0] if found else 'of an unknown version'} is too old: {dialect.why_oldest}. "

@@ -8,7 +8,7 @@ from workspaces.diff import FileDiff
 
 MAX_LINES = 50  # that one comment is about
 MAX_CHARS = 500  # of a line that are kept and compared
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^<>]*>")
 
 Sides = dict[str, dict[int, str]]  # {"old": {1: text, …}, "new": …}
 

@@ -34,10 +34,12 @@ HOST = (
     r"(?=[\w.-]*[A-Za-z])[\w-]+(?:\.[\w-]+)+(?::\d+)?|(?<![\w/.-])[A-Za-z][\w-]*:\d+"
 )
 UUID = r"(?<!\w)[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?!\w)"
+# pattern: a call of at most MAX_SHOWN bytes
 VARYING = re.compile(rf"(?P<host>{HOST})|{UUID}|\d+(?:[.,]\d+)*")
+# pattern: as above
 VARYING_IN_SQL = re.compile(rf"(?P<host>{HOST})|{UUID}|(?<!\w)\d+(?:[.,]\d+)*(?!\w)")  # a table's name is exact
 SQL = re.compile(r"(?i)\b(?:select|insert|update|delete|drop|truncate|alter|create|grant|revoke|merge|replace|call)\s")
-IDENTIFIER = re.compile(r"([a-z]{2,4}_)[A-Za-z0-9]*\d[A-Za-z0-9]*")  # a value such as ch_3Nx7
+IDENTIFIER = re.compile(r"([a-z]{2,4}_)[A-Za-z]*\d[A-Za-z0-9]*")  # a value such as ch_3Nx7
 AMOUNT = re.compile(r"(\d[\d,]*(?:\.\d+)?) ([A-Z]{3})")  # 1,299.00 EUR
 
 

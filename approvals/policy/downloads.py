@@ -41,6 +41,7 @@ PIPES = re.compile(r"[|;&\n]|\$\(|`|<\(")
 # What a command that cannot be read says, if it downloads something and runs it.
 _FETCHER = r"(?<![\w.-])(?:curl|wget|wget2|aria2c|fetch|httpie|xh)(?![\w.-])"
 _SHELL = r"(?:(?:ba|z|da|k|a|fi)?sh|python[23]?|node|perl|ruby|php|pwsh|eval|source)(?![\w.-])"
+# pattern: recheck does not end; a command has at most MAX_COMMAND characters, and a late judge is ended
 PLAINLY = re.compile(
     rf"{_FETCHER}[^;\n]{{0,500}}\|[^;\n]{{0,200}}(?<![\w.-]){_SHELL}"
     rf"|(?:(?<![\w.-]){_SHELL}|(?<![\w.])\.)[^;\n]{{0,200}}(?:\$\(|`|<\()[^;\n]{{0,200}}{_FETCHER}"

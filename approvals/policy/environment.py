@@ -56,6 +56,7 @@ ALONE = """
     VIRTUAL_ENV TMPDIR TMP TEMP PREFIX DESTDIR POSIXLY_CORRECT COMSPEC PATHEXT
     CC CXX CPP AS AR LD FC F77 RM NM STRIP RANLIB OBJCOPY INSTALL LEX YACC TEX CTAGS WEAVE TANGLE
 """
+# pattern: recheck takes long; it is a list of words, and a name is a word of a command
 OBEYED = re.compile(
     rf"(?:{'|'.join(map(re.escape, FAMILIES.split()))})\w*|(?:\w*_|\w*)(?:{'|'.join(ENDINGS.split())})"
     rf"|{'|'.join(ALONE.split())}"

@@ -32,6 +32,7 @@ SHORTENED = [re.sub(r"[^a-z0-9_]", "", name) for name in (*PROTECTED, ".github")
 SHORT_NAME = re.compile(r"([^~]{1,6})~\d+(?:\.[^.]{0,3})?")
 IN_SECRET_FOLDERS = ("config", "token", "known_hosts", "authorized_keys", *(last for _, last in SECRET_PAIRS))
 # A bracket with a class such as [[:alpha:]], which may stand for any letter.
+# pattern: recheck does not end; a word of a command, in a judge that is ended when it is late
 CLASSES = re.compile(r"\[[^\]\[/]{0,64}\[([:=.])[^\]/]{0,64}\1\][^\]/]{0,64}\]")
 WILD_SIGN = re.compile(r"[*?\[]")
 AIMING = 3  # letters of a name without a dot in front of a wildcard from which that may mean a protected one

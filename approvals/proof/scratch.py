@@ -25,7 +25,7 @@ MORE_FILES = {  # below the home, beside `Dialect.settings_file`
     "claude-code": (".claude/settings.json",),
     "copilot": (".copilot/config.json", ".copilot/settings.json"),
 }
-COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
+COMMENT = re.compile(r"^[ \t]*//.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ def with_marks(value: Any, is_kept=lambda part: isinstance(part, Digits)):
         return part
 
     def restored(text: str) -> str:
+        # pattern: a mark of letters, then digits
         return re.sub(f'"{mark}([0-9]+)"', lambda found: numbers[int(found[1])], text) if numbers else text
 
     return marked(value), restored

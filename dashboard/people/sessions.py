@@ -157,6 +157,7 @@ def forget_expired():
 
 def device_name(user_agent: str) -> str:
     """Return a short name such as "Firefox on Android"."""
+    # pattern: a mark is one of the words above
     browser = next((name for mark, name in BROWSERS.items() if re.search(rf"\b{mark}[/A]", user_agent)), "Browser")
     system = next((name for mark, name in SYSTEMS.items() if mark in user_agent), "")
     system = system or ("Linux" if "Linux" in user_agent else "")

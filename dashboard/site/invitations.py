@@ -23,8 +23,8 @@ from dashboard.tokens import make_sign_in_link
 MAX_INVITED = 50  # people of one list
 LINK_VALID = timedelta(days=7)
 # Commas separate people, but not inside the quotes or brackets that e-mail programs put around names and addresses.
-_PARTS = re.compile(r'(?:"[^"]*"|<[^>]*>|[^,;])+')
-_NAMED = re.compile(r'(?:"(?P<quoted>[^"]*)"|(?P<name>[^"<>]*))\s*<(?P<address>[^<>]*)>')
+_PARTS = re.compile(r'(?:"[^"]*"|<[^<>]*>|[^,;])+')
+_NAMED = re.compile(r'(?:"(?P<quoted>[^"]*)"\s*|(?P<name>[^"<>]*))<(?P<address>[^<>]*)>')
 
 
 @dataclass(frozen=True)

@@ -182,6 +182,7 @@ def visible_line(raw) -> str:
 @register.simple_tag
 def marked_line(line: str, words: list[str]) -> str:
     """Render untrusted text on one line, with the words that were searched for marked, in any case."""
+    # pattern: words without a repeat
     parts = re.split("(" + "|".join(map(re.escape, words)) + ")", line, flags=re.IGNORECASE)
     pieces = (
         format_html("<mark>{}</mark>", visible_line(part)) if place % 2 else visible_line(part)

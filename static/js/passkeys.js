@@ -27,7 +27,7 @@ function toBytes(text) {
 
 function toText(buffer) {
   const plain = String.fromCharCode(...new Uint8Array(buffer));
-  return btoa(plain).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+  return btoa(plain).replace(/\+/g, "-").replace(/\//g, "_").replace(/={1,2}$/, "");
 }
 
 function withBytes(list) {

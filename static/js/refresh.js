@@ -16,6 +16,7 @@ function essence(element) {
   const copy = element.cloneNode(true);
   for (const time of copy.querySelectorAll("time")) time.replaceChildren();
   // As text, because what is inside a <template> is not found from outside.
+  // pattern: the page is Handrail's own
   return copy.outerHTML.replace(/<input[^>]*name="csrfmiddlewaretoken"[^>]*>/g, "");
 }
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from workspaces.code_hosts.client import Client, Unreachable
 
+MAX_ADDRESS = 2000  # characters
+# pattern: an address of at most MAX_ADDRESS characters
 ADDRESS = re.compile(
     r"(?P<scheme>https?|ssh)://(?:[^/@]*@)?(?P<host>[A-Za-z0-9.-]+)(?::(?P<port>\d+))?/+(?P<path>[\w.~/+-]+?)/*"
     r"|(?:[\w.-]+@)?(?P<scp_host>[A-Za-z0-9.-]+):(?P<scp_path>[\w.~][\w.~/+-]*?)/*"
@@ -58,7 +60,7 @@ class Opened:
 
 def repository_of(address: str) -> Repository | None:
     """Return the repository that a git address leads to; None for a local path and git://."""
-    found = ADDRESS.fullmatch(address)
+    found = ADDRESS.fullmatch(address) if len(address) <= MAX_ADDRESS else None
     if found is None or address.startswith("/"):
         return None
     host = (found["host"] or found["scp_host"]).lower()

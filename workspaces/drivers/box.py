@@ -51,7 +51,7 @@ HOME_CACHES = _names(
 )
 # Where the box shows the folder of its reads at the code host (`runner/code_host`): never one of the host.
 CODE_HOST = "/run/handrail-code-host"
-CREDENTIAL = re.compile(rb"//[^/\s@]+:[^/\s@]+@|token|passw|secret|api[_-]?key", re.IGNORECASE)
+CREDENTIAL = re.compile(rb"//[^/\s@:]+:[^/\s@]+@|token|passw|secret|api[_-]?key", re.IGNORECASE)
 MAX_SETTINGS = 64 << 10  # bytes of a settings file that is searched
 
 

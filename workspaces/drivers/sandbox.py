@@ -219,6 +219,7 @@ class SandboxDriver(LocalDriver):
             failure, abilities = None, self._worked[2]
         if failure is not None:
             for pattern, reason, what_to_do in FAILURES:
+                # pattern: FAILURES has words without a repeat
                 if re.search(pattern, failure):
                     return Probe(False, reason, what_to_do, (failure.strip()[-200:],))
             return Probe(False, f"bubblewrap does not work here: {failure.strip()[-200:]}", "See the message of bwrap.")
@@ -287,6 +288,7 @@ def child_pid(folder: Path) -> int | None:
 def explanation(log: str) -> str:
     """Return why bwrap failed and what to do, given its output; "" for any other failure."""
     for pattern, reason, what_to_do in FAILURES:
+        # pattern: FAILURES has words without a repeat
         if re.search(pattern, log):
             return f"{reason} {what_to_do} ({log.strip().splitlines()[-1][:200]})"
     return ""

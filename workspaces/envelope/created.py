@@ -10,8 +10,11 @@ import stat
 from .tree_scan import is_bare
 
 MAX_TEXT = 64 << 10  # bytes of a file of git's that are read
+# pattern: a path of at most 4,096 bytes
 GIT_FOLDER = re.compile(r"/\.git(/(modules|worktrees)/.+)?$")
+# pattern: a path of at most 4,096 bytes
 NESTED_FOLDER = re.compile(r"/\.git/(modules|worktrees)/.+$")
+# pattern: a path of at most 4,096 bytes
 WORKTREE_FOLDER = re.compile(r"/\.git(/modules/.+)?/worktrees/[^/]+$")
 # What `git init`, `clone`, `submodule` and `worktree` write, none of which names a program.
 PLAIN_SECTION = re.compile(

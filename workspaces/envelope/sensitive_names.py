@@ -19,6 +19,7 @@ PROTECTED = frozenset(path for path in _PATHS if "/" not in path and "*" not in 
 PROTECTED_PATTERNS = frozenset(path for path in _PATHS if "*" in path)
 PROTECTED_PAIRS = {tuple(path.split("/")) for path in _PATHS if "/" in path and "*" not in path}
 OUTER = {outer for outer, _ in PROTECTED_PAIRS}
+# pattern: a name of at most 255 bytes
 _PATTERNS = re.compile("|".join(fnmatch.translate(pattern) for pattern in sorted(PROTECTED_PATTERNS)))
 
 

@@ -24,7 +24,9 @@ MAX_FOLDERS = 200_000
 # A change within the same tick of the clock as our reading would not show in the folder's change time.
 SETTLED_NS = 100_000_000
 
+# pattern: a name of at most 255 bytes
 _SECRET = re.compile("|".join(fnmatch.translate(pattern) for pattern in SECRET_NAMES))
+# pattern: as above
 _NOT_SECRET = re.compile("|".join(fnmatch.translate(pattern) for pattern in NOT_SECRET))
 
 

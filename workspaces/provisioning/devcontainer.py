@@ -18,7 +18,7 @@ PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
 UNITS = {"": 1, "kb": 1024, "mb": MB, "gb": 1024**3, "tb": 1024**4}
 SIZE = re.compile(r"(\d+)\s*([kmgt]b)?", re.IGNORECASE)
 HERE = re.compile(r"\$\{containerWorkspaceFolder\}")
-VARIABLE = re.compile(r"\$\{[^}]*\}")
+VARIABLE = re.compile(r"\$\{(?:[^}$]|\$(?!\{))*\}")
 # Where a devcontainer puts the repository unless it says otherwise.
 DEFAULT_FOLDER = re.compile(r"/workspaces/(?:\$\{localWorkspaceFolderBasename\}|[^/]+)(?:/(?P<below>.*))?")
 

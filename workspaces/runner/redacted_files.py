@@ -21,7 +21,7 @@ MAX_VALUE_BYTES = 32 << 10  # of all values together: they are written into one 
 MAX_OFFERED = 20
 SECONDS = 2.0
 MIN_WORD = 16  # bytes of a word or line that counts as a value where nothing is assigned
-_ASSIGNED = re.compile(r"""^\s*(?:export\s+)?["']?([A-Za-z_][\w.-]*)["']?\s*[=:]\s*(.*?)\s*,?\s*$""")
+_ASSIGNED = re.compile(r"""\s*(?:export\s+)?["']?([A-Za-z_][\w.-]*)["']?\s*[=:]""")
 
 
 def offered(tree) -> list[str]:
@@ -109,7 +109,7 @@ def _in_line(line: str, file: str) -> list[tuple[str, str]]:
     if line.lstrip().startswith("#"):
         return []
     if assigned := _ASSIGNED.match(line):
-        name, value = assigned.groups()
+        name, value = assigned[1], line[assigned.end() :].strip().removesuffix(",").rstrip()
         quote = value[:1] if value[:1] in ("'", '"', "`") else ""
         if quote and (end := value.find(quote, 1)) > 0:
             return [(name, value[1:end])]

@@ -11,9 +11,11 @@ from workspaces.drivers.box import main_repository
 CONFIG_SECONDS = 5
 MAX_REMOTES = 50
 MAX_HEAD = 512
+MAX_URL = 500  # characters
 HEAD = re.compile(rb"ref: refs/heads/([A-Za-z0-9_][A-Za-z0-9_./-]{0,200})\n?")
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,100}")
 # No other transport: helpers (`ext::`) start programs, and http:// and git:// show what they carry to the network.
+# pattern: an address of at most MAX_URL characters
 ADDRESS = re.compile(
     r"(?:https://|ssh://(?:[\w.~+-]+@)?)(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*)(?::\d+)?/+(?P<path>[\w.~/+-]+)"
     r"|(?:[\w][\w.-]*@)?(?P<scp_host>[A-Za-z0-9][A-Za-z0-9.-]*):(?P<scp_path>/?[\w.~][\w.~/+-]*)"
@@ -47,9 +49,12 @@ def configured(folder: Path) -> dict[str, str]:
     return {name: url for name, url in kept.items() if _is_usable(url, folder)}
 
 
+def _read(url: str) -> re.Match | None:
+    return ADDRESS.fullmatch(url) if len(url) <= MAX_URL else None
+
+
 def _is_usable(url: str, folder: Path) -> bool:
-    found = ADDRESS.fullmatch(url)
-    if found is None or len(url) > 500:
+    if _read(url) is None:
         return False
     path = local_path(url)
     return path is None or not path.is_relative_to(folder)
@@ -70,13 +75,13 @@ def branch(folder: Path) -> str:
 
 def local_path(url: str) -> Path | None:
     """Return the path of a remote on this machine, else None."""
-    found = ADDRESS.fullmatch(url)
+    found = _read(url)
     return Path(found["local"]).resolve() if found and found["local"] else None
 
 
 def repository_of(url: str) -> str:
     """Return HOST/OWNER/REPOSITORY of a remote's URL, in lower case; "" for a path of this machine."""
-    found = ADDRESS.fullmatch(url)
+    found = _read(url)
     if found is None or found["local"]:
         return ""
     path = (found["path"] or found["scp_path"]).strip("/").removesuffix(".git")

@@ -132,5 +132,5 @@ def _libraries(loader: str, objects: list) -> dict[str, str]:
     found = {}
     for path in objects:
         listed = subprocess.run([loader, "--list", path], capture_output=True, text=True, timeout=20, check=True)
-        found |= dict(re.findall(r"^\s*([^\s/]+) => (/\S+)", listed.stdout, re.MULTILINE))
+        found |= dict(re.findall(r"^[ \t]*([^\s/]+) => (/\S+)", listed.stdout, re.MULTILINE))
     return found

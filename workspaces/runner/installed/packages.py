@@ -8,6 +8,7 @@ MAX_LIST_BYTES = 1 << 20
 MAX_NAME = 100  # characters that are shown of a name or version
 
 # (what it is, the path of a folder below the home)
+# pattern: paths of at most 4,096 bytes
 _FOLDERS = [
     ("python", re.compile(r"(?:.*/)?site-packages/(?P<name>[^/]+?)-(?P<version>[^/-]+)\.dist-info")),
     ("gem", re.compile(r"(?:.*/)?gems/(?P<name>[^/]+)-(?P<version>\d[^/-]*)")),
@@ -16,7 +17,9 @@ _FOLDERS = [
     ("python itself", re.compile(r"\.pyenv/versions/(?P<version>[^/]+)")),
     ("mise", re.compile(r"\.local/share/mise/installs/(?P<name>[^/]+)/(?P<version>[^/]+)")),
 ]
+# pattern: as above
 _PROGRAM = re.compile(r"(?:(?:.*/)?bin)/(?P<name>[^/]+)")
+# pattern: as above
 _NPM = re.compile(r"(?:(?!.*node_modules/.*node_modules/).*/)?node_modules/(?P<name>(?:@[^/]+/)?[^/]+)/package\.json")
 _CRATES = ".cargo/.crates.toml"
 _CRATE = re.compile(r"(?P<name>\S+) (?P<version>\S+)")

@@ -303,6 +303,7 @@ def _joined(folder: bytes, name: bytes) -> bytes:
 def _matcher(part: bytes):
     """Return a predicate for names that match one component of a shell pattern; a leading dot must be explicit."""
     text = os.fsdecode(part).replace("[^", "[!")
+    # pattern: a name of at most 255 bytes; fnmatch never goes back over a star
     matches = re.compile(fnmatch.translate(text)).match
     dotted = part.startswith(b".")
     return lambda name: (dotted or not name.startswith(b".")) and matches(os.fsdecode(name)) is not None

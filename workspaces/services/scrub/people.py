@@ -87,6 +87,7 @@ def purge(user, *, reason: str, by: Actor) -> list[PurgeReceipt]:
 
 def _purge(user, reason: str, by: Actor) -> list[PurgeReceipt]:
     asked_at, name = clock.now(), user.username
+    # pattern: the name without a repeat
     if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", reason, re.IGNORECASE):
         raise invalid("The receipt keeps the reason: write one without the person's name.", field="reason")
     teams = list(teams_of(user))
