@@ -1,9 +1,11 @@
 """Refusals that a held program printed: the kernel tells nobody which file it refused but the program itself.
 
-What a program prints is its own claim: this is shown to people and agents, and decides nothing.
+What a program prints is its own claim: this is shown to people and agents, and allows nothing.
 """
 
 import re
+
+from .tree_scan import is_secret
 
 READ_ONLY = "Read-only file system|Device or resource busy|Operation not permitted"
 DENIED = "Permission denied"
@@ -16,7 +18,15 @@ MAX_READ = 1 << 16  # bytes of an output
 _PHRASE = re.compile(rf": (?:({READ_ONLY})|{DENIED})\b", re.IGNORECASE)
 _PYTHON = re.compile(r"\[Errno (30|16|13|1)\] [^:\n]{1,100}: '([^'\n]{1,4096})'")
 _NODE = re.compile(r"\b(EROFS|EBUSY|EACCES|EPERM): [^,\n]{1,100}, \w{1,30} '([^'\n]{1,4096})'")
+# A mask is another content than the one that git knows.
+_OVERWRITTEN = re.compile(r"would be overwritten by [\w-]{1,20}:\n((?:\t[^\n]{1,4096}\n){1,100})")
+# What git says behind a name, and patch, which names a file of its own beside the one that it changes.
+_AFTER_A_NAME = re.compile(r"(?: for writing| for appending| mode \d{1,7}|(?<=\w)\.o\w{6} | )\Z")
 QUOTES = "'\"‘’"
+# Words behind which a program names a file without quotes; after others, a plain word is one of its sentence.
+BEFORE_A_NAME = {"create", "open", "opening", "remove", "write", "writing", "unlink", "old", "touch", "rename", "move"}
+BEFORE_A_NAME |= {"file", "folder", "directory", "to", "on", "over", "access", "stat", "lock", "replace"}
+UNNAMED = "a file that its output does not name"
 
 
 def sentence(blocked):
@@ -34,18 +44,32 @@ def refusals_in(output):
     found = [(ERRNOS[number], path) for number, path in _PYTHON.findall(text)]
     found += [(CODES[code], path) for code, path in _NODE.findall(text)]
     rest = _NODE.sub("", _PYTHON.sub("", text))
-    found += [
-        ("write" if said[1] else "read", path) for said in _PHRASE.finditer(rest) if (path := _before(rest, said))
-    ]
+    masked = [line.strip() for listed in _OVERWRITTEN.findall(rest) for line in listed.splitlines()]
+    found += [("write", path) for path in masked if _is_secret(path)]
+    for said in _PHRASE.finditer(rest):
+        path = _before(rest, said)
+        if path or said[1]:
+            found.append(("write" if said[1] else "read", path or UNNAMED))
     return [{"kind": kind, "what": what[:MAX_PATH]} for kind, what in dict.fromkeys(found)][:MAX_SHOWN]
 
 
+def _is_secret(path):
+    folder, _, name = path.lower().rpartition("/")
+    return is_secret(folder.rpartition("/")[2], name, False)
+
+
 def _before(text, said):
-    """Return the last word before a refusal, without quotes: the path that a shell or a program of coreutils named."""
-    head = text[max(0, said.start() - MAX_PATH - 1) : said.start()]
-    if head[-1:] in QUOTES:
-        head = head[:-1]
+    """Return the path that a shell or a program of coreutils named before a refusal, without quotes; "" if none."""
+    head = text[max(0, said.start() - MAX_PATH - 1) : said.start()].rpartition("\n")[2]
+    head = _AFTER_A_NAME.sub("", head)
+    if head and head[-1] in QUOTES:
+        return head[max(head.rfind(mark, 0, -1) for mark in QUOTES) + 1 : -1]
     if not head or head[-1].isspace():
         return ""
-    word = head.split()[-1]
-    return word[max(word.rfind(mark) for mark in f"{QUOTES}:") + 1 :]
+    words = head.split()
+    word = words[-1]
+    path = word[max(word.rfind(mark) for mark in f"{QUOTES}:") + 1 :]
+    before = words[-2].strip(QUOTES).lower() if len(words) > 1 else ":"
+    if path != word or "/" in path or "." in path or before.endswith(":") or before in BEFORE_A_NAME:
+        return path
+    return ""

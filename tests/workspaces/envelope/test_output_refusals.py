@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from workspaces.envelope.output_refusals import MAX_READ, refusals_in
+from workspaces.envelope.output_refusals import MAX_READ, UNNAMED, refusals_in
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,20 @@ from workspaces.envelope.output_refusals import MAX_READ, refusals_in
         ("PermissionError: [Errno 13] Permission denied: '/home/agent/.ssh/id_rsa'", "read", "/home/agent/.ssh/id_rsa"),
         ("OSError: [Errno 30] Read-only file system: 'out/file'", "write", "out/file"),
         ("Error: EROFS: read-only file system, open '/workspace/.claude/settings.json'", "write", None),
+        ("fatal: could not open '.git/config' for writing: Read-only file system", "write", ".git/config"),
+        ("error: unable to unlink old '.npmrc': Device or resource busy", "write", ".npmrc"),
+        ("rm: cannot remove 'my file': Read-only file system", "write", "my file"),
+        ("sh: 1: cannot create out: Read-only file system", "write", "out"),
+        ("bash: line 1: out: Read-only file system", "write", "out"),
+        ("Can't do inplace edit: Cannot make temp name: Read-only file system.", "write", UNNAMED),
+        (
+            "error: The following files would be overwritten by merge:\n\tREADME\n\t.npmrc\nAborting",
+            "write",
+            ".npmrc",
+        ),
+        ("error: unable to write file '.git/hooks/x' mode 100644: Read-only file system", "write", ".git/hooks/x"),
+        ("patch: **** Can't create temporary file ci.yml.oIVN0sQ : Read-only file system", "write", "ci.yml"),
+        ("could not save: Permission denied", None, None),
         ("all tests passed", None, None),
     ],
 )
