@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 
-from approvals import bound_files, gate, rehearsals
+from approvals import asked_again, bound_files, gate, rehearsals
 from approvals.approved_envelope import approved_envelope, refused_although_opened
 from approvals.broker_program import program_of
 from approvals.calls import beneath, root_of
@@ -104,6 +104,7 @@ class Broker(Kind):
         outcome = await job.run_program(argv, cwd=call["cwd"], **how)
         if outcome.get("blocked") and envelope:
             outcome["opened_but_refused"] = refused_although_opened(envelope, outcome["blocked"], call["cwd"])
+            outcome["how_to_ask"] = await job.thread(_how_to_ask, action, call, outcome["blocked"])
         if outcome.get("blocked") or outcome.get("exit_status"):
             outcome |= await _changed(job, action)
         return outcome
@@ -146,6 +147,12 @@ async def _saved(job, action: Action):
             return await job.snapshot("action", gate.snapshot_label(action))
     except StoreError as error:
         raise conflict(f"The snapshot before it failed: {error}") from error
+
+
+def _how_to_ask(action: Action, call: dict, blocked: list[dict]) -> str:
+    folders = asked_again.folders_of(current(action).commands, call["cwd"])
+    files = asked_again.refused_files(blocked, action.workspace, folders)
+    return asked_again.how_to_ask(call["arguments"]["command"], files) if files else ""
 
 
 async def _changed(job, action: Action) -> dict:
@@ -271,5 +278,6 @@ def told(outcome: dict) -> dict:
         said = in_short(refused or outcome["blocked"])
         lead = ", but what was approved was refused" if refused else ". Refused meanwhile"
         reason = f"It exited with 0{lead}: {said}."
+    reason = " ".join(filter(None, (reason, outcome.get("how_to_ask"))))
     ok = outcome.get("ok") and outcome["exit_status"] == 0 and not refused
     return {"ok": ok, "reason": reason, "tail": tail} | kept

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models import Case, F, Max, Q, When
 
 from approvals import (
+    asked_again,
     bound_files,
     grants,
     mcp_tools,
@@ -122,6 +123,7 @@ def _verdict(call: Call, agent):
     if call.asks and found.is_allowed:
         also = found.reasons if found.needs_approval else []
         found = replace(found, tier=Tier.HIGH.value, reasons=[ASKED_OVER_THE_API, *also])
+    found = asked_again.with_refused(call, found, agent) if held else found
     found = mcp_tools.with_doubts(call, found, agent.team_id)
     if found.needs_approval and (tried := refused_before(call, agent)):
         found = replace(found, reasons=[*found.reasons, f"It ran held before. Refused: {tried}."])

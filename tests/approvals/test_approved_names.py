@@ -1,5 +1,7 @@
 """What a person approved is what runs: each verb, on files of the workspace, at protected paths, in the home."""
 
+import re
+
 import pytest
 
 from tests.approvals.test_broker import Brokered
@@ -61,6 +63,25 @@ FOUND = {
     "ln -s ../src/a.txt .github/workflows/l.yml": 'test "$(readlink .github/workflows/l.yml)" = ../src/a.txt',
     "perl -pi -e s/on/off/ .github/workflows/ci.yml": "grep -q off .github/workflows/ci.yml",
 }
+# Verbs of git that bring the files of branch `other`, which are tracked and protected.
+BRINGING = (
+    "git checkout -q other",
+    "git switch -q other",
+    "git merge -q other",
+    "git pull -q . other",
+    "git rebase -q other",
+    "git cherry-pick other",
+    "git stash pop",
+    "git apply /workspace/b.patch",
+    "git reset -q --hard other",
+    "git restore -s other .",
+    "git checkout -q other -- .",
+    "patch -p1 < b.patch",
+)
+BRANCHES = (
+    "git add -f {path} && git commit -qm a && git checkout -qb other && echo b > {path} && git commit -qam b && "
+    "git format-patch -q -1 --stdout > b.patch && git checkout -q - && echo b > {path} && git stash -q"
+)
 # Acts that would take away what Handrail keeps: {command: what must still be there}.
 KEPT = ("git clean -fdx", "git stash -a", "rm -rf * .[!.]*", "find . -delete", "find . -type f -exec rm {} +")
 SAME = (
@@ -187,3 +208,57 @@ def test_a_call_that_would_remove_the_manifest_is_refused_in_words(desk):
         assert asked["status"] == "denied", (command, asked)
         assert "ask again without .handrail" in asked["reasons"][0], asked
     assert of_person(desk, "! test -e began && test -e one.txt && test -s .handrail/manifest.json") == 0
+
+
+def test_a_call_that_was_refused_a_protected_file_becomes_a_card_that_opens_it(desk):
+    prepared(desk)
+    made = "git add -f .npmrc && git commit -qm a && echo b > .npmrc && git commit -qam b && echo c > .npmrc"
+    assert of_person(desk, made) == 0
+    command = {"command": "git reset --hard HEAD~1"}
+    first = desk.over(desk.ask("Bash", command))
+    assert (first["status"], first["tier"]) == ("failed", "medium"), first
+    assert {"kind": "write", "what": ".npmrc"} in first["blocked"]
+    assert "Ask for the same call again, and a person can let it change /workspace/.npmrc." in first["result"]["note"]
+    asked = desk.ask("Bash", command)
+    assert asked["status"] == "pending", asked
+    assert asked["title"] == "Run git reset, changing .npmrc"
+    assert "it was refused to change .npmrc before" in asked["reasons"][0]
+    page = Visitor.named(desk.product, "ruth").get(f"/actions/{asked['id']}/")
+    assert "/workspace/.npmrc" in page
+    desk.decide(asked)
+    action = desk.over(asked)
+    assert (action["status"], action["blocked"]) == ("succeeded", []), action
+    assert of_person(desk, "grep -q a .npmrc && git diff --quiet HEAD") == 0
+    assert desk.ask("Bash", {"command": "git reset --hard HEAD"})["tier"] == "medium"
+
+
+def test_a_refusal_of_a_protected_file_is_told_with_its_name_though_the_call_exits_with_0(desk):
+    prepared(desk)
+    desk.put("edit.py", b"open('.github/workflows/ci.yml', 'w')\n")
+    action = desk.over(desk.ask("Bash", {"command": "python3 edit.py || true"}))
+    assert action["blocked"] == [{"kind": "write", "what": ".github/workflows/ci.yml"}]
+    note = action["result"]["note"]
+    assert "Refused meanwhile: write .github/workflows/ci.yml." in note
+    assert "Ask for the same call again, and a person can let it change /workspace/.github/workflows/ci.yml." in note
+
+
+@pytest.mark.slow
+def test_each_verb_of_git_can_change_a_tracked_protected_file_once_a_person_allows_it(desk):
+    walked = [(verb, ".github/workflows/ci.yml") for verb in BRINGING] + [("git merge -q other", ".npmrc")]
+    for verb, path in walked:
+        prepared(desk)
+        assert of_person(desk, BRANCHES.format(path=path)) == 0
+        asked = desk.ask("Bash", {"command": verb})
+        if asked["status"] != "pending":
+            action = desk.over(asked)
+            note = action["result"]["note"]
+            assert {"kind": "write", "what": path} in action["blocked"], (verb, action)
+            assert f"a person can let it change /workspace/{path}." in note
+            asked = desk.ask(
+                "Bash", {"command": re.sub("(checkout|switch)", r"\1 -f", verb) if "with -f" in note else verb}
+            )
+        assert asked["status"] == "pending", (verb, asked)
+        desk.decide(asked)
+        action = desk.over(asked)
+        assert (action["status"], action["blocked"]) == ("succeeded", []), (verb, action)
+        assert of_person(desk, f"grep -q b {path}") == 0, verb
