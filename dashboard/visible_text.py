@@ -30,6 +30,7 @@ _TOKENS = re.compile(
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159")
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 HEAD, TAIL, WHOLE = 24, 8, 40  # lines shown of a folded text; lines up to which a text is not folded
+HEAD_OF_STRUCTURE, TAIL_OF_STRUCTURE, WHOLE_STRUCTURE = 5, 3, 12  # the same of a list or an object
 HEAD_CHARS, TAIL_CHARS, WHOLE_CHARS = 3000, 1000, 5000
 _COMBINING = frozenset({"Mn", "Me", "Mc"})
 # Characters that a variation selector may follow, besides those that _has_emoji_form finds by category.
@@ -100,16 +101,18 @@ class Folded(NamedTuple):
         return gettext("%(n)s more characters") % {"n": f"{len(self.middle):,}"}
 
 
-def fold(raw: str | bytes) -> Folded:
+def fold(raw: str | bytes, *, is_structure: bool = False) -> Folded:
     """Split a long text into head, middle and tail; a short one stays whole."""
     text = as_text(raw)
     lines = text.count("\n") + 1
-    if lines <= WHOLE and len(text) <= WHOLE_CHARS:
+    limits = (HEAD_OF_STRUCTURE, TAIL_OF_STRUCTURE, WHOLE_STRUCTURE) if is_structure else (HEAD, TAIL, WHOLE)
+    first, last, whole = limits
+    if lines <= whole and len(text) <= WHOLE_CHARS:
         return Folded(text, "", "")
     head, tail = HEAD_CHARS, len(text) - TAIL_CHARS
-    if lines > WHOLE:
-        head = min(head, _after_line(text, HEAD))
-        tail = max(tail, _before_last_lines(text, TAIL))
+    if lines > whole:
+        head = min(head, _after_line(text, first))
+        tail = max(tail, _before_last_lines(text, last))
     return Folded(text[:head], text[head:tail], text[tail:])
 
 

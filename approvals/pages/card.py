@@ -24,7 +24,7 @@ from approvals.pages.own_part import OwnPart
 from approvals.pages.policy.card_part import RulePart
 from approvals.pages.rehearsal_part import RehearsalPart
 from approvals.pages.severity import Severity, lasting_part, severity_of, undo_of_card
-from approvals.pages.structures import Structure, is_structure, structure_of
+from approvals.pages.structures import MANY_FACTS, Structure, is_structure, structure_of
 from approvals.pages.workspace_part import WorkspacePart
 from dashboard import json_text
 from dashboard.problems import Problem
@@ -135,14 +135,22 @@ class Card(EvidencePart, OwnPart, RulePart, WorkspacePart):
 
     @property
     def structures(self) -> list[Structure]:
-        """Lists and objects that are too large for one line."""
-        return [structure_of(name, value) for name, value in self._others() if is_structure(value)]
+        """Lists and objects that are too large for one line, and short arguments if there are many of them."""
+        many = [structure_of(self.action.tool, dict(self._short()))] if len(self._short()) > MANY_FACTS else []
+        return many + [structure_of(name, value) for name, value in self._others() if is_structure(value)]
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """The other arguments: [(name, text, or JSON for other types)]."""
+        """The other arguments: [(name, text, or JSON for other types)]; none if `structures` has them."""
+        short = self._short() if len(self._short()) <= MANY_FACTS else []
         return [
             (name, value if isinstance(value, str) else json_text.dumps(value, ensure_ascii=False))
+            for name, value in short
+        ]
+
+    def _short(self) -> list[tuple]:
+        return [
+            (name, value)
             for name, value in self._others()
             if not is_structure(value) and not (isinstance(value, str) and (len(value) > MAX_FACT or "\n" in value))
         ]

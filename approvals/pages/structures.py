@@ -8,6 +8,7 @@ from approvals.pages.json_text import pretty
 from dashboard.templatetags.handrail import thousands
 
 MAX_NAMES = 8  # columns or keys that are named
+MANY_FACTS = 12  # arguments up to which each stands on a line of its own; more are one structure
 SHORT = 120  # characters of an outline that stands on one line, beside its name
 
 

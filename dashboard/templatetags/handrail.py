@@ -219,9 +219,12 @@ def hidden_note(raw) -> str:
 
 @register.inclusion_tag("parts/code.html")
 def code_block(raw, *, must_read=False, title: str = "", size: str = "", copy=False, is_output=False):
-    """Show exact bytes, folded if long; with must_read, Approve stays off until the fold was read to its end."""
+    """Show exact bytes, folded if long; with must_read, Approve stays off until the fold was read to its end.
+
+    `size`: that of a list or an object, of which fewer lines are shown beside the fold.
+    """
     return {
-        "parts": shown.fold(raw),
+        "parts": shown.fold(raw, is_structure=bool(size)),
         "end": f"end-{len(raw)}",
         "note": shown.hidden_note(raw, is_output=is_output),
         "must_read": must_read,

@@ -37,6 +37,46 @@ def test_it_says_its_size_and_is_folded_and_must_be_read(ask, bob, browser_of, a
     assert json.dumps(arguments) not in text
 
 
+SIZES = (13, 600)
+SHAPES = {
+    "rows": lambda count: {"rows": [{"id": number, "sql": "DROP TABLE t"} for number in range(count)]},
+    "words": lambda count: {"words": [f"word {number} of a list" for number in range(count)]},
+    "an object": lambda count: {"spec": {f"service-{number}": {"replicas": number} for number in range(count)}},
+    "a tree": lambda count: {"tree": [[{"a": {"b": [number]}}] for number in range(count)]},
+    "a list in an object": lambda count: {"spec": {"images": [f"registry/app:{number}" for number in range(count)]}},
+    "many short arguments": lambda count: {f"argument_{number}": number for number in range(count)},
+    "two structures": lambda count: {
+        "a": [{"id": 1, "b": "x" * 20}] * 9,
+        "b": [{"n": n, "w": "y" * 9} for n in range(count)],
+    },
+}
+TOOLS = {
+    "an MCP tool": ("mcp__warehouse__load", lambda arguments: arguments),
+    "the generic tool": ("mcp", lambda given: {"server": "warehouse", "tool": "load", "arguments": given}),
+    "another tool": ("LaunchRocket", lambda arguments: arguments),
+    "a command": ("Bash", lambda arguments: {"command": "git push"} | arguments),
+}
+
+
+@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("tool", TOOLS)
+def test_each_structure_of_each_tool_is_folded_with_its_size_before_it_can_be_approved(
+    ask, bob, browser_of, tool, shape, count
+):
+    name, wrapped = TOOLS[tool]
+    client = browser_of(bob)
+    action = ask(wrapped(SHAPES[shape](count)), tool=name)
+    for address in (f"/actions/{action.pk}/", f"/actions/{action.pk}/approve/"):
+        text = re.sub(r"[ \n]+", " ", client.get(address).content.decode())
+        fold = re.search(r"<details class=\"code-fold\" open data-must-read>", text)
+        assert fold is not None
+        assert re.search(r"<small>\d[\d,]* (?:rows?|values?|entry|entries)", text[: fold.start()])
+        buttons = re.findall(r"<(?:a|button)[^>]*data-decide[^>]*>(?= ?(?:Approve|Confirm: approve))", text)
+        assert buttons
+        assert [button for button in buttons if "data-needs-reading" not in button] == []
+
+
 def test_each_row_of_a_flat_list_is_a_line(ask, bob, browser_of):
     action = ask({"rows": ROWS}, tool="mcp__warehouse__load")
     page = browser_of(bob).get(f"/actions/{action.pk}/").content.decode()
