@@ -6,7 +6,7 @@ from dataclasses import replace
 from . import envelopes
 from .commands import effects_of
 from .coverage import file_rules, find_rule, gap, restricting
-from .downloads import plainly
+from .download_words import plainly
 from .hidden_characters import hidden_in
 from .opens import opened
 from .programs.registry import runs_project_code

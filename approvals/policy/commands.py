@@ -128,10 +128,11 @@ def _listed_paths(simple, judge):
 def _runs_download(simple):
     """Return the effect of running text or a file from the network: two people have to approve it."""
     host = simple.downloaded
-    says, title = f"downloads a script from {host} and runs it", f"Download a script from {host} and run it"
+    what = simple.brought_as
+    says, title = f"downloads {what} from {host} and runs it", f"Download {what} from {host} and run it"
     if simple.of_earlier_call:
         says = f"runs what an earlier call downloaded from {host}"
-        title = f"Run a script that an earlier call downloaded from {host}"
+        title = f"Run {what} that an earlier call downloaded from {host}"
     return impacts.harmful(says, "critical", title=title, source=host)
 
 

@@ -95,7 +95,10 @@ class Expansions:
         if part.get("TempFile") or part.get("ReplyVar"):
             raise Unreadable("it holds a substitution that other shells use")
         at, statements = len(self.commands), part.get("Stmts", [])
+        outer = [self.current] if self.current is not None else []  # whose input the commands inside may read
+        self.around += outer
         self.scoped(statements)
+        del self.around[len(self.around) - len(outer) :]
         cells.fetched = cells.fetched or self.downloads.printed(self.commands[at:])
         if len(statements) == 1 and _is_pipe(statements[0]) and prints_hashes(self.commands[at:]):
             cells.add_hash()

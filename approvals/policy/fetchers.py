@@ -37,7 +37,11 @@ PRINTERS = names(
     "nc ncat netcat socat telnet ssh lynx links links2 elinks w3m dig nslookup host drill kdig openssl lwp-request"
     " websocat grpcurl GET HEAD invoke-webrequest invoke-restmethod iwr irm"
 )
-CLONERS = {"git": ("clone",), "hg": ("clone",), "svn": ("checkout", "co", "export"), "gh": ("repo",)}
+CLONERS = {"git": ("clone",), "hg": ("clone",), "svn": ("checkout", "co", "export"), "gh": ("repo",), "jj": ("git",)}
+CLONERS |= {"sl": ("clone",), "fossil": ("clone",), "bzr": ("branch",), "brz": ("branch",), "glab": ("repo",)}
+OWNERS = {"gh": "github.com", "glab": "gitlab.com"}
+PAIRS_OF_VERBS = ("gh", "glab", "jj")  # whose verb for a clone is the second word
+GIT_VALUES = names("-c -C --git-dir --work-tree --namespace --exec-path --config-env")
 FETCHERS = frozenset(ADDRESSED) | COPIERS | PRINTERS
 REMOTE = re.compile(r"(?:[a-z][a-z0-9+.-]*://|s3:|gs:|(?:[\w.+-]+@)?[\w.-]+:)")
 ADDRESS = re.compile(r"(?i)\b(?:https?|ftps?|git|ssh)(?:\+\w+)?://[^\s'\"<>|;)\\]+")
@@ -46,7 +50,7 @@ FETCHES = re.compile(
     r"urlopen|urlretrieve|urllib|requests\.|httpx|aiohttp|http\.client|urllib3|HTTPSConnection|fetch\s*\(|axios|\bgot\("
     r"|https?\.get|XMLHttpRequest|LWP|HTTP::Tiny|Net::HTTP|open-uri|URI\.(?:open|parse)|open\(['\"]https?:|copy\s*\("
     r"['\"]https?:|file_get_contents\s*\(|curl_exec|readfile\s*\(['\"]http|(?:require|include)(?:_once)?\s*\(?['\"]http"
-    r"|import\s*\(?['\"]https?:|create_connection|socket[\s\S]*\.connect\s*\(|IO::Socket|fsockopen|Invoke-WebRequest|Invoke-RestMethod|DownloadString"
+    r"|import\s*\(?['\"]https?:|create_connection|IO::Socket|fsockopen|Invoke-WebRequest|Invoke-RestMethod|DownloadString"
     r"|DownloadFile|WebClient|\biwr\b|\birm\b|Start-BitsTransfer|\bcurl\b|\bwget\b|/inet/tcp|/dev/tcp",
     re.IGNORECASE,
 )
@@ -54,10 +58,11 @@ RUNS = re.compile(
     r"(?<![.\w])(?:exec|eval|compile|system|Function)\s*[(\"'$ ]|exec(?:v\w*|l\w*|file|FileSync|Sync)\b|eval\)|runpy"
     r"|importlib|__import__|os\.(?:system|popen|exec|spawn)|subprocess|Popen|pty\.spawn|child_process|spawn(?:Sync)?\s*\("
     r"|runIn\w*Context|_compile|(?:instance|class|module)_eval|passthru|shell_exec|proc_open|popen|dofile|loadstring"
-    r"|Invoke-Expression|\biex\b|Start-Process|`[^`]*\b(?:sh|bash|curl|wget)\b[^`]*`|%x|\|\s*[\"']?(?:ba|z|da|k)?sh\b"
+    r"|Invoke-Expression|\biex\b|Start-Process|`[^`]{0,300}\b(?:sh|bash|curl|wget)\b|%x|\|\s*[\"']?(?:ba|z|da|k)?sh\b"
     r"|(?:require|include)(?:_once)?\s*\(?['\"]http|import\s*\(?['\"](?:https?|data):|(?:^|[;{|])\s*&\s*\(",
     re.IGNORECASE,
 )
+CONNECTS = re.compile(r"\.connect\s{0,9}\(")
 QUOTED = re.compile(r"['\"]([\w./~+-]{1,200})['\"]")
 
 
@@ -74,8 +79,10 @@ class Fetched:
 def fetched_by(name, words):
     """Return the Fetched of a program with the words after its name; None if it brings nothing."""
     texts = [word.text for word in words]
-    if texts[:1] and texts[0] in CLONERS.get(name, ()) and (name != "gh" or texts[1:2] == ["clone"]):
-        return _cloned(texts[2 if name == "gh" else 1 :])
+    if name == "git":
+        return _by_git(texts)
+    if texts[:1] and texts[0] in CLONERS.get(name, ()) and (name not in PAIRS_OF_VERBS or texts[1:2] == ["clone"]):
+        return _cloned(texts[2 if name in PAIRS_OF_VERBS else 1 :], by_name=OWNERS.get(name, ""))
     if name in ADDRESSED:
         return _addressed(name, texts) if name != "gh" or _gh_fetches(texts) else None
     if name in COPIERS:
@@ -87,9 +94,14 @@ def fetched_by(name, words):
 
 def in_text(text):
     """Return the Fetched of program text in another language than the shell's; its quoted names may be its files."""
-    if not FETCHES.search(text):
+    if not (FETCHES.search(text) or ("socket" in text and CONNECTS.search(text))):
         return None
     return Fetched(_host([text]) or SOMEWHERE, prints=True, files=tuple(dict.fromkeys(QUOTED.findall(text)))[:20])
+
+
+def runs(text):
+    """Return True if program text in another language than the shell's runs text, or starts programs."""
+    return RUNS.search(text) is not None
 
 
 def _gh_fetches(texts):
@@ -161,14 +173,43 @@ def _copied(texts):
     return Fetched(_host(sources) or SOMEWHERE, prints=False, files=files)
 
 
-def _cloned(texts):
+def _by_git(texts):
+    """Return what git brings: a clone, a submodule, or a pull from a repository that its words name."""
+    rest, folder = list(texts), ""
+    while rest and rest[0].startswith("-"):
+        flag = rest.pop(0)
+        value = rest.pop(0) if flag in GIT_VALUES and rest else ""
+        folder = posixpath.join(folder, value) if flag == "-C" else folder
+    verb, rest = (rest[0], rest[1:]) if rest else ("", [])
+    if verb == "submodule" and "add" in rest:
+        found = _cloned(rest[rest.index("add") + 1 :])
+    elif verb == "pull":
+        found = _pulled(rest)
+    else:
+        found = _cloned(rest) if verb == "clone" else None
+    if found:
+        found.folders = tuple(posixpath.join(folder, each) for each in found.folders)
+    return found
+
+
+def _pulled(texts):
+    address = next((text for text in texts if "://" in text or re.match(r"[\w.+-]+@[\w.-]+:", text)), "")
+    return Fetched(_host([address]) or SOMEWHERE, prints=False, folders=(".",)) if address else None
+
+
+def _cloned(texts, *, by_name=""):
+    """Return the Fetched of a clone; None for a repository of this machine. `by_name`: the host of an owner/name."""
     operands = [text for text in texts if not text.startswith("-")]
-    address = next((text for text in operands if REMOTE.match(text) or text.count("/") == 1), "")
+    address = next((text for text in operands if REMOTE.match(text)), "")
+    if not address and by_name:
+        address = next((text for text in operands if text.count("/") == 1), "")
+    if not address:  # an address that is not known
+        address = next((text for text in operands if text.startswith(OPAQUE)), "")
     if not address:
         return None
     after = operands[operands.index(address) + 1 :]
     folder = after[0] if after else _name_in(address).removesuffix(".git")
-    return Fetched(_host([address]) or SOMEWHERE, prints=False, folders=(folder,))
+    return Fetched(_host([address]) or by_name or SOMEWHERE, prints=False, folders=(folder,))
 
 
 def _name_in(address):
@@ -181,7 +222,8 @@ def _host(texts, *, bare=False):
     for text in texts:
         if match := ADDRESS.search(text):
             address, unknown, _ = match[0].partition(OPAQUE)
-            return "" if unknown and address.count("/") < 3 else host_of(address) or ""
+            plain = re.sub(r"^(?:git|ssh|git\+\w+)://(?:[^@/]*@)?", "https://", address)
+            return "" if unknown and address.count("/") < 3 else host_of(plain) or ""
     form = r"([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?::\d+)?)(?=[/?]|$)" if bare else r"([\w-]+(?:\.[\w-]+)+)(?=[:/]|$)"
     for text in texts:
         if match := re.match(rf"(?:[\w.+-]+@)?{form}", text):

@@ -12,7 +12,7 @@ from .verdict import PolicyError
 
 FILE_WRITERS = ("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch")
 FILE_READERS = ("Read", "Grep", "Glob", "LS", "NotebookRead")
-SHELLS = names("sh bash dash zsh ksh fish csh tcsh busybox pwsh powershell ash rbash mksh yash elvish nu xonsh")
+SHELLS = names("sh bash dash zsh ksh fish csh tcsh busybox pwsh powershell ash rbash mksh yash elvish nu xonsh osh ysh")
 INTERPRETERS = names("python python2 python3 node deno bun ruby perl php lua tclsh Rscript osascript")
 WRAPPERS = names(
     """

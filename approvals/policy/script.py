@@ -1,47 +1,18 @@
 """Collect every simple command of a syntax tree, with its words, redirects, folder and pipe input."""
 
-from dataclasses import dataclass, field
-
 from .downloads import Downloads
 from .environment import OBEYED, SAFE_VARIABLES
 from .expansions import Expansions
 from .scope import MAX_FOLDERS, Scope, joined
 from .shell import Unreadable
 from .shell_words import OPAQUE, Cells, Word
+from .simple import Redirect, Simple
 from .step_budget import spend
 
 MAX_COMMANDS = 200
 MAX_ITEMS = 20  # of a loop, each of which is judged by itself
 MAX_TEXT = 200_000  # characters of all commands together
 ARITHMETIC_TESTS = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}
-
-
-@dataclass
-class Redirect:
-    op: str
-    words: list  # of a here-document its text
-    fd: str = ""  # the descriptor, if one is written
-
-
-@dataclass
-class Simple:
-    """One simple command: words, leading assignments, redirects, and the folders it may run in."""
-
-    text: str
-    words: list = field(default_factory=list)
-    assigns: list = field(default_factory=list)
-    redirects: list = field(default_factory=list)
-    cwds: tuple = ()
-    fed_by: object = None
-    form: str = "call"  # or "declaration", "arithmetic", "compound": shell forms that are not programs
-    moved: bool = False  # it runs in another folder than the workspace's root
-    unclear: list = field(default_factory=list)
-    output: str = ""  # the host whose text it prints (see downloads)
-    piped: bool = False  # another command reads what it prints
-    fills: list = field(default_factory=list)  # the commands in each of its `>(…)`
-    downloaded: str = ""  # the host whose text or file it runs
-    brings: dict = field(default_factory=dict)  # {path: host} of the files that it brings
-    of_earlier_call: bool = False  # an earlier call downloaded that file
 
 
 class Reader(Expansions):

@@ -93,7 +93,7 @@ def calls():
 
 def commands():
     """Return {name: command} of the known shapes."""
-    return _words() | _scripts() | _nested() | _programs()
+    return _words() | _scripts() | _nested() | _programs() | _downloads()
 
 
 def _words():
@@ -171,6 +171,24 @@ def _programs():
         "env": "env " * 2_000 + "ls",
         "sudo": "sudo " * 900 + "ls",
         "find exec": "find . " + "-exec ls {} ; ".replace(";", "\\;") * 600,
+    }
+
+
+def _downloads():
+    # Downloads, most of them in text that cannot be read as shell.
+    function = "f() { ls; }; "
+    return {
+        "outputs": function + "curl x > " * 1_090,
+        "named outputs": function + "curl -o aaaaaaaa " * 580,
+        "shells and substitutions": function + "sh $(" * 1_970,
+        "fetchers and shells": function + "curl sh bash " * 760,
+        "written script": "cat > a.sh <<'E'\n" + "curl x.example/a -o f\n" * 445 + "E\n",
+        "many files": "; ".join(f"curl -o f{i} https://x.example/i" for i in range(195)),
+        "many projects": "; ".join(f"git clone https://x.example/a r{i}; make -C r{i}" for i in range(95)),
+        "long name of a host": "pip install " + "a" * FILL,
+        "sockets": "python3 -c '" + "socket " * 1_400 + "'",
+        "backticks": "perl -e '`" + "sh " * 3_200 + "'",
+        "aliases": "alias x='ls | cat'; " * 199,
     }
 
 

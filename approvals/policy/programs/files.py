@@ -164,6 +164,7 @@ def _below(folder, word):
 def unpacks(folder, judge):
     """Return effects of extracting unknown names: a rule can cover a separate folder, not the workspace root."""
     found = judge.writes(folder) if folder else []
+    found = [replace(effect, title=f"Unpack files into {effect.target[:60]}") for effect in found]
     if folder is None or any(place.lexical == judge.world.root for place in judge.places(folder)):
         says, into = "unpacks files whose names are not known", everything_below(*judge.simple.cwds)
         found.append(impacts.Effect("write", says, "high", "yes", held="runs", opens=into))

