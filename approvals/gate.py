@@ -118,7 +118,7 @@ def _ready(pk, digest: str, caller):
     if action.is_carried_out:
         raise conflict("The runner carries out this action; its approval can't be consumed.", code="brokered")
     check_consumable(action, digest)
-    interrupts.refuse(action.agent, action.session)
+    interrupts.refuse_verb(caller, action.workspace.key if action.workspace else "", action.session)
     asked.refuse(action.agent, action.session)
     if action.workspace:
         _refuse_if_unbound(action.workspace, caller)
@@ -139,7 +139,7 @@ def go_on(pk, *, caller) -> Action:
     if caller.is_person:
         raise not_allowed("Only the agent that submitted this action can go on with its call.")
     refuse_when_stopped(action.team)
-    interrupts.refuse(action.agent, action.session)
+    interrupts.refuse_verb(caller, action.workspace.key if action.workspace else "", action.session)
     asked.refuse(action.agent, action.session)
     if action.workspace:
         _refuse_if_unbound(action.workspace, caller)

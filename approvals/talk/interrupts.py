@@ -118,12 +118,6 @@ def holding(agent: Agent, session: str) -> Interrupt | None:
     return found.select_related("user", "agent").order_by("at").first()
 
 
-def refuse(agent: Agent, session: str):
-    """Raise Problem 409 while the session or its agent is interrupted."""
-    if found := holding(agent, session):
-        raise conflict(words(found), code=CODE)
-
-
 def refuse_verb(caller, key: str, session: str = ""):
     """Raise Problem 409 while the session or its agent is interrupted.
 

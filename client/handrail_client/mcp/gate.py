@@ -14,6 +14,7 @@ from handrail_client import json_text
 from handrail_client.actions import Action
 from handrail_client.desk import Handrail
 from handrail_client.mcp import messages, protocol
+from handrail_client.mcp.asked_back import AskedBack, is_answer
 from handrail_client.mcp.held_call import HeldCall
 from handrail_client.mcp.identity import Definition, Server
 from handrail_client.mcp.questions import NO_NAME, Questions, ToolCall
@@ -38,6 +39,7 @@ class Gate:
         self._numbers = itertools.count(1)
         self._named = f"handrail-{uuid.uuid4()}"
         self._questions = Questions(desk, server, session)
+        self._asked_back = AskedBack(desk)
 
     # From the client --------------------------------------------------------------------------------------------------
 
@@ -54,8 +56,21 @@ class Gate:
             self._batch(message, line)
         elif messages.is_call(message):
             self._call(message, line)
+        elif is_answer(message):
+            self._pass_on(message, line)
         elif not self._is_withdrawal(message) and not self._is_taken(message):
             self._to_server(line)
+
+    def _pass_on(self, told: dict | list, line: bytes):
+        """Pass answers on once the desk lets the calls go on that wait for them; the desk may be slow."""
+        with self._lock:
+            running = list(self._running.values())
+
+        def ask():
+            checked = self._asked_back.checked("", told, running)
+            self._to_server(line if checked == told else messages.line_of(checked))
+
+        threading.Thread(target=ask, daemon=True).start()
 
     def _batch(self, batch: list, line: bytes):
         if any(map(messages.is_call, batch)):
@@ -64,8 +79,11 @@ class Gate:
             self._to_client(messages.line_of(refused or messages.error(None, messages.INVALID_REQUEST, BATCHED)))
             return
         kept = [message for message in batch if not self._is_withdrawal(message)]
-        if kept:
-            self._to_server(line if len(kept) == len(batch) else messages.line_of(kept))
+        line = line if len(kept) == len(batch) else messages.line_of(kept)
+        if any(map(is_answer, kept)):
+            self._pass_on(kept, line)
+        elif kept:
+            self._to_server(line)
 
     def _is_withdrawal(self, message: dict) -> bool:
         """Withdraw the held call that the message cancels; False if it cancels none, or one that the server has."""
@@ -153,14 +171,20 @@ class Gate:
             message = json_text.loads_as_written(line)
         except (ValueError, RecursionError):
             message = None
-        if isinstance(message, dict) and "id" in message and "method" not in message:
+        for each in message if isinstance(message, list) else [message]:
+            self._note_request(each)
+        if is_answer(message):
             line = self._answered(message, line)
         elif isinstance(message, list):
-            for each in message:
-                if isinstance(each, dict) and "id" in each and "method" not in each:
-                    self._answered(each, line)
+            for each in filter(is_answer, message):
+                self._answered(each, line)
         if line:
             self._to_client(line)
+
+    def _note_request(self, message):
+        with self._lock:
+            running = list(self._running.values())
+        self._asked_back.note("", message, running)
 
     def _answered(self, message: dict, line: bytes) -> bytes:
         """Note an answer; return the line for the client."""

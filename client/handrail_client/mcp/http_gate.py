@@ -11,10 +11,11 @@ from typing import Any
 from handrail_client.desk import Handrail
 from handrail_client.errors import HandrailError
 from handrail_client.mcp import messages, protocol
+from handrail_client.mcp.asked_back import AskedBack
 from handrail_client.mcp.held_call import TOLD_WITHIN, HeldCall
 from handrail_client.mcp.http_requests import Request
 from handrail_client.mcp.identity import Server
-from handrail_client.mcp.questions import Questions
+from handrail_client.mcp.questions import Questions, ToolCall
 from handrail_client.mcp.upstream import Upstream
 
 
@@ -28,6 +29,8 @@ class HttpGate:
         self._lock = threading.Lock()
         self._held: dict[tuple[str, str], HeldCall] = {}
         self._all: set[HeldCall] = set()
+        self.asked_back = AskedBack(desk)
+        self.running: dict[int, ToolCall] = {}  # calls that the server has, by their identity
 
     def hold(self, session: str, message_id: Any, call: HeldCall) -> bool:
         """Remember the call; False if the session has one with this id that waits."""

@@ -80,7 +80,8 @@ class Request(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
         else:
-            self._pass_on(body)
+            checked = self.gate.asked_back.checked(self.mcp_session, message, list(self.gate.running.values()))
+            self._pass_on(body if checked == message else messages.line_of(checked))
 
     def _is_of_this_machine(self) -> bool:
         """Whether no page of another host sends this, through a name of its own or by itself."""
@@ -153,6 +154,7 @@ class Request(BaseHTTPRequestHandler):
             named = self.headers.items()
             if call.is_changed:
                 named = headers.anew(named, call.message_to_server, call.definition.input_schema)
+            self.gate.running[id(call)] = call
             try:
                 sent.append(self.gate.upstream.send("POST", named, call.to_server))
             except BROKEN as error:
@@ -165,12 +167,15 @@ class Request(BaseHTTPRequestHandler):
             refused = question.settle(go, tell, still)
         finally:
             self.gate.let_go(self.mcp_session, call.message["id"], question)
-        if refused is not None:
-            self._answer(200, call.refusal(refused))
-        elif sent:
-            self._relay_call(call, sent[0])
-        else:
-            self.close_connection = True  # withdrawn: there is no answer to a cancelled request
+        try:
+            if refused is not None:
+                self._answer(200, call.refusal(refused))
+            elif sent:
+                self._relay_call(call, sent[0])
+            else:
+                self.close_connection = True  # withdrawn: there is no answer to a cancelled request
+        finally:
+            self.gate.running.pop(id(call), None)
 
     def _is_there(self, note: bytes) -> bool:
         """Tell a client that takes a stream that its call waits; return whether the client is still connected."""
@@ -231,6 +236,7 @@ class Request(BaseHTTPRequestHandler):
     def _relay(self, event: bytes, message: Any, call: ToolCall) -> bool:
         """Pass a piece of a stream on; return whether it is the answer."""
         is_answer = _answers(message, call)
+        self.gate.asked_back.note(self.mcp_session, message, [call])
         told = self.gate.questions.ended(call, message) if is_answer else None
         self._write(event if told is None else event_of(told))
         return is_answer
