@@ -107,7 +107,7 @@ class Changes:
     def patch(self, *, with_ignored: bool = False) -> Iterator[bytes]:
         """Yield a patch for `git apply`, as a rule without what is ignored. It names what is not for its reader."""
         without = frozenset() if with_ignored else self.left_out
-        is_hidden = guarded.hidden_from_reader()
+        is_hidden = guarded.hidden_from_reader(self.store, *self.trees)
         hidden = {row.path for row in self.rows if any(map(is_hidden, filter(None, (row.path, row.old_path))))}
         for path in sorted(hidden):
             yield b"Left out: %s " % path.replace(b"\n", b"?") + guarded.WORDS.encode() + b".\n"

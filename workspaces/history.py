@@ -18,6 +18,7 @@ from functools import partial
 
 from django.core.cache import cache
 
+from dashboard.door.entering import is_agent
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid, not_found, unavailable
 from workspaces import guarded, needs_approval, runner_client, stores
@@ -278,7 +279,7 @@ def read_file(workspace: Workspace, at, path: bytes, limit: int, *, timeout: flo
 
     `timeout` is in seconds and applies to the live tree.
     """
-    guarded.refuse_secret(path)
+    _refuse_secret(workspace, at, path)
     if at == LIVE:
         return _up_to(limit, runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path), timeout=timeout))
     store, tree = store_of(workspace), tree_at(workspace, at)
@@ -286,6 +287,18 @@ def read_file(workspace: Workspace, at, path: bytes, limit: int, *, timeout: flo
     if entry.size > limit:
         raise Problem(413, f"The file has {entry.size:,} bytes; {limit:,} is the limit.")
     return store.read(tree, path)
+
+
+def _refuse_secret(workspace, at, path: bytes):
+    """Problem 403 (code secret_path) if an agent asks for a file that is secret, by this name or by another link."""
+    guarded.refuse_secret(path)
+    if is_agent() and (at != LIVE or _live_size(workspace, path)["links"] > 1):
+        guarded.refuse_linked(store_of(workspace), tree_at(workspace, at), path)
+
+
+def _live_size(workspace, path: bytes) -> dict:
+    """Return {size, links} of a live file. Problem unless it is a regular file."""
+    return runner_client.ask("GET", f"/workspaces/{workspace.pk}/file/size", path=_b64(path))
 
 
 def _regular_file(store, tree, path: bytes) -> Entry:
@@ -312,10 +325,10 @@ class Glimpse:
 
 def glimpse(workspace: Workspace, at, path: bytes, *, whole: int, head: int, tail: int) -> Glimpse:
     """Read a file of up to `whole` bytes entirely, and of a larger one the first `head` and last `tail` bytes."""
-    guarded.refuse_secret(path)
+    _refuse_secret(workspace, at, path)
     if at == LIVE:
         address = f"/workspaces/{workspace.pk}/file"
-        size = runner_client.ask("GET", f"{address}/size", path=_b64(path))["size"]
+        size = _live_size(workspace, path)["size"]
         read = partial(_live_part, address, _b64(path))
     else:
         store, tree = store_of(workspace), tree_at(workspace, at)
@@ -333,7 +346,7 @@ def _live_part(address: str, path: str, offset: int, length: int) -> bytes:
 
 def stream_file(workspace: Workspace, at, path: bytes) -> Iterator[bytes]:
     """Return an iterator over the bytes of a file of any size. Problems are raised now, before the first piece."""
-    guarded.refuse_secret(path)
+    _refuse_secret(workspace, at, path)
     if at == LIVE:
         return runner_client.pieces(f"/workspaces/{workspace.pk}/file", path=_b64(path))
     store, tree = store_of(workspace), tree_at(workspace, at)

@@ -66,10 +66,10 @@ def _target(files, folder: bytes, name: bytes) -> bytes:
         return b""
 
 
-def size(tree, path: bytes) -> int:
-    """Return the size of a regular file in bytes."""
+def size(tree, path: bytes) -> tuple[int, int]:
+    """Return the size of a regular file in bytes, and how many hard links it has."""
     with opened(tree, path) as file:
-        return file.info.st_size
+        return file.info.st_size, file.info.st_nlink
 
 
 @contextmanager

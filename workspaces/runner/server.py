@@ -153,10 +153,11 @@ async def read(request):
 
 @routes.get("/workspaces/{id}/file/size")
 async def size(request):
-    """→ {"size": bytes} of a regular file."""
+    """→ {"size": bytes, "links": hard links} of a regular file."""
     workspace = await _workspace(request)
     tree, path = await _tree(request, workspace), _path(request)
-    return web.json_response({"size": await request.app["daemon"].thread(files.size, tree, path)})
+    found, links = await request.app["daemon"].thread(files.size, tree, path)
+    return web.json_response({"size": found, "links": links})
 
 
 @routes.get("/workspaces/{id}/bundle")

@@ -95,6 +95,7 @@ def _chosen(workspace, snapshot, paths: list[bytes]) -> list[bytes]:
             raise not_found(f"file in snapshot {snapshot.number}") from None
         if kind not in ("file", "folder"):
             raise invalid("Only files and folders can be kept as an artifact.")
+        guarded.refuse_linked(store, snapshot.tree_hex, path)
     return chosen
 
 

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from dashboard.door.entering import is_agent
 from dashboard.problems import Problem, invalid, not_found
 from workspaces import guarded, history
 from workspaces.store import StoreError
@@ -32,6 +33,13 @@ class _Files:
         if at == history.LIVE:
             return cls(workspace, at)
         return cls(workspace, at, history.store_of(workspace), history.tree_at(workspace, at))
+
+    def hidden(self) -> Callable[[bytes], bool]:
+        """Return a function that tells which paths are left out for this reader."""
+        store, tree = self.store, self.tree
+        if self.at == history.LIVE and is_agent():
+            store, tree = history.store_of(self.workspace), history.tree_at(self.workspace, self.at)
+        return guarded.hidden_from_reader(store, tree)
 
     def listing(self, path: bytes) -> list:
         if self.at == history.LIVE:
@@ -109,7 +117,7 @@ def _is_inside(path: bytes, other: bytes) -> bool:
 
 
 def _stream(files: _Files, base: bytes, entries: list, is_hidden=None) -> Iterator[bytes]:
-    is_hidden = is_hidden or guarded.hidden_from_reader()  # here: the other thread does not know the reader
+    is_hidden = is_hidden or files.hidden()  # here: the other thread does not know the reader
 
     def write(out):
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as archive:

@@ -105,6 +105,27 @@ def test_a_patch_an_archive_and_an_artifact_hold_no_secret(agent, lead, files):
         assert len([name for name in found.namelist() if found.read(name) == b"canary"]) == secrets
 
 
+def test_another_hard_link_of_a_secret_is_secret_too(agent, lead):
+    key = agent.create()["key"]
+    lead.run(key, "mkdir -p a/b config && echo canary > .env && ln .env a/b/plain.txt && echo 1 > one && ln one two")
+    number = lead.post(f"/workspaces/{key}/snapshots").json["number"]
+    for at in ("", f"?snapshot={number}"):
+        told = agent.get(f"/workspaces/{key}/files/a/b/plain.txt{at}", expect=403)
+        assert told.json["code"] == "secret_path"
+        assert agent.get(f"/workspaces/{key}/files/two{at}").body == b"1\n"
+        assert lead.get(f"/workspaces/{key}/files/a/b/plain.txt{at}").body == b"canary\n"
+        whole = agent.get(f"/workspaces/{key}/files/?zip=1{at.replace('?', '&')}").body
+        found = zipfile.ZipFile(io.BytesIO(whole))
+        assert not [name for name in found.namelist() if b"canary" in found.read(name)]
+        assert "\na/b/plain.txt: holds secrets" in found.read("handrail-left-out.txt").decode()
+    assert b"canary" not in agent.get(f"/workspaces/{key}/patch?from=1&to=live&ignored=1").body
+    for path in ("a", "a/b/plain.txt"):
+        wish = {"name": path.replace("/", "-"), "paths": [path]}
+        assert agent.post(f"/workspaces/{key}/artifacts", wish, expect=403).json["code"] == "secret_path"
+    lead.run(key, "rm .env")
+    assert agent.get(f"/workspaces/{key}/files/a/b/plain.txt").body == b"canary\n"
+
+
 def test_the_evidence_of_its_own_action_shows_an_agent_no_secret(agent, lead, files):
     call = {"tool": "Write", "arguments": {"file_path": "/workspace/.env", "content": "x"}, "workspace": files}
     asked = agent.post("/actions", call).json
