@@ -2,7 +2,13 @@
 
 import base64
 import binascii
+import hashlib
+import json
+import time
 from collections.abc import Iterable
+from pathlib import Path
+
+from dashboard.files.atomic_write import replace_file
 
 from .names import BadName, host_and_port
 
@@ -10,27 +16,40 @@ USER = "handrail"
 
 
 class Passes:
-    """The passes of one Run that are valid now."""
+    """The passes of one Run that are valid now. In `file` they outlive the process, without their tokens."""
 
-    def __init__(self):
-        self._hosts: dict[str, frozenset[tuple[str, int]]] = {}
+    def __init__(self, file: Path | None = None):
+        self.file = file
+        self._hosts: dict[str, frozenset[tuple[str, int]]] = {}  # by the digest of the token
+        self._until: dict[str, float] = {}  # Unix times
         self._tasks: dict[str, set] = {}  # of the connections that each of them opened
+        self._load()
 
-    def add(self, token: str, hosts: Iterable[str]):
-        """Let the program with this token reach these hosts, as host:port; what is no host is left out."""
+    def add(self, token: str, hosts: Iterable[str], *, seconds: float | None = None):
+        """Let the program with this token reach these hosts, as host:port, for so long; what is no host is left out."""
         found = set()
         for host in hosts:
             try:
                 found.add(host_and_port(host, None))
             except BadName:
                 continue
-        self._hosts[token] = frozenset(found)
+        self._hosts[_digest(token)] = frozenset(found)
+        if seconds:
+            self._until[_digest(token)] = time.time() + seconds
+        self._save()
 
     def end(self, token: str):
         """Forget a pass, and end the connections that it opened."""
-        self._hosts.pop(token, None)
+        if self._forget(_digest(token)):
+            self._save()
         for task in self._tasks.pop(token, ()):
             task.cancel()
+
+    def close(self):
+        """Forget all passes, as their Run is over."""
+        self._hosts, self._until = {}, {}
+        if self.file is not None:
+            self.file.unlink(missing_ok=True)
 
     def shown(self, values: list[str], host: str, port: int) -> str:
         """Return the token among some Proxy-Authorization fields that opens the host; "" if none does."""
@@ -38,7 +57,8 @@ class Passes:
         return next((token for token in tokens if self.opens(token, host, port)), "")
 
     def opens(self, token: str, host: str, port: int) -> bool:
-        return (host, port) in self._hosts.get(token, ())
+        digest = _digest(token)
+        return (host, port) in self._hosts.get(digest, ()) and self._until.get(digest, time.time() + 1) > time.time()
 
     def asks(self, host: str, port: int) -> bool:
         """Return whether some pass opens the host, so that a program without one may be asked for it."""
@@ -48,6 +68,30 @@ class Passes:
         tasks = self._tasks.setdefault(token, set())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+
+    def _forget(self, digest: str) -> bool:
+        self._until.pop(digest, None)
+        return self._hosts.pop(digest, None) is not None
+
+    def _load(self):
+        try:
+            kept = json.loads(self.file.read_bytes()) if self.file is not None else {}
+            for digest, (hosts, until) in kept.items():
+                self._hosts[digest] = frozenset((host, port) for host, port in hosts)
+                self._until |= {digest: until} if until else {}
+        except (OSError, ValueError, TypeError, AttributeError):
+            self._hosts, self._until = {}, {}  # none, or nothing that can be trusted: then nothing is open
+
+    def _save(self):
+        if self.file is None:
+            return
+        kept = {digest: (sorted(hosts), self._until.get(digest)) for digest, hosts in self._hosts.items()}
+        self.file.parent.mkdir(mode=0o700, exist_ok=True)
+        replace_file(self.file, json.dumps(kept).encode(), durable=False)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def proxy_address(address: str, token: str) -> str:

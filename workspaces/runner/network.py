@@ -199,8 +199,10 @@ class Network:
         return ""
 
     def passes(self, run_id) -> Passes:
-        """Return the passes of a Run, which a new listener takes over."""
-        return self._passes.setdefault(str(run_id), Passes())
+        """Return the passes of a Run, which a new listener takes over, also after a restart of the runner."""
+        if str(run_id) not in self._passes:
+            self._passes[str(run_id)] = Passes(settings.HANDRAIL_HOME / "passes" / f"{run_id}.json")
+        return self._passes[str(run_id)]
 
     async def close(self, run_id):
         """End every connection of the Run and save its counts."""
@@ -249,6 +251,8 @@ class Network:
         doubtful = [run_id for run_id, one in self._open.items() if one.rules.phase == "agent" and run_id not in alive]
         for run_id in await self.daemon.thread(_over, doubtful) if doubtful else []:
             await self.close(run_id)
+            self.passes(run_id).close()
+            del self._passes[run_id]
 
     async def flush(self, workspace_id):
         """Save what programs of a workspace have tried to reach so far."""
