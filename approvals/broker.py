@@ -10,6 +10,7 @@ from django.db.models import F, Q
 
 from approvals import asked_again, bound_files, gate, rehearsals
 from approvals.approved_envelope import approved_envelope, refused_although_opened
+from approvals.approved_hosts import hosts_of
 from approvals.broker_program import program_of
 from approvals.calls import beneath, root_of
 from approvals.decisions import is_unheld
@@ -22,7 +23,6 @@ from dashboard import clock
 from dashboard.problems import Problem, conflict
 from workspaces import history, lifecycle
 from workspaces.drivers.base import DriverError
-from workspaces.envelope.envelope import NETWORK_WORDS
 from workspaces.envelope.output_refusals import in_short
 from workspaces.models import Command, Run, State, Workspace
 from workspaces.runner import applying, snapshots
@@ -212,17 +212,6 @@ def envelope_of(action: Action) -> dict | None:
     if action.envelope is not None or (action.tier in (Tier.LOW, Tier.MEDIUM) and not action.grant_id):
         return action.envelope  # without one, a rule lets the call leave every envelope
     return approved_envelope(current(action).commands)
-
-
-def hosts_of(action: Action, envelope: dict | None) -> list[str]:
-    """Return the servers, as host:port, that an action's program may reach beside those of the environment.
-
-    Without an envelope they are those that the card of an approved call named.
-    """
-    is_asked = action.tier not in (Tier.LOW, Tier.MEDIUM) or bool(action.grant_id)
-    if envelope is None:
-        envelope = approved_envelope(current(action).commands) if is_asked and action.tool == "Bash" else {}
-    return [entry for entry in envelope.get("network", ()) if entry not in NETWORK_WORDS]
 
 
 async def _read(job, path: str) -> bytes | None:

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from approvals.agents.heard import After
 from approvals.evaluation import content, without_credentials
-from approvals.hooks import held_calls
+from approvals.hooks import held_calls, opened_hosts
 from approvals.models import Action
 from approvals.transitions import record
 from dashboard.problems import Problem
@@ -29,6 +29,8 @@ def ran_differently(action: Action, heard: After, *, by) -> bool:
     ran, allowed = str(heard.arguments.get("command")), content(action)["arguments"].get("command")
     is_held = action.envelope is not None
     if held_calls.ticket_in(ran, allowed) if is_held else ran == allowed:
+        return False
+    if opened_hosts.opened(action) and ran == opened_hosts.command_line(action):
         return False
     shown = without_credentials(secrets.without_values(action.workspace, ran) if action.workspace else ran)
     with transaction.atomic():

@@ -9,7 +9,7 @@ from approvals import gate, own_questions
 from approvals.agents.dialect import ALL_DAY, ALLOW, DENY, NONE, WHOLE, Dialect, Reply
 from approvals.agents.heard import Asked, Before, OfCall
 from approvals.calls import GATE, Call
-from approvals.hooks import held_calls, own_prompts, repeated
+from approvals.hooks import held_calls, opened_hosts, own_prompts, repeated
 from approvals.hooks.connection import connection_of
 from approvals.hooks.hold import LONGEST_HOLD, Verdict, hold
 from approvals.hooks.workspace_of import sign_of_life, workspace_of
@@ -62,12 +62,15 @@ async def call_asked(request, heard: Before, dialect: Dialect, caller) -> Reply:
     if not dialect.carries(heard, verdict.arguments):
         words = await sync_to_async(repeated.ask_for)(verdict, call, dialect.native(heard, verdict.arguments), caller)
         return Reply(DENY, words, user_message=verdict.user_message)
-    arguments, context = await _what_runs(call, verdict, caller)
+    arguments, context = await _what_runs(call, verdict, caller, dialect)
     return Reply(ALLOW, verdict.reason, arguments, context, verdict.user_message)
 
 
-async def _what_runs(call: Call, verdict: Verdict, caller) -> tuple[dict, str]:
-    """Return (arguments, words for the model) of an allowed call: in a held folder it becomes a call into the box."""
+async def _what_runs(call: Call, verdict: Verdict, caller, dialect: Dialect) -> tuple[dict, str]:
+    """Return (arguments, words for the model) of an allowed call.
+
+    In a held folder it becomes a call into the box; a call that a person approved gets a pass to the hosts of its card.
+    """
     arguments, context = verdict.arguments, verdict.context
     if verdict.replays is not None:
         arguments = arguments | {"command": await sync_to_async(held_calls.replayed)(verdict.replays)}
@@ -75,6 +78,9 @@ async def _what_runs(call: Call, verdict: Verdict, caller) -> tuple[dict, str]:
         arguments = await sync_to_async(held_calls.wrapped)(call, arguments, verdict.held, caller)
         if await sync_to_async(held_calls.is_first)(call, caller):
             context = " ".join(filter(None, (held_calls.CONTEXT, context)))
+    elif verdict.action is not None:
+        arguments, said = await sync_to_async(opened_hosts.with_pass)(verdict.action, arguments, dialect)
+        context = " ".join(filter(None, (context, said)))
     return arguments, context
 
 

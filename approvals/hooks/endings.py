@@ -6,7 +6,7 @@ from approvals import gate, questions
 from approvals.agents.dialect import Dialect, Reply
 from approvals.agents.heard import After, Ended, TurnEnded, Turning
 from approvals.evaluation import content
-from approvals.hooks import after_call, sessions
+from approvals.hooks import after_call, opened_hosts, sessions
 from approvals.hooks.before_call import call_of
 from approvals.hooks.connection import connection_of
 from approvals.hooks.tool_output import result_of
@@ -21,6 +21,7 @@ def call_ended(request, heard: After, dialect: Dialect, caller) -> Reply:
     action = _let_through(request, heard, dialect, caller)
     if action is None:
         return Reply()
+    opened_hosts.ended(action)
     details = result_of(heard, action.workspace)
     blocked, ports = after_call.seen(action, heard, details)
     differs = dialect.reports_what_ran and after_call.ran_differently(action, heard, by=caller.actor)

@@ -1,6 +1,5 @@
 """Tickets for calls of an agent that run in the box of its connected folder."""
 
-import asyncio
 import os
 import secrets
 from datetime import datetime
@@ -20,6 +19,7 @@ from workspaces.runner.refused_to_program import as_blocked, refused_hosts
 from workspaces.services import network
 
 TICKET_SECONDS = 60
+OPENED_SECONDS = 8 * 3600  # as long as a call in the medium envelope, if its end is never reported
 NOT_HELD = "The box of this folder is not up, so calls cannot be held in it."
 
 
@@ -57,10 +57,24 @@ def _opened(daemon, owner, ticket: str, envelope: dict) -> str:
     if not hosts:
         return ""
     token, passes = _pass_of(ticket), daemon.network.passes(owner.run_id)
-    passes.add(token, hosts)
-    if envelope.get("seconds"):
-        asyncio.get_running_loop().call_later(envelope["seconds"] + TICKET_SECONDS, passes.end, token)
+    passes.add(token, hosts, seconds=envelope["seconds"] + TICKET_SECONDS if envelope.get("seconds") else None)
     return token
+
+
+async def open_hosts(daemon, workspace, *, token: str, hosts: list[str]):
+    """Let a command that an agent runs in the workspace reach these hosts, with this pass. Problem 409."""
+    daemon.network.passes(await _run_of(daemon, workspace)).add(token, hosts, seconds=OPENED_SECONDS)
+
+
+async def close_hosts(daemon, workspace, *, token: str):
+    daemon.network.passes(await _run_of(daemon, workspace)).end(token)
+
+
+async def _run_of(daemon, workspace) -> str:
+    run = await daemon.thread(snapshots.open_run, workspace)
+    if run is None or not network.has_managed_network(workspace):
+        raise conflict("Its network is not up.")
+    return str(run.pk)
 
 
 def _pass_of(ticket: str) -> str:

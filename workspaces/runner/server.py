@@ -334,6 +334,22 @@ async def ticket_ended(request):
     return web.json_response(await held_calls.ended(request.app["daemon"], workspace, **asked))
 
 
+@routes.post("/workspaces/{id}/passes")
+async def passes(request):
+    """{"token", "hosts"} → {}: the command with this pass may reach these hosts (`held_calls.open_hosts`)."""
+    workspace, asked = await _workspace(request), await request.json()
+    await held_calls.open_hosts(request.app["daemon"], workspace, **asked)
+    return web.json_response({})
+
+
+@routes.post("/workspaces/{id}/passes/ended")
+async def pass_ended(request):
+    """{"token"} → {}: the command with this pass has ended."""
+    workspace, asked = await _workspace(request), await request.json()
+    await held_calls.close_hosts(request.app["daemon"], workspace, **asked)
+    return web.json_response({})
+
+
 @routes.post("/workspaces/{id}/redacted-files")
 async def offered_redactions(request):
     """{} → {"files": [path]}: secret files that a program could be let to read, redacted (`redacted_files.py`)."""

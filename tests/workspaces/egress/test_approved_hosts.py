@@ -1,7 +1,11 @@
 """An approval opens the hosts and ports of its card, for its program, as long as that runs."""
 
 import os
+import signal
+import threading
+import time
 import uuid
+from contextlib import suppress
 
 import pytest
 
@@ -128,3 +132,62 @@ def test_another_program_does_not_reach_it_meanwhile(desk, named, server):
     assert b"hello" not in said
     assert b"Blocked by Handrail" in said
     assert desk.over(asked)["result"]["tail"] == "hellohello"
+
+
+@pytest.mark.timeout(900)
+def test_a_call_that_the_agent_runs_itself_reaches_the_hosts_of_its_card_until_it_has_ended(desk, named, server):
+    good, other, port = named("good"), named("other"), server.port
+    command = f"{fetch(good, port)}; cat /proc/self/environ > /dev/null"
+    answer = asked_by_a_hook(desk, command)
+    given = answer["hookSpecificOutput"]["updatedInput"]["command"]
+    assert given.endswith(f"\n{command}")
+    # Run as the agent runs it, whose shell calls nothing holds.
+    lead = Desk(desk.product, desk.product.person_token("lena", "lead"))
+    assert lead.run(desk.key, given) == b"hello"
+    assert b"hello" not in lead.run(desk.key, given.replace(good, other))
+    assert b"hello" not in lead.run(desk.key, command)
+    before = desk.product.part_pid("runner")
+    os.kill(before, signal.SIGKILL)
+    for _ in range(600):
+        with suppress(Exception):  # it is between two runners
+            if desk.product.part_pid("runner") != before and desk.product.get("/readyz").status == 200:
+                break
+        time.sleep(0.1)
+    assert lead.run(desk.key, given) == b"hello"
+    event = hook_event(command, "PostToolUse") | {
+        "tool_input": {"command": given},
+        "tool_response": {"stdout": "hello"},
+    }
+    desk.product.post(f"/hooks/claude-code?workspace={desk.key}", desk.agent.token, event)
+    assert b"hello" not in lead.run(desk.key, given)
+    action = next(one for one in desk.agent.get("/actions").json["actions"] if one["mode"] == "gate")
+    assert action["status"] == "succeeded", action
+
+
+def hook_event(command, name):
+    return {
+        "session_id": "s1",
+        "cwd": "/workspace",
+        "permission_mode": "default",
+        "hook_event_name": name,
+        "tool_name": "Bash",
+        "tool_input": {"command": command},
+        "tool_use_id": f"toolu_{abs(hash(command))}",
+    }
+
+
+def asked_by_a_hook(desk, command):
+    """What the hook of an agent in the workspace is answered once a reviewer has approved its call."""
+    answers = []
+
+    def ask():
+        path = f"/hooks/claude-code?workspace={desk.key}"
+        answers.append(desk.product.post(path, desk.agent.token, hook_event(command, "PreToolUse")).json)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while asking.is_alive() and not (waiting := desk.reviewer.get("/actions?status=pending").json["actions"]):
+        time.sleep(0.2)
+    desk.approve(waiting[0])
+    asking.join()
+    return answers[0]
