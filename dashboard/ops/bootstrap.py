@@ -22,6 +22,7 @@ from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
 from dashboard.people import passkeys
 from dashboard.tokens import make_sign_in_link
+from workspaces import identity
 from workspaces.models import Runner
 
 UNUSED = ["redoc*"]  # not collected: no page loads them, and Redoc is the largest static file of all
@@ -57,7 +58,12 @@ def _refuse_another_home(mark: Path):
 
 
 def migrate(say):
-    """Apply pending migrations, after copying an existing SQLite database."""
+    """Apply pending migrations, after copying an existing SQLite database; one host at a time."""
+    with database.migrating():
+        _migrate(say)
+
+
+def _migrate(say):
     try:
         database.refuse_unfit()
         pending = database.pending_migrations()
@@ -75,7 +81,14 @@ def migrate(say):
 
 
 def forget_heartbeat():
-    """Clear the heartbeat of the last runner on this host, which a copied database or a kill leaves recent."""
+    """Clear the heartbeat of the last runner on this host, which a copied database or a kill leaves recent.
+
+    Raise StartRefused if another installation is the runner of this host's name.
+    """
+    try:
+        identity.refuse_another()
+    except identity.OtherInstallation as error:
+        raise StartRefused(str(error)) from None
     Runner.objects.filter(host=settings.HANDRAIL_HOST_NAME).update(heartbeat_at=None)
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from dashboard.event_log import triggers
 from dashboard.failpoints import failpoint
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
+
+MIGRATING = 0x4861_6E64_7261_696C  # the advisory lock of a migration on PostgreSQL
 
 
 class DatabaseRefused(Exception):
@@ -43,6 +45,21 @@ def pending_migrations() -> list[str]:
     """Return the migrations of this code that are not applied yet, as "app.name"."""
     executor = MigrationExecutor(connection)
     return [f"{m.app_label}.{m.name}" for m, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
+
+
+@contextmanager
+def migrating():
+    """Hold back other hosts that start on the same PostgreSQL database until this one has migrated it."""
+    if is_sqlite():  # it is in a HANDRAIL_HOME, which is locked
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATING])
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATING])
 
 
 def is_empty() -> bool:

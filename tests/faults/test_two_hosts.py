@@ -64,3 +64,29 @@ def _refusals(product, token):
     lead = product.person_token("lia", "lead")
     found = product.get("/api/v1/events?after=0", lead).json["events"]
     return [event for event in found if event["verb"] == "operation.refused"]
+
+
+def test_a_second_installation_with_the_name_of_the_first_does_not_start(tmp_path):
+    shared = {"DATABASE_URL": f"sqlite:///{tmp_path}/shared.sqlite3", "HANDRAIL_HOST_NAME": "same"}
+    first, second = Product(tmp_path / "a", **shared), Product(tmp_path / "b", **shared)
+    try:
+        first.start()
+        token = first.agent_token()
+        assert first.post("/api/v1/workspaces", token, {"key": "kept"}).status == 201
+        until(lambda: first.get("/api/v1/workspaces/kept", token).json["state"] == "ready")
+        for command in ("up", "runner"):
+            tried = subprocess.run(
+                [sys.executable, "manage.py", command],
+                cwd=CHECKOUT,
+                env=second.environment,
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            assert tried.returncode == 1
+            assert f"Another Handrail (home {first.home}" in tried.stderr + tried.stdout
+        assert first.get("/readyz").status == 200
+        assert first.get("/api/v1/workspaces/kept", token).json["state"] == "ready"
+    finally:
+        second.clean_up()
+        first.clean_up()

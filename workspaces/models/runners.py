@@ -25,6 +25,8 @@ class Runner(models.Model):
     pid = models.IntegerField(default=0)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     version = models.CharField(max_length=32, blank=True)
+    installation = models.CharField(max_length=64, blank=True)  # the id in its HANDRAIL_HOME (identity.py)
+    home = models.CharField(max_length=400, blank=True)  # that HANDRAIL_HOME
     unclear = models.JSONField(default=list, blank=True)  # messages about sandboxes and programs of unknown owner
     capabilities = models.JSONField(
         default=dict

@@ -10,6 +10,7 @@ class StoreIdentity(models.Model):
 
     team = models.OneToOneField(Team, models.CASCADE, primary_key=True, related_name="store_identity")
     store_id = models.CharField(max_length=64)
+    host = models.CharField(max_length=120, blank=True)  # that the store is on
 
     class Meta:
         verbose_name_plural = "store identities"

@@ -23,9 +23,8 @@ from dashboard.files.locks import take_lock
 from dashboard.logs import about
 from dashboard.threads import in_threads
 from dashboard.wakes import listen
-from workspaces import extensions, operations, paths
+from workspaces import extensions, identity, operations, paths
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
-from workspaces.drivers.processes import boot_id
 from workspaces.models import Operation, Phase, ReasonCode, Runner
 from workspaces.runner import rootfs, server
 from workspaces.runner.code_host.door import Doors
@@ -102,7 +101,8 @@ class Daemon:
         """Work until `stopping` is set. Running workspaces stay up; the next runner adopts them."""
         lock = self._lock_home()
         self.ledger = Ledger(self.home / "runner" / "ledger.sqlite3")
-        self.row = await self.thread(self._register)
+        named = await self.thread(identity.lock)
+        self.row = await self.thread(identity.register)
         stop_listening = listen(self.runtime / "nudge", self._wake)
         serving = await self._serve()
         background = [asyncio.create_task(self._forever(name)) for name in ("beat", "watch", "sweep")]
@@ -127,6 +127,8 @@ class Daemon:
             stop_listening()
             self.ledger.close()
             self.threads.shutdown(wait=False, cancel_futures=True)
+            if named is not None:
+                named.close()
             os.close(lock)
 
     def _wake(self):
@@ -138,11 +140,6 @@ class Daemon:
             return take_lock(self.home / "runner.lock", wait=5)  # a runner that was just killed may take a moment
         except BlockingIOError:
             raise AlreadyRunning(f"Another runner is using {self.home}.") from None
-
-    def _register(self) -> Runner:
-        # Its capabilities and the states of its workspaces are those of an earlier runner until it is ready.
-        values = {"boot_id": boot_id(), "pid": os.getpid(), "heartbeat_at": None, "version": "0.1.0"}
-        return Runner.objects.update_or_create(host=settings.HANDRAIL_HOST_NAME, defaults=values)[0]
 
     async def _serve(self) -> web.AppRunner:
         path = self.runtime / "runner.sock"

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from approvals import runner_part
 from dashboard.loop_watch import LoopWatch
+from workspaces.identity import OtherInstallation
 from workspaces.runner.daemon import AlreadyRunning, Daemon
 
 
@@ -17,7 +18,7 @@ class Command(BaseCommand):
         runner_part.register()
         try:
             asyncio.run(_run())
-        except AlreadyRunning as error:
+        except (AlreadyRunning, OtherInstallation) as error:
             raise CommandError(str(error)) from None
 
 

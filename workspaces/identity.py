@@ -1,0 +1,86 @@
+"""Which installation is the runner of a host: one database may serve several, and none may take over another's.
+
+An installation is a HANDRAIL_HOME, which has a random id. The row of a host belongs to the installation that registered
+it first. On PostgreSQL a session's advisory lock keeps two copies of one HANDRAIL_HOME from running at once; on SQLite
+the lock of the folder does.
+"""
+
+import os
+import zlib
+from importlib.metadata import version
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from dashboard.keys.key_files import read_or_make
+from workspaces.drivers.processes import boot_id
+from workspaces.models import Runner
+
+
+class OtherInstallation(Exception):
+    """The host's row belongs to another installation; the text can be shown."""
+
+
+LOCKS = 0x4861_6E64  # the first number of the advisory locks of runners; the second is made from the host's name
+
+
+def installation() -> str:
+    """Return the id of this HANDRAIL_HOME, made at its first start."""
+    return read_or_make(settings.HANDRAIL_HOME / "installation")
+
+
+def refuse_another():
+    """Raise OtherInstallation if another installation is the runner of this host's name in the database."""
+    _refuse(Runner.objects.filter(host=settings.HANDRAIL_HOST_NAME).first())
+
+
+def _refuse(row: Runner | None):
+    if row is None or row.installation in ("", installation()):
+        return
+    raise OtherInstallation(
+        f"Another Handrail (home {row.home}, process {row.pid}) is the runner {row.host} of this database. Give this "
+        f"one a HANDRAIL_HOST_NAME of its own. If that home is lost for good: `manage.py take_over_host {row.host}`."
+    )
+
+
+def register() -> Runner:
+    """Make the host's row that of this installation; raise OtherInstallation if it is another's."""
+    values = {
+        # Its capabilities and the states of its workspaces are those of an earlier runner until it is ready.
+        "boot_id": boot_id(),
+        "pid": os.getpid(),
+        "heartbeat_at": None,
+        "version": version("handrail"),
+        "installation": installation(),
+        "home": str(settings.HANDRAIL_HOME)[:400],
+    }
+    with transaction.atomic():
+        _refuse(Runner.objects.select_for_update().filter(host=settings.HANDRAIL_HOST_NAME).first())
+        return Runner.objects.update_or_create(host=settings.HANDRAIL_HOST_NAME, defaults=values)[0]
+
+
+def take_over(host: str) -> bool:
+    """Let the next installation that starts be the runner of a host; False if there is none with this name."""
+    return bool(Runner.objects.filter(host=host).update(installation="", home=""))
+
+
+def lock():
+    """Return a connection that holds this host's name until it is closed; None on SQLite.
+
+    Raise OtherInstallation if another process holds it.
+    """
+    if connection.vendor != "postgresql":
+        return None
+    held = connection.copy()
+    with held.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCKS, _number(settings.HANDRAIL_HOST_NAME)])
+        if cursor.fetchone()[0]:
+            return held
+    held.close()
+    name = settings.HANDRAIL_HOST_NAME
+    raise OtherInstallation(f"Another runner {name} uses this database. Give this one a HANDRAIL_HOST_NAME of its own.")
+
+
+def _number(name: str) -> int:
+    """Return a number of 32 bits with a sign, as PostgreSQL takes it."""
+    return zlib.crc32(name.encode()) - 2**31
