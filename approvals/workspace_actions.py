@@ -50,7 +50,8 @@ def _remove(workspace, wish, by):
 
 
 def _type(workspace, wish, by):
-    terminal = Terminal.objects.select_related("workspace__environment").get(pk=wish["terminal"], workspace=workspace)
+    rows = Terminal.objects.select_related("workspace__environment", "workspace__runner")
+    terminal = rows.get(pk=wish["terminal"], workspace=workspace)
     terminals.check_typing(terminal, wish["text"].encode(), by=by)
     async_to_sync(terminals.type_into)(terminal, wish["text"].encode())
     lifecycle.record(workspace, by, "terminal.typed", {"bytes": len(wish["text"].encode())}, subject=terminal)

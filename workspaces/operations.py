@@ -18,7 +18,7 @@ from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
 from dashboard.wakes import wake
 from workspaces import needs_approval, paths
-from workspaces.models import Operation, Phase
+from workspaces.models import Operation, Phase, StoreIdentity
 
 # Kinds that bring a workspace up or run a program in it; refused while the team is stopped.
 STARTING_KINDS = frozenset(
@@ -110,7 +110,10 @@ def claimable(runner):
     earlier = same.filter(phase=Phase.DUE).filter(
         Q(due_at__lt=OuterRef("due_at")) | Q(due_at=OuterRef("due_at"), created_at__lt=OuterRef("created_at"))
     )
-    due = Operation.objects.filter(Q(runner=runner) | Q(runner=None), phase=Phase.DUE, due_at__lte=clock.now())
+    # A team's snapshots are on one host, so that what no host has begun belongs to that one.
+    elsewhere = StoreIdentity.objects.exclude(host__in=["", runner.host]).values("team")
+    free = Q(runner=None) & ~Q(workspace__team__in=elsewhere) & ~Q(team__in=elsewhere)
+    due = Operation.objects.filter(Q(runner=runner) | free, phase=Phase.DUE, due_at__lte=clock.now())
     return due.filter(~Exists(under_way), ~Exists(earlier)).order_by("due_at", "created_at")
 
 

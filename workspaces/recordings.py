@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from workspaces import paths
+from workspaces.place import refuse_elsewhere
 from workspaces.shim import client
 from workspaces.shim.recording import Gap, Output, Reader, gap_message, segments
 
@@ -17,7 +18,11 @@ START_POLL_S = 0.05
 
 
 def folder_of(program) -> Path:
-    """Return the folder of a Command or Terminal."""
+    """Return the folder of a Command or Terminal. Problem 503 if its workspace is on another host.
+
+    In a coroutine, `program` must have been loaded with `workspace__runner`.
+    """
+    refuse_elsewhere(program.workspace)
     return paths.program_of(program.workspace_id, program.operation_id)
 
 

@@ -6,11 +6,12 @@ its place is reported, and neither used nor replaced until somebody accepts it.
 
 from contextlib import suppress
 
+from django.conf import settings
 from django.db import transaction
 
 from dashboard.models import Actor, Event, Team
 from workspaces import paths
-from workspaces.models import Snapshot, StoreIdentity, Workspace
+from workspaces.models import Runner, Snapshot, StoreIdentity, Workspace
 from workspaces.store import Store, StoreError
 
 WAY_OUT = "Mount its disk, or restore a backup. If it is lost: `manage.py accept_store TEAM`."
@@ -24,6 +25,10 @@ class WrongStore(StoreError):
     """The team's store is missing, or another one is in its place."""
 
 
+class Elsewhere(WrongStore):
+    """The team's store is on another host of this database."""
+
+
 def is_expected(team_id) -> bool:
     """Return True if the team must have a store, because it has or had snapshots."""
     known = StoreIdentity.objects.filter(team=team_id).exists()
@@ -33,10 +38,13 @@ def is_expected(team_id) -> bool:
 def opened(team_id) -> Store:
     """Open the team's store. Raises NoStore, WrongStore, StoreError."""
     path = paths.store_of(team_id)
-    known = StoreIdentity.objects.filter(team=team_id).values_list("store_id", flat=True).first()
+    rows = StoreIdentity.objects.filter(team=team_id).values_list("store_id", "host")
+    known, host = rows.first() or (None, "")
     if not path.exists():
         if known is None and not Snapshot.objects.filter(workspace__team=team_id).exists():
             raise NoStore(f"there is no store at {path}")
+        if host not in ("", settings.HANDRAIL_HOST_NAME):
+            raise Elsewhere(f"they are on {host}, which this address cannot reach")
         raise WrongStore(f"the snapshot store is missing: there is no {path}")
     store = Store.open(path)
     if known is not None and store.id != known:
@@ -50,7 +58,10 @@ def opened_to_write(team_id) -> Store:
         store = opened(team_id)
     except NoStore:
         store = _created(team_id)
-    StoreIdentity.objects.get_or_create(team_id=team_id, defaults={"store_id": store.id})
+    here = settings.HANDRAIL_HOST_NAME
+    known, _ = StoreIdentity.objects.get_or_create(team_id=team_id, defaults={"store_id": store.id, "host": here})
+    if known.host != here:  # from before hosts were noted, or its host has another name now
+        StoreIdentity.objects.filter(team=team_id).update(host=here)
     return store
 
 
@@ -65,6 +76,17 @@ def _created(team_id) -> Store:
         return Store.open(path)  # another workspace of the team created it meanwhile
 
 
+def is_wrong(team) -> bool:
+    """Return True if the team must have a store, and its store is missing, on another host or not the one noted."""
+    try:
+        opened(team.pk)
+    except WrongStore:
+        return True
+    except StoreError:  # it has none yet, or the check reports a damaged one
+        return False
+    return False
+
+
 def troubles() -> list[tuple[Team, str]]:
     """Return (team, message) of each team whose store is missing or the wrong one."""
     found = []
@@ -72,6 +94,8 @@ def troubles() -> list[tuple[Team, str]]:
         if is_expected(team.pk):
             try:
                 opened(team.pk)
+            except Elsewhere:
+                pass
             except WrongStore as error:
                 found.append((team, str(error)))
             except StoreError:  # the check reports a damaged one
@@ -82,8 +106,12 @@ def troubles() -> list[tuple[Team, str]]:
 def accept(team, *, by: Actor) -> tuple[Store, int]:
     """Accept the store at the team's path, or create an empty one; return (store, number of snapshots it lacks).
 
-    A workspace whose newest snapshot is lost starts a new history from its files.
+    A workspace whose newest snapshot is lost starts a new history from its files. StoreError while the host that has
+    the store is running.
     """
+    known = StoreIdentity.objects.filter(team=team).first()
+    if known and known.host != settings.HANDRAIL_HOST_NAME and Runner.objects.alive().filter(host=known.host).exists():
+        raise StoreError(f"The store of {team.slug} is on {known.host}, which is running. Nothing was changed")
     try:
         store = Store.open(paths.store_of(team.pk))
     except StoreError:
@@ -93,7 +121,8 @@ def accept(team, *, by: Actor) -> tuple[Store, int]:
     rows = Snapshot.objects.filter(workspace__team=team)
     lost = [pk for pk, tree in rows.values_list("pk", "tree") if not store.catalog.holds(bytes(tree))]
     with transaction.atomic():
-        StoreIdentity.objects.update_or_create(team=team, defaults={"store_id": store.id})
+        here = {"store_id": store.id, "host": settings.HANDRAIL_HOST_NAME}
+        StoreIdentity.objects.update_or_create(team=team, defaults=here)
         for column in ("head", "baseline"):
             Workspace.objects.filter(team=team, **{f"{column}__in": lost}).update(**{column: None})
         data = {"store": store.id, "lost_snapshots": len(lost)}

@@ -32,6 +32,7 @@ class ScanOut(Schema):
     back_to: datetime | None = Field(description="of rows: those before this time were not searched")
     large: int = Field(0, description="files, and recordings, that were too long to be searched to their end")
     binary: int = Field(0, description="files that are no text, of which only the names were searched")
+    elsewhere: int = Field(0, description="recordings on another host, which were not searched")
 
 
 class MoreOut(Schema):

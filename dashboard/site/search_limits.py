@@ -116,7 +116,7 @@ class Scan:
 
     Of recordings and files, `searched` of `total` were read in the time; rows were searched back to `back_to`, None if
     all were. `large` files and recordings were not searched, or not to their end, as they are too long; nor were
-    `binary` files, as they are no text.
+    `binary` files, as they are no text, nor recordings that are `elsewhere`, on another host.
     """
 
     hits: list = field(default_factory=list)
@@ -126,6 +126,7 @@ class Scan:
     back_to: datetime | None = None
     large: int = 0
     binary: int = 0
+    elsewhere: int = 0
 
     @property
     def is_cut(self) -> bool:
@@ -133,7 +134,7 @@ class Scan:
 
     @property
     def left_something_out(self) -> bool:
-        return bool(self.large or self.binary)
+        return bool(self.large or self.binary or self.elsewhere)
 
     def closed(self, before: str) -> "Scan":
         """Drop the cursor of a scan that came to the end; one that began nothing goes on from where it was to begin."""

@@ -25,6 +25,7 @@ from approvals.models import Action, ActionMessage, AgentMessage, SessionPrompt
 from dashboard.event_log.sentences import in_words
 from dashboard.lookup import Order
 from dashboard.models import Event
+from dashboard.problems import Problem
 from dashboard.site.search_limits import Hit, Limits, Position, Scan, newest
 from workspaces import paths, recordings
 from workspaces.models import Command, Snapshot, Terminal, Workspace
@@ -59,7 +60,10 @@ def outputs(caller, words: list[str], limits: Limits) -> Scan:
         if time.monotonic() > deadline or len(scan.hits) >= limits.most:
             break
         scan.searched, scan.cursor = scan.searched + 1, str(Position(at, pk))
-        data = _recorded(program) if program else b""
+        try:
+            data = _recorded(program) if program else b""
+        except Problem:
+            data, scan.elsewhere = b"", scan.elsewhere + 1
         scan.large += len(data) > MAX_RECORDING
         if line := _line_with(ESCAPES.sub(b"", data), wanted):
             scan.hits.append(_output_hit(program, line[1]))
@@ -83,7 +87,8 @@ def _loaded(programs: list[tuple]) -> Iterator[tuple]:
         some, rows = programs[begin : begin + LOADED], {}
         for model in (Command, Terminal):
             ids = [pk for _, pk, kind in some if kind is model]
-            rows |= {str(row.pk): row for row in model.objects.filter(pk__in=ids).select_related("workspace__team")}
+            loaded = model.objects.filter(pk__in=ids).select_related("workspace__team", "workspace__runner")
+            rows |= {str(row.pk): row for row in loaded}
         yield from ((at, pk, rows.get(pk)) for at, pk, _ in some)
 
 

@@ -86,7 +86,9 @@ def test_what_is_not_searched_is_counted(
     workspace.snapshots.filter(number=2).update(tree=tree)
     answer = api(token_of(alice)).get("/api/v1/search", {"q": "needle", "kind": "files"}).json()
     assert answer["hits"] == []
-    assert answer["not_all"] == [{"kind": "files", "searched": 1, "total": 1, "back_to": None, "large": 1, "binary": 1}]
+    assert answer["not_all"] == [
+        {"kind": "files", "searched": 1, "total": 1, "back_to": None, "large": 1, "binary": 1, "elsewhere": 0}
+    ]
     shown = read(browser_of(alice), "/search/?q=needle&kind=files")
     assert "because they are longer than 8 MB: 1" in shown
     assert "Files that are no text, searched only by their names: 1" in shown

@@ -38,7 +38,7 @@ def run_command(
 
 
 def _command(request, id: str) -> Command:
-    rows = Command.objects.select_related("operation", "workspace", "workspace__team")
+    rows = Command.objects.select_related("operation", "workspace__team", "workspace__runner")
     return lookup.find(rows.filter(workspace__in=Workspace.objects.visible_to(request.auth)), id, "command")
 
 

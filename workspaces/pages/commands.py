@@ -82,7 +82,9 @@ def _ask_about_hidden(request, team: str, key: str, command: str):
 
 
 def _command(workspace, pk) -> Command:
-    return get_object_or_404(Command.objects.select_related("operation", "workspace"), pk=pk, workspace=workspace)
+    return get_object_or_404(
+        Command.objects.select_related("operation", "workspace__runner"), pk=pk, workspace=workspace
+    )
 
 
 @signed_in

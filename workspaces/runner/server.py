@@ -21,6 +21,7 @@ from dashboard.problems import Problem, not_found
 from workspaces import paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Workspace
+from workspaces.place import refuse_elsewhere
 from workspaces.runner import (
     bound_files,
     files,
@@ -84,10 +85,13 @@ def _problem(problem: Problem) -> web.Response:
 
 async def _workspace(request) -> Workspace:
     found = await request.app["daemon"].thread(
-        Workspace.objects.select_related("team", "environment", "head").filter(pk=request.match_info["id"]).first
+        Workspace.objects.select_related("team", "environment", "head", "runner")
+        .filter(pk=request.match_info["id"])
+        .first
     )
     if found is None or found.purged_at:
         raise not_found("workspace")
+    refuse_elsewhere(found)
     return found
 
 

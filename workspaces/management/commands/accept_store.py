@@ -18,7 +18,7 @@ class Command(BaseCommand):
         found = Team.objects.filter(slug=team).first()
         if found is None:
             raise CommandError(f"There is no team {team!r}.")
-        if not any(wrong == found for wrong, _ in stores.troubles()):
+        if not stores.is_wrong(found):
             raise CommandError(f"The store of {team} is the one that its snapshots were kept in; nothing to accept.")
         try:
             store, lost = stores.accept(found, by=Actor.system("accept_store"))
