@@ -59,7 +59,7 @@ def markdown(session: AgentSession) -> Iterator[bytes]:
 
 
 def _section(message: Message) -> str:
-    asked = "Agent that started it" if message.session.parent_id else "Person"
+    asked = "Agent that started it" if message.session.parent_id else "Prompt"
     who = message.by.get_username() if message.by else {**WHO, "user": asked}[message.role]
     tool = f" · {_fenced_word(message.tool)}" if message.tool else ""
     card = f" · A-{message.action.number}" if message.action else ""

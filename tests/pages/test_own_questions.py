@@ -131,7 +131,7 @@ def test_the_card_says_what_the_person_asked_and_that_it_is_no_evidence(ask, age
     prompts.keep(agent, "s9", "Ship\nthe\nrelease\nplease")
     action = ask(session="s9")
     text = tight(read(browser_of(bob), f"/actions/{action.pk}/"))
-    part = text[text.index('aria-label="Asked by the person"') :]
+    part = text[text.index('aria-label="The prompt before this"') :]
     assert "as the agent's session says" in part.replace("&#x27;", "'")
     assert "not evidence" in part
     assert part.index("Ship\nthe\nrelease</div>") < part.index("Show all") < part.index("release\nplease")

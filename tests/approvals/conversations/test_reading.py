@@ -68,7 +68,8 @@ def test_prompts_and_answers_are_on_the_timeline_of_the_workspace(spoken, browse
     for seq in (1, 4):
         assert f'href="/conversations/{spoken.pk}/?upto={seq}#message-{seq}"' in page
     assert "upto=2#" not in page
-    assert "Asked by a person" in page
+    assert "Prompt of a session" in page
+    assert "Asked by a person" not in page
 
 
 def test_another_team_finds_nothing(spoken, browser_of, mallory):

@@ -57,4 +57,4 @@ def test_a_hostile_prompt_is_a_text(product, phone, token):  # noqa: F811
             continue
         phone.goto(submit(product, token, tool="ExitPlanMode", arguments={"plan": "Tidy up"}, session=session))
         wanted = cut(f"x{text}y".replace("\0", "␀"), MAX_TEXT)
-        assert decoded(phone, "[aria-label='Asked by the person'] .said")[-1] == wanted
+        assert decoded(phone, "[aria-label='The prompt before this'] .said")[-1] == wanted
