@@ -167,7 +167,8 @@ async def _changed(job, action: Action) -> dict:
         found = await job.thread(partial(history.changes_of_trees, job.workspace, *trees, count=False))
     except (DriverError, Problem, StoreError):
         return {}  # its files cannot be read now: the page compares them later
-    paths = [change.path.decode("utf-8", "replace") for change in found]
+    names = (name for change in found for name in (change.old_path, change.path) if name is not None)
+    paths = [name.decode("utf-8", "replace") for name in names]
     return {"changed": paths[:MAX_CHANGED], "changed_count": len(paths)}
 
 

@@ -4,7 +4,7 @@ The points may be of two workspaces of one team, whose snapshots are in one stor
 """
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,6 +74,27 @@ def lines_of(rows) -> Lines:
     counted = [row for row in rows if row.additions is not None]
     added, removed = (sum(getattr(row, name) for row in counted) for name in ("additions", "deletions"))
     return Lines(added, removed, len(rows), len(counted) == len(rows))
+
+
+class Restored(NamedTuple):
+    """Paths that a restore changes, brings back and deletes; a file that moved is brought back and deleted."""
+
+    changed: int
+    created: int
+    removed: int
+
+    @classmethod
+    def of(cls, rows) -> "Restored":
+        """Add up the changes from the files before to those after it. What no snapshot holds stays as it is."""
+        kinds = Counter(row.kind for row in rows if not _stays(row.change))
+        created, removed = (kinds[kind] + kinds[RENAMED] for kind in (ADDED, REMOVED))
+        return cls(kinds.total() - kinds[ADDED] - kinds[REMOVED] - kinds[RENAMED], created, removed)
+
+
+def _stays(change: Change) -> bool:
+    """Return whether a restore leaves the path: the content of one side is not stored, or it cannot be made again."""
+    old, new = change.old, change.new
+    return (new is not None and not new.kept) or (old is not None and not old.kept and old.kind in (FILE, FOLDER))
 
 
 class Changes:

@@ -25,6 +25,7 @@ from dashboard.pages import (
 )
 from dashboard.problems import Problem
 from workspaces import history, lifecycle
+from workspaces.comparisons import Restored
 from workspaces.manifests.body import not_kept
 from workspaces.models import Operation, Snapshot, Workspace
 from workspaces.pages.forms import HoldForm, NewWorkspace
@@ -291,7 +292,7 @@ def _not_kept(skipped: list[dict]) -> dict:
 
 
 def what_would_change(workspace, number) -> dict:
-    """Return the counts {changed, back, gone, all} of files that a restore would change, or {unknown: reason}.
+    """Return the counts {changed, created, removed} of a restore, as its outcome will, or {unknown: reason}.
 
     `lost`: what it removes that no snapshot can keep, so that undoing it does not bring it back.
     """
@@ -300,9 +301,7 @@ def what_would_change(workspace, number) -> dict:
     except Problem as problem:
         return {"unknown": problem.detail}
     lost = [row for row in found if (old := row.change.old) and not old.kept and old.kind not in (FILE, FOLDER)]
-    kinds = [change.kind for change in found]
-    back, gone = kinds.count("added"), kinds.count("removed")
-    return {"changed": len(kinds) - back - gone, "back": back, "gone": gone, "all": len(kinds), "lost": lost}
+    return {**Restored.of(found)._asdict(), "all": len(found), "lost": lost}
 
 
 @signed_in

@@ -76,9 +76,7 @@ class Revise(RestoreSnapshot):
             "source": source | {"revision": revision, "snapshot": taken.number},
             "snapshot": taken.number,
             "safety_snapshot": safety.number,
-            "created": done.created,
-            "changed": done.changed,
-            "removed": done.removed,
+            **await self.sums(job, safety, taken, done),
         }
 
     def finish(self, job, outcome):

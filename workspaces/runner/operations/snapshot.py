@@ -2,12 +2,14 @@
 
 import base64
 from contextlib import suppress
+from functools import partial
 
 from django.db import transaction
 
 from dashboard.failpoints import failpoint
 from dashboard.problems import Problem
 from workspaces import history, lifecycle, operations
+from workspaces.comparisons import Restored
 from workspaces.drivers.base import DriverError, Process
 from workspaces.models import Run, Snapshot, State, Workspace
 from workspaces.needs_approval import HOOK_FILES
@@ -115,9 +117,7 @@ class RestoreSnapshot(Kind):
             "ok": True,
             "snapshot": target.number,
             "safety_snapshot": safety.number,
-            "created": done.created,
-            "changed": done.changed,
-            "removed": done.removed,
+            **await self.sums(job, safety, back, done),
             "proof": proof,
             "not_compared": not_compared,
             "missing_snapshot": missing_snapshot,
@@ -137,6 +137,17 @@ class RestoreSnapshot(Kind):
         head = job.workspace.head
         how = {"unless_same": head is not None and head.kind in SAFE_KINDS, **job.watch()}
         return await job.snapshot("safety", f"before restoring {target.number}", **how)
+
+    async def sums(self, job, before: Snapshot, after: Snapshot | None, done) -> dict:
+        """Count what differs between the snapshots before and after, as the page did that asked for the restore.
+
+        `done` is what the store counts, each folder too; it stands where there is no snapshot to compare.
+        """
+        if after is not None:
+            trees = before.tree_hex, after.tree_hex
+            rows = await job.thread(partial(history.changes_of_trees, job.workspace, *trees, count=False))
+            done = Restored.of(rows)
+        return {"created": done.created, "changed": done.changed, "removed": done.removed}
 
     async def _kept(self, job, label: str) -> tuple[Snapshot | None, str]:
         """Snapshot the restored files. Return (snapshot, "") or (None, why it is missing); the files stay restored."""
