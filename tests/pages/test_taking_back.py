@@ -24,7 +24,7 @@ def viewer(product):
 def workspace(product):
     """A workspace whose file differs from snapshot 2 in two places; its key and the lead's token."""
     token = product.person_token("lead-of-parts", "lead")
-    key = f"parts-{product.post('/api/v1/uploads', token, b'x').json['id'][:8]}"
+    key = f"parts-{product.post('/api/v1/uploads', token, b'x').json['id'][-8:]}"
     product.post("/api/v1/workspaces", token, {"key": key})
     while product.get(f"/api/v1/workspaces/{key}?wait=5", token).json["busy"]:
         pass
@@ -60,6 +60,19 @@ def test_one_part_goes_back_and_the_other_stays(product, lead, workspace):
     assert "line thirty\nline more\n" in text
     lead.post(f"/w/main/{workspace[0]}/changes/back/part/", parts(lead.get(at))[0], at=at)
     assert read(product, workspace, "text") == "".join(f"line {number}\n" for number in range(1, 41))
+
+
+@pytest.mark.parametrize(("old", "new"), [("a\nb\nend", "a\nb\nend\n"), ("a\nb\nend\n", "a\nb\nend")])
+def test_a_part_that_is_only_the_last_newline_goes_back(product, lead, workspace, old, new):
+    key, token = workspace
+    product.call("PUT", f"/api/v1/workspaces/{key}/files/newline", token, old.encode())
+    product.post(f"/api/v1/workspaces/{key}/snapshots", token)
+    product.call("PUT", f"/api/v1/workspaces/{key}/files/newline", token, new.encode())
+    at = f"/w/main/{key}/changes/?from=3&to=live&path=newline"
+    page = lead.get(at)
+    assert page.count("No newline at end of file") == 1
+    lead.post(f"/w/main/{key}/changes/back/part/", parts(page)[0], at=at)
+    assert read(product, workspace, "newline") == old
 
 
 def test_a_file_that_changed_meanwhile_is_left_alone(product, lead, workspace):
