@@ -79,6 +79,12 @@ class FileDiff:
     takes_comments: bool = False  # whether the viewer may comment on its lines
     comments: list = field(default_factory=list)  # (comment, why it is not beside a line, its lines' numbers)
 
+    @property
+    def digits(self) -> int:
+        """How many digits its longest line number has, for the width of their columns."""
+        lines = self.hunks[-1].lines if self.hunks else []
+        return len(str(max((number for line in lines for number in (line.old, line.new) if number), default=0)))
+
 
 TOO_LARGE = "Too many lines changed to compare them here."
 

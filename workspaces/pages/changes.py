@@ -161,6 +161,7 @@ def _found(request, view: View) -> dict:
         "newer": f"?{view.query(start=max(0, start - FILES_PER_PAGE))}" if start else "",
         "with_ignored": view.query(ignored="1"),
         "without_ignored": view.query(ignored=""),
+        "layouts": _layouts(view),
         "switches": _switches(view),
         "pictures": shown_at([comparison.old, comparison.new]) if not one else [],
     }
@@ -209,11 +210,17 @@ def _files(view: View, written, sections, seen) -> list[tuple]:
     ]
 
 
-def _switches(view: View) -> list[tuple]:
-    """Return (query, label, is chosen, None) of the ways to show the same comparison."""
+def _layouts(view: View) -> list[tuple]:
+    """Return (query, label, is chosen, None) of the two layouts, for a screen that is wide enough for both."""
     return [
         (f"?{view.query(view='unified')}", gettext("Unified"), not view.split, None),
         (f"?{view.query(view='split')}", gettext("Side by side"), view.split, None),
+    ]
+
+
+def _switches(view: View) -> list[tuple]:
+    """Return (query, label, is chosen, None) of the other ways to show the same comparison."""
+    return [
         (f"?{view.query(w='' if view.ignore_space else '1')}", gettext("Without whitespace"), view.ignore_space, None),
     ]
 

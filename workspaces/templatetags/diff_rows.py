@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 from dashboard.templatetags.handrail import thousands
 from dashboard.visible_text import visible
 from workspaces.diff.marks import words_of
+from workspaces.store.diff import MODE, TYPE
 
 register = template.Library()
 
@@ -85,6 +86,12 @@ def _count(number: int | None) -> str:
 
 
 @register.filter
+def says_more_than(kind: str, marks: list) -> bool:
+    """Whether the kind of a change is said beside its marks: that of a type or mode says what the marks say."""
+    return bool(kind) and kind != "modified" and not (marks and kind in (MODE, TYPE))
+
+
+@register.filter
 def marks(change) -> list[str]:
     """Return the words of what changed besides the lines."""
     return words_of(change.facts)
@@ -111,8 +118,8 @@ def file_rows(files) -> SafeString:
     unknown = f'<span class="row-meta">{escape(gettext("lines not counted"))}</span>'
     rows = []
     for address, path, change, is_seen in files:
-        chips = [change.kind] if change.kind != "modified" else []
-        chips += words_of(change.facts)
+        chips = words_of(change.facts)
+        chips = [change.kind, *chips] if says_more_than(change.kind, chips) else chips
         kind = "".join(f'<span class="chip">{visible(words, one_line=True)}</span>' for words in chips)
         if change.additions is None:
             kind += unknown
