@@ -15,7 +15,7 @@ from workspaces import history, lifecycle
 from workspaces.history import FileChange
 from workspaces.models import Operation, Snapshot
 from workspaces.services.folders import HOOK_FILES
-from workspaces.store.diff import MODE
+from workspaces.store.diff import MODE, RENAMED
 from workspaces.store.objects import FOLDER
 from workspaces.store.text import inside_git
 
@@ -26,6 +26,7 @@ HOOKS = frozenset(HOOK_FILES)
 class Plan:
     """`paths` are restored from snapshot `number`; those in `later` were changed again after the action.
 
+    Those in `gone` are deleted, since they are not in the snapshot.
     `gits_own` are changed paths inside a `.git`, which are restored only if the person asks for it. `stays` is what a
     roll back leaves as it is: the files of Handrail's hook, and folders of which only attributes changed. `commits` are
     (short id, subject) of commits made since, which stay with git's own files; `git_note` says why they are unknown.
@@ -34,6 +35,7 @@ class Plan:
     number: int
     paths: list[bytes]
     later: set[bytes]
+    gone: set[bytes] = field(default_factory=set)
     gits_own: list[bytes] = field(default_factory=list)
     stays: list[bytes] = field(default_factory=list)
     commits: list[tuple[str, str]] = field(default_factory=list)
@@ -65,6 +67,7 @@ def plan(action: Action) -> Plan:
         before.number,
         [path for path in restored if not inside_git(path)],
         later=set(restored) & since.keys(),
+        gone={path for path in restored if path not in changed or not _was_there(path, changed[path])},
         gits_own=[path for path in restored if inside_git(path)],
         stays=sorted(stays),
         **dict(zip(("commits", "git_note"), history.commits_since(workspace, before), strict=True)),
@@ -75,6 +78,10 @@ def _changed(workspace, from_, to) -> dict[bytes, FileChange]:
     """Return the change of each path that differs between two points; of a renamed file at both its names."""
     rows = history.changes(workspace, from_, to, count=False)
     return {name: row for row in rows for name in (row.path, row.old_path) if name is not None}
+
+
+def _was_there(path: bytes, row: FileChange) -> bool:
+    return row.change.old is not None and (row.kind != RENAMED or path == row.old_path)
 
 
 def _is_folder(row: FileChange) -> bool:

@@ -51,12 +51,12 @@ def _told(action: Action) -> dict:
         plan = rollback.plan(action)
     except Problem as problem:
         return {"unknown": problem.detail}
-    told = {"plan": plan}
+    told = {"plan": plan, "gone": len(plan.gone.intersection(plan.paths))}
     for name, more, paths in (
         ("rows", "more", plan.paths),
         ("gits", "gits_more", plan.gits_own),
         ("stays", "stays_more", plan.stays),
     ):
-        told[name] = [(os.fsdecode(path), path in plan.later) for path in paths[:MAX_SHOWN_PATHS]]
+        told[name] = [(os.fsdecode(path), path in plan.gone, path in plan.later) for path in paths[:MAX_SHOWN_PATHS]]
         told[more] = len(paths[MAX_SHOWN_PATHS:])
     return told

@@ -44,7 +44,8 @@ def test_an_action_is_rolled_back_without_what_came_after_it(desk, lead):
     path = f"/actions/{first['id']}/rollback/"
     page = read(lead, path)
     assert "Restores 2 files that this action changed." in page
-    assert ("one changed again since" in page, "kept changed again since" in page) == (True, False)
+    assert "1 of them is deleted: it was not there before." in page
+    assert ("one deleted changed again since" in page, "kept changed again since" in page) == (True, False)
     assert re.search(r"would remove them: [0-9a-f]{10} first", page)
     whole = re.search(r'href="([^"]*/restore/)"', lead.get(path)).group(1)
     assert re.search(r"Removes the commits made since then: [0-9a-f]{10} first Layer: the files", read(lead, whole))
@@ -92,7 +93,7 @@ def test_a_file_that_became_a_folder_is_rolled_back(desk, lead):
     desk.over(desk.ask("Write", {"file_path": "gate/later", "content": "later"}))
     page = read(lead, f"/actions/{done['id']}/rollback/")
     assert "Restores 3 files that this action changed." in page
-    assert "gate/later changed again since" in page
+    assert "gate/later deleted changed again since" in page
     press(lead, f"/actions/{done['id']}/rollback/")
     desk.settles("ready")
     assert desk.file("gate") == b"deny\n"

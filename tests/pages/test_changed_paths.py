@@ -29,7 +29,7 @@ from tests.pages.changed_trees import (
 )
 from tests.pages.conftest import make_workspace
 from tests.pages.test_changes import keep
-from workspaces import changed_lines, history, paths
+from workspaces import changed_lines, history, ignored, paths
 from workspaces.comparisons import Point, compare
 from workspaces.manifests import git_state
 from workspaces.services.file_versions import versions_of
@@ -80,6 +80,13 @@ def unquoted(text: bytes) -> bytes:
     simple = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
     escape = re.compile(rb"\\([0-7]{3}|.)", re.S)
     return escape.sub(lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else simple.get(m[1], m[1]), inside)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Everything is compared, however busy the machine is."""
+    monkeypatch.setattr(git_state, "SECONDS", 100)
+    monkeypatch.setattr(ignored, "SECONDS", 100)
 
 
 @pytest.fixture
@@ -290,6 +297,7 @@ def test_a_long_file_with_few_changes_is_shown_with_its_parts(page_of):
     page = page_of(old, new, "&path=lock")
     assert "Too " not in page
     assert page.count("Restore this part") == 4
+    assert 'data-digits="5"' in page  # of its line numbers, which have to fit on one line
     assert len(re.findall(r'<tr class="added">', page)) == len(re.findall(r'<tr class="removed">', page)) == 4
 
 
@@ -309,6 +317,7 @@ def test_modes_types_and_attributes_are_shown(page_of, tmp_path):
         "file → symbolic link", "setuid", "executable", "named pipe", "socket", "attribute user.mark added",
     ):  # fmt: skip
         assert words in chips
+    assert not {"type", "mode"} & set(re.findall(r'<span class="chip"[^>]*>([^<]*)</span>', page))  # said once
     sock = page.partition('aria-label="sock"')[2].partition("</section>")[0]
     assert ("Restore this file from snapshot 2" in sock, "It has no lines." in sock) == (False, True)
 

@@ -141,12 +141,13 @@ class RestoreSnapshot(Kind):
     async def sums(self, job, before: Snapshot, after: Snapshot | None, done) -> dict:
         """Count what differs between the snapshots before and after, as the page did that asked for the restore.
 
-        `done` is what the store counts, each folder too; it stands where there is no snapshot to compare.
+        `done` is what the store counts, each folder too; it stands where the two can't be compared.
         """
         if after is not None:
             trees = before.tree_hex, after.tree_hex
-            rows = await job.thread(partial(history.changes_of_trees, job.workspace, *trees, count=False))
-            done = Restored.of(rows)
+            with suppress(Problem, StoreError):  # the files are restored, whether or not they can be counted
+                rows = await job.thread(partial(history.changes_of_trees, job.workspace, *trees, count=False))
+                done = Restored.of(rows)
         return {"created": done.created, "changed": done.changed, "removed": done.removed}
 
     async def _kept(self, job, label: str) -> tuple[Snapshot | None, str]:
