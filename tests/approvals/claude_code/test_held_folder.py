@@ -177,3 +177,63 @@ def test_the_button_of_the_page_holds_calls_and_names_another_hook_that_hinders_
     held.project.finish(held.project.start("LATER", session=session), within=120)
     (action,) = Reviewer(held.product).actions(session)
     assert (action["status"], action["envelope"]) == ("succeeded", None)
+
+
+# Calls that ask, in a folder and a home as `prepared` makes them: {command: what is there afterwards, and what is not}.
+APPROVED = {
+    "rm -rf dist && touch HOME/asked": ([], ["repo/dist"]),
+    "rm HOME/single": ([], ["home/single"]),
+    "mv HOME/single HOME/moved": (["home/moved"], ["home/single"]),
+    "sed -i s/on/off/ .github/workflows/ci.yml && grep -q off .github/workflows/ci.yml": (
+        ["repo/.github/workflows/ci.yml"],
+        [],
+    ),
+    "rm -f .github/workflows/ci.yml": ([], ["repo/.github/workflows/ci.yml"]),
+    "find . -name one.txt -delete && touch HOME/asked": (["repo/dist/x"], ["repo/one.txt"]),
+    "find HOME/old -name x -delete": (["home/old"], ["home/old/x"]),
+    "ln -sfn /etc/hostname HOME/lnk && readlink HOME/lnk": (["home/lnk"], []),
+    "perl -pi -e s/on/off/ .github/workflows/ci.yml && grep off .github/workflows/ci.yml": (["repo/one.txt"], []),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_a_person_approved_runs_as_its_card_showed_it(held, model, session):
+    # Handrail's own home is another one here, so the calls name this one in full.
+    calls = {command.replace("HOME", str(held.project.home)): after for command, after in APPROVED.items()}
+    model.scripts["APPROVED"] = [*([call("Bash", command=command)] for command in calls), DONE]
+    prepared(held)
+    running = held.project.start("APPROVED calls", session=session)
+    reviewer = Reviewer(held.product)
+    root = held.folder.parent
+    for command, (there, gone) in calls.items():
+        card = reviewer.card(session)
+        assert card["arguments"]["command"] == command
+        prepared(held)
+        reviewer.answer(card, "approve")
+        reviewer.settled(card, "succeeded")
+        assert all(os.path.lexists(root / path) for path in there), command
+        assert not any(os.path.lexists(root / path) for path in gone), command
+        assert (root / "home" / "beside").read_text() == "keep\n"
+    held.project.finish(running, within=60)
+    assert "ALARM" not in json.dumps(reviewer.actions(session))
+
+
+def prepared(held):
+    home, folder = held.project.home, held.folder
+    for path, text in {
+        home / "beside": "keep\n",
+        home / "single": "a\n",
+        home / "old" / "x": "a\n",
+        folder / "dist" / "x": "a\n",
+        folder / "one.txt": "a\n",
+        folder / ".github" / "workflows" / "ci.yml": "on: push\n",
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    if os.geteuid() == 0:
+        for path in (home / "old", folder / "dist", folder / ".github"):
+            for each in (path, *path.rglob("*")):
+                os.chown(each, NOBODY, NOBODY)
+        for path in (home / "beside", home / "single", folder / "one.txt"):
+            os.chown(path, NOBODY, NOBODY)
