@@ -3,6 +3,7 @@
 import re
 
 from .git_titles import git_headline
+from .programs.acts import shown_words
 from .programs.verbs import GLOBAL_VALUES, operands_of
 from .verdict import TIERS
 
@@ -17,6 +18,9 @@ RUNTIMES = {"python", "python2", "python3", "node", "deno", "ruby", "perl", "php
 SHELLS = {"bash", "sh", "zsh", "dash"}
 AROUND = {"cd", "echo", "true", "head", "tail", "sort", "uniq"}
 STARTERS = {"sudo", "doas", "env", "xargs", "nohup", "timeout", "watch", "setsid", "source", "."}
+# Commands of git that are told with their words, since the first alone does not say what they do.
+TOLD_WHOLE = ("branch", "tag", "reset", "revert", "rebase", "cherry-pick", "worktree", "reflog", "update-ref", "gc")
+MAX_WORDS = 5
 TEXT_FLAGS = {"-c": "-c", "-e": "-e", "--eval": "-e", "-p": "-p"}
 
 
@@ -27,11 +31,13 @@ def headline(words, effects):
     words = _without_runner(words)
     name = words[0].text.rsplit("/", 1)[-1][:40] if words else ""
     told = next((e.title for e in effects if e.title and e.kind in ("unknown", "start")), "")
+    secret = next((e for e in effects if e.kind in ("read", "unclear") and e.place and e.tier != "low"), None)
     touched = [e for e in effects if e.kind in ("delete", "write")]
     if touched:
         files = _files(name, words, effects, touched)
+        if secret and secret.target and secret.tier != "medium" and secret.target[:60] not in files:
+            files = f"Read {secret.target[:60]}, {_lower(files)}"
         return f"{told}, {_lower(files)}" if told and told != files else files
-    secret = next((e for e in effects if e.kind in ("read", "unclear") and e.place and e.tier != "low"), None)
     if secret:
         return f"Read {secret.target[:60]}"
     if not name:
@@ -64,6 +70,8 @@ def _program(name, words):
         return f"{shown} {_script(texts)}".strip()
     if name in STARTERS and texts and not texts[0].startswith("-") and "\ufffc" not in texts[0]:
         return f"{shown} {texts[0][:60]}"
+    if name == "git" and (operands := operands_of(name, texts)) and operands[0] in TOLD_WHOLE:
+        return f"git {shown_words(texts[texts.index(operands[0]) :][:MAX_WORDS])}"
     if name not in GLOBAL_VALUES:
         return shown
     operands = operands_of(name, texts) or []

@@ -20,7 +20,8 @@ SECRET_NAME = re.compile(
 SECRET = re.compile(r"(?i)^(?:sk|rk|pk|whsec|gh[oprsu]|github_pat|xox[a-z]|akia|eyj|glpat|ya29|npm)[-_.]?[-_.\w]{12}")
 SECRET_LENGTH = 40  # letters and digits in one go from which a word may be a key
 ENDS = clients.names("destroy uninstall delete del un remove terminate down teardown purge")
-LONGEST, MAX_OBJECTS, MAX_DETAILS, MAX_PATH = 60, 3, 4, 5
+LONGEST, MAX_OBJECTS, MAX_DETAILS, MAX_PATH = 60, 3, 4, 7
+MAX_INNER = 6  # words of a program that another one starts
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Act:
     flags: list = field(default_factory=list)  # that act, or widen what is done
     others: list = field(default_factory=list)  # further options, without their values
     inner: list = field(default_factory=list)  # the words after `--`
+    texts: list = field(default_factory=list)  # values of options that are given to be carried out
     verb_at: int = -1  # the operand that loses or publishes something
     loses: bool = False
     publishes: bool = False
@@ -64,12 +66,12 @@ def act_of(name, texts):
         label = clients.PLACES.get(flag, short.get(flag))
         if _acts(flag) or flag in clients.TOLD:
             act.flags.append(text if equals and not SECRET_NAME.search(flag) else flag)
-        elif re.fullmatch(r"-\w|--[a-z-]+", flag):
-            act.others.append(flag)
         if equals:
             _place(act, flag, label, value)
         elif _takes_value(flag, label, valued, rest, act.operands):
             _place(act, flag, label, rest.pop(0))
+        elif flag not in act.flags and re.fullmatch(r"-[A-Za-z]{1,2}|--[a-z-]+", flag):
+            act.others.append(flag)
     _weigh(act)
     return act
 
@@ -88,7 +90,9 @@ def _takes_value(flag, label, valued, rest, operands):
 def _place(act, flag, label, value):
     if label:
         act.places.append((label, value))
-    elif label is None and flag.startswith("--") and flag not in clients.STATEMENTS:
+    elif flag in clients.STATEMENTS:
+        act.texts += [value] if " " in value else []
+    elif label is None and flag.startswith("--"):
         act.details.append((flag.strip("-"), value))
 
 
@@ -159,18 +163,19 @@ def loses_all(act):
 
 def words_of(act):
     """Return the acting words as a headline names them: `delete ns prod, context main`; without what may be secret."""
-    limit = 1 if act.secret else MAX_OBJECTS
+    limit = 1 if act.secret else MAX_INNER if act.name in clients.AROUND else MAX_OBJECTS
     limit = 0 if clients.LOGINS & {text.lower() for text in act.operands[:2]} else limit
     cut = act.verb_at + 1 if act.verb_at >= 0 else 1
     shown = [_shown(text, act.secret and at >= cut) for at, text in enumerate(act.operands[: cut + limit])]
     left = len(act.operands) - cut - limit
     said = " ".join(filter(None, shown)) + (f" and {left} more" if left > 0 and not act.secret else "")
-    flags = act.flags if act.operands else [*act.flags, *act.others[:MAX_DETAILS]]
+    flags = act.flags if act.operands[cut:] else [*act.flags, *act.others[:MAX_DETAILS]]
     said = " ".join(filter(None, [said, *dict.fromkeys(flags)]))
     details = [*act.places, *([] if act.secret else act.details[:MAX_DETAILS])] if limit else []
     told = [f"{label} {_shown(value)}" for label, value in details if not SECRET_NAME.search(label) and _shown(value)]
     inner = f" -- {' '.join(filter(None, map(_shown, act.inner[:6])))}" if act.inner and not act.secret else ""
-    return said + "".join(f", {each}" for each in told) + inner
+    carried_out = "".join(f": {_shown(text)}" for text in act.texts[:1] if not act.secret)
+    return said + "".join(f", {each}" for each in told) + inner + carried_out
 
 
 def shown_words(words):

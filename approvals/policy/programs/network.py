@@ -11,7 +11,7 @@ from . import code_host, services
 from .acts import PRODUCTION
 from .grammar import parse_table, read_arguments
 from .registry import argument_effects, handles, kind
-from .text_titles import address_shown
+from .text_titles import address_shown, amounts_in
 from .verbs import operands_of
 
 OPTIONS = parse_table(
@@ -29,12 +29,16 @@ OPTIONS = parse_table(
         -d=body --data=body --data-raw=text --data-binary=body --data-urlencode=body --json=body -F=body --form=body
         -G --get --url=url -L --location -u=text --user=text -T=upload --upload-file=upload -k --insecure : url*
     wget : -q -nv -S -O=out --quiet --no-verbose --spider --server-response --output-document=out --timeout=num
-        -T=num --tries=num -t=num --method=method -U=text --user-agent=text --header=header : url*
+        -T=num --tries=num -t=num --method=method -U=text --user-agent=text --header=header
+        --post-data=text --body-data=text --post-file=upload --body-file=upload : url*
     """,
     "reads",
 )
 ENGINE_PORTS = (2375, 2376, 2377, 10250)  # where container engines listen, which are root on this machine
-BODIES = names("-d --data --data-raw --data-binary --data-urlencode --json -F --form -T --upload-file")
+BODIES = names(
+    "-d --data --data-raw --data-binary --data-urlencode --json -F --form -T --upload-file"
+    " --post-data --body-data --post-file --body-file"
+)
 SERVICES = parse_table(
     """
     kubectl get : -n=text -A -l=text -o=shape -w -L=text --namespace=text --all-namespaces --selector=text
@@ -134,8 +138,9 @@ def _to_address(effect, arguments):
     where = address_shown(named[0]) if len(named) == 1 else ""
     said = effect.says.removesuffix(f" to {effect.target}") if effect.target else effect.says
     deletes = any(a.kind == "method" and a.word.text.upper() == "DELETE" for a in arguments)
-    production = " in production" if PRODUCTION.search(where) else ""
-    title = f"S{said[1:].replace('ends', 'end', 1)} to {where}{production}" if where and said[:5] == "sends" else ""
+    more = amounts_in(a.word.text for a in arguments if a.option in BODIES and not a.word.opaque)
+    more += " in production" if PRODUCTION.search(where) else ""
+    title = f"S{said[1:].replace('ends', 'end', 1)} to {where}{more}" if where and said[:5] == "sends" else ""
     return replace(effect, title=title or effect.title, loses=deletes)
 
 

@@ -193,7 +193,7 @@ def raw_title(name, texts, host):
         return f"Publish {' '.join(texts[1:3])[:60] or 'a package'} (twine)"
     if host:
         return f"Connect to {host} ({name})"
-    return "Run openssl" if name == "openssl" else ""
+    return ""
 
 
 def there(texts):
@@ -207,6 +207,7 @@ def there(texts):
 
 def _words_there(texts):
     words = texts[_first_operand(texts) + 1 :]
+    words = words[1:] if words[:1] == ["--"] else words
     try:
         return shlex.split(words[0]) if len(words) == 1 else words
     except ValueError:

@@ -48,6 +48,7 @@ MONGO = [
     (rf"{COLLECTION}\.\s*(?:insert|insertMany|insertOne)\s*\(", "Add documents to {}", False),
     (rf"{COLLECTION}\.\s*(?:dropIndexe?s?)\s*\(", "Drop indexes of {}", True),
     (rf"{COLLECTION}\.\s*renameCollection\s*\(", "Rename the collection {}", True),
+    (r"\w\[\w+\]\s*\.\s*drop\s*\(", "Drop collections that it looks up", True),
     (r"\.\s*(dropUser|dropAllUsers|createUser|grantRolesToUser|shutdownServer|adminCommand)\s*\(", "Run db.{}", True),
 ]
 MONGO = [(re.compile(pattern), title, loses) for pattern, title, loses in MONGO]
@@ -68,8 +69,11 @@ STARTS = re.compile(
 )
 # Records of an ORM: `User.delete_all`, `User.objects.all().delete()`, `prisma.user.deleteMany()`.
 RECORDS = re.compile(
-    r"\b([A-Z][\w:]{0,60})[\w.()=,]{0,80}?\."
+    r"\b([A-Z][\w:]{0,60})[\w.()=,]{0,80}?(?:\.|::)"
     r"(?:delete_all|destroy_all|delete|deleteMany|destroyAll|truncate|drop_all)\b(?!\(\s*f?['\"`]https?://)"
+)
+BODY_AMOUNT = re.compile(
+    r"(?i)(?<![A-Za-z])(amount|total|price|quantity|currency|value)[\"']?\s*:?[=:]\s*[\"']?(-?[\w.,]{1,20}?)(?=[\"'&,}\s]|$)"
 )
 MAX_TEXT, MAX_TOLD = 20_000, 2
 
@@ -130,6 +134,12 @@ def address_shown(url):
     parts = ["…" if _may_be_key(part) else part for part in path.split("/")]
     said = f"{host}/{'/'.join(parts)}".rstrip("/") if path else host
     return said if len(said) <= 80 else f"{said[:79]}…"
+
+
+def amounts_in(texts):
+    """Return the amounts that the body of a request names, as a headline adds them: ", amount 500, currency eur"."""
+    found = [match for text in texts for match in BODY_AMOUNT.finditer(text[:MAX_TEXT])]
+    return "".join(f", {name} {value}" for name, value in {match[1]: match[2] for match in found[:4]}.items())
 
 
 def _may_be_key(part):

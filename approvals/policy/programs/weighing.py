@@ -4,6 +4,7 @@ Every program passes here, known or not, so that none is told by its name alone.
 """
 
 import re
+import shlex
 from dataclasses import replace
 
 from ..shell_words import OPAQUE, names
@@ -11,7 +12,7 @@ from ..verdict import TIERS, Effect
 from . import acts, clients, given
 from .sql_titles import changes_data, sql_title
 from .tables import READS, WRITES
-from .text_titles import address_shown, mongo_title, program_title
+from .text_titles import address_shown, amounts_in, mongo_title, program_title
 
 # Programs that are told by what they do to files, or by their own headlines.
 OWN_WORDS = names("git cd echo printf : true false test [ [[ curl wget export set read exit return wait kill")
@@ -33,7 +34,7 @@ def weighed(name, words, simple, judge, found, shown=""):
     texts = [word.text for word in words]
     said, loses = _text_deed(name, texts, simple, judge)
     act = acts.act_of(name, texts)
-    act.shown = shown[:60] if shown.startswith("./") else act.shown
+    act.shown = shown[:60] or act.shown
     act.production = act.production or any(_names_production(value) for _, value in simple.assigns)
     if name in HTTP:
         return _request(texts, act, found)
@@ -57,7 +58,7 @@ def _with_act(act, said, loses, found):
             f"{'deletes something' if act.loses else 'changes something'} with {' '.join([act.name, *act.path])[:80]}"
         )
         found = [*found, Effect("remote", says, "high", "no", spelled=tuple(act.path), title=own)]
-    headline = f"{said} ({_by(act)})" if said and act.name not in RUNTIMES else said
+    headline = f"{said} ({_by(act)})" if said and not said.startswith(f"Run {act.name}") else said
     told = []
     for effect in found:
         if effect.kind not in TELLING or TIERS.index(effect.tier) < TIERS.index("high"):
@@ -87,7 +88,7 @@ def _by(act):
 
 def _text_deed(name, texts, simple, judge):
     """Return (headline, whether it loses data) of statements or program text that the program is given."""
-    if name in RUNTIMES:
+    if name in RUNTIMES and not RUNNERS & {*texts[:3]}:
         at = next((at for at, text in enumerate(texts[:-1]) if text in TEXT_FLAGS), None)
         script = [text for text in texts if not text.startswith("-")]
         text = texts[at + 1] if at is not None else "" if script else given.given([], simple, judge)
@@ -100,7 +101,8 @@ def _text_deed(name, texts, simple, judge):
     around = name in clients.AROUND or name in clients.SERVICES or name in clients.TASKS
     held = [text for text in texts if " " in text] if runs_sql or around else []
     held += given.statements(texts)
-    if any(text in RUNNERS for text in texts[:3]):
+    held = [each for text in held for each in _inside(text) or [text]]
+    if RUNNERS & {*texts[:3]} or name in clients.TASKS:
         said, loses = program_title(" ".join(texts[1:]))
         if said:
             return said, loses
@@ -113,6 +115,15 @@ def _text_deed(name, texts, simple, judge):
     return mongo_title(statements) if "mongo" in " ".join([name, *texts[:4]]) else ("", False)
 
 
+def _inside(text):
+    """Return the statements of a database's shell that a text starts: those of `psql -c '…'`."""
+    try:
+        words = shlex.split(text) if text.split(" ")[0].rpartition("/")[2] in clients.SQL_SHELLS else []
+    except ValueError:
+        return []
+    return [*given.statements(words), *(word for word in words[1:] if " " in word)]
+
+
 def _request(texts, act, found):
     """Return the effects of a client of HTTP such as httpie: what it sends, and where to."""
     operands = act.operands
@@ -122,7 +133,7 @@ def _request(texts, act, found):
     sends = [text for text in items if ITEM.fullmatch(text) and not re.match(r"[\w-]+(?:==|:(?!=))", text)]
     method = named or ("POST" if sends else "GET")
     where = address_shown(address[0]) if address and OPAQUE not in address[0] else ""
-    title = f"Send a {method} request" + (f" to {where}" if where else "") + f" ({act.name})"
+    title = f"Send a {method} request" + (f" to {where}" if where else "") + amounts_in(items) + f" ({act.name})"
     if METHOD.fullmatch(method):
         effect = Effect("remote", title[:1].lower() + title[1:], "high", "no", spelled=tuple(operands[:1]), title=title)
         found = [*found, replace(effect, says=f"sends a {method} request", loses=method == "DELETE")]
