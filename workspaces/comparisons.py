@@ -91,6 +91,12 @@ class Restored(NamedTuple):
         return cls(kinds.total() - kinds[ADDED] - kinds[REMOVED] - kinds[RENAMED], created, removed)
 
 
+def deleted(rows) -> list[bytes]:
+    """Return the paths that `Restored` counts as removed."""
+    gone = (row for row in rows if row.kind in (REMOVED, RENAMED) and not _stays(row.change))
+    return [row.old_path or row.path for row in gone]
+
+
 def _stays(change: Change) -> bool:
     """Return whether a restore leaves the path: the content of one side is not stored, or it cannot be made again."""
     old, new = change.old, change.new

@@ -76,6 +76,8 @@ OTHER_LISTS = {  # addresses that name paths for another reason than that they c
     "workspace-files": "the entries of one folder",
     "artifact-new": "the entries of one folder",
     "/workspaces/{key}/files/": "the entries of one folder",
+    "snapshot-restore": "only what it deletes",
+    "workspace-reset": "leads to the page before a restore",
     "workspace-size": "the largest files",
     "/workspaces/{key}/size": "the largest files",
 }
@@ -198,12 +200,16 @@ def test_a_restore_does_as_many_as_its_page_said(told):
     """A file that moved is brought back under its old name, and deleted under the new one."""
     if not told.operations:
         told.roll_back()
-    for number, counts in (
-        (told.new, "7 changed, 5 restored, 3 deleted."),
-        (told.old, "8 changed, 3 restored, 5 deleted."),
+    for number, counts, gone in (
+        (told.new, "7 changed, 5 restored, 3 deleted.", {"zzDinside", "zzJold", "zzLgone"}),
+        (told.old, "8 changed, 3 restored, 5 deleted.", {"zzBinside", "zzFinside", "zzKnew", "zzOpipe", "zzPempty"}),
     ):
         address = f"/w/{told.team}/{told.desk.key}/snapshots/{number}/restore/"
-        assert counts in text_of(told.lead.get(address))
+        asked = told.lead.get(address)
+        assert counts in text_of(asked)
+        assert {
+            re.search("zz[A-Z][a-z]+$", path)[0] for path in re.findall("<li>\\s*<code>(.*?)</code>", asked)
+        } == gone
         told.lead.post(address, {"confirmed": "yes"})
         operation = told.people.operation(told.desk.key, told.lead.path.split("/")[-2])
         assert counts in text_of(told.lead.get(told.lead.path))

@@ -25,7 +25,7 @@ from dashboard.pages import (
 )
 from dashboard.problems import Problem
 from workspaces import history, lifecycle
-from workspaces.comparisons import Restored
+from workspaces.comparisons import Restored, deleted
 from workspaces.manifests.body import not_kept
 from workspaces.models import Operation, Snapshot, Workspace
 from workspaces.pages.forms import HoldForm, NewWorkspace
@@ -294,14 +294,15 @@ def _not_kept(skipped: list[dict]) -> dict:
 def what_would_change(workspace, number) -> dict:
     """Return the counts {changed, created, removed} of a restore, as its outcome will, or {unknown: reason}.
 
-    `lost`: what it removes that no snapshot can keep, so that undoing it does not bring it back.
+    `deleted`: the paths that it removes; `lost`: those that no snapshot can keep, so that undoing it does not bring
+    them back.
     """
     try:
         found = history.changes(workspace, history.LIVE, number, count=False)
     except Problem as problem:
         return {"unknown": problem.detail}
     lost = [row for row in found if (old := row.change.old) and not old.kept and old.kind not in (FILE, FOLDER)]
-    return {**Restored.of(found)._asdict(), "all": len(found), "lost": lost}
+    return {**Restored.of(found)._asdict(), "deleted": deleted(found), "all": len(found), "lost": lost}
 
 
 @signed_in
