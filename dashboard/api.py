@@ -16,7 +16,7 @@ from pydantic import Field
 from dashboard import json_text
 from dashboard.api_base import PROBLEMS, Bearer, StrictParser
 from dashboard.models import Team
-from dashboard.problems import Problem, problem_response
+from dashboard.problems import Problem, of_text, problem_response
 from workspaces.api.lookup import ask_first
 from workspaces.needs_approval import AskFirst
 
@@ -135,6 +135,8 @@ def on_database_trouble(request, error):
 
 @api.exception_handler(Exception)
 def on_anything_else(request, error):
+    if problem := of_text(error):
+        return problem_response(problem)
     logger.exception("unhandled in %s %s", request.method, request.path)
     return problem_response(Problem(500, f"Something broke here; the log has it under request {request.id}."))
 

@@ -14,15 +14,18 @@ from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.gzip import GZipMiddleware
 from django.middleware.security import SecurityMiddleware
+from django.shortcuts import render
 from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from dashboard.background_requests import takes_parts
 from dashboard.desk_name import FOR_PROGRAMS
 from dashboard.door import entering
 from dashboard.logs import about
+from dashboard.problems import of_text
 
 
 @sync_and_async_middleware
@@ -147,6 +150,13 @@ class Common(InLoop, CommonMiddleware):
 
 class Authentication(InLoop, AuthenticationMiddleware):
     pass
+
+
+class UnstorableText(InLoop, MiddlewareMixin):
+    """Answers a page's form whose text no database stores."""
+
+    def process_exception(self, request, error):
+        return render(request, "400.html", status=400) if of_text(error) else None
 
 
 class Frames(InLoop, XFrameOptionsMiddleware):

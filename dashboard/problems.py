@@ -1,5 +1,6 @@
 """One exception for every refusal, with a message to show: a problem response on the API, a notice on a page."""
 
+from django.db import DataError
 from django.http import HttpResponse
 
 from dashboard import json_text
@@ -52,6 +53,22 @@ def not_allowed(detail: str) -> Problem:
 
 def unavailable(detail: str, **extra) -> Problem:
     return Problem(503, detail, **extra)
+
+
+def of_text(error: Exception) -> Problem | None:
+    """Return the refusal of a text that no database stores: with NUL, or half of a surrogate pair; else None.
+
+    Each way in that knows where NUL may stand shows it as ␀ or refuses it by the field's name. What none of them has
+    looked at ends here.
+    """
+    said = str(error)
+    is_nul = isinstance(error, DataError | ValueError) and ("NUL (0x00)" in said or "\\u0000" in said)
+    is_half = isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason
+    if not (is_nul or is_half):
+        return None
+    return invalid(
+        "A text in it holds NUL (U+0000) or half of a surrogate pair, which can't be stored. Nothing was changed."
+    )
 
 
 def problem_response(problem: Problem) -> HttpResponse:

@@ -248,6 +248,7 @@ MIDDLEWARE = [
     "dashboard.site.maintenance.tell_programs",
     "dashboard.middleware.time_zone",
     "dashboard.middleware.language",
+    "dashboard.middleware.UnstorableText",
 ]
 # Ninja's templates and static files, by folder: as an installed app it would be loaded by every process and command.
 NINJA = Path(find_spec("ninja").origin).parent

@@ -19,7 +19,7 @@ from dashboard.api_base import Bearer
 from dashboard.door.entering import let_in
 from dashboard.door.walk import takes_tokens
 from dashboard.long_poll import place_for, same_view, wait_for
-from dashboard.problems import Problem, invalid, not_found
+from dashboard.problems import Problem, invalid, not_found, of_text
 from dashboard.threads import query_in_thread
 
 logger = logging.getLogger("handrail.aap")
@@ -42,10 +42,11 @@ def answered(*methods: str):
                 status, body = await view(request, caller, **named)
             except Problem as problem:
                 status, body = wire.status_of(problem), json.dumps(wire.error(problem, str(request.id)))
-            except Exception:  # any other error: the client asks again, and nothing is approved
-                logger.exception("unhandled in %s %s", request.method, request.path)
-                broken = Problem(500, "Something broke here; nothing is approved.")
-                status, body = 500, json.dumps(wire.error(broken, str(request.id)))
+            except Exception as error:  # any other error: the client asks again, and nothing is approved
+                if (problem := of_text(error)) is None:
+                    logger.exception("unhandled in %s %s", request.method, request.path)
+                    problem = Problem(500, "Something broke here; nothing is approved.")
+                status, body = wire.status_of(problem), json.dumps(wire.error(problem, str(request.id)))
             return HttpResponse(body, status=status, content_type="application/json")
 
         return guarded

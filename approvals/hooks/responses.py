@@ -11,7 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from approvals import agents
 from dashboard import json_text
-from dashboard.problems import Problem
+from dashboard.problems import Problem, of_text
 
 logger = logging.getLogger("handrail.hooks")
 PREFERENCE = "handrail-envelope"  # in the header Prefer
@@ -44,8 +44,10 @@ def fails_closed(view):
             answer, decides = dialect.deny(problem.detail), True
         except Exception as error:
             # Broad on purpose: an agent runs its tool when a hook fails, so this view never fails.
-            logger.exception("a hook failed")
-            answer = dialect.deny(f"Handrail failed ({type(error).__name__}), so nothing is allowed.")
+            if (problem := of_text(error)) is None:
+                logger.exception("a hook failed")
+            why = problem.detail if problem else f"Handrail failed ({type(error).__name__})"
+            answer = dialect.deny(f"{why.rstrip('.')}, so nothing is allowed.")
             decides = True
         return HttpResponse(body_of(prefer, answer, decides=decides), content_type="application/json")
 

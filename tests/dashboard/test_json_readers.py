@@ -1,0 +1,112 @@
+"""Where JSON is read as Python reads it, numbers lose digits: each place is listed here with why it may."""
+
+import ast
+
+import pytest
+
+from tests.support import CHECKOUT
+
+PACKAGES = ("approvals", "dashboard", "client/handrail_client")
+OWN_FILE = "it is a file that Handrail or its client writes itself, with no call in it"
+SETTINGS = "it is a settings file, in which numbers are limits and ports; no call is run from it"
+PAST = "it is the record of calls that have run; it is shown or judged, and nothing is run from it"
+NO_CALL = "its answer holds no arguments of a call"
+READ_AS_PYTHON = {
+    "approvals/aap/webhooks.py": NO_CALL,
+    "approvals/agent_definitions/documents.py": "it copies what YAML read; a definition is no call",
+    "approvals/agent_runs/launching.py": NO_CALL,
+    "approvals/audit.py": "it checks the bytes of the log's lines, and shows none",
+    "approvals/claude_own_settings.py": SETTINGS,
+    "approvals/connect/agent_home.py": OWN_FILE,
+    "approvals/connect/claude_folder.py": SETTINGS,
+    "approvals/connect/claude_home.py": OWN_FILE,
+    "approvals/connect/claude_rules.py": SETTINGS,
+    "approvals/connect/claude_settings.py": SETTINGS,
+    "approvals/connect/claude_system.py": OWN_FILE,
+    "approvals/connect/codex_trust.py": NO_CALL,
+    "approvals/connect/folder_hooks.py": OWN_FILE,
+    "approvals/connect/home_settings.py": SETTINGS,
+    "approvals/connect/ungated_sessions.py": PAST,
+    "approvals/conversations/following.py": PAST,
+    "approvals/conversations/transcripts/codex.py": PAST,
+    "approvals/evidence/changes.py": "it reads the cells of a notebook for a diff",
+    "approvals/evidence/keeping.py": OWN_FILE,
+    "approvals/hooks/acp_program/__main__.py": OWN_FILE,
+    "approvals/hooks/acp_program/desk.py": "the protocol takes a yes or a no; an edit comes as words",
+    "approvals/hooks/acp_program/json_text.py": "it is what reads digits",
+    "approvals/hooks/command_hook.py": "it sends the bytes of the call, and prints the text that the desk made",
+    "approvals/hooks/fail_closed.py": "it looks whether an answer is whole, and sends the bytes",
+    "approvals/log_out/sending.py": OWN_FILE,
+    "approvals/model_relay/bodies.py": OWN_FILE,
+    "approvals/model_relay/providers.py": "it counts tokens; the bytes of the answer pass as they are",
+    "approvals/pages/agent_definitions.py": "a definition is no call",
+    "approvals/pages/bound_files.py": "it reads the scripts of a package.json, which are texts",
+    "approvals/pages/notifications.py": NO_CALL,
+    "approvals/pages/step_up.py": NO_CALL,
+    "approvals/past/attacks.py": OWN_FILE,
+    "approvals/past/codex.py": PAST,
+    "approvals/past/opencode.py": PAST,
+    "approvals/past/transcripts.py": PAST,
+    "approvals/policy/__main__.py": "it answers with a tier; no rule matches a number",
+    "approvals/policy/shell.py": "it is the tree of a shell text, from a parser of our own",
+    "approvals/proof/model.py": "it is the scripted model of a proof",
+    "approvals/proof/scratch.py": SETTINGS,
+    "approvals/proof/verdict.py": OWN_FILE,
+    "approvals/questions.py": "it takes texts out of a transcript",
+    "approvals/snippets/handrail.py": "it keeps each number that Python would write otherwise (test_number_doors)",
+    "client/handrail_client/claude_sdk.py": "it does what the SDK does, to see whether digits would be lost",
+    "client/handrail_client/connection.py": OWN_FILE,
+    "client/handrail_client/json_text.py": "it is what reads digits",
+    "dashboard/event_log/chain.py": "it checks the lines of an export, and shows none",
+    "dashboard/json_text.py": "it is what reads digits",
+    "dashboard/loop_watch.py": OWN_FILE,
+    "dashboard/ops/backup.py": OWN_FILE,
+    "dashboard/ops/proxy_check.py": NO_CALL,
+    "dashboard/site/sso/protocol.py": NO_CALL,
+}
+
+
+def reads_as_python(node) -> bool:
+    """Whether it is `json.loads`, `json.load`, a decoder, `from json import …` or `….json()`."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "json" and any(each.name in ("load", "loads", "JSONDecoder") for each in node.names)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr == "json" and not node.args and not node.keywords
+    if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+        return False
+    return node.value.id == "json" and node.attr in ("load", "loads", "JSONDecoder")
+
+
+def readers() -> set[str]:
+    found = set()
+    for package in PACKAGES:
+        for file in (CHECKOUT / package).rglob("*.py"):
+            if any(map(reads_as_python, ast.walk(ast.parse(file.read_text())))):
+                found.add(str(file.relative_to(CHECKOUT)))
+    return found
+
+
+def test_each_place_that_reads_numbers_as_python_does_says_why_it_may():
+    assert readers() - READ_AS_PYTHON.keys() == set()
+
+
+def test_no_reason_is_left_over():
+    assert READ_AS_PYTHON.keys() - readers() == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("json.loads(body)", True),
+        ("json.load(file)", True),
+        ("map(json.loads, lines)", True),
+        ("answer.json()", True),
+        ("from json import loads", True),
+        ("json_text.loads(body)", False),
+        ("strict_json.loads(body)", False),
+        ("json.dumps(value)", False),
+        ("dialect.json(value)", False),
+    ],
+)
+def test_what_counts_as_reading_so(text, reads):
+    assert any(map(reads_as_python, ast.walk(ast.parse(text)))) == reads
