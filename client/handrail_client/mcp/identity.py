@@ -62,6 +62,10 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+# Of a schema that has only these, an object can have further properties.
+OPEN = {"$schema", "$defs", "title", "description", "type", "properties", "required", "additionalProperties"}
+
+
 @dataclass(frozen=True)
 class Definition:
     """How the server describes one tool now. `told` is None if it does not say, or its list can't be read."""
@@ -97,6 +101,12 @@ class Definition:
     def input_schema(self) -> Any:
         """The schema of the arguments, as the server says it."""
         return self.told.get("inputSchema") if isinstance(self.told, dict) else None
+
+    @property
+    def takes_a_note(self) -> bool:
+        """Whether a structured result may have a further text, by all that the server says of its results."""
+        schema = self.told.get("outputSchema", {}) if isinstance(self.told, dict) else None
+        return isinstance(schema, dict) and schema.keys() <= OPEN and schema.get("additionalProperties", True) is True
 
     @property
     def schema(self) -> dict | None:

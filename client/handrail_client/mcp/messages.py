@@ -9,6 +9,7 @@ from handrail_client.mcp import protocol
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
 KEYS = ("jsonrpc", "id", "method", "params", "result", "error")
+NOTE = "handrail_note"
 CALL_KEYS = ("name", "arguments", *protocol.OF_A_RETRY)
 METHODS = (
     "initialize", "ping", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete",
@@ -122,12 +123,19 @@ def error(message_id: Any, code: int, words: str, data: dict | None = None) -> d
     return {"jsonrpc": "2.0", "id": message_id, "error": told}
 
 
-def with_notice(message: dict, notice: str) -> dict | None:
-    """Return the answer with the notice of an edit as its first text; None if there is none, or it has no texts."""
+def with_notice(message: dict, notice: str, *, in_structure: bool) -> dict | None:
+    """Return the answer with the notice of an edit as its first text; None if there is none, or it has no texts.
+
+    Some clients, Claude Code for one, show their model the structured result alone: it gets the notice too if it can.
+    """
     found = message.get("result")
     if not notice or not isinstance(found, dict) or not isinstance(found.get("content"), list):
         return None
-    return message | {"result": found | {"content": [{"type": "text", "text": notice}, *found["content"]]}}
+    told = {"content": [{"type": "text", "text": notice}, *found["content"]]}
+    structure = found.get("structuredContent")
+    if in_structure and isinstance(structure, dict):
+        told["structuredContent"] = {NOTE: notice} | structure
+    return message | {"result": found | told}
 
 
 def progress(token: Any, step: int, words: str) -> dict:

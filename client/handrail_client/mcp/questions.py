@@ -139,7 +139,9 @@ class Questions:
         elif kind == protocol.COMPLETE:
             is_good = isinstance(result, dict) and not result.get("isError")
             self.reports.tell(call.used, is_good, "" if is_good else "The server answered with an error.")
-        return messages.with_notice(message, edit_notice(call.used)) if kind == protocol.COMPLETE else None
+        if kind != protocol.COMPLETE:
+            return None
+        return messages.with_notice(message, edit_notice(call.used), in_structure=call.definition.takes_a_note)
 
     def _next_round(self, call: ToolCall) -> HeldCall | None:
         key = _key(call, protocol.params_of(call.message).get("requestState"))
