@@ -93,7 +93,8 @@ def _is_summed(actions: list[Action], difference) -> bool:
 
 def differing(actions: list[Action]) -> list:
     """Return the numbers that differ among actions of one form; [] if they have several."""
-    if len({form_of(action) for action in actions}) != 1:
+    forms = {form_of(action) for action in actions}
+    if len(forms) != 1 or len(forms.pop()) == 1:  # of several forms, or one long call
         return []
     return alike_numbers.differences([_numbers_of(action) for action in actions])
 
@@ -129,7 +130,12 @@ def kind_of(action: Action) -> tuple:
 
 
 def form_of(action: Action) -> tuple:
-    """Return what is equal in actions that are alike: their call without its numbers, and the hosts it reaches."""
+    """Return what is equal in actions that are alike: their call without its numbers, and the hosts it reaches.
+
+    A call that is longer than a group shows is like no other: the patterns here are for short texts.
+    """
+    if len(current(action).canonical) > MAX_SHOWN:
+        return (action.pk,)
     found, steps = content(action), current(action).commands
     hosts = tuple(tuple(map(str, step.get("names") or ())) for step in steps if step.get("what") in OUTWARD)
     return _form("", found["arguments"]), hosts, found.get("cwd") or "", len(found.get("files") or ())
