@@ -4,11 +4,11 @@ import json
 
 import yaml
 
-from dashboard import strict_json
+from dashboard import shallow_yaml, strict_json
 from dashboard.problems import Problem, invalid
 
 
-class Loader(yaml.SafeLoader):
+class Loader(shallow_yaml.Loader):
     """YAML of plain values: no aliases, by which a short text becomes a huge one, and no name twice in an object."""
 
     def compose_node(self, parent, index):

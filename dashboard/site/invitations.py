@@ -21,6 +21,7 @@ from dashboard.people.provisioning import person_in
 from dashboard.tokens import make_sign_in_link
 
 MAX_INVITED = 50  # people of one list
+MAX_LIST = 20_000  # characters of it
 LINK_VALID = timedelta(days=7)
 # Commas separate people, but not inside the quotes or brackets that e-mail programs put around names and addresses.
 _PARTS = re.compile(r'(?:"[^"]*"|<[^<>]*>|[^,;])+')
@@ -70,6 +71,8 @@ def read_list(text: str) -> list[Invitee]:
 
     Raise ValidationError naming every invalid entry and everybody who is listed twice.
     """
+    if len(text) > MAX_LIST:
+        raise ValidationError([f"A list has at most {MAX_LIST} characters."])
     asked, refused, seen = [], [], set()
     for line, raw in enumerate(text.splitlines(), 1):
         for part in filter(None, (part.strip() for part in _PARTS.findall(raw) or [raw])):

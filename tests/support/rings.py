@@ -101,6 +101,7 @@ SLOW = (
     "workspaces/drivers/test_sandbox.py::test_processes_of_another_sandbox_do_not_count",
     "approvals/policy/test_differential.py",
     "dashboard/frontend/test_build.py",
+    "contract/test_shapes.py",
     "dashboard/test_supervisor.py",
     "workspaces/drivers/test_checkpoint_killed.py",
     "workspaces/store/test_concurrency.py",

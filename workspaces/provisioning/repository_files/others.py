@@ -3,6 +3,7 @@
 import json5
 import yaml
 
+from dashboard import shallow_yaml
 from dashboard.problems import Problem
 from workspaces.provisioning import devcontainer
 from workspaces.provisioning.repository_files.suggestion import Suggestion
@@ -58,7 +59,7 @@ def read_copilot(path: str, data: bytes) -> Suggestion:
     """Read the steps that run a script; those that use an action have no counterpart and are named."""
     found = Suggestion(path, "Copilot")
     try:
-        steps = yaml.safe_load(data)["jobs"][JOB]["steps"]
+        steps = yaml.load(data, shallow_yaml.Loader)["jobs"][JOB]["steps"]
         if not isinstance(steps, list) or len(steps) > MAX_STEPS:
             raise ValueError("no list of steps")
     except (yaml.YAMLError, ValueError, KeyError, TypeError, RecursionError):
