@@ -122,6 +122,18 @@ def test_a_verb_is_refused_as_declared(request, api, agent_token, workspace, nam
         assert code_of(answer) not in HELD_BACK
 
 
+@pytest.mark.parametrize("state", ["interrupted", "stopped"])
+@pytest.mark.parametrize(
+    "name", sorted(name for name, verb in REQUESTS.items() if verb.runs and verb.interrupted == DOOR)
+)
+def test_a_verb_is_refused_to_programs_of_a_run_as_well(request, api, agent, workspace, name, state):
+    request.getfixturevalue(state)
+    inside, noted = make_token(workspace.team, agent=agent, workspace=workspace, for_run=True), counts()
+    answer = ask(api(inside), name, workspace.key)
+    assert (answer.status_code, code_of(answer)) == (409, state)
+    assert counts()[:2] == noted[:2]
+
+
 @pytest.mark.parametrize("name", sorted(name for name, verb in REQUESTS.items() if not verb.runs))
 def test_a_verb_that_is_closed_to_programs_of_a_run_does_nothing(api, agent, workspace, name):
     inside = make_token(workspace.team, agent=agent, workspace=workspace, for_run=True)
