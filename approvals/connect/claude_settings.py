@@ -26,7 +26,11 @@ ADDED_LATER = ("PermissionRequest", "Notification", "SubagentStop")
 HOOK_TIMEOUT = 86_400  # seconds that Claude Code waits for the gate
 REPORT_TIMEOUT = 60
 PROMPT_TIMEOUT = 5  # the person at the terminal waits for it; a late one is given up, and the prompt goes on
-SHELL_PREFIX = "CLAUDE_CODE_SHELL_PREFIX"  # a program that Claude Code runs instead of each hook, with its line
+# What a folder's or user's settings could put code around a hook with: programs by which Claude Code runs each hook,
+# and what loads into a program or a shell. Managed settings, which go before those, empty them.
+NOTHING_AROUND = dict.fromkeys(
+    ("CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_CODE_SHELL", *own_programs.LOADING, "SHELLOPTS", "BASHOPTS"), ""
+)
 SWITCHED_OFF = "disableAllHooks"
 PROGRAM_INSIDE = "claude-code/handrail_hook.py"  # below the /etc of a workspace
 SYSTEM_CONNECTION = SYSTEM_FOLDER / "handrail/connection.json"
@@ -62,11 +66,12 @@ def entries(connection: Path, folder: Path | None = None, **where) -> dict[str, 
     With a folder, the hook lets calls of sessions pass that have nothing to do with it.
     """
     if folder:
-        return _entries(lambda role: folder_line.line(connection, role, folder, **where))
-    return _entries(lambda role: hook_command(connection, role, **where))
+        return entries_of(lambda role: folder_line.line(connection, role, folder, **where))
+    return entries_of(lambda role: hook_command(connection, role, **where))
 
 
-def _entries(line: Callable[[str], str]) -> dict[str, dict]:
+def entries_of(line: Callable[[str], str]) -> dict[str, dict]:
+    """Return {event: the matcher group} of hooks whose line for a role, gate or report, `line` returns."""
     gate = {
         "type": "command",
         "command": line("gate"),
@@ -115,9 +120,8 @@ def system_files(workspace) -> dict[str, bytes]:
 
     Their `env` goes before that of the user's and the project's settings, which Claude Code hands on to its hooks.
     """
-    hooks = {name: [group] for name, group in _entries(partial(_line_inside, workspace)).items()}
-    nothing_loaded = dict.fromkeys((*own_programs.LOADING, SHELL_PREFIX), "")
-    managed = json.dumps({SWITCHED_OFF: False, "env": nothing_loaded, "hooks": hooks}, indent=2) + "\n"
+    hooks = {name: [group] for name, group in entries_of(partial(_line_inside, workspace)).items()}
+    managed = json.dumps({SWITCHED_OFF: False, "env": NOTHING_AROUND, "hooks": hooks}, indent=2) + "\n"
     return {str(MANAGED.relative_to("/etc")): managed.encode(), PROGRAM_INSIDE: PROGRAM.read_bytes()}
 
 

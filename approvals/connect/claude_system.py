@@ -1,6 +1,7 @@
 """`connect --system`: install a hook for every Claude Code on this machine, in its managed settings.
 
 Only root can write those. Neither --bare nor --settings nor a folder's or user's settings can switch the hook off.
+They also empty the variables by which such settings could put a program in its place.
 """
 
 import json
@@ -19,8 +20,9 @@ from approvals.connect.claude_settings import SYSTEM_FOLDER as FOLDER
 from dashboard.files.atomic_write import replace_file
 from dashboard.models import Agent, Token
 from dashboard.people.provisioning import revoke, token_for
-from dashboard.problems import conflict, invalid
+from dashboard.problems import Problem, conflict, invalid
 from dashboard.tokens import sha256
+from workspaces.drivers import own_programs
 
 OURS = CONNECTION.parent
 PROGRAM = OURS / "hook.py"
@@ -48,7 +50,8 @@ def connect(*, team) -> list[str]:
     }
 
     def line(role: str) -> str:
-        return claude_settings.hook_command(CONNECTION, role, python=python, program=PROGRAM)
+        words = [python, "-IS", str(PROGRAM), str(CONNECTION), role]
+        return own_programs.shell_line(words, is_gate=role == "gate")
 
     try:
         for folder in (FOLDER, OURS):
@@ -58,9 +61,8 @@ def connect(*, team) -> list[str]:
         # Readable by every user, as each one's Claude Code needs it. The token can submit calls but not decide them.
         replace_file(CONNECTION, json.dumps(told, indent=1).encode(), mode=0o644)
         result = claude_folder.try_out(line, team, FOLDER)
-        added = claude_settings.entries(CONNECTION, python=python, program=PROGRAM)
-        text = claude_settings.with_hooks(before, added, ours=str(CONNECTION))
-        claude_settings.write(MANAGED, text, FOLDER.stat())
+        text = claude_settings.with_hooks(before, claude_settings.entries_of(line), ours=str(CONNECTION))
+        claude_settings.write(MANAGED, _with_variables(text), FOLDER.stat())
     except BaseException:
         _undo(told)
         raise
@@ -84,7 +86,35 @@ def disconnect():
     hook_watch.put_all()
 
 
+def _with_variables(text: str) -> str:
+    """Return the settings with the variables emptied that root has not set otherwise. Problem 422."""
+    settings = json.loads(text)
+    own = settings.get("env", {})
+    if not isinstance(own, dict):
+        raise invalid(f"{MANAGED} has an `env` that is no object; mend it first.")
+    return json.dumps(settings | {"env": claude_settings.NOTHING_AROUND | own}, indent=2) + "\n"
+
+
+def _without_variables(before: str | None):
+    """Take the emptied variables out of the managed settings again, but for those that were there before."""
+    try:
+        settings = json.loads(claude_settings.read(MANAGED) or "{}")
+    except Problem:
+        return
+    known = json.loads(before or "{}")
+    own, was = settings.get("env"), known.get("env", {})
+    if not isinstance(own, dict):
+        return
+    added = [name for name in claude_settings.NOTHING_AROUND if own.get(name) == "" and name not in was]
+    settings["env"] = {name: value for name, value in own.items() if name not in added}
+    if not settings["env"] and "env" not in known:
+        del settings["env"]
+    if added:
+        claude_settings.write(MANAGED, json.dumps(settings, indent=2) + "\n", FOLDER.stat())
+
+
 def _undo(told: dict):
+    _without_variables(told["before"])
     claude_folder.take_hook_out(MANAGED, CONNECTION, told)
     revoke(Token.objects.filter(sha256=sha256(told["token"])), by=OPERATOR)
     shutil.rmtree(OURS, ignore_errors=True)
