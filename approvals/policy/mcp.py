@@ -107,12 +107,16 @@ def gap(rule, server, name, given, world):
     if rule.spec is None:
         return None
     key, colon, pattern = rule.spec.partition(":")
-    if not colon or not isinstance(given.get(key), str):
-        return f"{key} is not a text"
+    value = given.get(key)
+    if not colon or not isinstance(value, str | int | float):
+        return f"{key} is no text and no number"
     other = next((k for k, v in given.items() if k != key and not isinstance(v, (int, float, type(None)))), None)
     if other is not None or any(isinstance(v, bool) for v in given.values()):
         return f"the rule does not name the argument {other}"
-    return value_gap(given[key], pattern, world)
+    if not isinstance(value, str):
+        # By its digits alone: a pattern such as 5* would cover 5000000.
+        return None if str(value) == pattern else f"{key} is a number that the rule does not write out"
+    return value_gap(value, pattern, world)
 
 
 def value_gap(value, pattern, world):

@@ -8,11 +8,13 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import rfc8785
 
-from approvals import calls, question_forms
+from approvals import calls, grant_scopes, question_forms
 from approvals.evaluation import content
 from approvals.hooks import responses
 from approvals.models import Action
+from approvals.policy import Policy, classify
 from dashboard import json_text, strict_json
 from dashboard.problems import Problem
 from tests.approvals.conftest import before
@@ -186,3 +188,43 @@ def test_a_document_of_an_agent_keeps_its_digits(client, agent_token):
 def test_a_number_that_a_person_types_as_an_answer_keeps_its_digits(text):
     question = question_forms.Question("n", "How many?", "", (), typed=question_forms.NUMBER)
     assert json_text.dumps(question_forms._value(question, [], text)) == text
+
+
+@pytest.mark.parametrize(
+    ("rule", "number", "tier"),
+    [
+        ("amount:5", "5", "low"),
+        ("amount:5", '"5"', "low"),
+        ("amount:5", "5.0", "high"),
+        ("amount:5", "50", "high"),
+        ("amount:5*", "50", "high"),
+        ("amount:*", "5", "high"),
+        ("amount:1.10", "1.10", "low"),
+        ("amount:1.10", "1.1", "high"),
+        ("amount:1.10", "1.100", "high"),
+        ("amount:1234567890123456789", "1234567890123456789", "low"),
+        ("amount:1", "true", "high"),
+        ("amount:None", "null", "high"),
+    ],
+)
+def test_a_rule_covers_a_number_by_its_digits(rule, number, tier):
+    policy = Policy(mode="everything", rules={"low": Policy.of_rules([f"mcp__pay__send({rule})"]).tier("low")})
+    arguments = strict_json.loads(f'{{"amount":{number}}}'.encode())
+    assert classify("mcp__pay__send", arguments, policy=policy).tier == tier
+
+
+@pytest.mark.parametrize(
+    ("number", "goes_on"), [("5", True), ("1.5", True), ("-3", True), ("1.0", False), ("1e2", False)]
+)
+def test_an_exact_grant_of_before_covers_the_numbers_whose_form_is_the_same_and_no_other_value(number, goes_on):
+    def now(text: str) -> str:
+        return grant_scopes.exactly_this(
+            "mcp__pay__send", strict_json.loads(f'{{"n":{text}}}'.encode()), None, None, ()
+        )
+
+    call = {"tool": "mcp__pay__send", "arguments": {"n": json.loads(number)}, "cwd": None, "workspace": None}
+    before_digits = rfc8785.dumps(call)
+    granted = calls.sha256(before_digits)
+    assert (now(number) == granted) == goes_on
+    covered = [text for text in (*SPELLINGS, number) if now(text) == granted]
+    assert {float(text) for text in covered} <= {float(number)}
