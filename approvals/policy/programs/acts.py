@@ -200,6 +200,6 @@ def _shown(text, secret=False):
 
 
 def title(act, suffix=""):
-    """Return the headline of a command by its own words."""
+    """Return the headline of a command by the words that it consists of."""
     production = " in production" if act.production else ""
     return f"{' '.join(filter(None, ['Run', act.shown, words_of(act)]))}{production}{suffix}".replace(" ,", ",")

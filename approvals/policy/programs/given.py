@@ -46,7 +46,7 @@ def files_read(texts, simple):
 
 
 def _printed(feeding, judge):
-    """Return what a command prints for another one: its own words, or the text that it passes on."""
+    """Return what a command prints for another one: the words that it is given, or the text that it passes on."""
     words = [word.text for word in feeding.words]
     if words[0] in ("echo", "printf"):
         return " ".join(text for text in words[1:] if not text.startswith("-")).replace("\\n", "\n")

@@ -109,7 +109,7 @@ def _bare(name):
 
 
 def _as_written(words):
-    """Return the headline of another statement that changes something, in its own words but its strings."""
+    """Return the headline of another statement that changes something, as it is written but for its strings."""
     if words[0].lower() not in TOLD_AS_WRITTEN or len(words) < 2:
         return ""
     shown = [word for word in words if word != "''"][:MAX_WORDS]
