@@ -40,6 +40,7 @@ VARYING = re.compile(rf"(?P<host>{HOST})|{UUID}|\d+(?:[.,]\d+)*")
 VARYING_IN_SQL = re.compile(rf"(?P<host>{HOST})|{UUID}|(?<!\w)\d+(?:[.,]\d+)*(?!\w)")  # a table's name is exact
 SQL = re.compile(r"(?i)\b(?:select|insert|update|delete|drop|truncate|alter|create|grant|revoke|merge|replace|call)\s")
 IDENTIFIER = re.compile(r"([a-z]{2,4}_)[A-Za-z]*\d[A-Za-z0-9]*")  # a value such as ch_3Nx7
+# pattern: an amount is at most MAX_SHOWN bytes
 AMOUNT = re.compile(r"(\d[\d,]*(?:\.\d+)?) ([A-Z]{3})")  # 1,299.00 EUR
 
 

@@ -37,9 +37,11 @@ AMOUNTS = names(
 MONEY_WORDS = re.compile(
     r"(?i)(?<![a-z])(?:pay(?:ment|ments|out|outs)?|refunds?|charges?|transfers?|wire|withdraw|deposit)(?![a-z])"
 )
+# pattern: a call of at most MAX_SHOWN bytes
 ASSIGNED = re.compile(
     r"([A-Za-z][\w-]*)[\"'`\]]?\s*(?:=|:|:=|[<>]=?)\s*[\"']?(?:[-+]|[$€£¥])?$|--([A-Za-z][\w-]*)\s+[\"']?-?$"
 )
+# pattern: a call of at most MAX_SHOWN bytes
 AMONG = re.compile(r"(?i)([A-Za-z]\w*)\s+in\s*\([\d\s,.'\"]*$")
 BESIDE = re.compile(r"[$€£¥₹]\s?$|(?i:\b(?:eur|usd|gbp|chf|jpy)\s?)$")
 PARTS = re.compile(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])")

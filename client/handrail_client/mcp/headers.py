@@ -12,6 +12,7 @@ METHOD, NAME, VERSION, PARAM = "Mcp-Method", "Mcp-Name", "MCP-Protocol-Version",
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 # A text that starts or ends with a blank, or has other characters than visible ones, is sent in base64.
 PLAIN = re.compile(r"(?![ \t])[\t -~]*(?<![ \t])")
+# pattern: the whole of a value has to match it
 ENCODED = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 Headers = list[tuple[str, str]]
