@@ -91,7 +91,7 @@ def _place(act, flag, label, value):
     if label:
         act.places.append((label, value))
     elif flag in clients.STATEMENTS:
-        act.texts += [value] if " " in value else []
+        (act.texts if " " in value else act.flags).append(value if " " in value else flag)
     elif label is None and flag.startswith("--"):
         act.details.append((flag.strip("-"), value))
 

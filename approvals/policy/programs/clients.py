@@ -105,7 +105,7 @@ FLAGS = names(
     --prod --production --live --linked --volumes --all --all-namespaces --purge --dry-run --interactive --approve
     --non-interactive --assume-yes --skip-seed --wait --watch --detach --async --cascade --if-exists --json --global
     --remote-only --local-only --now --allow-empty --ignore-not-found --squash --rebase --merge --admin --latest
-    --rm --privileged --help --version-only --clean --drop --delete --destroy -destroy --refresh-only --prerelease
+    --rm --privileged --install --check --help --version-only --clean --drop --delete --destroy -destroy --refresh-only --prerelease
     """
 )
 # Options that are told as written, since they widen what a command does.

@@ -168,7 +168,8 @@ def _npm_verb(name, verb, rest, texts):
         return [_installs(f"installs packages with {name} {verb}", (verb,), name, texts)]
     if verb in NPM_REMOTE:
         says = "publishes a package" if verb == "publish" else "changes the package registry"
-        title = f"Publish this package ({name})" if verb == "publish" and not rest else ""
+        published = [text for text in rest if not text.startswith("-")]
+        title = f"Publish {' '.join(published)[:60] or 'this package'} ({name})" if verb == "publish" else ""
         return [impacts.remote(f"{says} with {name} {verb}", (verb,), title=title)]
     if name == "yarn" and CALM_SCRIPT.fullmatch(verb):
         return task_effects(verb, name)
