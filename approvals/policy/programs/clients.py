@@ -101,11 +101,12 @@ OTHER_SHORT = {"-u": "", "-U": "", "-p": "", "-P": "", "-o": ""}  # most often a
 # Options without a value, whose next word is an operand.
 FLAGS = names(
     """
+    --install --check
     --force --yes --recursive --quiet --verbose --debug --auto-approve -auto-approve --noinput --no-input --confirm
     --prod --production --live --linked --volumes --all --all-namespaces --purge --dry-run --interactive --approve
     --non-interactive --assume-yes --skip-seed --wait --watch --detach --async --cascade --if-exists --json --global
     --remote-only --local-only --now --allow-empty --ignore-not-found --squash --rebase --merge --admin --latest
-    --rm --privileged --install --check --help --version-only --clean --drop --delete --destroy -destroy --refresh-only --prerelease
+    --rm --privileged --help --version-only --clean --drop --delete --destroy -destroy --refresh-only --prerelease
     """
 )
 # Options that are told as written, since they widen what a command does.
