@@ -10,7 +10,7 @@ filter comes last because it refuses what the steps before need.
 
 import os
 
-from . import landlock, mount_view, places, seccomp
+from . import git_masks, landlock, mount_view, places, seccomp
 from .names import CannotOpen, Names, covers
 from .syscalls import drop_capabilities, no_new_privileges
 from .tree_scan import TreeScan
@@ -138,11 +138,15 @@ class Ring:
         too_much = folder == "/" or folder == self.rings.home or any(covers([folder], place) for place in outer)
         return folder if os.path.isdir(folder) and (not too_much or folder == self.rings.workspace) else None
 
-    def environment(self):
-        """Return variables that the program needs in this ring."""
+    def environment(self, env):
+        """Return variables that a program with this environment needs in this ring besides; all are bytes."""
         if not self.rings.abilities["mount_view"]:
-            return {"TMPDIR": f"{self.rings.scratch}/tmp"}
-        return dict(places.MOVED_TO_SCRATCH)
+            return {b"TMPDIR": os.fsencode(f"{self.rings.scratch}/tmp")}
+        moved = {name.encode(): value.encode() for name, value in places.MOVED_TO_SCRATCH.items()}
+        if not self.secrets:
+            return moved
+        git_masks.write(self.rings.scratch, self.secrets)
+        return moved | git_masks.variables(env)
 
     def enter(self, cwd):
         """Hold this process, which then only has to exec; return [the listener of its filter, the watch of its masks].

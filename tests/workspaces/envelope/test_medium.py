@@ -34,6 +34,23 @@ def test_it_writes_the_workspace_the_scratch_folder_and_caches(held):
     assert held.run.sh("cat note ~/.cache/made; test -e /tmp/t")[0] == "x\nx\n"
 
 
+def test_git_never_commits_the_notice_over_a_masked_file(held):
+    """What the index has stays, for all that the program can see; a masked file that git does not have is not added."""
+    held.run.sh("git add -f .env && git commit -qm env && echo changed > .env")
+    told, status = held.sh(
+        "echo more >> note; git commit -qam x && git status --porcelain --untracked-files=no", MEDIUM
+    )
+    assert (told, status) == ("", 0)
+    assert (
+        held.run.sh("git show --format= --name-only HEAD; git show HEAD:.env; cat .env")[0] == "note\ncanary\nchanged\n"
+    )
+    told, status = held.sh("git add -f src/id_rsa 2>&1; git add .env note; git diff --cached --name-only", MEDIUM)
+    assert "clean filter" in told
+    assert held.run.sh("git diff --cached --name-only; git ls-files src")[0] == ""
+    settings = "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=B git config user.name"
+    assert held.sh(settings, MEDIUM)[0] == "B\n"
+
+
 def test_tools_that_write_to_the_top_of_the_home_are_told_to_use_scratch(held):
     made = (
         'mkdir "$SPAWN_WRAP_SHIM_ROOT/.node-spawn-wrap-1" && ls -d /tmp/.node-spawn-wrap-1; mkdir ~/.node-spawn-wrap-1'

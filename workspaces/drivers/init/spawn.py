@@ -31,7 +31,7 @@ def spawn(request, stdio, controlling, max_processes=None, ring=None):
     ours, theirs = socket.socketpair() if ring is not None else (None, None)
     enter = None if ring is None else lambda: hand_over(ring.enter(cwd), theirs)
     if ring is not None:
-        env.update({os.fsencode(name): os.fsencode(value) for name, value in ring.environment().items()})
+        env.update(ring.environment(env))
     try:
         pid = os.fork()
         if pid == 0:
