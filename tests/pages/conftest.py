@@ -121,11 +121,11 @@ def command(workspace):
 
 
 @pytest.fixture
-def runner(db, tmp_path):
+def runner(db, tmp_path, settings):
     """A runner whose loops do not run: `runner()` carries out what is due, in this thread and its transaction."""
     daemon = Daemon()
     daemon.thread = lambda function, *args, **kwargs: sync_to_async(function)(*args, **kwargs)
-    daemon.row = Runner.objects.create(host="here", heartbeat_at=clock.now())
+    daemon.row = Runner.objects.create(host=settings.HANDRAIL_HOST_NAME, heartbeat_at=clock.now())
     daemon.ledger = Ledger(tmp_path / "ledger")
 
     def carry_out():

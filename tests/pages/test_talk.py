@@ -186,6 +186,9 @@ def test_more_rows_cost_no_more_queries(send, ask, agent, browser_of, bob):
         ask({"command": f"git push origin c{number}"}, session=f"m{number}")
         return made
 
+    for number in range(5):  # a session first heard of after an interrupt is refused
+        for session in (f"n{number}", f"m{number}"):
+            ask({"command": f"git push origin a{number}"}, session=session)
     interrupts.lift(fill(0), caller=caller_of(bob))
     fill(1)
     cost()  # the first page of a session writes the session down

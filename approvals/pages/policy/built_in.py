@@ -30,7 +30,7 @@ BUILT_IN = {
         Judgement(gettext_lazy("Pushes commits"), "git push origin topic"),
         Judgement(gettext_lazy("Contacts another host"), "curl https://example.com/status"),
         Judgement(gettext_lazy("Sends data to another host"), "curl -X POST https://example.com/"),
-        Judgement(gettext_lazy("Changes a cluster"), "kubectl delete namespace shop"),
+        Judgement(gettext_lazy("Changes a cluster"), "kubectl delete deployment shop"),
         Judgement(gettext_lazy("Changes a database"), "psql -c 'DELETE FROM users'"),
         Judgement(gettext_lazy("Installs packages"), "npm install left-pad"),
         Judgement(gettext_lazy("Publishes a package"), "npm publish"),
