@@ -102,7 +102,9 @@ def take(
     noted, lessons_sha256 = notes.found_in(workspace, opened), notes.lessons_digest(opened)
     secret_scan.forget(workspace)
     with transaction.atomic():
-        locked = Workspace.objects.select_for_update(of=["self"])  # PostgreSQL cannot lock a head that may be missing
+        # PostgreSQL cannot lock a head that may be missing. Not against rows that refer to the workspace: who adds one
+        # may hold the team's lock, which the event below waits for.
+        locked = Workspace.objects.select_for_update(of=["self"], no_key=True)
         row = locked.select_related("environment", "head").get(pk=workspace.pk)
         row.environment = workspace.environment  # a rebuild saves its new environment only after it succeeded
         snapshot = _add(row, kept, kind=kind, label=label, by=by)
