@@ -7,7 +7,7 @@ the lock of the folder does.
 
 import os
 import zlib
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -27,6 +27,14 @@ LOCKS = 0x4861_6E64  # the first number of the advisory locks of runners; the se
 def installation() -> str:
     """Return the id of this HANDRAIL_HOME, made at its first start."""
     return read_or_make(settings.HANDRAIL_HOME / "installation")
+
+
+def code_version() -> str:
+    """Return the installed version of Handrail; "not installed" where a checkout runs without an installation."""
+    try:
+        return version("handrail")
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def refuse_another():
@@ -50,7 +58,7 @@ def register() -> Runner:
         "boot_id": boot_id(),
         "pid": os.getpid(),
         "heartbeat_at": None,
-        "version": version("handrail"),
+        "version": code_version(),
         "installation": installation(),
         "home": str(settings.HANDRAIL_HOME)[:400],
     }

@@ -82,7 +82,8 @@ def test_a_wheel_from_a_clone_holds_pages_styles_scripts_and_packages(clone, tmp
 
 
 def test_an_editable_install_fills_the_checkout(clone, tmp_path):
-    pip("install", "--no-deps", *HOW, "--prefix", str(tmp_path / "prefix"), "-e", str(clone))
+    # Without --ignore-installed pip removes the installation that these tests run with.
+    pip("install", "--no-deps", "--ignore-installed", *HOW, "--prefix", str(tmp_path / "prefix"), "-e", str(clone))
     assert {f"static/vendor/{name}" for name in VENDORED} - files_below(clone) == set()
 
 
