@@ -1,6 +1,7 @@
 """The network of a held folder's box: hosts of its list through the proxy, and its ports on this machine's loopback."""
 
 import os
+import re
 import socket
 import time
 import urllib.request
@@ -118,7 +119,7 @@ def test_a_host_of_a_rule_is_reached_by_its_call_until_that_ends(folder):
     answer = folder.calls.ask(f"curl -s {address}; python3 keep.py; python3 get.py; python3 other.py")
     ran = answer["updatedInput"]["command"]
     said = folder.calls.run(ran).stdout.decode()
-    assert (said.count("hello"), said.count("403")) == (2, 1)
+    assert (said.count("hello"), len(re.findall(r"\b403\b", said))) == (2, 1)  # a port can have these digits too
     reached = server.connections
     folder.calls.report(ran)
     assert "@" in (folder.folder / "proxy").read_text()
