@@ -248,7 +248,7 @@ def test_a_call_that_was_refused_a_protected_file_becomes_a_card_that_opens_it(d
     assert "Ask for the same call again, and a person can let it change /workspace/.npmrc." in first["result"]["note"]
     asked = desk.ask("Bash", command)
     assert asked["status"] == "pending", asked
-    assert asked["title"] == "Run git reset, changing .npmrc"
+    assert asked["title"] == "Run git reset --hard HEAD~1, changing .npmrc"
     assert "it was refused to change .npmrc before" in asked["reasons"][0]
     page = Visitor.named(desk.product, "ruth").get(f"/actions/{asked['id']}/")
     assert "/workspace/.npmrc" in page

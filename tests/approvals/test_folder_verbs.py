@@ -218,7 +218,8 @@ def test_the_gates_files_are_no_agents_to_write(connected):
         call = {"tool": "Write", "arguments": {"file_path": name, "content": "{}"}, "workspace": connected.key}
         assert connected.call("POST", "/actions", call | {"mode": "broker"}).status == 403
         for body in ({"paths": [name]}, {"paths_b64": [b64encode(name.encode()).decode()]}):
-            assert connected.call("POST", f"{connected.at}/snapshots/1/restore", body).status == 403
+            answer = connected.call("POST", f"{connected.at}/snapshots/1/restore", body)
+            assert answer.status == (422 if ".." in name.split("/") else 403), (name, answer.body)
     assert connected.files() == before
 
 

@@ -68,9 +68,9 @@ def restore(
     target = find_snapshot(workspace, number)
     must_not_be_trashed(target)
     names = [_tidy(path if isinstance(path, bytes) else inside(path)) for path in paths or ()]
-    _refuse_unknown(workspace, target, names)
     for name in names:
         needs_approval.check_file(name, by=by)
+    _refuse_unknown(workspace, target, names)
     if not names and by.type != "agent":
         _refuse_to_take_work(workspace, target)
     wish = {"snapshot": target.number} | ({"paths": paths} if paths else {})
