@@ -1,4 +1,4 @@
-"""A held command that was refused protected files of its workspace: asked for again, a person can let it change them.
+"""A held command was refused protected files: when the agent asks for it again, a person can let it change them.
 
 Which files a program changes is often known once it ran: `git reset`, a branch, a build. The same command then becomes
 a card that names what was refused, and its approval opens that.

@@ -1,4 +1,4 @@
-"""What no call can remove: the manifest that Handrail mounts in a workspace. A call that tries would end half done."""
+"""No call can remove the manifest that Handrail mounts in a workspace: one that would is refused before it starts."""
 
 from dataclasses import replace
 

@@ -57,7 +57,7 @@ class LoopWatch:
         self._file.unlink(missing_ok=True)
 
     def told(self) -> dict:
-        """Return what is so now: the worst lateness of the last minute, this moment's included, and the long steps."""
+        """Return the worst lateness of the last minute, with that of the current step, and the number of long steps."""
         late = max(self._late(), self._worst[0][1] if self._worst else 0.0)
         return {"at": time.time(), "worst_s": round(late, 4), "steps": self.steps}
 

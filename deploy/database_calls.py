@@ -14,7 +14,7 @@ RULES = {
 
 
 def faults(text: str, path: str) -> list[str]:
-    """Return what is wrong in a module, as "path:line: sentence"."""
+    """Return the faults of a module, each as "path:line: sentence"."""
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RULES:

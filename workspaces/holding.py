@@ -1,4 +1,4 @@
-"""What holds a program that an agent starts over the API; where nothing can, it is judged or asked for.
+"""The envelope of a program that an agent starts over the API; without one, the policy judges it or a person is asked.
 
 The medium envelope holds it where the workspace's host can hold programs. In a container, or with HANDRAIL_HELD=0,
 nothing does: then a command runs if the policy lets the same shell call run, and else it is asked for, as a terminal
@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def envelope_for(workspace, by: Actor) -> dict | None:
-    """Return what holds an agent's program that no policy judged and no person approved.
+    """Return the envelope of an agent's program that neither the policy judged nor a person approved.
 
     None for people, and where nothing can hold it.
     """

@@ -1,4 +1,4 @@
-"""Where a workspace is: its files, programs and their output are on the host of its runner, and reached from there."""
+"""The host of a workspace: its files, programs and output are on the host of its runner, and reached only there."""
 
 from django.conf import settings
 

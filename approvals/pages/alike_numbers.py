@@ -88,7 +88,7 @@ def in_text(name: str, text: str, found, *, is_sql: bool, moves: bool) -> Varyin
 
 
 def differences(calls: list[list[Varying]]) -> list[Difference]:
-    """Return what differs among calls of one form, whose numbers stand in the same order."""
+    """Return the numbers that differ among calls of one form, in which they stand in the same order."""
     found = []
     for column in zip(*calls, strict=True):
         if len({each.text for each in column}) > 1:

@@ -16,7 +16,7 @@ SINGLE = ("gunzip", "gzip", "unxz", "xz", "bunzip2", "bzip2", "unzstd", "zstd") 
 
 @dataclass
 class DownloadedFiles:
-    """What earlier calls and the commands so far brought: {file: host} and {folder: host}."""
+    """Files and folders that earlier calls and commands have downloaded: {file: host} and {folder: host}."""
 
     world: object
     files: dict = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a command runs of the text and the files that came from the network."""
+"""Find the downloaded text and files that a command runs."""
 
 import itertools
 import re

@@ -152,7 +152,7 @@ def title_of(entries):
 
 
 def _weight(entry):
-    """Return what puts a part first: its tier, then a loss of data, then what no snapshot undoes."""
+    """Return the sort key of a part: its tier, then whether it loses data, then whether a snapshot can undo it."""
     loses = any(effect.loses for effect in entry.effects)
     return (-TIERS.index(entry.tier), not loses, lasting_effect(entry.effects) is None)
 

@@ -26,7 +26,7 @@ MAX_INNER = 6  # words of a program that another one starts
 
 @dataclass
 class Act:
-    """What a command's words say: sub-command and objects in `operands`, where in `places`, the rest in `details`."""
+    """The words of a command by role: sub-command and objects in `operands`, targets in `places`, rest in `details`."""
 
     name: str
     shown: str = ""  # the name as the headline has it
@@ -122,7 +122,7 @@ def _weigh(act):
 
 
 def _by_kind_of_client(act):
-    """Note what a client does whose every word but reading moves money, or that is told to go to production."""
+    """Mark as publishing each call of a payment client that does not only read, and each one with `--prod`."""
     reads = bool(clients.READING & {text.lower() for text in act.operands})
     act.publishes = act.name in clients.MONEY and bool(act.operands[1:]) and not reads
     if act.name in clients.SERVICES and {"--prod", "--production"} & {*act.others} and not reads:
@@ -145,7 +145,7 @@ def _deed(name, path, text):
 
 
 def loses_all(act):
-    """Return True if a service's client deletes what all else is in: a stack, a project, an app, a namespace."""
+    """Return True if a service's client deletes a whole with all its parts: a stack, a project, an app, a namespace."""
     if not act.loses:
         return False
     if act.name in clients.INFRASTRUCTURE:

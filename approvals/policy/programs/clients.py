@@ -1,4 +1,4 @@
-"""What is known by name of programs that act on services and databases: their options, and words that lose data."""
+"""Data about the clients of services and databases: their options, and the words by which they delete data."""
 
 from ..shell_words import names
 

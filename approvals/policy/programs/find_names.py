@@ -1,4 +1,4 @@
-"""What `find` meets: whether its names leave out secrets and protected files, and what a command on each changes."""
+"""The files that `find` visits: whether its names exclude secret and protected ones, and the changes made to each."""
 
 import fnmatch
 from dataclasses import replace

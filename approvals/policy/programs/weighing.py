@@ -1,4 +1,4 @@
-"""What the acting words of a command add to the effects of its program: the headline, and the weight of its brothers.
+"""Add the acting words of a command to its effects: they give its headline, and the tier that similar clients have.
 
 Every program passes here, known or not, so that none is told by its name alone.
 """

@@ -1,4 +1,4 @@
-"""What a server asks its client back while calls run: the answer passes only while the desk lets those calls go on.
+"""Requests of an MCP server to its client during a tool call: an answer passes only while the desk lets the call go on.
 
 With 2026-07-28 a client sends the call again; up to 2025-11-25 it answers a request of the server
 (`elicitation/create`, `sampling/createMessage`, …), and the call goes on by that.
