@@ -1,10 +1,13 @@
 """What agents write on the pages around a card, in a real browser on a phone of 360 px: answers, sessions, groups, the
 fields of an edit, and *Don't ask again*. All of it decodes back to its exact bytes; nothing runs and nothing loads."""
 
+import json
 import re
 import uuid
 
 import pytest
+
+from approvals.pages.structures import MANY_FACTS
 
 from .test_display_payloads import COMMANDS, PUSH, TEXTS, decoded, nothing_runs_and_nothing_loads, phone  # noqa: F401
 
@@ -115,14 +118,17 @@ def test_the_values_of_an_edit_are_the_exact_ones(product, phone, submit):  # no
 
 def test_what_is_not_asked_again(product, phone, submit):  # noqa: F811
     arguments = {f"a{number:02}": text for number, text in enumerate(SHORT)}
-    action = submit(tool="mcp__around__say", arguments=arguments)
+    named = list(arguments.items())
+    for first in range(0, len(named), MANY_FACTS):
+        some = named[first : first + MANY_FACTS]
+        action = submit(tool="mcp__around__say", arguments=dict(some))
+        phone.goto(f"{product.desk}/actions/{action['id']}/allow/")
+        lines = [f"{name}: {text}".encode("utf-8", "surrogatepass") for name, text in some]
+        assert decoded(phone, ".call .text.exact") == [b"mcp__around__say", *lines]
+    action = submit(tool="mcp__around__say", arguments=arguments)  # so many are one structure, in JSON
     phone.goto(f"{product.desk}/actions/{action['id']}/allow/")
-    facts = decoded(phone, ".call .text.exact")
-    wanted = [
-        b"mcp__around__say",
-        *(f"{name}: {text}".encode("utf-8", "surrogatepass") for name, text in arguments.items()),
-    ]
-    assert facts == wanted
+    [together] = decoded(phone, ".call .code:has(.code-head)", ".exact")
+    assert json.loads(together) == arguments
     for text in SHORT[::6]:
         command = f"npm install {text}"
         action = submit(arguments={"command": command})
