@@ -19,7 +19,7 @@ from approvals.transitions import add_revision, answer_conflict, approve, move, 
 from dashboard import clock
 from dashboard.access import ROLES, Caller
 from dashboard.failpoints import failpoint
-from dashboard.models import Membership
+from dashboard.models import Membership, Team
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
 
 APPROVE, DENY, EDIT = "approve", "deny", "edit"
@@ -84,11 +84,11 @@ def decide(
     tree = rehearsals.tree_to_apply(action, rehearsal) if apply and is_open else ""
     confirmed = _confirmed(action, caller, passkey, alone, unheld, tree) if passkey and is_open else None
     how = Approval(evidence, alone, unheld, tree, confirmed)
-    with transaction.atomic():
+    # The turn serializes the counting of votes; the winner is decided by the conditional update.
+    with Team.objects.turn(action.team_id):
         still_open = Q(status=Status.PENDING, digest=digest, expires_at__gt=clock.now())
         still_open &= Q(rehearsal=action.rehearsal_id) if tree else Q()
-        # The lock serializes the counting of votes; the winner is decided by the conditional update.
-        answered = Action.objects.select_for_update().filter(still_open, pk=action.pk).exists()
+        answered = Action.objects.filter(still_open, pk=action.pk).exists()
         if answered and verdict == DENY:
             answered = _deny(action, still_open, caller, comment, do_first)
         elif answered and verdict == APPROVE:

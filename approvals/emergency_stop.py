@@ -30,9 +30,7 @@ def stop_everything(team: Team, *, caller) -> dict[str, int]:
     if not caller.can("stop_everything", team):
         raise not_allowed("Only a reviewer, lead or admin can stop everything.")
     now, by = clock.now(), caller.actor
-    with transaction.atomic():
-        # An answer and a use lock their action before the team: in another order PostgreSQL ends one for the other.
-        list(Action.objects.select_for_update(no_key=True).filter(LIVE, team=team).order_by("pk").values_list("pk"))
+    with Team.objects.turn(team.pk):
         if not Team.objects.filter(pk=team.pk, stopped_at=None).update(stopped_at=now, stopped_by=caller.user):
             raise conflict("Everything is already stopped.")
         live = list(Action.objects.filter(LIVE, team=team))

@@ -21,7 +21,7 @@ from approvals.models import Action, ActionEndCode, Grant, Status, Tier
 from approvals.transitions import withdraw
 from dashboard import clock, json_text, lookup
 from dashboard.access import caller_of
-from dashboard.models import Actor, Event
+from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid, not_allowed
 
 MAX_CALL_TEXT = 140  # characters of a call in a grant's description
@@ -148,7 +148,7 @@ def revoke(pk, *, caller) -> Grant:
     if not caller.is_person or not caller.can("decide", grant.team_id):
         raise not_allowed("Only a reviewer, lead or admin can revoke a grant.")
     now = clock.now()
-    with transaction.atomic():
+    with Team.objects.turn(grant.team_id):
         if not Grant.objects.filter(pk=grant.pk, revoked_at=None).update(revoked_at=now):
             raise conflict("This grant is already revoked.", code="revoked")
         _tell(grant, "grant.revoked", caller.actor, {})

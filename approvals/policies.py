@@ -153,7 +153,7 @@ def add(
     comment: str = "",
 ) -> Policy:
     with transaction.atomic():
-        team = Team.objects.select_for_update().get(pk=team_id)
+        team = Team.objects.locked().get(pk=team_id)
         saved = versions(team_id, environment and environment.name)
         known = saved.filter(active=True).first()
         if only_when_none and known:
@@ -192,6 +192,7 @@ def _bases(known: Policy | None) -> tuple[int, ...]:
 @transaction.atomic
 def retire(environment, *, actor: Actor):
     """Deactivate the policies of this environment's name, so that environments of this name use the team's."""
+    Team.objects.take_turn(environment.team_id)
     for policy in Policy.objects.filter(environment__team=environment.team, environment__name=environment.name):
         if Policy.objects.filter(pk=policy.pk, active=True).update(active=False):
             data = {"number": policy.number, "environment": environment.name}

@@ -21,6 +21,7 @@ from approvals.evaluation import content, without_credentials
 from approvals.models import Action, ActionMessage, Status
 from approvals.transitions import record
 from dashboard import clock
+from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
 from workspaces import secrets
 from workspaces.models import FOLDER
@@ -95,7 +96,8 @@ def said_at_end(session: str, text: str, *, caller):
 
 
 def _lock(action: Action, problem: str):
-    if not Action.objects.select_for_update().filter(pk=action.pk, status=Status.PENDING).exists():
+    Team.objects.take_turn(action.team_id)
+    if not Action.objects.filter(pk=action.pk, status=Status.PENDING).exists():
         raise conflict(problem, code="already_decided")
 
 

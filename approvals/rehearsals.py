@@ -2,8 +2,6 @@
 
 import logging
 
-from django.db import transaction
-
 from approvals.broker_program import program_of
 from approvals.calls import BROKER, root_of
 from approvals.evaluation import content, current
@@ -11,6 +9,7 @@ from approvals.expiry import end_if_due
 from approvals.models import Action, Status
 from approvals.transitions import answer_conflict, record
 from approvals.wrapping import can_wrap
+from dashboard.models import Team
 from dashboard.problems import Problem, conflict, not_allowed
 from workspaces.models import FOLDER, Rehearsal, RehearsalStatus
 from workspaces.services import rehearsals
@@ -53,8 +52,8 @@ def start(action: Action, *, caller) -> Action:
         raise not_allowed("Only a reviewer, or the agent that asked, can try this first.")
     if reason := why_not(action):
         raise conflict(reason, code="cannot_rehearse")
-    with transaction.atomic():
-        action = Action.objects.select_for_update().get(pk=action.pk)
+    with Team.objects.turn(action.team_id):
+        action = Action.objects.get(pk=action.pk)
         if end_if_due(action).status == Status.PENDING:
             _start(action, caller.actor)
             return action
@@ -66,7 +65,7 @@ def start_by_rule(action: Action, *, by):
     if why_not(action):
         return
     try:
-        with transaction.atomic():
+        with Team.objects.turn(action.team_id):
             _start(action, by)
     except Problem as problem:
         logger.info("%s is not tried by itself: %s", action, problem.detail)
@@ -139,7 +138,7 @@ def tree_to_apply(action: Action, shown=None) -> str:
         outdated = rehearsal is not None and rehearsal.status == RehearsalStatus.OUTDATED
         raise conflict(reason, code="rehearsal_outdated" if outdated else "no_rehearsal")
     if not rehearsals.is_current(rehearsal):
-        with transaction.atomic():
+        with Team.objects.turn(action.team_id):
             rehearsals.mark_outdated(rehearsal)
             record(action, "action.rehearsal_outdated", rehearsals.RUNNER)
         raise conflict(AGAIN, code="rehearsal_outdated")

@@ -9,8 +9,6 @@ import posixpath
 from dataclasses import replace
 from datetime import timedelta
 
-from django.db import transaction
-
 from approvals import calls, grants
 from approvals.calls import Call, root_of
 from approvals.decisions import DENY, decide, may_approve
@@ -18,7 +16,7 @@ from approvals.evaluation import PolicyResult, content, with_all
 from approvals.models import Action, Grant, Status
 from dashboard import clock
 from dashboard.access import caller_of
-from dashboard.models import Event
+from dashboard.models import Event, Team
 from dashboard.problems import Problem, invalid, not_allowed
 from workspaces import runner_client
 
@@ -59,7 +57,7 @@ def give(action: Action, *, caller, path: str) -> Grant:
     if path not in offers(action):
         raise invalid(NOT_OFFERED)
     call = content(_held_call(action))
-    with transaction.atomic():
+    with Team.objects.turn(action.team_id):
         grant = Grant.objects.create(
             team_id=action.team_id,
             agent=action.agent,

@@ -59,7 +59,7 @@ def refuse_unless_fresh(alone: SoloRequest):
 
 def check(action, caller, alone: SoloRequest):
     """Raise Problem 403 unless this person may approve the action alone now. Call it in the decision's transaction."""
-    team = Team.objects.select_for_update().get(pk=action.team_id)
+    team = Team.objects.locked().get(pk=action.team_id)
     if not is_offered(action, caller) or not sole_approver.is_alone(team, caller.user):
         raise not_allowed("Someone else in the team can approve too, so this needs two people.")
     refuse_unless_fresh(alone)

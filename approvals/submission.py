@@ -32,6 +32,7 @@ from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
+from dashboard.retries import retried
 from workspaces import activity, agents_at_work
 
 # A call that Handrail carries out in place of its agent, since a person approved what a rehearsal of it left.
@@ -47,6 +48,7 @@ STARTED_AGENT_EXPIRY = 24 * 3600
 ASKED_OVER_THE_API = "Needs approval: the agent asked Handrail to change this file, which it may not change by itself."
 
 
+@retried
 def submit(call: Call, *, caller) -> tuple[Action, bool]:
     """Submit a call; return (action, whether it is new).
 
@@ -71,8 +73,8 @@ def submit(call: Call, *, caller) -> tuple[Action, bool]:
     reading = secret_reads.find(call, found, caller.agent)
     failpoint("K2")
     with transaction.atomic():
-        # The lock makes this check for the same call, the stop, the limits and the new number atomic.
-        team = Team.objects.select_for_update().get(pk=caller.agent.team_id)
+        # The turn makes this check for the same call, the stop, the limits and the new number atomic.
+        team = Team.objects.locked().get(pk=caller.agent.team_id)
         known = _same_key(call, caller.agent) or _same_call(call, caller.agent)
         if known is None:
             _refuse_if_stopped(team)

@@ -13,8 +13,9 @@ from approvals.calls import BROKER, sha256
 from approvals.evaluation import OWN_VERBS
 from approvals.models import Action, ActionEndCode, BoundFile, Decision, Revision, Status
 from dashboard import clock
-from dashboard.models import Actor, Event
+from dashboard.models import Actor, Event, Team
 from dashboard.problems import Problem, conflict
+from dashboard.retries import retried
 from workspaces import lifecycle, operations
 from workspaces.services import rehearsals
 
@@ -24,12 +25,13 @@ FIXED = ("id", "team", "agent", "workspace")  # what no change of an action touc
 LIVE = Q(status=Status.PENDING) | Q(status=Status.APPROVED, consumed_at=None)  # still undecided, or not used yet
 
 
+@retried
 def move(action: Action, to: str, *, verb: str, by: Actor, when: Q, data=None, **fields) -> bool:
     """Move the action to a status if it still matches `when`; False if it does not, because another change was first.
 
     `verb` and `data` become its event; `fields` are updated with the status. `action` is reloaded on success.
     """
-    with transaction.atomic():
+    with Team.objects.turn(action.team_id):
         if not Action.objects.filter(when, pk=action.pk).update(status=to, **fields):
             return False
         action.refresh_from_db(fields=[field.name for field in Action._meta.concrete_fields if field.name not in FIXED])

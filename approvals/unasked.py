@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from django.db import transaction
 from django.db.models import Q, TextChoices
 from django.utils.translation import gettext_lazy
 
@@ -16,6 +15,7 @@ from approvals.models import Action, Look, Revision, Status, Tier
 from approvals.policy.paths import is_protected
 from approvals.transitions import record
 from dashboard import clock
+from dashboard.models import Team
 from dashboard.problems import not_allowed
 
 MAX_RANKED = 2000  # actions ranked at once, the newest
@@ -181,7 +181,7 @@ def mark_looked(caller, pks: list) -> int:
 
 
 def _mark(action: Action, caller) -> bool:
-    with transaction.atomic():
+    with Team.objects.turn(action.team_id):
         made = Look.objects.get_or_create(action=action, defaults={"user": caller.user, "at": clock.now()})[1]
         if made:
             record(action, "action.looked_at", caller.actor)

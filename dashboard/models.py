@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 from dashboard import clock, redaction
 from dashboard.event_log.chain import GENESIS, chain_hash
 from dashboard.logs import log_event
+from dashboard.row_locks import LockingQuerySet
 from dashboard.wakes import wake_feeds
 
 
@@ -32,7 +33,7 @@ class SecondFactorFor(models.TextChoices):
     EVERYBODY = "everybody", gettext_lazy("Everybody")
 
 
-class TeamQuerySet(models.QuerySet):
+class TeamQuerySet(LockingQuerySet):
     def visible_to(self, who):
         """Return the teams of a Caller (dashboard.access)."""
         return self.filter(pk__in=who.team_ids)
@@ -68,7 +69,7 @@ class Team(models.Model):
         return self.name
 
 
-class MembershipQuerySet(models.QuerySet):
+class MembershipQuerySet(LockingQuerySet):
     def in_force(self):
         """Leave out roles from groups that the identity provider has not confirmed for HANDRAIL_OIDC_ROLE_DAYS."""
         since = clock.now() - timedelta(days=settings.HANDRAIL_OIDC_ROLE_DAYS)
@@ -99,7 +100,7 @@ class Membership(models.Model):
         return f"{self.user} in {self.team}: {self.role}"
 
 
-class AgentQuerySet(models.QuerySet):
+class AgentQuerySet(LockingQuerySet):
     def visible_to(self, who):
         return self.filter(team_id__in=who.team_ids)
 
@@ -315,8 +316,7 @@ class EventQuerySet(models.QuerySet):
         subject_type = subject._meta.model_name
         with transaction.atomic(using=self.db):
             # The team's row is locked, so numbers have no gaps and the hash chain no forks. (SQLite has one writer.)
-            rows = Team.objects.select_for_update(no_key=True)
-            seq, head = rows.values_list("event_seq", "event_head").get(pk=team_id)
+            seq, head = Team.objects.locked().values_list("event_seq", "event_head").get(pk=team_id)
             seq += 1
             event = Event(
                 team_id=team_id,

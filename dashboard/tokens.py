@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
 from dashboard import clock
-from dashboard.models import Actor, Event, SignInLink, Token
+from dashboard.models import Actor, Event, SignInLink, Team, Token
 from dashboard.problems import conflict
 
 logger = logging.getLogger("handrail.tokens")
@@ -52,6 +52,7 @@ def make_token(
 @transaction.atomic
 def revoke(token: Token, *, by: Actor):
     """Revoke a token for good and record the event. Raise Problem 409 if it was revoked before."""
+    Team.objects.take_turn(token.team_id)
     if not Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
         raise conflict(f"Token {token.prefix}… is already revoked.")
     data = {"prefix": token.prefix, "of": str(token.agent or token.user)}

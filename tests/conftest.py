@@ -36,7 +36,7 @@ from dashboard import threads
 from dashboard.event_log import triggers
 from dashboard.models import Agent, Membership, Role, Team
 from dashboard.tokens import make_token
-from tests.support import CHECKOUT
+from tests.support import CHECKOUT, lock_order
 from tests.support.chromium import chromium  # noqa: F401 - a fixture
 from tests.support.product import PreparedHome, Product
 
@@ -123,6 +123,20 @@ def one_thread_in_a_transaction(request, monkeypatch):
     if marker is None or not marker.kwargs.get("transaction"):
         monkeypatch.setattr(threads, "QUERY_THREADS", 0)
         monkeypatch.setattr(threads, "IDLE_THREADS", 0)
+
+
+@pytest.fixture(autouse=True)
+def locks_in_order():
+    """On PostgreSQL, no transaction of a test locks something before it takes the team's turn."""
+    wrong = []
+    if connection.vendor != "postgresql":
+        yield wrong
+        return
+    with lock_order.watched(wrong) as watch:
+        watch(connection)
+        yield wrong
+    connection.execute_wrappers.clear()
+    assert wrong == []
 
 
 @pytest.fixture(scope="session")

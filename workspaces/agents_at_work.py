@@ -7,11 +7,10 @@ each call at the gate. An agent is at work for some minutes after that, and whil
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Q
 
 from dashboard import clock
-from dashboard.models import Agent, Event
+from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict
 from workspaces import extensions
 from workspaces.models import AgentAtWork, AgentsTogether, Operation, Workspace
@@ -35,8 +34,7 @@ def enter(workspace: Workspace, caller):
     if rule != AgentsTogether.ONE:
         _note(workspace, caller.agent, now)
         return
-    with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)  # two that come at once do not both enter
+    with Team.objects.turn(workspace.team_id):  # two that come at once do not both enter
         holder = next(iter(others(workspace, caller.agent, now)), None)
         if holder is None:
             _note(workspace, caller.agent, now)

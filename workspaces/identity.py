@@ -63,7 +63,7 @@ def register() -> Runner:
         "home": str(settings.HANDRAIL_HOME)[:400],
     }
     with transaction.atomic():
-        _refuse(Runner.objects.select_for_update().filter(host=settings.HANDRAIL_HOST_NAME).first())
+        _refuse(Runner.objects.locked().filter(host=settings.HANDRAIL_HOST_NAME).first())
         return Runner.objects.update_or_create(host=settings.HANDRAIL_HOST_NAME, defaults=values)[0]
 
 

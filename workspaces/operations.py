@@ -16,6 +16,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from dashboard import clock
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
+from dashboard.retries import retried
 from dashboard.wakes import wake
 from workspaces import needs_approval, paths
 from workspaces.models import Operation, Phase, StoreIdentity
@@ -117,6 +118,7 @@ def claimable(runner):
     return due.filter(~Exists(under_way), ~Exists(earlier)).order_by("due_at", "created_at")
 
 
+@retried
 def claim(operation: Operation, runner) -> Operation | None:
     """Claim a due operation; None if another runner was faster or an exclusive one of its workspace is in flight."""
     try:

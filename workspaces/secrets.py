@@ -55,7 +55,7 @@ def put(
     _check_value(value)
     _check_expiry(expires_at)
     with keyring.steady() as ring, transaction.atomic():
-        Team.objects.select_for_update().get(pk=team.pk)
+        Team.objects.take_turn(team.pk)
         secret = Secret.objects.filter(team=team, name=name, scope=scope).first()
         if secret and not replace:
             raise conflict(f"{name} already exists for this phase; replace its value on its own page.")
@@ -72,7 +72,7 @@ def put(
 def change_expiry(secret: Secret, expires_at: datetime | None, *, by: Actor):
     """Set the expiry, or remove it with None. Problem 422 for a time in the past."""
     _check_expiry(expires_at)
-    with transaction.atomic():
+    with Team.objects.turn(secret.team_id):
         if Secret.objects.filter(pk=secret.pk).exclude(expires_at=expires_at).update(expires_at=expires_at):
             secret.expires_at = expires_at
             data = _data(secret)
@@ -81,7 +81,7 @@ def change_expiry(secret: Secret, expires_at: datetime | None, *, by: Actor):
 
 def delete(secret: Secret, *, by: Actor):
     """Delete a secret: new programs no longer get it. Workspaces that had it are searched for its value as before."""
-    with transaction.atomic():
+    with Team.objects.turn(secret.team_id):
         if Secret.objects.filter(pk=secret.pk).delete()[0]:
             data = {"name": secret.name, "scope": secret.scope}
             Event.objects.record(secret.team_id, actor=by, verb="secret.deleted", subject=secret, data=data)
@@ -157,6 +157,7 @@ def for_phase(workspace: Workspace, phase: str) -> dict[str, str]:
     names = _names(workspace.environment, phase)
     if names:
         with keyring.steady() as ring, transaction.atomic():
+            Team.objects.take_turn(workspace.team_id)
             now = clock.now()
             for secret in Secret.objects.filter(team=workspace.team_id, scope=SCOPES[phase], name__in=names):
                 if secret.expires_at is None or secret.expires_at > now:
@@ -249,7 +250,7 @@ def handed_rows(workspace: Workspace) -> list[tuple[HandedSecret, str | None]]:
 def search_for(workspace: Workspace, name: str, phase: str, value: str):
     """Search what this workspace's programs write for a value that is not a Secret, from now on."""
     with keyring.steady() as ring, transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        Workspace.objects.locked().get(pk=workspace.pk)
         if (name, value) not in handed_to(workspace):
             secret = Secret(team_id=workspace.team_id, name=name, scope=SCOPES[phase])
             _record_handed(workspace, secret, value.encode(), ring)
@@ -258,7 +259,7 @@ def search_for(workspace: Workspace, name: str, phase: str, value: str):
 def hand_on(origin: Workspace, fork: Workspace):
     """Record that programs of a fork have the values that those of its origin were given."""
     with keyring.steady() as ring, transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=fork.pk)
+        Workspace.objects.locked().get(pk=fork.pk)
         for handed, value in handed_rows(origin):
             if value is not None:
                 secret = Secret(team_id=fork.team_id, name=handed.name, scope=handed.scope, version=handed.version)
@@ -341,7 +342,7 @@ def open_findings(workspace: Workspace):
 
 def allow_findings(workspace: Workspace, ids: list[uuid.UUID], *, by: Actor) -> list[SecretFinding]:
     """Record a person's decision that snapshots may keep these values in these files."""
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         found = list(open_findings(workspace).filter(pk__in=ids))
         SecretFinding.objects.filter(pk__in=[finding.pk for finding in found], kept_at=None).update(
             kept_at=clock.now(), kept_by=by.as_json

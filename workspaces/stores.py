@@ -7,7 +7,6 @@ its place is reported, and neither used nor replaced until somebody accepts it.
 from contextlib import suppress
 
 from django.conf import settings
-from django.db import transaction
 
 from dashboard.models import Actor, Event, Team
 from workspaces import paths
@@ -120,7 +119,7 @@ def accept(team, *, by: Actor) -> tuple[Store, int]:
         store = _created(team.pk)
     rows = Snapshot.objects.filter(workspace__team=team)
     lost = [pk for pk, tree in rows.values_list("pk", "tree") if not store.catalog.holds(bytes(tree))]
-    with transaction.atomic():
+    with Team.objects.turn(team.pk):
         here = {"store_id": store.id, "host": settings.HANDRAIL_HOST_NAME}
         StoreIdentity.objects.update_or_create(team=team, defaults=here)
         for column in ("head", "baseline"):

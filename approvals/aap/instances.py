@@ -21,7 +21,7 @@ from approvals.transitions import withdraw
 from dashboard import clock
 from dashboard.access import Caller
 from dashboard.keys import keyring
-from dashboard.models import Agent, Event
+from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict, not_allowed, not_found
 from dashboard.tokens import derived, live_token, sha256
 
@@ -69,7 +69,7 @@ async def register(wanted: Registration, key: str, caller: AapCaller) -> tuple[A
 def _begin(wanted: Registration, key: str, caller: AapCaller) -> tuple[AapInstance, bool]:
     """Return (instance with this key, False), or (a new row without `ready_at`, True)."""
     must_manage_instances(caller)
-    Agent.objects.select_for_update().get(pk=caller.agent.pk)  # one at a time, so that the limits hold
+    Agent.objects.locked().get(pk=caller.agent.pk)  # one at a time, so that the limits hold
     now = clock.now()
     own = AapInstance.objects.filter(agent=caller.agent)
     found = own.filter(token=caller.token, key=key).first()
@@ -95,6 +95,7 @@ def _finish(instance: AapInstance, delivery: Delivery | None, caller: AapCaller)
     """Activate the instance. Problem 409 if its token was revoked or a newer attempt has begun."""
     fields = {"ready_at": clock.now(), "created_at": clock.now()}
     with keyring.steady() as ring, transaction.atomic():
+        Team.objects.take_turn(caller.agent.team_id)
         if delivery:
             value = ring.encrypt(delivery.secret.encode(), associated_data(instance))
             fields |= {"url": delivery.url, "registration_id": delivery.registration_id, "value": value}
@@ -141,6 +142,7 @@ def _find(pk, caller: AapCaller, which: Q) -> AapInstance:
 @transaction.atomic
 def remove(pk, caller: AapCaller) -> None:
     """Remove an instance and cancel its pending requests, without webhooks. Idempotent. Problem 403, 404."""
+    Team.objects.take_turn(caller.agent.team_id)
     found = _find(pk, caller, Q())
     gone = {"deleted_at": clock.now(), "value": None, "next_try_at": None}
     if not AapInstance.objects.filter(pk=found.pk, deleted_at=None).update(**gone):

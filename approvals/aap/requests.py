@@ -15,6 +15,7 @@ from approvals.models.aap import AapInstance, AapRequest
 from approvals.submission import MAX_EXPIRY_SECONDS
 from approvals.transitions import withdraw
 from dashboard import clock, json_text, strict_json
+from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
 from dashboard.texts import bounded
 
@@ -101,8 +102,9 @@ def create(submission: Submission, key: str, caller) -> tuple[AapRequest, bool]:
 @transaction.atomic
 def _is_kept(request: AapRequest, is_new: bool, caller) -> bool:
     """Return whether the instance still exists; cancel the request if it was removed meanwhile."""
+    Team.objects.take_turn(caller.agent.team_id)
     # The lock waits for a removal or change in progress.
-    own = AapInstance.objects.select_for_update().filter(pk=caller.instance.pk, deleted_at=None).first()
+    own = AapInstance.objects.locked().filter(pk=caller.instance.pk, deleted_at=None).first()
     if own is not None:
         if is_new and bool(own.url) != bool(caller.instance.url):  # its receiver was added or removed
             AapRequest.objects.filter(pk=request.pk).update(notify_at=request.created_at if own.url else None)

@@ -13,7 +13,7 @@ from approvals.aap.requests import check_key
 from approvals.models import AapInstance, AapInstanceUpdate
 from dashboard import clock
 from dashboard.keys import keyring
-from dashboard.models import Agent
+from dashboard.models import Agent, Team
 from dashboard.problems import not_found
 from dashboard.tokens import live_token
 
@@ -38,7 +38,7 @@ async def update(pk, wanted: Change, key: str, caller: AapCaller) -> dict:
 def _begin(pk, wanted: Change, key: str, caller: AapCaller) -> tuple[AapInstanceUpdate, bool]:
     """Return (change with this key, False), or (a new row, True)."""
     instance = instances.find(pk, caller)
-    Agent.objects.select_for_update().get(pk=caller.agent.pk)  # one at a time, so that the limit holds
+    Agent.objects.locked().get(pk=caller.agent.pk)  # one at a time, so that the limit holds
     now = clock.now()
     found = instance.updates.filter(token=caller.token, key=key).first()
     if attempts.is_replay(found, wanted.sha256):
@@ -61,8 +61,9 @@ def _finish(change: AapInstanceUpdate, wanted: Change, caller: AapCaller) -> Non
     """Apply the change. Problem 404 if the instance is gone, 409 if its token was revoked or a newer attempt began."""
     now = clock.now()
     with keyring.steady() as ring, transaction.atomic():
+        Team.objects.take_turn(caller.agent.team_id)
         # The lock excludes a removal, and new requests of the instance (requests.create).
-        instance = AapInstance.objects.select_for_update().filter(pk=change.instance_id, deleted_at=None).first()
+        instance = AapInstance.objects.locked().filter(pk=change.instance_id, deleted_at=None).first()
         if instance is None:
             raise not_found("instance")
         if wanted.name:

@@ -2,7 +2,6 @@
 
 import json
 
-from django.db import transaction
 from django.db.models import F, OuterRef, Subquery
 
 from approvals.agent_definitions import agent_spec, documents, letta, secret_values
@@ -47,8 +46,7 @@ def save(
     name, found = contents.check_name(name), contents.checked(content)
     if len(comment) > 300:
         raise invalid("A comment has at most 300 characters.", field="comment")
-    with transaction.atomic():
-        Team.objects.select_for_update().get(pk=team.pk)
+    with Team.objects.turn(team.pk):
         rows = AgentDefinition.objects.filter(team=team)
         before = rows.filter(name=name).order_by("-version").first()
         if base is not None and (before.version if before else 0) != base:

@@ -12,6 +12,7 @@ from approvals.models import ActionEndCode, AgentRun, AgentRunState, AgentTurn, 
 from approvals.talk import messages
 from dashboard import clock
 from dashboard.access import Caller
+from dashboard.models import Team
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces import lifecycle, operations
 from workspaces.models import Operation
@@ -24,7 +25,8 @@ def _must_manage(run: AgentRun, caller: Caller):
 
 
 def _locked(run: AgentRun) -> AgentRun:
-    rows = AgentRun.objects.select_for_update(of=("self",)).select_related("workspace__environment", "session", "agent")
+    Team.objects.take_turn(run.team_id)
+    rows = AgentRun.objects.locked().select_related("workspace__environment", "session", "agent")
     return rows.get(pk=run.pk)
 
 
@@ -183,7 +185,7 @@ def accept(run: AgentRun, wish: dict | None = None, *, caller: Caller) -> Operat
     shown = {name: (wish or {}).get(name) or "" for name in ("sha", "seen")}
     wanted = {"branch": branch or branch_for(run), **shown}
     prepared = pull_requests.prepare(run.workspace, wanted) if asks and not (run.is_open or run.is_closed) else None
-    with transaction.atomic():
+    with Team.objects.turn(run.team_id):
         if asks or branch:
             requests.refuse_while_another_works(run)  # its half-done work would be pushed too
         _close(run, AgentRunState.ACCEPTED, "agent_run.accepted", caller)
@@ -201,7 +203,7 @@ def discard(run: AgentRun, wish: dict | None = None, *, caller: Caller) -> Opera
 
     {later: true}: also if that takes away what later runs have done, which are discarded with it.
     """
-    with transaction.atomic():
+    with Team.objects.turn(run.team_id):
         requests.refuse_while_another_works(run)
         _close(run, AgentRunState.DISCARDED, "agent_run.discarded", caller)
         later = list(later_runs(run))

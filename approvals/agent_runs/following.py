@@ -15,7 +15,7 @@ from approvals.model_relay import accounts
 from approvals.models import OPEN_RUNS, AgentRun, AgentRunState, AgentSession, AgentTurn, TurnEnd, TurnKind
 from dashboard import clock
 from dashboard.access import Caller, caller_of
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, not_allowed
 from dashboard.texts import bounded
 from workspaces import lifecycle, operations, recordings, secrets
@@ -61,7 +61,8 @@ def step() -> int:
 @transaction.atomic
 def _follow(pk):
     """Bring one open run a step further."""
-    rows = AgentRun.objects.select_for_update(of=("self",)).select_related(*WITH_ALL)
+    Team.objects.take_turn(AgentRun.objects.values_list("team_id", flat=True).get(pk=pk))
+    rows = AgentRun.objects.locked().select_related(*WITH_ALL)
     run = rows.filter(pk=pk, state__in=OPEN_RUNS).first()
     if run is None:
         return

@@ -14,6 +14,7 @@ from dashboard import clock
 from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.lookup import Order
+from dashboard.models import Team
 from dashboard.problems import conflict, invalid, not_allowed, not_found
 from dashboard.tokens import sha256
 from workspaces import lifecycle, operations
@@ -63,8 +64,7 @@ def start(workspace: Workspace, wish: dict, *, caller: Caller, scheduled=None) -
     )
     run.token_sha256 = sha256(accounts.token_of(run))
     try:
-        with transaction.atomic():
-            Workspace.objects.select_for_update().get(pk=workspace.pk)
+        with Team.objects.turn(workspace.team_id):
             run.agent = run_tokens.agent_of(workspace)
             run.save(force_insert=True)
             turns.add(run, TurnKind.TASK, run.task, by=caller.user)
@@ -80,8 +80,8 @@ def is_busy(workspace: Workspace) -> bool:
 
 
 def refuse_while_another_works(run: AgentRun):
-    """Raise Problem 409 while another run works in the run's workspace; lock it, so that none is started meanwhile."""
-    workspace = Workspace.objects.select_for_update().get(pk=run.workspace_id)
+    """Raise Problem 409 while another run works in its workspace. In the team's turn none is started meanwhile."""
+    workspace = run.workspace
     if AgentRun.objects.filter(workspace=workspace, state__in=OPEN_RUNS).exclude(pk=run.pk).exists():
         raise conflict(f"Another agent works in {workspace.key}. Wait until it has ended, or stop it.")
 

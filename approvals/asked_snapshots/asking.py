@@ -23,7 +23,7 @@ def begin(action: Action):
     if action.tool in own_questions.TOOLS:
         return
     # The lock holds the runner off until the action is there.
-    due = Operation.objects.select_for_update().filter(workspace=workspace, kind=KIND, phase=Phase.DUE).first()
+    due = Operation.objects.locked().filter(workspace=workspace, kind=KIND, phase=Phase.DUE).first()
     operation = due or operations.submit(
         KIND,
         workspace=workspace,

@@ -1,11 +1,10 @@
 """The operation that takes the snapshot, and notes it on the action."""
 
-from django.db import transaction
 from django.utils.text import Truncator
 
 from approvals.models import Action
 from approvals.transitions import record
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from workspaces.models import Operation, Snapshot, State
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.snapshot import snapshot_made_since, take_now
@@ -43,7 +42,7 @@ def note(operation: Operation, outcome: dict, *, by: Actor):
     taken = None
     if outcome["ok"]:
         taken = Snapshot.objects.filter(workspace=operation.workspace_id, number=outcome["snapshot"]).first()
-    with transaction.atomic():
+    with Team.objects.turn(operation.of_team):
         mine = Action.objects.filter(asked_operation=operation)
         mine.update(asked_snapshot=taken)
         for action in mine.order_by("number"):

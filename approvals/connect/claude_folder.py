@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from django.conf import settings
-from django.db import transaction
 
 from approvals import agents, claude_own_settings, policies
 from approvals.connect import claude_home, claude_rules, claude_settings, folder_line, git_exclude, versions
@@ -23,7 +22,7 @@ from approvals.transitions import withdraw
 from dashboard.addresses import in_url, to_call
 from dashboard.files.atomic_write import replace_file
 from dashboard.keys.key_files import make_private
-from dashboard.models import Actor, Agent, Token
+from dashboard.models import Actor, Agent, Team, Token
 from dashboard.people.provisioning import revoke, token_for
 from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import lifecycle, operations
@@ -295,7 +294,7 @@ def _undo(workspace, real):
 
 def trash(workspace):
     """Revoke the tokens of a connected folder's agent and move the workspace to the trash."""
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         revoke(Token.objects.filter(workspace=workspace, agent__isnull=False), by=OPERATOR)
         workspace.refresh_from_db()
         if not workspace.trashed_at:

@@ -4,11 +4,10 @@ import time
 from contextlib import suppress
 
 from django.conf import settings
-from django.db import transaction
 
 from approvals.connect import folder_hooks
 from dashboard import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict
 from workspaces import lifecycle, operations
 from workspaces.models import FOLDER, State, Workspace
@@ -50,7 +49,7 @@ def check(workspace, *, by: Actor):
     # Of two concurrent checks, only one records the event.
     mine = Workspace.objects.filter(pk=workspace.pk, hook_problem=workspace.hook_problem)
     since = {} if found and workspace.hook_problem else {"hook_problem_at": clock.now() if found else None}
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         if not mine.update(hook_problem=found, **since):
             return
         if found:

@@ -10,7 +10,6 @@ import time
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import F, Q
 
 from approvals.conversations import places, rows, sessions
@@ -19,7 +18,7 @@ from approvals.conversations.masking import Masker
 from approvals.conversations.transcripts import READERS
 from approvals.models import AgentSession, Follow, MessageSource
 from dashboard import clock
-from dashboard.models import Actor, Event
+from dashboard.models import Actor, Event, Team
 from workspaces.store import StoreError
 from workspaces.store.safe_open import BadPath
 
@@ -175,8 +174,8 @@ def _store(
     follow: Follow, lines: list[Line], unknown: int, reached: dict, piece: bytes, *, is_anew: bool
 ) -> int | None:
     """Store the messages and where the file stands, and log which bytes they came from; None if another was faster."""
-    with transaction.atomic():
-        locked = Follow.objects.select_for_update().get(pk=follow.pk)
+    with Team.objects.turn(follow.session.team_id):
+        locked = Follow.objects.locked().get(pk=follow.pk)
         if (locked.offset, locked.inode) != (follow.offset, follow.inode):
             return None
         session = AgentSession.objects.get(pk=follow.session_id)

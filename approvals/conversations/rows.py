@@ -145,7 +145,7 @@ class _Batch:
 
 def _locked(session: AgentSession) -> AgentSession:
     # Only its own row: PostgreSQL cannot lock the nullable side of an outer join.
-    rows = AgentSession.objects.select_for_update(of=("self",)).select_related("workspace", "parent")
+    rows = AgentSession.objects.locked().select_related("workspace", "parent")
     return rows.get(pk=session.pk)
 
 

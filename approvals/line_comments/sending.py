@@ -1,13 +1,11 @@
 """Send drafts to an agent: as messages, or with the denial of a call."""
 
-from django.db import transaction
-
 from approvals import decisions
 from approvals.line_comments import drafts as drafts_of
 from approvals.models import Action, LineComment
 from approvals.talk import messages
 from dashboard import clock
-from dashboard.models import Agent, Event
+from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces.models import Workspace
 
@@ -33,7 +31,7 @@ def _plain(path: str) -> str:
 def as_message(drafts, agent: Agent, *, session: str, caller) -> list[LineComment]:
     """Send all of these drafts to the agent, as few messages. Problem 403, 409 if there are none, 422."""
     messages.check_may_talk(agent, caller)
-    with transaction.atomic():
+    with Team.objects.turn(agent.team_id):
         rows = _locked(drafts)
         for group in _groups(rows):
             text = "\n\n".join(in_words(each) for each in group)
@@ -57,7 +55,7 @@ def _groups(rows: list[LineComment]):
 
 def with_denial(action: Action, *, drafts, caller, digest: str, comment: str, do_first: bool = False) -> Action:
     """Deny the action with its words and these drafts as the reason. Problem 403, 409, 422: nothing is sent then."""
-    with transaction.atomic():
+    with Team.objects.turn(action.team_id):
         rows = _locked(drafts)
         said = messages.without_secrets("\n\n".join(in_words(each) for each in rows), action.agent, action.session)
         whole = f"{comment.strip()}\n\n{said}".strip()
@@ -73,7 +71,7 @@ def with_denial(action: Action, *, drafts, caller, digest: str, comment: str, do
 
 
 def _locked(drafts) -> list[LineComment]:
-    rows = list(drafts.select_for_update(of=("self",)))
+    rows = list(drafts.locked())
     if not rows:
         raise conflict("There is no draft to send.")
     return rows

@@ -28,7 +28,7 @@ def add(team: Team, kind: str, address: str, *, only_alerts=False, from_start=Fa
     address = _checked(kind, address.strip())
     key = secrets.token_urlsafe(32) if kind == TargetKind.WEBHOOK else ""
     with keyring.steady() as ring, transaction.atomic():
-        seq = Team.objects.select_for_update().get(pk=team.pk).event_seq
+        seq = Team.objects.locked().get(pk=team.pk).event_seq
         if team.log_targets.count() >= MAX_TARGETS:
             raise conflict(f"A team has at most {MAX_TARGETS} targets.", field="kind")
         if team.log_targets.filter(kind=kind, address=address).exists():
@@ -69,14 +69,14 @@ def _checked_syslog(address: str) -> str:
 
 def switch(target: LogTarget, active: bool, *, by: Actor):
     """Switch a target off, or on again: it then gets what it missed."""
-    with transaction.atomic():
+    with Team.objects.turn(target.team_id):
         changed = LogTarget.objects.filter(pk=target.pk, active=not active)
         if changed.update(active=active, next_try_at=None):
             _record(target, "log.target_on" if active else "log.target_off", by)
 
 
 def remove(target: LogTarget, *, by: Actor):
-    with transaction.atomic():
+    with Team.objects.turn(target.team_id):
         if not LogTarget.objects.filter(pk=target.pk).delete()[0]:
             raise not_found("target")
         _record(target, "log.target_removed", by)

@@ -84,7 +84,7 @@ def reserve(run_id, provider: str, model: str, *, size: int, output: int) -> tup
     The limit is lower than `output` if the budget has no more. Raise NotGiven once the budget is met.
     """
     with transaction.atomic():
-        run = AgentRun.objects.select_for_update().get(pk=run_id)
+        run = AgentRun.objects.locked().get(pk=run_id)
         if not run.is_open:
             raise NotGiven(401, "This run has ended.")
         prices, read = _prices_of(run), size // BYTES_PER_TOKEN + 1
@@ -224,7 +224,7 @@ def settle(call: ModelCall, status: int | None, used: Used | None):
     """
     answered = status is None or status < 400
     with transaction.atomic():
-        run = AgentRun.objects.select_for_update().get(pk=call.run_id)
+        run = AgentRun.objects.locked().get(pk=call.run_id)
         if used is None and answered:
             told = {"tokens_out": call.reserved_tokens, "cost": call.reserved_cost, "is_estimate": True}
         else:

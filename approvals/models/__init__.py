@@ -48,6 +48,7 @@ from approvals.models.prompts import SessionPrompt  # noqa: F401 - as above
 from approvals.models.talk import AgentMessage, Interrupt  # noqa: F401 - as above
 from approvals.models.usage import ModelUsage  # noqa: F401 - as above
 from dashboard.models import Agent, Team
+from dashboard.row_locks import LockingQuerySet
 from workspaces.models import Environment, OfTeamQuerySet, Operation, Rehearsal, Snapshot, Workspace
 
 UNDO = ("yes", "partly", "unknown", "no")  # the policy engine's values (approvals.policy.verdict)
@@ -123,7 +124,7 @@ class Policy(models.Model):
         return f"policy {self.number}"
 
 
-class ActionQuerySet(models.QuerySet):
+class ActionQuerySet(LockingQuerySet):
     def visible_to(self, who):
         actions = self.filter(team_id__in=who.team_ids)
         return actions if who.is_person else actions.filter(who.action_filter())

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from dashboard.models import Agent, Token
+from dashboard.row_locks import LockingQuerySet
 
 RETRY_FOR = timedelta(days=7)  # after the decision; the protocol's limit
 
@@ -27,7 +28,7 @@ class AapAttempt(models.Model):
         abstract = True
 
 
-class AapInstanceQuerySet(models.QuerySet):
+class AapInstanceQuerySet(LockingQuerySet):
     def live(self, now):
         """Return the instances that may make requests: registered, not removed, and with a valid token."""
         in_time = Q(token__expires_at=None) | Q(token__expires_at__gt=now)

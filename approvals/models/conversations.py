@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from approvals.models.bodies import unpack
 from dashboard.models import Agent, Team
+from dashboard.row_locks import LockingQuerySet
 from workspaces.models import Workspace
 
 HEAD_CHARACTERS = 3000  # of a message, on the page of its session
@@ -37,7 +38,7 @@ class MessageSource(models.TextChoices):
     RELAY = "relay", "relay"
 
 
-class AgentSessionQuerySet(models.QuerySet):
+class AgentSessionQuerySet(LockingQuerySet):
     def visible_to(self, who):
         """Return the sessions of a person's teams; an agent's own, of its token's workspace if it has one."""
         if who.is_person:
@@ -195,6 +196,8 @@ class Follow(models.Model):
     state = models.JSONField(default=dict, blank=True)  # the reader's state from earlier rows
     read_at = models.DateTimeField(null=True, blank=True)
     problem = models.CharField(max_length=200, blank=True)  # why it was not read the last time
+
+    objects = LockingQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "path"], name="follow_once")]

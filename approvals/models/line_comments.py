@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from approvals.models.talk import AgentMessage
 from dashboard.models import Agent, Team
+from dashboard.row_locks import LockingQuerySet
 from workspaces.models import Workspace
 
 
@@ -19,7 +20,7 @@ class Side(models.TextChoices):
     NEW = "new"
 
 
-class LineCommentQuerySet(models.QuerySet):
+class LineCommentQuerySet(LockingQuerySet):
     def visible_to(self, who):
         """Return what was sent in a person's teams and the person's own drafts; an agent's: what it was sent."""
         if not who.is_person:

@@ -221,15 +221,15 @@ def _record(delivery: Delivery, outcome: Outcome, now: datetime):
     """Store what became of a try; remove a device that is gone."""
     target = delivery.subscription or delivery.channel
     rows = type(target).objects.filter(pk=target.pk)
-    if not outcome.problem:
-        rows.update(last_success_at=now, failures=0)
+    if not outcome.problem:  # the delivery before its target, as where a target is deleted with its deliveries
         Delivery.objects.filter(pk=delivery.pk).update(sent_at=now, next_try_at=None, problem="")
+        rows.update(last_success_at=now, failures=0)
         return
     logger.warning("a notification via %s was not sent: %s", delivery.via, outcome.problem)
-    rows.update(failures=F("failures") + 1)
     following = None
     if outcome.again and delivery.tries <= len(RETRIES):
         following = now + RETRIES[delivery.tries - 1]
     Delivery.objects.filter(pk=delivery.pk).update(next_try_at=following, problem=outcome.problem[:200])
+    rows.update(failures=F("failures") + 1)
     if outcome.gone:
         PushSubscription.objects.filter(pk=target.pk).delete()

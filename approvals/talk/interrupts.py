@@ -6,8 +6,6 @@ a person lifts it or its time is over. A program that the agent itself runs cann
 
 from datetime import timedelta
 
-from django.db import transaction
-
 from approvals.calls import GATE
 from approvals.models import Action, ActionEndCode, AgentSession, Interrupt, Status
 from approvals.talk.messages import check_may_talk, without_secrets
@@ -33,11 +31,7 @@ def interrupt(agent: Agent, *, session: str, caller, reason: str = "", minutes: 
     if not 1 <= minutes <= MAX_MINUTES:
         raise invalid(f"minutes must be from 1 to {MAX_MINUTES}.")
     now, reason = clock.now(), without_secrets(reason, agent, session)[:MAX_REASON]
-    with transaction.atomic():
-        # Actions before the team, as a decision locks them. The team's lock is the one that a new action takes: each is
-        # either cancelled here or refused.
-        list(_open_actions(agent, session)[0].select_for_update(of=("self",)).values_list("pk", flat=True))
-        Team.objects.select_for_update().get(pk=agent.team_id)
+    with Team.objects.turn(agent.team_id):  # a new action takes it too, so each is cancelled here or refused
         if Interrupt.objects.active(now).filter(agent=agent, session=session).exists():
             raise conflict(f"{agent} is interrupted already.")
         until = now + timedelta(minutes=minutes)
@@ -105,7 +99,7 @@ def lift(made: Interrupt, *, caller):
     """Let the agent go on; what was cancelled or stopped stays so. Problem 403, 409 if it is lifted or over."""
     check_may_talk(made.agent, caller)
     now = clock.now()
-    with transaction.atomic():
+    with Team.objects.turn(made.agent.team_id):
         mine = Interrupt.objects.active(now).filter(pk=made.pk)
         if not mine.update(lifted_at=now, lifted_by=caller.user):
             raise conflict("It is not interrupted now.")
@@ -162,7 +156,7 @@ def mark_heard(agent: Agent, session: str, *, by):
     """Note that a response with the interrupt was sent to the agent."""
     found = Interrupt.objects.holding(agent.pk, session, clock.now()).filter(heard_at=None)
     for made in found.select_related("agent"):
-        with transaction.atomic():
+        with Team.objects.turn(made.agent.team_id):
             if Interrupt.objects.filter(pk=made.pk, heard_at=None).update(heard_at=clock.now()):
                 _record(made, "agent.interrupt_heard", by)
 

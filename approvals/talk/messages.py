@@ -6,13 +6,12 @@ and counts as given once that was sent. Over the API it comes with each answer u
 
 from datetime import timedelta
 
-from django.db import transaction
 from django.db.models import Q
 
 from approvals.models import Action, AgentMessage
 from approvals.prompts import masked
 from dashboard import clock
-from dashboard.models import Agent, Event
+from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces.models import Workspace
 
@@ -33,8 +32,7 @@ def send(agent: Agent, *, session: str, caller, text: str) -> AgentMessage:
     if len(text) > MAX_TEXT:
         raise invalid(f"A message can have at most {MAX_TEXT:,} characters.")
     text = without_secrets(text, agent, session)[:MAX_TEXT]
-    with transaction.atomic():
-        Agent.objects.select_for_update().get(pk=agent.pk)
+    with Team.objects.turn(agent.team_id):
         if AgentMessage.objects.filter(agent=agent, given_at=None).count() >= MAX_WAITING:
             raise conflict(f"{agent} has not got {MAX_WAITING} messages yet. Wait until it has read them.")
         made = AgentMessage.objects.create(agent=agent, session=session, user=caller.user, text=text, at=clock.now())
@@ -85,7 +83,7 @@ def mark_given(messages: list[AgentMessage], way: str, *, by):
     for message in messages:
         if message.given_at is not None:
             continue
-        with transaction.atomic():
+        with Team.objects.turn(message.agent.team_id):
             fields = {"given_at": clock.now(), "given_by": way}
             if AgentMessage.objects.filter(pk=message.pk, given_at=None).update(**fields):
                 _record(message, "agent.message_given", by, {"way": str(way)})

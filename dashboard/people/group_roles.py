@@ -58,7 +58,8 @@ def roles_of(groups: list[str], rules: list[Rule]) -> dict[Team, tuple[str, list
 @transaction.atomic
 def follow(user, wanted: dict[Team, tuple[str, list[str]]], *, by: Actor) -> list[str]:
     """Give the person exactly the `wanted` roles besides those given by hand; return the keys of ended sessions."""
-    held = {one.team: one for one in user.memberships.select_related("team", "user").select_for_update(of=["self"])}
+    Team.objects.take_turn(*(team.pk for team in wanted), *user.memberships.values_list("team", flat=True))
+    held = {one.team: one for one in user.memberships.select_related("team", "user").locked()}
     for team, one in held.items():
         if one.confirmed_at and team not in wanted:
             members.remove(one, by=by, groups=[])

@@ -32,6 +32,7 @@ def change_role(membership: Membership, role: str, *, by: Actor, groups: list[st
     A role from groups is changed only by them, and whatever it leaves.
     """
     _check(role)
+    Team.objects.take_turn(membership.team_id)
     if groups is None:
         _refuse_by_hand(membership)
         _keep_one_admin(membership, role)
@@ -85,7 +86,7 @@ def _check(role: str):
 
 def _keep_one_admin(membership: Membership, role: str | None):
     """Check under the team's lock, so that two admins who demote each other at once cannot both succeed."""
-    Team.objects.select_for_update().get(pk=membership.team_id)
+    Team.objects.take_turn(membership.team_id)
     of_team = Membership.objects.filter(team=membership.team_id)
     membership.role = of_team.filter(pk=membership.pk).values_list("role", flat=True).first()
     if membership.role is None:

@@ -30,6 +30,7 @@ def agent_of(team: Team, name: str) -> Agent:
 @transaction.atomic
 def person_in(team: Team, name: str, role: str | None):
     """Return the person with the role in the team; with role None only an existing member. Raise ValidationError."""
+    Team.objects.take_turn(team.pk)
     people = get_user_model().objects
     user = people.filter(username=name).first()
     known = user and Membership.objects.filter(team=team, user=user).first()
@@ -71,7 +72,7 @@ def revoke(tokens, *, by: Actor) -> int:
     """Revoke the live tokens of a queryset, each with its event; return how many there were."""
     revoked = 0
     for token in tokens.filter(revoked_at=None).select_related("team", "agent", "user"):
-        with transaction.atomic():
+        with Team.objects.turn(token.team_id):
             if Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
                 data = {"prefix": token.prefix, "of": str(token.agent or token.user)}
                 Event.objects.record(token.team, actor=by, verb="token.revoked", subject=token, data=data)

@@ -23,6 +23,7 @@ from dashboard.batches import in_batches
 from dashboard.models import Actor
 from dashboard.people.sign_ins import record_for_person
 from dashboard.problems import not_found
+from dashboard.row_locks import locked
 from dashboard.threads import query_in_thread
 
 logger = logging.getLogger("handrail.sessions")
@@ -116,7 +117,7 @@ def _signs_in(stored: dict, user) -> bool:
 @transaction.atomic
 def end(user, pk, *, by: Actor) -> str:
     """End one session of the person and return its key. Problem 404 if it is not one of theirs."""
-    row = UserSession.objects.select_for_update().filter(user=user, pk=pk).first()
+    row = locked(UserSession.objects.filter(user=user, pk=pk)).first()
     if row is None:
         raise not_found("session")
     _end([row.session_key])

@@ -284,7 +284,7 @@ def pause_agent(request, pk):
     agent = _agent(request, pk)
 
     def pause():
-        with transaction.atomic():
+        with Team.objects.turn(agent.team_id):
             if not Agent.objects.filter(pk=agent.pk, paused_at=None).update(paused_at=clock.now()):
                 raise conflict(gettext("%(agent)s is already paused.") % {"agent": agent})
             _record(request, agent.team, "agent.paused", agent)
@@ -303,7 +303,7 @@ def unpause_agent(request, pk):
     agent = _agent(request, pk)
 
     def unpause():
-        with transaction.atomic():
+        with Team.objects.turn(agent.team_id):
             if not Agent.objects.filter(pk=agent.pk, paused_at__isnull=False).update(paused_at=None):
                 raise conflict(gettext("%(agent)s is not paused.") % {"agent": agent})
             _record(request, agent.team, "agent.unpaused", agent)

@@ -4,13 +4,13 @@ import time
 from functools import partial
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
 from django.http import HttpResponse
 from ninja import Query, Router, Status
 
 from dashboard.api_base import PROBLEMS, AsyncBearer
 from dashboard.feed import feed
 from dashboard.lookup import page_of
+from dashboard.models import Team
 from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.api import answers, schemas
@@ -166,7 +166,7 @@ def change_workspace(request, key: str, wish: schemas.WorkspaceChange):
         if name in told:
             lifecycle.require_permission(request.auth, verb, workspace)
     agents = told.pop("agents", None)
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         if agents is not None:
             agent_bindings.bind(workspace, agents, by=request.auth.actor)
         metadata.change(workspace, told, by=request.auth.actor)

@@ -1,8 +1,6 @@
 """Cancel operations that are in progress."""
 
-from django.db import transaction
-
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import conflict
 from workspaces import needs_approval, operations
 from workspaces.lifecycle.states import record
@@ -30,7 +28,7 @@ def cancel_operation(workspace, operation: Operation, *, by: Actor):
         raise conflict("This can't be cancelled any more.")
     wish = {"operation": str(operation.pk), "kind": operation.kind}
     needs_approval.require_for_others(workspace, "stop_operation", wish, began_by=operation.by, by=by)
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         if not operations.request_cancel(operation):
             raise conflict("It has ended or is already stopping.")
         record(workspace, by, "workspace.operation_stopped", {"kind": wish["kind"]})

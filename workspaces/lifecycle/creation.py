@@ -4,7 +4,6 @@ import hashlib
 import re
 
 from django.conf import settings
-from django.db import transaction
 
 from dashboard import clock
 from dashboard.access import Caller
@@ -30,8 +29,7 @@ def create(team, key: str, *, caller: Caller, wish: dict) -> tuple[Workspace, bo
     """
     refuse_when_stopped(team.pk)
     source = check_source(team, wish.get("source"))
-    with transaction.atomic():
-        type(team).objects.select_for_update().get(pk=team.pk)
+    with type(team).objects.turn(team.pk):
         known = Workspace.objects.kept().select_related("environment").filter(team=team, key=key).first()
         if known is None:
             return _create_new(team, key, caller, wish, source), True
@@ -237,8 +235,7 @@ def fork_checkpoint(checkpoint, key: str, *, caller: Caller) -> Workspace:
 def _make_fork(workspace, key: str, fields: dict, data: dict, caller: Caller) -> Workspace:
     """Create the row of a fork, with its event and the operation that creates it."""
     capacity.refuse_new()
-    with transaction.atomic():
-        type(workspace.team).objects.select_for_update().get(pk=workspace.team_id)
+    with type(workspace.team).objects.turn(workspace.team_id):
         caps.refuse_when_met(workspace.team_id, fields["environment"].driver, adds=True)
         if Workspace.objects.kept().filter(team=workspace.team_id, key=key).exists():
             raise conflict(f"The key {key} is already used.", field="key")

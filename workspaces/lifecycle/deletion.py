@@ -1,7 +1,5 @@
 """Move workspaces to the trash, and restore them from it."""
 
-from django.db import transaction
-
 from dashboard.models import Actor
 from dashboard.problems import conflict, not_allowed
 from workspaces import needs_approval
@@ -27,8 +25,7 @@ def untrash(workspace, *, by: Actor) -> Workspace:
     """Restore it from the trash, stopped, archived or failed. Problem 409 if the key is in use again."""
     if by.type == "agent" and workspace.environment.driver == FOLDER:
         raise not_allowed("Only a person can restore a connected folder.")
-    with transaction.atomic():
-        type(workspace.team).objects.select_for_update().get(pk=workspace.team_id)
+    with type(workspace.team).objects.turn(workspace.team_id):
         if Workspace.objects.kept().filter(team=workspace.team_id, key=workspace.key).exists():
             raise conflict(f"Another workspace has the key {workspace.key} now.")
         if workspace.state != State.ARCHIVED:

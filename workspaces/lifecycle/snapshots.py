@@ -3,9 +3,7 @@
 import base64
 from contextlib import suppress
 
-from django.db import transaction
-
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, unavailable
 from workspaces import extensions, needs_approval, operations
 from workspaces.activity import touch
@@ -41,7 +39,7 @@ def pin(snapshot: Snapshot, pinned: bool, *, by: Actor):
     """Pin or unpin a snapshot; retention never deletes a pinned one."""
     if not pinned:
         needs_approval.require(snapshot.workspace, "unpin", {"snapshot": snapshot.number}, by=by)
-    with transaction.atomic():
+    with Team.objects.turn(snapshot.workspace.team_id):
         if Snapshot.objects.filter(pk=snapshot.pk, pinned=not pinned).update(pinned=pinned):
             verb = "snapshot.pinned" if pinned else "snapshot.unpinned"
             record(snapshot.workspace, by, verb, {"number": snapshot.number}, subject=snapshot)

@@ -3,8 +3,6 @@
 import time
 from datetime import datetime
 
-from django.db import transaction
-
 from dashboard import clock
 from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
@@ -44,10 +42,7 @@ def require_permission(caller: Caller, verb: str, workspace):
 def submit_exclusive(workspace, kind: str, *, by: Actor, args=None) -> Operation:
     """Submit an exclusive operation, or return the one of the same kind that is still open."""
     comes_back = kind == "resume" and workspace.state == State.ARCHIVED
-    with transaction.atomic():
-        if comes_back:  # one more counts: serialize it with those that are made
-            Team.objects.select_for_update().get(pk=workspace.team_id)
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
+    with Team.objects.turn(workspace.team_id):
         under_way = Operation.objects.open().filter(workspace=workspace, kind=kind).first()
         if under_way is None and kind in STARTING:
             caps.refuse_when_met(workspace.team_id, workspace.environment.driver, adds=comes_back)
@@ -172,7 +167,7 @@ def retry(workspace, *, by: Actor) -> Operation:
     """Create a failed workspace again from its source; a partly created tree is discarded."""
     must_be(workspace, State.FAILED, what="retried")
     needs_approval.require(workspace, "retry", {}, by=by)
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         Workspace.objects.filter(pk=workspace.pk, state=State.FAILED).update(state=State.CREATING, reason="")
         record(workspace, by, "workspace.retried")
         return submit_exclusive(workspace, "create", by=by)

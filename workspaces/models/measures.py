@@ -6,6 +6,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 
 from dashboard.models import Team
+from dashboard.row_locks import LockingQuerySet
 from workspaces.models.workspaces import Workspace
 
 
@@ -48,6 +49,8 @@ class Cap(models.Model):
     warned_month = models.CharField(max_length=7, blank=True)
     met_month = models.CharField(max_length=7, blank=True)
     lifted_month = models.CharField(max_length=7, blank=True)
+
+    objects = LockingQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -1,9 +1,9 @@
 """Rows that belong to a team."""
 
-from django.db import models
+from dashboard.row_locks import LockingQuerySet
 
 
-class OfTeamQuerySet(models.QuerySet):
+class OfTeamQuerySet(LockingQuerySet):
     """Rows with a `team` column."""
 
     def visible_to(self, who):

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from dashboard.models import Team
+from dashboard.row_locks import LockingQuerySet
 from workspaces.models.runners import Runner
 from workspaces.models.workspaces import Workspace
 
@@ -42,7 +43,7 @@ class ReasonCode(models.TextChoices):
     RESTORED = "restored"  # the database was restored to a time before it
 
 
-class OperationQuerySet(models.QuerySet):
+class OperationQuerySet(LockingQuerySet):
     def open(self):
         """Operations that are due or in flight. An uncertain one counts as over."""
         return self.filter(phase__in=[Phase.DUE, Phase.CLAIMED, Phase.STARTED])
@@ -107,3 +108,8 @@ class Operation(models.Model):
 
     def __str__(self):
         return f"{self.kind} {self.phase}"
+
+    @property
+    def of_team(self):
+        """The id of the team whose work it is; None for work of the host."""
+        return self.workspace.team_id if self.workspace_id else self.team_id

@@ -6,11 +6,12 @@ from datetime import timedelta
 from django.db import models
 
 from dashboard import clock
+from dashboard.row_locks import LockingQuerySet
 
 RUNNER_TIMEOUT = timedelta(seconds=30)  # runners write a heartbeat every two seconds
 
 
-class RunnerQuerySet(models.QuerySet):
+class RunnerQuerySet(LockingQuerySet):
     def alive(self):
         """Runners with a recent heartbeat. The others are not running, or their host is unreachable."""
         return self.filter(heartbeat_at__gt=clock.now() - RUNNER_TIMEOUT)

@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy
 
 from dashboard.models import Team
+from dashboard.row_locks import LockingQuerySet
 from workspaces.models.of_team import OfTeamQuerySet
 from workspaces.models.operations import Operation
 from workspaces.models.programs import Command
@@ -125,6 +126,8 @@ class ScheduledRun(models.Model):
     budget_until = models.DateTimeField(null=True, blank=True)  # when a person is asked, next or last
     budget_asked_at = models.DateTimeField(null=True, blank=True)  # since when a person is asked; None: nobody is
     untold = models.CharField(max_length=8, blank=True)  # what the owner has to be told of: failed, budget
+
+    objects = LockingQuerySet.as_manager()
 
     class Meta:
         ordering = ["-due_at"]

@@ -11,6 +11,7 @@ from django.db.models import Q
 from dashboard import clock
 from dashboard.models import Agent, Team
 from dashboard.problems import gone
+from dashboard.row_locks import LockingQuerySet
 from workspaces.models.environments import Environment
 from workspaces.models.runners import Runner
 
@@ -34,7 +35,7 @@ class StateCode(models.TextChoices):
     NOT_CLEARED = "not_cleared"  # it has ended, and its remains could not be cleaned up yet
 
 
-class WorkspaceQuerySet(models.QuerySet):
+class WorkspaceQuerySet(LockingQuerySet):
     def update(self, **fields):
         """Reset `reason_code` with a new reason that comes without one, so that the two never disagree."""
         if "reason" in fields:

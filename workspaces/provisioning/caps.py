@@ -150,7 +150,5 @@ def remaining_for_agents(team_id) -> list[tuple[Cap, float]]:
 
     Needs a transaction: the rows are locked, so that concurrent requests cannot exceed a limit together.
     """
-    caps = (
-        Cap.objects.select_for_update().filter(team=team_id, measure__in=AGENT_MEASURES).exclude(lifted_month=month())
-    )
+    caps = Cap.objects.locked().filter(team=team_id, measure__in=AGENT_MEASURES).exclude(lifted_month=month())
     return [(cap, cap.limit - used(cap)) for cap in caps.order_by("measure")]

@@ -5,9 +5,8 @@ import contextlib
 import logging
 
 from django.conf import settings
-from django.db import transaction
 
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from workspaces import lifecycle
 from workspaces.egress.attempts import Attempt
 from workspaces.egress.listeners import NoListeners
@@ -124,7 +123,7 @@ class BoxPorts:
             self._saved = now, shut
 
     def _write(self, now: list[dict], shut: list[int], added: list[int], closed: list[int], by: Actor):
-        with transaction.atomic():
+        with Team.objects.turn(self._workspace.team_id):
             Run.objects.filter(pk=self._owner.run_id).update(forwarded=now, closed_ports=shut)
             workspace = Workspace.objects.get(pk=self._workspace.pk)
             for entry in (entry for entry in now if entry["port"] in added):

@@ -14,13 +14,15 @@ from functools import partial
 
 from aiohttp import web
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection
 from django.db.models import Q
 
 from dashboard import clock, redaction
 from dashboard.door.entering import STOPPED
 from dashboard.files.locks import take_lock
 from dashboard.logs import about
+from dashboard.models import Team
+from dashboard.retries import retried
 from dashboard.threads import in_threads
 from dashboard.wakes import listen
 from workspaces import extensions, identity, operations, paths
@@ -316,12 +318,13 @@ class Daemon:
             return Refused(STOPPED, ReasonCode.TEAM_STOPPED)
         return None
 
+    @retried
     def _settle(self, kind, job: Job, outcome: dict | None):
         if outcome is None:
             operations.requeue(job.operation)
             return
         outcome = redaction.clean(outcome)
-        with transaction.atomic():
+        with Team.objects.turn(job.operation.of_team):
             kind.finish(job, outcome)
             if outcome.get("uncertain"):
                 operations.declare_uncertain(job.operation, outcome["reason"], outcome["reason_code"])

@@ -5,9 +5,9 @@ import time
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
-from django.db import transaction
-
 from dashboard.failpoints import failpoint
+from dashboard.models import Team
+from dashboard.retries import retried
 from workspaces import lifecycle, operations
 from workspaces.drivers.base import RunRecord
 from workspaces.models import Operation, Phase, ReasonCode, Run, Snapshot, State, Workspace
@@ -68,8 +68,9 @@ class Job:
         failpoint("K6")
         await self.thread(self._mark_started, begins)
 
+    @retried
     def _mark_started(self, begins):
-        with transaction.atomic():
+        with Team.objects.turn(self.operation.of_team):
             if begins:
                 begins()
             operations.start(self.operation)

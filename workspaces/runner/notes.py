@@ -5,9 +5,8 @@ import logging
 import stat
 from contextlib import closing
 
-from django.db import transaction
-
 from dashboard import clock
+from dashboard.models import Team
 from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
@@ -55,8 +54,8 @@ def keep_alone(workspace, tree, *, by):
         logger.exception("the notes of %s could not be read", workspace.pk)
         return
     if found is not None:
-        with transaction.atomic():
-            versions.keep(Workspace.objects.select_for_update().get(pk=workspace.pk), found, by=by)
+        with Team.objects.turn(workspace.team_id):
+            versions.keep(Workspace.objects.locked().get(pk=workspace.pk), found, by=by)
 
 
 def lessons_digest(opened) -> str | None:
@@ -112,7 +111,7 @@ def _give(job, tree):
         wanted = None
     if wanted is not None:
         files.write(tree, versions.PATH, wanted.text.encode(), owner=workspace.uid)
-        with transaction.atomic():
+        with Team.objects.turn(workspace.team_id):
             NoteVersion.objects.filter(pk=wanted.pk).update(given_at=clock.now())
             lifecycle.record(workspace, job.by, "notes.given", {"version": wanted.number, "sha256": wanted.sha256})
     elif (gone := _expired(workspace, tree)) is not None:

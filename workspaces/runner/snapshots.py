@@ -3,10 +3,9 @@
 from functools import partial
 from pathlib import Path
 
-from django.db import transaction
-
 from dashboard import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
+from dashboard.retries import retried
 from workspaces import lifecycle, paths, stores
 from workspaces.history import named
 from workspaces.manifests import body
@@ -101,18 +100,21 @@ def take(
     facts = facts or body.tree_facts(opened)
     noted, lessons_sha256 = notes.found_in(workspace, opened), notes.lessons_digest(opened)
     secret_scan.forget(workspace)
-    with transaction.atomic():
-        # PostgreSQL cannot lock a head that may be missing. Not against rows that refer to the workspace: who adds one
-        # may hold the team's lock, which the event below waits for.
-        locked = Workspace.objects.select_for_update(of=["self"], no_key=True)
-        row = locked.select_related("environment", "head").get(pk=workspace.pk)
-        row.environment = workspace.environment  # a rebuild saves its new environment only after it succeeded
-        snapshot = _add(row, kept, kind=kind, label=label, by=by)
-        version = versions.keep(row, noted, by=by) if noted is not None else None
-        facts |= {"notes": notes.told(version, lessons_sha256)}
-        _keep_manifest(row, snapshot, facts, ports=ports, services=services, cause=cause_of(by, operation))
-        data = {"number": snapshot.number, "kind": kind, "label": label, "entries": kept.entries, "tree": kept.tree}
-        lifecycle.record(row, by, "snapshot.taken", data, subject=snapshot)
+
+    @retried
+    def write() -> tuple[Workspace, Snapshot]:
+        with Team.objects.turn(workspace.team_id):
+            row = Workspace.objects.locked().select_related("environment", "head").get(pk=workspace.pk)
+            row.environment = workspace.environment  # a rebuild saves its new environment only after it succeeded
+            snapshot = _add(row, kept, kind=kind, label=label, by=by)
+            version = versions.keep(row, noted, by=by) if noted is not None else None
+            known = facts | {"notes": notes.told(version, lessons_sha256)}
+            _keep_manifest(row, snapshot, known, ports=ports, services=services, cause=cause_of(by, operation))
+            data = {"number": snapshot.number, "kind": kind, "label": label, "entries": kept.entries, "tree": kept.tree}
+            lifecycle.record(row, by, "snapshot.taken", data, subject=snapshot)
+        return row, snapshot
+
+    row, snapshot = write()
     for name in ("head", "baseline", "next_snapshot", "missing_snapshot"):
         setattr(workspace, name, getattr(row, name))
     return snapshot

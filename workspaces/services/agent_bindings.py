@@ -2,10 +2,9 @@
 
 from django.db import transaction
 
-from dashboard.models import Actor, Agent
+from dashboard.models import Actor, Agent, Team
 from dashboard.problems import conflict, invalid, not_found
 from workspaces.lifecycle import record
-from workspaces.models import Workspace
 
 
 def bind(workspace, names: list[str], *, by: Actor):
@@ -60,7 +59,7 @@ def _unknown(name: str):
 
 
 def _lock(workspace):
-    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    Team.objects.take_turn(workspace.team_id)
 
 
 def _record(workspace, by: Actor, **changed):

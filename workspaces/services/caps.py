@@ -70,7 +70,7 @@ def set_limit(team: Team, measure: str, limit: int | None, *, by: Actor):
         raise invalid(gettext("There is no such limit."))
     if limit is not None and not 1 <= limit <= MAX_LIMIT:
         raise invalid(str(TOO_LITTLE[measure]))
-    Team.objects.select_for_update().get(pk=team.pk)
+    Team.objects.take_turn(team.pk)
     cap = Cap.objects.filter(team=team, measure=measure).first()
     if limit is None:
         if cap:
@@ -100,6 +100,7 @@ def _limit(measure: str, amount: str) -> int:
 @transaction.atomic
 def lift(team: Team, measure: str, *, by: Actor):
     """Let workspaces start again until the end of the month. Problem 409 without a cap."""
+    Team.objects.take_turn(team.pk)
     now = month()
     cap = Cap.objects.filter(team=team, measure=measure).first()
     if cap is None:
@@ -117,6 +118,7 @@ def check_all():
 
 @transaction.atomic
 def _check(cap: Cap):
+    Team.objects.take_turn(cap.team_id)
     now, amount = month(), used(cap)
     if cap.measure not in MONTHLY:
         _forget_what_passed(cap, amount)

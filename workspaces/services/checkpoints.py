@@ -5,7 +5,7 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid, not_allowed
 from workspaces import history, lifecycle, needs_approval, operations, runner_client
 from workspaces.drivers.base import get_driver_class
@@ -48,8 +48,7 @@ def keep(workspace: Workspace, name: str, *, by: Actor) -> tuple[Checkpoint, Ope
     if not has_memory(workspace):
         raise conflict(f"{workspace.key} is paused without its memory, so there is nothing to keep but its snapshot.")
     capacity.refuse_new()
-    with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
+    with Team.objects.turn(workspace.team_id):
         caps.refuse_when_met(workspace.team_id, workspace.environment.driver)
         if workspace.checkpoints.filter(name=name).exists():
             raise conflict(f"{workspace.key} already has a checkpoint with the name {name}.")

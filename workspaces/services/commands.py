@@ -7,12 +7,12 @@ from django.conf import settings
 from django.db import transaction
 
 from dashboard import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import invalid
 from dashboard.strict_json import canonical
 from workspaces import holding, needs_approval, operations
 from workspaces.lifecycle import record, resume_for_use
-from workspaces.models import Command, Operation, Phase, State, Terminal, Workspace
+from workspaces.models import Command, Operation, Phase, State, Terminal
 
 WORKSPACE = "/workspace"  # where programs see the files
 COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
@@ -29,8 +29,7 @@ def run_command(workspace, wish: dict, *, by: Actor, idempotency_key: str | None
         return known
     cwd = wish.get("cwd") or working_directory(workspace.environment)
     holding.require_for_command(workspace, wish, cwd, by=by)
-    with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
+    with Team.objects.turn(workspace.team_id):
         if known := _known(workspace, idempotency_key, body_hash):
             return known
         resume_for_use(workspace, by=by)
@@ -112,7 +111,7 @@ def cancel_command(command: Command, *, by: Actor) -> Command:
     if not operations.is_over(command.operation):
         wish = {"id": str(command.pk), "command": command.shown[:500]}
         needs_approval.require_for_others(command.workspace, "cancel", wish, began_by=command.by, by=by)
-    with transaction.atomic():
+    with Team.objects.turn(command.workspace.team_id):
         if operations.is_over(command.operation):
             return command
         if Command.objects.filter(pk=command.pk, cancelled_at=None).update(cancelled_at=clock.now()):
@@ -129,7 +128,7 @@ def open_terminal(workspace, wish: dict, *, by: Actor) -> Terminal:
     if any("\0" in text for text in argv):
         raise invalid("A command can't contain NUL.")
     holding.require_for_terminal(workspace, wish | {"argv": argv}, by=by)
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         resume_for_use(workspace, by=by)
         operation = operations.submit("terminal", workspace=workspace, by=by)
         terminal = Terminal.objects.create(
@@ -147,7 +146,7 @@ def open_terminal(workspace, wish: dict, *, by: Actor) -> Terminal:
 
 def share_terminal(terminal: Terminal, shared: bool, *, by: Actor):
     """Let agents read a person's terminal, live and its recording, or no longer. It is shared with no one at first."""
-    with transaction.atomic():
+    with Team.objects.turn(terminal.workspace.team_id):
         if Terminal.objects.filter(pk=terminal.pk, shared=not shared).update(shared=shared):
             verb = "terminal.shared" if shared else "terminal.unshared"
             record(terminal.workspace, by, verb, subject=terminal)
@@ -159,8 +158,7 @@ def start_service(workspace, run, name: str, *, by: Actor) -> Command:
     text = workspace.environment.services.get(name)
     if text is None:
         raise invalid(f"The environment has no service named {name!r}.")
-    with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
+    with Team.objects.turn(workspace.team_id):
         running = Command.objects.filter(run=run, service=name, operation__in=Operation.objects.open()).first()
         if running:
             return running

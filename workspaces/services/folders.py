@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 from django.conf import settings
-from django.db import transaction
 
 from dashboard import clock
 from dashboard.models import Actor
@@ -46,8 +45,7 @@ def find(path: Path) -> Workspace | None:
 
 def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
     """Create a workspace of the folder for the agent. Problem 409 if it overlaps with another connected folder."""
-    with transaction.atomic():
-        type(team).objects.select_for_update().get(pk=team.pk)
+    with type(team).objects.turn(team.pk):
         for other in Workspace.objects.kept().filter(environment__driver=FOLDER):
             if _overlap(path, Path(other.source["path"])):
                 raise conflict(f"{other.source['path']} is already connected, as {other.key}.")

@@ -1,9 +1,8 @@
 """Ports of this machine that the box of a connected folder may reach, as people name them."""
 
 from django.conf import settings
-from django.db import transaction
 
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, runner_client
 from workspaces.egress.listeners import HANDRAIL_PORT, PROXY_PORT
@@ -29,8 +28,8 @@ def set_ports(workspace: Workspace, wanted: list[int], *, by: Actor):
             raise invalid("A port is a number from 1 to 65535.")
         if port in (settings.HANDRAIL_PORT, PROXY_PORT, HANDRAIL_PORT):
             raise invalid(OURS.format(port))
-    with transaction.atomic():
-        before = Workspace.objects.select_for_update().get(pk=workspace.pk).host_ports
+    with Team.objects.turn(workspace.team_id):
+        before = Workspace.objects.locked().get(pk=workspace.pk).host_ports
         Workspace.objects.filter(pk=workspace.pk).update(host_ports=ports)
         for port in set(ports) - set(before):
             lifecycle.record(workspace, by, "network.host_port_opened", {"port": port, "reason": str(port)})

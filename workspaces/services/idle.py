@@ -3,11 +3,10 @@
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from django.db import transaction
 from django.db.models import F, OuterRef, Q, Subquery
 
 from dashboard import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import Problem, invalid
 from workspaces import lifecycle, needs_approval
 from workspaces.activity import idle_after, stops_after, why_awake
@@ -24,7 +23,7 @@ def keep_awake(workspace, until: datetime | None, *, by: Actor):
     if until is not None and not now < until <= now + MAX_KEEP_AWAKE:
         raise invalid(f"Choose a time within the next {MAX_KEEP_AWAKE.days} days.")
     needs_approval.require(workspace, "awake", {"until": until.isoformat() if until else None}, by=by)
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         if until is not None:
             lifecycle.resume_for_use(workspace, by=by)
         Workspace.objects.filter(pk=workspace.pk).update(awake_until=until)
@@ -71,7 +70,6 @@ def _archive(stopped):
     tried = Operation.objects.filter(kind="put_away", workspace=OuterRef("pk")).order_by("-created_at")
     rows = stopped.exclude(head=None).annotate(tried=Subquery(tried.values("created_at")[:1]))
     for workspace in rows.filter(Q(tried=None) | Q(tried__lt=F("ended")), ended__isnull=False, missing_snapshot=""):
-        with suppress(Problem), transaction.atomic():  # its state has just changed
-            Workspace.objects.select_for_update().get(pk=workspace.pk)
+        with suppress(Problem), Team.objects.turn(workspace.team_id):  # its state has just changed
             if not Operation.objects.open().filter(workspace=workspace, exclusive=True).exists():
                 lifecycle.archive(workspace, by=EPHEMERAL)

@@ -3,10 +3,9 @@
 import re
 
 from django.contrib.auth import get_user_model
-from django.db import transaction
 from django.utils.translation import gettext
 
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import invalid
 from workspaces.lifecycle import record
 from workspaces.models import Workspace, WorkspaceLabel
@@ -25,8 +24,8 @@ def change(workspace, wish: dict, *, by: Actor):
     One event names the new values of what differs.
     """
     wanted = {name: CHECKS[name](workspace, value) for name, value in wish.items()}
-    with transaction.atomic():
-        now = Workspace.objects.select_for_update().get(pk=workspace.pk)
+    with Team.objects.turn(workspace.team_id):
+        now = Workspace.objects.locked().get(pk=workspace.pk)
         differing = {name: value for name, value in wanted.items() if getattr(now, name) != value}
         if not differing:
             return

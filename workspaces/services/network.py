@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from dashboard import clock, lookup
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, needs_approval, operations
 from workspaces.egress.attempts import Attempt, Block, BlockCode
@@ -167,7 +167,7 @@ def allow(workspace: Workspace, request: dict, *, by: Actor, pk=None) -> Allowan
 
 @transaction.atomic
 def _allow(workspace: Workspace, request: dict, *, by: Actor, pk) -> Allowance:
-    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    Team.objects.take_turn(workspace.team_id)
     if pk and (known := Allowance.objects.filter(pk=pk).first()):
         return known
     if workspace.allowances.filter(ended_at=None).count() >= MAX_ALLOWANCES:
@@ -214,6 +214,7 @@ def find_allowance(workspace: Workspace, pk) -> Allowance:
 @transaction.atomic
 def revoke(allowance: Allowance, *, by: Actor):
     """Revoke an allowance, also for open connections. The environment's list keeps the host; its page changes that."""
+    Team.objects.take_turn(allowance.workspace.team_id)
     if Allowance.objects.filter(pk=allowance.pk, ended_at=None).update(ended_at=clock.now()):
         lifecycle.record(allowance.workspace, by, "network.revoked", {"host": allowance.rule, "reason": allowance.rule})
 
@@ -232,7 +233,7 @@ def count(workspace_id, phase: str, attempt: Attempt, times: int, at):
         "allowed": attempt.allowed,
         **_block_fields(attempt.block),
     }
-    with transaction.atomic():
+    with Team.objects.turn(*Workspace.objects.filter(pk=workspace_id).values_list("team_id", flat=True)):
         _add_to_day(workspace_id, attempt, at)
         if _add(key, attempt, times, at):
             return

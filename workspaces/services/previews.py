@@ -13,10 +13,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.sessions.models import Session
-from django.db import transaction
 
 from dashboard import clock
 from dashboard.access import Caller, caller_of
+from dashboard.models import Team
 from dashboard.problems import conflict, invalid
 from workspaces import activity, lifecycle
 from workspaces.models import Preview, Run, State, Workspace
@@ -64,7 +64,7 @@ def open_for(workspace: Workspace, port: int, *, caller: Caller, session_key: st
     if not 0 < port < 65536 or port in OUR_PORTS:
         raise invalid("A port is a number from 1 to 65535, other than 80 and 3128.")
     ticket, now = secrets.token_urlsafe(32), clock.now()
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         Preview.objects.filter(expires_at__lt=now).delete()
         Preview.objects.create(
             workspace=workspace,

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import transaction
 
 from dashboard import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import conflict
 from workspaces import history, lifecycle, operations
 from workspaces.models import FOLDER, Operation, Rehearsal, RehearsalStatus, State
@@ -52,8 +52,7 @@ def submit(workspace, *, argv: list[str], cwd: str | None, timeout_s: int, by: A
         raise conflict(reason, code="cannot_rehearse")
     lifecycle.must_be(workspace, State.READY, State.PAUSED, State.STOPPED, what="copied for a try")
     capacity.refuse_new()
-    with transaction.atomic():
-        type(workspace).objects.select_for_update().get(pk=workspace.pk)
+    with Team.objects.turn(workspace.team_id):
         if Operation.objects.open().filter(workspace=workspace, kind=KIND).exists():
             raise conflict("Another command is being tried in this workspace. Try it again soon.", code="rehearsing")
         args = {"argv": argv, "cwd": cwd, "timeout_s": timeout_s}

@@ -6,11 +6,11 @@ With its files, a snapshot's, a clean checkout, only its notes, or its files und
 import re
 from itertools import count
 
-from django.db import transaction
 from django.db.models import TextChoices
 from django.utils.translation import gettext_lazy
 
 from dashboard.access import Caller
+from dashboard.models import Team
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle
 from workspaces.lifecycle.states import must_be
@@ -50,7 +50,7 @@ def come_back(
     it is up, or a clean start is not possible; 422 for another choice.
     """
     must_be(workspace, State.PAUSED, State.STOPPED, what="returned to")
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         if choice == Choice.SAME:
             return lifecycle.resume(workspace, by=caller.actor), None
         if choice == Choice.SNAPSHOT:

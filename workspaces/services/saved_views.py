@@ -5,6 +5,7 @@ from django.db import transaction
 from django.utils.translation import gettext
 
 from dashboard.problems import conflict, invalid
+from dashboard.row_locks import locked
 from workspaces.models import SavedView
 
 MAX_VIEWS = 30
@@ -23,7 +24,7 @@ def save(user, name: str, query: str) -> SavedView:
         raise invalid(gettext("Give the view a name of at most 60 characters."))
     if not query or len(query) > 1000:
         raise invalid(gettext("Choose a filter or an order first."))
-    get_user_model().objects.select_for_update().get(pk=user.pk)
+    locked(get_user_model().objects.all()).get(pk=user.pk)
     others = user.workspace_views.exclude(name=name)
     if others.count() >= MAX_VIEWS:
         raise conflict(gettext("You have %(most)s views. Remove one first.") % {"most": MAX_VIEWS})

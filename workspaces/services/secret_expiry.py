@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from dashboard import clock
-from dashboard.models import Actor, Event
+from dashboard.models import Actor, Event, Team
 from workspaces.models import Secret
 
 WARNED_BEFORE = timedelta(days=7)
@@ -23,6 +23,7 @@ def warn_all():
 
 @transaction.atomic
 def _warn(secret: Secret):
+    Team.objects.take_turn(secret.team_id)
     not_warned = Q(warned_expiry=None) | ~Q(warned_expiry=secret.expires_at)
     rows = Secret.objects.filter(not_warned, pk=secret.pk, expires_at=secret.expires_at)
     if rows.update(warned_expiry=secret.expires_at):

@@ -94,7 +94,7 @@ def request_for_all(task: StoreTask, *, full: bool = False) -> list[Operation]:
 
 def cancel(team, task: str, *, by: Actor) -> Round:
     """Request cancellation of a task. Problem 409 if it is not in progress or was cancelled already."""
-    with transaction.atomic():
+    with Team.objects.turn(team.pk):
         found = _operations(team, StoreTask(task)).open().first() if task in StoreTask.values else None
         if found is None or not operations.request_cancel(found):
             raise conflict("It has ended or is already stopping.")

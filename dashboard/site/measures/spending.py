@@ -21,7 +21,7 @@ LABELS = {
 @transaction.atomic
 def set_prices(team: Team, values: dict[str, str], *, by: Actor):
     """Set the currency and the prices from texts; "" is 0. Problem 422 for anything else than amounts."""
-    Team.objects.select_for_update().get(pk=team.pk)
+    Team.objects.take_turn(team.pk)
     prices = Prices.objects.filter(team=team).first() or Prices(team=team)
     before = told(prices)
     prices.currency = values["currency"].upper() or "EUR"

@@ -87,7 +87,7 @@ def _saved(job: Job) -> dict | None:
 def _save(job: Job, tree_id: str, folders: list[dict]) -> dict:
     """Save the layer, the environment's next version and the event. Raise Refused if another one was kept meanwhile."""
     workspace = job.workspace
-    Team.objects.select_for_update().get(pk=workspace.team_id)
+    Team.objects.take_turn(workspace.team_id)
     base = environments.newest_of(workspace.environment)
     if (base.home_layer_id and str(base.home_layer_id)) != job.args["former"]:
         raise Refused(f"Nothing was kept: {base.name} got other files meanwhile. Look again.")

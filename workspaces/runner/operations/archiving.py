@@ -7,9 +7,8 @@ The state changes between the two halves: nothing is removed before the snapshot
 import os
 from pathlib import Path
 
-from django.db import transaction
-
 from dashboard.failpoints import failpoint
+from dashboard.models import Team
 from workspaces import lifecycle, paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, ReasonCode, State, Workspace
@@ -75,7 +74,7 @@ def mark_stopped(job: Job, missing_snapshot: str):
     """Save that it is stopped, if it was not, so that a refusal or a crash leaves it at rest."""
     rows = Workspace.objects.filter(pk=job.workspace.pk).exclude(state=State.STOPPED)
     at = {"reason": missing_snapshot, "missing_snapshot": missing_snapshot, "vitals": at_rest(job.workspace)}
-    with transaction.atomic():
+    with Team.objects.turn(job.workspace.team_id):
         if rows.update(state=State.STOPPED, **at):
             lifecycle.record(job.workspace, job.by, "workspace.stopped", {"missing_snapshot": missing_snapshot})
     job.workspace.state, job.workspace.missing_snapshot = State.STOPPED, missing_snapshot
@@ -109,7 +108,7 @@ def _mark_archived(job: Job, kept: dict):
     """Save that it is archived; `kept` says what was kept of the changes of an ephemeral workspace."""
     workspace = job.workspace
     vitals = {name: value for name, value in at_rest(workspace).items() if name != "bytes"}
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         Workspace.objects.filter(pk=workspace.pk).update(state=State.ARCHIVED, reason="", vitals=vitals, alarm={})
         data = {"snapshot": workspace.head.number, "entries": workspace.head.entries} | kept
         lifecycle.record(workspace, job.by, "workspace.archived", data)
@@ -156,7 +155,7 @@ async def bring_back(job: Job):
 
 
 def _mark_back(job: Job, proof: dict):
-    with transaction.atomic():
+    with Team.objects.turn(job.workspace.team_id):
         Workspace.objects.filter(pk=job.workspace.pk).update(state=State.STOPPED, reason="")
         data = {name: proof[name] for name in ("snapshot", "entries", "differ")}
         lifecycle.record(job.workspace, job.by, "workspace.unarchived", data)

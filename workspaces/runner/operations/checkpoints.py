@@ -7,11 +7,10 @@ note in the database that these files are replaced; put disks and memory of the 
 from functools import partial
 
 from django.conf import settings
-from django.db import transaction
 from django.template.defaultfilters import filesizeformat
 
 from dashboard.failpoints import failpoint
-from dashboard.models import Event
+from dashboard.models import Event, Team
 from workspaces import lifecycle, paths
 from workspaces.models import Checkpoint, EndCode, ReasonCode, Run, State, Workspace
 from workspaces.provisioning import capacity
@@ -140,7 +139,7 @@ def _note_replaced(job: Job, checkpoint: Checkpoint):
     fields = {"missing_snapshot": missing, "disk_generation": checkpoint.disk_generation}
     if checkpoint.environment_id == workspace.environment_id:
         fields["base"] = checkpoint.base
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         Workspace.objects.filter(pk=workspace.pk).update(**fields)
         Run.objects.forget_memory(workspace.pk)
     for name, value in fields.items():

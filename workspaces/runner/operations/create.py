@@ -11,6 +11,7 @@ from django.db import transaction
 from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
+from dashboard.models import Team
 from dashboard.problems import Problem
 from workspaces import lifecycle, paths, secrets
 from workspaces.drivers.base import DriverError
@@ -111,7 +112,7 @@ def _check_isolation(job: Job):
 
 def _open_run(workspace, operation, run_id) -> Run:
     with transaction.atomic():
-        Runner.objects.select_for_update().get(pk=operation.runner_id)  # serializes the capacity check of a host
+        Runner.objects.locked().get(pk=operation.runner_id)  # serializes the capacity check of a host
         found = Run.objects.filter(workspace=workspace, ended_at=None).first()
         if found is None:
             capacity.refuse_when_promised(workspace, operation.runner_id)
@@ -346,7 +347,7 @@ def _set_baseline(workspace):
 
 
 def _move(workspace, before, after, by, verb=None, reason=""):
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         rows = Workspace.objects.filter(pk=workspace.pk)
         if before is not None:
             rows = rows.filter(state=before)

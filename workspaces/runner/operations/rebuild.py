@@ -1,7 +1,6 @@
 """Rebuild a workspace on the newest version of its environment, or of another one: run setup again, reversibly."""
 
-from django.db import transaction
-
+from dashboard.models import Team
 from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
@@ -92,7 +91,7 @@ class Rebuild(Kind):
 
     def finish(self, job, outcome):
         rows = Workspace.objects.filter(pk=job.workspace.pk)
-        with transaction.atomic():
+        with Team.objects.turn(job.workspace.team_id):
             if not outcome["ok"]:
                 if outcome.get("down"):
                     rows.update(state=State.STOPPED, reason=outcome["reason"], vitals=at_rest(job.workspace))

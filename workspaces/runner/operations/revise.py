@@ -5,8 +5,7 @@ A path that both the revision and the workspace changed since the base snapshot 
 
 import shutil
 
-from django.db import transaction
-
+from dashboard.models import Team
 from workspaces import history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.drivers.base import DriverError
@@ -87,7 +86,7 @@ class Revise(RestoreSnapshot):
             data = {"reason": outcome["reason"][:1000]}
             lifecycle.record(job.workspace, job.by, "workspace.revision_refused", data)
             return
-        with transaction.atomic():
+        with Team.objects.turn(job.workspace.team_id):
             changed = {"source": outcome["source"], "disk_generation": job.workspace.disk_generation + 1}
             if job.args["replace"]:
                 changed["baseline"] = history.find_snapshot(job.workspace, outcome["snapshot"])

@@ -3,11 +3,10 @@
 import logging
 from datetime import datetime
 
-from django.db import transaction
-
 from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
+from dashboard.models import Team
 from workspaces import extensions, lifecycle, paths
 from workspaces.drivers.base import DriverError
 from workspaces.manifests import body
@@ -266,7 +265,7 @@ class Trash(Kind):
     def finish(self, job, outcome):
         if outcome.get("already") or not outcome["ok"]:
             return
-        with transaction.atomic():
+        with Team.objects.turn(job.workspace.team_id):
             rows = Workspace.objects.filter(pk=job.workspace.pk, trashed_at=None)
             stays = job.workspace.state in (State.FAILED, State.ARCHIVED)
             state = job.workspace.state if stays else State.STOPPED

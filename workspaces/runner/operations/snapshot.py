@@ -4,9 +4,8 @@ import base64
 from contextlib import suppress
 from functools import partial
 
-from django.db import transaction
-
 from dashboard.failpoints import failpoint
+from dashboard.models import Team
 from dashboard.problems import Problem
 from workspaces import history, lifecycle, operations
 from workspaces.comparisons import Restored
@@ -174,7 +173,7 @@ class RestoreSnapshot(Kind):
         if not outcome["ok"]:
             lifecycle.record(job.workspace, job.by, "workspace.restore_failed", {"reason": outcome["reason"][:1000]})
             return
-        with transaction.atomic():
+        with Team.objects.turn(job.workspace.team_id):
             rows, proof = Workspace.objects.filter(pk=job.workspace.pk), outcome["proof"]
             rows.update(disk_generation=job.workspace.disk_generation + 1, missing_snapshot=outcome["missing_snapshot"])
             if proof:

@@ -2,10 +2,8 @@
 
 from datetime import timedelta
 
-from django.db import transaction
-
 from dashboard import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from workspaces import lifecycle, operations
 from workspaces.drivers.base import DriverError
 from workspaces.models import Operation, Run, State, StateCode, Workspace
@@ -58,7 +56,7 @@ def _note_unreachable(run, words: str):
     """Set or, with "", clear the reason why a workspace cannot be reached. Record an event only on a change."""
     rows = Workspace.objects.filter(pk=run.workspace_id, state=State.READY)
     rows = rows.exclude(reason=words) if words else rows.filter(reason_code=StateCode.UNREACHABLE)
-    with transaction.atomic():
+    with Team.objects.turn(run.workspace.team_id):
         if rows.update(reason=words, reason_code=StateCode.UNREACHABLE if words else ""):
             verb = "workspace.unreachable" if words else "workspace.reachable"
             lifecycle.record(run.workspace, SYSTEM, verb, {"reason": words[:1000]})

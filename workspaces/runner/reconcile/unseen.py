@@ -7,6 +7,7 @@ recorded (`lifecycle.resume_for_use`), and the operation is due again after that
 
 from django.db import transaction
 
+from dashboard.models import Team
 from workspaces import lifecycle, operations
 from workspaces.models import FOLDER, EndCode, Operation, Phase, State
 from workspaces.runner import snapshots
@@ -50,6 +51,7 @@ def _ended_by_itself(job) -> bool:
 
 @transaction.atomic
 def _resume(job):
+    Team.objects.take_turn(job.workspace.team_id)
     run = snapshots.open_run(job.workspace)
     if job.workspace.state == State.READY and run is not None:
         liveness.request_close(job.workspace, str(run.pk))  # which notes why it ended; a resume alone would not

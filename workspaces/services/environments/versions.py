@@ -3,7 +3,6 @@
 import re
 from pathlib import PurePosixPath
 
-from django.db import transaction
 from django.db.models import Count, F, OuterRef, Subquery
 
 from dashboard.access import Caller
@@ -157,8 +156,7 @@ def save(team: Team, name: str, fields: dict, *, base: Environment | None, by: A
         fields = fields | {"agents": eligibility.check_agents(team, fields["agents"])}
     if "model_access" in fields:
         fields = fields | {"model_access": model_access.check(fields["model_access"])}
-    with transaction.atomic():
-        Team.objects.select_for_update().get(pk=team.pk)
+    with Team.objects.turn(team.pk):
         if base is None:
             must_be_free(team, name)
         else:
@@ -236,8 +234,7 @@ def adopt(workspace: Workspace, *, by: Actor) -> Environment:
     """
     if (version := newest_of(workspace.environment).version) != workspace.environment.version:
         lifecycle.snapshot_before(workspace, f"version {version} of {workspace.environment.name}", by=by)
-    with transaction.atomic():
-        Team.objects.select_for_update().get(pk=workspace.team_id)
+    with Team.objects.turn(workspace.team_id):
         was = workspace.environment
         latest = newest_of(was)
         if latest == was:

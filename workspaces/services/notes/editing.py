@@ -1,8 +1,7 @@
 """Edit a workspace's notes: in its files while it is up, else as a version that the next resume writes."""
 
-from django.db import transaction
-
 from dashboard.access import Caller
+from dashboard.models import Team
 from dashboard.problems import Problem, conflict
 from workspaces import history, lifecycle
 from workspaces.activity import touch
@@ -27,8 +26,8 @@ def edit(workspace, text: str, *, caller: Caller, seen: str | None = None, days:
     touch(workspace)
     if workspace.state == State.READY:
         return _write(workspace, wanted, by=caller.actor, seen=seen, days=days)
-    with transaction.atomic():
-        row = Workspace.objects.select_for_update().get(pk=workspace.pk)
+    with Team.objects.turn(workspace.team_id):
+        row = Workspace.objects.locked().get(pk=workspace.pk)
         last = versions.newest(row)
         _refuse_if_changed(last.sha256 if last else "", seen)
         return _added(row, wanted, by=caller.actor, days=days, given=False)
@@ -53,11 +52,11 @@ def _write(workspace, wanted, *, by, seen, days) -> NoteVersion:
     _refuse_if_changed(found.sha256, seen)
     if found.is_cut:
         raise conflict(f"The file has more than {texts.MAX_BYTES:,} bytes. Shorten it in the workspace first.")
-    with transaction.atomic():
-        versions.keep(Workspace.objects.select_for_update().get(pk=workspace.pk), found, by=by)
+    with Team.objects.turn(workspace.team_id):
+        versions.keep(Workspace.objects.locked().get(pk=workspace.pk), found, by=by)
     history.write_file(workspace, versions.PATH, wanted.text.encode(), by=by)
-    with transaction.atomic():
-        row = Workspace.objects.select_for_update().get(pk=workspace.pk)
+    with Team.objects.turn(workspace.team_id):
+        row = Workspace.objects.locked().get(pk=workspace.pk)
         return _added(row, wanted, by=by, days=days, given=True)
 
 

@@ -1,12 +1,11 @@
 """Hand a workspace over: its snapshot, manifest, notes and open questions, for the next agent or person."""
 
 from django.conf import settings
-from django.db import transaction
 from django.urls import reverse
 
 from dashboard import clock
 from dashboard.access import Caller
-from dashboard.models import Actor, Agent
+from dashboard.models import Actor, Agent, Team
 from dashboard.problems import Problem, invalid, not_found, unavailable
 from workspaces import extensions, lifecycle, operations
 from workspaces.models import HandOver, Snapshot, State, Workspace
@@ -31,8 +30,8 @@ def hand_over(workspace, *, caller: Caller, agent: str = "", person: str = "", m
     said = texts.stored(workspace, data, MAX_MESSAGE)
     snapshot = _snapshot(workspace, by=caller.actor)
     questions = open_questions(workspace)
-    with transaction.atomic():
-        row = Workspace.objects.select_for_update().get(pk=workspace.pk)
+    with Team.objects.turn(workspace.team_id):
+        row = Workspace.objects.locked().get(pk=workspace.pk)
         if isinstance(recipient, Agent):
             to = Actor.agent(recipient)
             names = [*agent_bindings.bound(row), recipient.name]

@@ -7,7 +7,6 @@ import hashlib
 from datetime import timedelta
 from difflib import unified_diff
 
-from django.db import transaction
 from django.db.models import Max
 
 from dashboard import clock
@@ -59,8 +58,7 @@ def propose(workspace, text: str, *, caller: Caller, days: int | None = None, no
     if not data:
         raise invalid("The lesson is empty.")
     wanted = texts.stored(workspace, data, MAX_BYTES)
-    with transaction.atomic():
-        Team.objects.select_for_update().get(pk=workspace.team_id)
+    with Team.objects.turn(workspace.team_id):
         rows = Lesson.objects.filter(team=workspace.team_id, repository=repository)
         if rows.filter(state=LessonState.PROPOSED).count() >= MAX_PROPOSED:
             raise conflict(f"{MAX_PROPOSED} proposals for this repository wait for a person to decide.")
@@ -174,8 +172,7 @@ def _others(lesson: Lesson) -> list[Lesson]:
 
 def accept(lesson: Lesson, *, seen: str, by: Actor):
     """Put a proposed lesson in force. Problem 409 if it is not proposed, or the difference is not the one seen."""
-    with transaction.atomic():
-        Team.objects.select_for_update().get(pk=lesson.team_id)
+    with Team.objects.turn(lesson.team_id):
         _must_be_the_seen(lesson, LessonState.PROPOSED, seen)
         now = clock.now()
         expires = now + timedelta(days=lesson.days) if lesson.days else None
@@ -187,14 +184,14 @@ def accept(lesson: Lesson, *, seen: str, by: Actor):
 
 def decline(lesson: Lesson, *, by: Actor):
     """Decline a proposed lesson. Problem 409 if it is not proposed."""
-    with transaction.atomic():
+    with Team.objects.turn(lesson.team_id):
         _move(lesson, LessonState.DECLINED, decided_by=by.as_json, decided_at=clock.now())
         _record(lesson, by, "lesson.declined")
 
 
 def remove(lesson: Lesson, *, by: Actor):
     """Take an accepted lesson out of force: the next run of each workspace no longer gets it. Problem 409."""
-    with transaction.atomic():
+    with Team.objects.turn(lesson.team_id):
         _move(lesson, LessonState.REMOVED, removed_by=by.as_json, removed_at=clock.now())
         _record(lesson, by, "lesson.removed")
 

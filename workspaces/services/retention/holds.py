@@ -32,7 +32,7 @@ class Held:
 
 def lock(team):
     """Lock the team's row, so that no hold comes between a look at the holds and the deletion after it."""
-    Team.objects.select_for_update().get(pk=getattr(team, "pk", team))
+    Team.objects.take_turn(getattr(team, "pk", team))
 
 
 def hold(

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
 
 from dashboard.models import Actor, Event
 from dashboard.problems import invalid
@@ -103,8 +102,7 @@ def _check_terms(layer: Layer, terms: Terms):
 def save(team, changes: dict[tuple[str, str], Terms | None], *, by: Actor) -> bool:
     """Save changed rules and record what changed, with the terms before. Return False if nothing did."""
     check(team, changes)
-    with transaction.atomic():
-        type(team).objects.select_for_update().get(pk=team.pk)
+    with type(team).objects.turn(team.pk):
         before = Rules.of(team)
         after = before.changed(changes)
         differing = {key for key in before.own.keys() | after.own.keys() if before.own.get(key) != after.own.get(key)}

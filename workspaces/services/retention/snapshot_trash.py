@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from dashboard import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import conflict
 from workspaces import lifecycle
 from workspaces.models import Snapshot, Workspace
@@ -56,7 +56,7 @@ def hold_on(snapshot: Snapshot):
 
 def untrash(snapshot: Snapshot, *, by: Actor):
     """Restore a snapshot from the trash. It is pinned, so that no rule deletes what a person wanted back."""
-    with transaction.atomic():
+    with Team.objects.turn(snapshot.workspace.team_id):
         rows = Snapshot.objects.in_trash().filter(pk=snapshot.pk)
         if not rows.update(trashed_at=None, drop_at=None, pinned=True):
             raise conflict(f"Snapshot {snapshot.number} is not in the trash.")

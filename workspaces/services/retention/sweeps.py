@@ -47,7 +47,7 @@ def request_for_all() -> list[Operation]:
 
 def stop(team, *, by: Actor) -> Operation:
     """Stop the sweep in progress after its current batch. Problem 409 if there is none, or it is stopping already."""
-    with transaction.atomic():
+    with Team.objects.turn(team.pk):
         found = of_team(team).open().first()
         if found is None or not operations.request_cancel(found):
             raise conflict("No sweep is in progress, or it is already stopping.")
@@ -75,8 +75,7 @@ def say_if_late(now: datetime | None = None):
     """Record for each team, once a day, that its sweep has not run; the queue calls this every hour."""
     today = (now or clock.now()) - timedelta(days=1)
     for team, since in late(Team.objects.values("pk")):
-        with transaction.atomic():
-            Team.objects.select_for_update().get(pk=team.pk)
+        with Team.objects.turn(team.pk):
             if not Event.objects.filter(team=team, verb="retention.late", at__gt=today).exists():
                 data = {"since": since.isoformat()}
                 Event.objects.record(team, actor=SWEEPER, verb="retention.late", subject=team, data=data)

@@ -2,11 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from django.db import transaction
 from django.db.models import F, Q
 
 from dashboard import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from workspaces import lifecycle
 from workspaces.models import Workspace
 from workspaces.services.retention.actor import SWEEPER
@@ -34,7 +33,7 @@ def when_it_goes(workspace: Workspace) -> datetime | None:
 
 def keep(workspace: Workspace, *, by: Actor):
     """Keep an unused workspace: it counts as used now."""
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         Workspace.objects.filter(pk=workspace.pk).update(last_active_at=clock.now())
         lifecycle.record(workspace, by, "workspace.kept")
 
@@ -56,7 +55,7 @@ def warn(scope) -> int:
 
 def _warn(workspace: Workspace, scope) -> bool:
     stale = Q(warned_at=None) | Q(warned_at__lte=F("last_active_at"))
-    with transaction.atomic():
+    with Team.objects.turn(workspace.team_id):
         if not Workspace.objects.filter(stale, pk=workspace.pk).update(warned_at=scope.at):
             return False
         workspace.refresh_from_db(fields=["warned_at", "last_active_at"])

@@ -1,10 +1,10 @@
 """Add, change, pause, resume and delete schedules. Whoever saves one is its owner: it runs with their permissions."""
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
 from dashboard import clock
 from dashboard.access import Caller
-from dashboard.models import Event
+from dashboard.models import Event, Team
 from dashboard.problems import conflict, invalid, not_found
 from workspaces import extensions
 from workspaces.models import CatchUp, Environment, JobKind, Schedule, Workspace
@@ -58,7 +58,7 @@ def _save(schedule: Schedule, wish: dict, caller: Caller, verb: str) -> Schedule
     if not schedule.paused_at:
         schedule.next_due_at = cron.following(schedule.cron, schedule.zone, clock.now())
     try:
-        with transaction.atomic():
+        with Team.objects.turn(schedule.team_id):
             schedule.save()
             _record(schedule, caller, verb, changed=_changed(before, wish_of(schedule)))
     except IntegrityError:
@@ -140,7 +140,7 @@ def environment_of(schedule: Schedule) -> Environment:
 
 def pause(schedule: Schedule, *, caller: Caller):
     """Start no more runs; one that is open goes on. Nothing happens if it is paused."""
-    with transaction.atomic():
+    with Team.objects.turn(schedule.team_id):
         if Schedule.objects.filter(pk=schedule.pk, paused_at=None).update(paused_at=clock.now(), next_due_at=None):
             _record(schedule, caller, "schedule.paused")
     schedule.refresh_from_db()
@@ -149,7 +149,7 @@ def pause(schedule: Schedule, *, caller: Caller):
 def resume(schedule: Schedule, *, caller: Caller):
     """Start runs again, from the next time on: what was due meanwhile is not caught up."""
     due = cron.following(schedule.cron, schedule.zone, clock.now())
-    with transaction.atomic():
+    with Team.objects.turn(schedule.team_id):
         paused = Schedule.objects.filter(pk=schedule.pk).exclude(paused_at=None)
         if paused.update(paused_at=None, next_due_at=due):
             _record(schedule, caller, "schedule.resumed")
@@ -158,8 +158,8 @@ def resume(schedule: Schedule, *, caller: Caller):
 
 def delete(schedule: Schedule, *, caller: Caller):
     """Delete it with its history; commands and workspaces of its runs stay. Problem 409 while one is open."""
-    with transaction.atomic():
-        Schedule.objects.select_for_update().get(pk=schedule.pk)
+    with Team.objects.turn(schedule.team_id):
+        Schedule.objects.locked().get(pk=schedule.pk)
         if any(run.is_open for run in schedule.runs.all()):
             raise conflict("A run of it hasn't ended. Stop that first.")
         _record(schedule, caller, "schedule.deleted")

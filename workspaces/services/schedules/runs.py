@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from dashboard import clock
 from dashboard.access import Caller
-from dashboard.models import Actor, Event
+from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces import extensions, operations, recordings
 from workspaces.models import (
@@ -64,7 +64,8 @@ def step() -> int:
 def _claim(pk):
     """Make a run for the last due time of a schedule, once; return its id if it has to be started."""
     now = clock.now()
-    schedule = Schedule.objects.due(now).select_for_update(of=("self",)).filter(pk=pk).first()
+    Team.objects.take_turn(*Schedule.objects.filter(pk=pk).values_list("team_id", flat=True))
+    schedule = Schedule.objects.due(now).filter(pk=pk).first()
     if schedule is None:
         return None
     run = _make(schedule, cron.latest(schedule.cron, schedule.zone, now), now)
@@ -114,7 +115,8 @@ def run_now(schedule: Schedule, *, caller: Caller) -> ScheduledRun:
 @transaction.atomic
 def _follow(pk):
     """Bring one open run a step further."""
-    run = ScheduledRun.objects.select_for_update(of=("self",)).select_related(*WITH_ALL).filter(pk=pk).first()
+    Team.objects.take_turn(*ScheduledRun.objects.filter(pk=pk).values_list("schedule__team_id", flat=True))
+    run = ScheduledRun.objects.select_related(*WITH_ALL).filter(pk=pk).first()
     if run is None or not run.is_open:
         return
     if run.state == ScheduledState.WAITING:
@@ -230,7 +232,7 @@ def let_run(run: ScheduledRun, minutes: int, *, caller: Caller):
     if not 1 <= minutes <= MAX_MINUTES:
         raise invalid(f"Give 1 to {MAX_MINUTES:,} minutes.", field="minutes")
     until = clock.now() + timedelta(minutes=minutes)
-    with transaction.atomic():
+    with Team.objects.turn(run.schedule.team_id):
         asked = open_runs().filter(pk=run.pk).exclude(budget_asked_at=None)
         if not asked.update(budget_asked_at=None, budget_until=until, untold=""):
             raise conflict("Nobody is asked about this run any more.")
@@ -240,8 +242,8 @@ def let_run(run: ScheduledRun, minutes: int, *, caller: Caller):
 
 def stop(run: ScheduledRun, *, caller: Caller):
     """End an open run: its command is asked to end, or it does not start. Problem 409 if it has ended."""
-    with transaction.atomic():
-        found = ScheduledRun.objects.select_for_update(of=("self",)).select_related(*WITH_ALL).get(pk=run.pk)
+    with Team.objects.turn(run.schedule.team_id):
+        found = ScheduledRun.objects.select_related(*WITH_ALL).get(pk=run.pk)
         if not found.is_open:
             raise conflict("This run has ended.")
         if found.schedule.kind == JobKind.AGENT and found.state == ScheduledState.RUNNING:

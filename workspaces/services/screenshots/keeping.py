@@ -1,10 +1,9 @@
 """Keep a picture of a page with a snapshot: at most one for each, as long as the snapshot is there."""
 
-from django.db import transaction
 from django.db.models import Sum
 
 from dashboard import clock
-from dashboard.models import Actor
+from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_found
 from workspaces import lifecycle
 from workspaces.diff.images import size_of, type_of
@@ -29,8 +28,7 @@ def keep(snapshot: Snapshot, data: bytes, *, page: str = "", by: Actor) -> Scree
     if kind not in KINDS or size is None:
         raise invalid("Send a PNG or JPEG image.")
     workspace = snapshot.workspace
-    with transaction.atomic():
-        type(workspace.team).objects.select_for_update().get(pk=workspace.team_id)
+    with type(workspace.team).objects.turn(workspace.team_id):
         rows = Screenshot.objects.filter(snapshot__workspace__team=workspace.team_id).exclude(snapshot=snapshot)
         used = rows.aggregate(sum=Sum("bytes"))["sum"] or 0
         if used + len(data) > TEAM_BYTES:
@@ -53,7 +51,7 @@ def keep(snapshot: Snapshot, data: bytes, *, page: str = "", by: Actor) -> Scree
 
 def remove(snapshot: Snapshot, *, by: Actor):
     """Delete the picture of a snapshot. Problem 404 if it has none."""
-    with transaction.atomic():
+    with Team.objects.turn(snapshot.workspace.team_id):
         found = Screenshot.objects.filter(snapshot=snapshot).defer("data").first()
         if found is None:
             raise not_found("screenshot")

@@ -20,6 +20,7 @@ from dashboard.batches import in_batches
 from dashboard.models import Actor, Event, Team, Token
 from dashboard.people import members, provisioning, sessions
 from dashboard.problems import conflict, invalid, not_allowed
+from dashboard.row_locks import locked
 from workspaces import extensions
 from workspaces.models import PurgeReceipt
 from workspaces.services.scrub import receipts, rows, rules
@@ -79,7 +80,7 @@ def purge(user, *, reason: str, by: Actor) -> list[PurgeReceipt]:
         raise invalid(f"Give a reason of at most {MAX_REASON} characters.", field="reason")
     overwrite_deleted()
     with transaction.atomic():
-        user = get_user_model().objects.select_for_update().get(pk=user.pk)
+        user = locked(get_user_model().objects.all()).get(pk=user.pk)
         if is_purged(user):
             raise conflict("This person was purged already.")
         return _purge(user, reason, by)

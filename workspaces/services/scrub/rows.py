@@ -15,6 +15,7 @@ from django.db.models import Q
 
 from dashboard.batches import in_batches
 from dashboard.models import Team
+from dashboard.row_locks import locked
 from workspaces import secrets
 from workspaces.models import Workspace
 from workspaces.services.scrub import rules
@@ -147,7 +148,7 @@ def _purge_row(part: Part, pk, columns: list[str], wanted: Wanted) -> str:
     kept = {rule.why_kept(name) for name in columns} - {""}
     try:
         with transaction.atomic():
-            row = rows.select_for_update().first()
+            row = locked(rows).first()
             if row is None:
                 return ""
             if free and rule.busy is not None and rows.filter(rule.busy).exists():

@@ -1,0 +1,35 @@
+"""What an error of the database says: the server is away, it ended one transaction for another, its disk is full."""
+
+from django.db import DatabaseError, InterfaceError, OperationalError
+
+ENDED_FOR_ANOTHER = {"40P01", "40001"}  # deadlock detected, serialization failure: the same transaction may succeed
+# SQLSTATEs of a server that closes connections or takes no more: connection exceptions, shutdown, starting, too many.
+AWAY = ("08", "57P", "53300")
+
+
+def is_away(error: BaseException | None) -> bool:
+    """Return whether the server of the database cannot be reached or takes no connection now.
+
+    libpq gives no SQLSTATE to what it finds out by itself: a refused, lost or closed connection.
+    """
+    if not isinstance(error, (OperationalError, InterfaceError)) or not _is_of_postgresql(error):
+        return False
+    state = _sqlstate(error)
+    return state is None or state.startswith(AWAY)
+
+
+def ended_for_another(error: BaseException) -> bool:
+    """Return whether the database rolled a transaction back in favour of another one: run again, it may succeed."""
+    return isinstance(error, DatabaseError) and _sqlstate(error) in ENDED_FOR_ANOTHER
+
+
+def is_full(error: BaseException) -> bool:
+    return isinstance(error, DatabaseError) and any(words in str(error) for words in ("disk is full", "No space left"))
+
+
+def _is_of_postgresql(error) -> bool:
+    return type(error.__cause__).__module__.partition(".")[0] == "psycopg"
+
+
+def _sqlstate(error) -> str | None:
+    return getattr(error.__cause__, "sqlstate", None)
