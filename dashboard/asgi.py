@@ -18,15 +18,17 @@ from approvals.intake_limit import in_turn
 from approvals.model_relay.application import with_model_relay
 from dashboard.ops.health import answers_at_once
 from dashboard.socket_auth import drop_late, own_origin_or_token
-from dashboard.threads import on_a_kept_thread
+from dashboard.threads import on_request_threads
 from dashboard.urls import websocket_urlpatterns
 from workspaces.previews.application import with_previews
 
 application = with_previews(
     ProtocolTypeRouter(
         {
-            "http": answers_at_once(with_model_relay(fail_closed(in_turn(on_a_kept_thread(http))))),
-            "websocket": drop_late(own_origin_or_token(CookieMiddleware(URLRouter(websocket_urlpatterns)))),
+            "http": answers_at_once(with_model_relay(fail_closed(in_turn(on_request_threads(http))))),
+            "websocket": on_request_threads(
+                drop_late(own_origin_or_token(CookieMiddleware(URLRouter(websocket_urlpatterns))))
+            ),
         }
     )
 )

@@ -9,7 +9,7 @@ from django.conf import settings
 
 from dashboard.feed import feed
 from dashboard.problems import Problem
-from dashboard.threads import query_in_thread, release_request_thread
+from dashboard.threads import query_in_thread
 
 RECHECK_INTERVAL = 25  # seconds after which a waiter checks again without news; the feed itself checks far more often
 _open: Counter = Counter()
@@ -57,7 +57,6 @@ async def wait_for(check, is_done, *, team_ids, subject=None, timeout: float, ba
             found = await _call(check, batch, key)
             if left <= 0 or is_done(found):
                 return found
-            release_request_thread()
             await news
         finally:
             news.cancel()

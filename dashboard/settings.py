@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import dj_database_url
 from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from whitenoise.compress import Compressor
 
 from dashboard.addresses import in_url, shared_domain, to_call
+from dashboard.database_settings import database
 from dashboard.keys.key_files import make_private, read_or_make
 from dashboard.oidc_settings import read_rules, refused_issuer
 from workspaces.egress.addresses import read_networks
@@ -166,6 +166,7 @@ HANDRAIL_TOKEN = env("HANDRAIL_TOKEN")
 HANDRAIL_PENDING_LIMIT = env_int("HANDRAIL_PENDING_LIMIT", 500, least=1)
 HANDRAIL_AGENT_PENDING_LIMIT = env_int("HANDRAIL_AGENT_PENDING_LIMIT", 100, least=1)
 HANDRAIL_POLL_LIMIT = env_int("HANDRAIL_POLL_LIMIT", 400, least=1)
+HANDRAIL_REQUEST_THREADS = env_int("HANDRAIL_REQUEST_THREADS", 16, least=1)
 # Capacity of a host. 0 means no limit but the host's own.
 MACHINE_MEMORY, MACHINE_CPUS = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), os.cpu_count() or 1
 HANDRAIL_WORKSPACE_BYTES = env_int("HANDRAIL_WORKSPACE_BYTES", 20 * 1024**3)
@@ -280,18 +281,7 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": dj_database_url.parse(env("DATABASE_URL") or f"sqlite:///{HANDRAIL_HOME / 'handrail.sqlite3'}")}
-if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    DATABASES["default"]["OPTIONS"] = {
-        # DEFERRED fails at once if a read becomes a write beside another writer; no timeout helps there.
-        "transaction_mode": "IMMEDIATE",
-        "timeout": 30,
-        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
-    }
-    # A file, not memory: web, runner and queue are separate processes, in tests too.
-    DATABASES["default"]["TEST"] = {"NAME": str(HANDRAIL_HOME / "test.sqlite3")}
-# Threads that serve requests are kept (dashboard/threads.py), and so are their connections.
-DATABASES["default"] |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+DATABASES = {"default": database(env("DATABASE_URL"), HANDRAIL_HOME)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {

@@ -122,7 +122,7 @@ def one_thread_in_a_transaction(request, monkeypatch):
     marker = request.node.get_closest_marker("django_db")
     if marker is None or not marker.kwargs.get("transaction"):
         monkeypatch.setattr(threads, "QUERY_THREADS", 0)
-        monkeypatch.setattr(threads, "IDLE_THREADS", 0)
+        monkeypatch.setattr(threads, "REQUEST_THREADS", 0)
 
 
 @pytest.fixture(autouse=True)

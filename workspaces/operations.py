@@ -8,7 +8,6 @@ import asyncio
 import time
 from datetime import timedelta
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef, Q
@@ -17,6 +16,7 @@ from dashboard import clock
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
 from dashboard.retries import retried
+from dashboard.threads import query_in_thread, standing_aside
 from dashboard.wakes import wake
 from workspaces import needs_approval, paths
 from workspaces.models import Operation, Phase, StoreIdentity
@@ -227,22 +227,22 @@ def is_over(operation: Operation) -> bool:
 
 def wait(operation: Operation, timeout: float, until=is_over) -> Operation:
     """Wait until `until(operation)` is true or `timeout` seconds have passed; return the operation as it is then."""
-    operation = _load(operation.pk)
-    for pause in _poll_intervals(timeout):
-        if until(operation):
-            break
-        time.sleep(pause)
-        operation = _load(operation.pk)
+    with standing_aside() as ask:
+        operation = ask(_load, operation.pk)
+        for pause in _poll_intervals(timeout):
+            if until(operation):
+                break
+            time.sleep(pause)
+            operation = ask(_load, operation.pk)
     return operation
 
 
 async def wait_async(operation: Operation, timeout: float, until=is_over) -> Operation:
     """Like `wait`, for async code."""
-    load = sync_to_async(_load)
-    operation = await load(operation.pk)
+    operation = await query_in_thread(_load, operation.pk)
     for pause in _poll_intervals(timeout):
         if until(operation):
             break
         await asyncio.sleep(pause)
-        operation = await load(operation.pk)
+        operation = await query_in_thread(_load, operation.pk)
     return operation

@@ -7,14 +7,16 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from itertools import chain
 from urllib.parse import urlencode
 
 from dashboard.problems import Problem, unavailable
+from dashboard.threads import standing_aside
 from workspaces import paths
 
 PIECE = 1 << 18  # bytes read at once
+SHORT = 5  # seconds; who would wait longer stands aside meanwhile
 _AWAY = "The runner does not answer; files and programs can't be reached until it is running (make up)."
 
 
@@ -43,7 +45,8 @@ def _problem(status: int, body: bytes) -> Problem:
 
 def call(method: str, path: str, /, *, body: bytes | None = None, timeout: float = 120, **query) -> bytes:
     """Send a request and return the whole response body. Raises the runner's Problem, or 503 if it does not answer."""
-    return b"".join(_answer(method, path, query, body, timeout))
+    with standing_aside() if timeout > SHORT else nullcontext():
+        return b"".join(_answer(method, path, query, body, timeout))
 
 
 def pieces(path: str, /, *, timeout: float = 120, **query) -> Iterator[bytes]:

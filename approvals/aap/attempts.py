@@ -13,7 +13,7 @@ from approvals.models.aap import AapAttempt
 from dashboard import clock
 from dashboard.long_poll import place_for
 from dashboard.problems import Problem, conflict, invalid
-from dashboard.threads import query_in_thread, release_request_thread
+from dashboard.threads import query_in_thread
 
 MAX_ATTEMPTS = 60  # of one agent within ATTEMPT_WINDOW
 ATTEMPT_WINDOW = timedelta(hours=1)
@@ -47,7 +47,6 @@ async def _wait_for_end(row: AapAttempt) -> None:
         return current, current is not None and is_under_way(current)
 
     while (found := await query_in_thread(load))[1]:
-        release_request_thread()
         await asyncio.sleep(POLL_INTERVAL)
     current, _ = found
     if current and current.problem_code and not current.ready_at:

@@ -8,7 +8,6 @@ from functools import partial
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import close_old_connections
 
 from approvals import agent_messages, gate, own_questions, questions
 from approvals.agents.dialect import ALL_DAY
@@ -188,15 +187,7 @@ async def _use_up(action: Action, call: Call, caller: Caller, *, at_once: bool) 
 
 async def _abandon_if_closed(hook: OpenHook, call: Call, caller: Caller):
     if not open_hooks.is_waiting(hook.call_hash):
-        await sync_to_async(_abandon, thread_sensitive=False)(call, caller)
-
-
-def _abandon(call: Call, caller: Caller):
-    close_old_connections()
-    try:
-        gate.abandon(call, caller=caller)
-    finally:
-        close_old_connections()
+        await query_in_thread(gate.abandon, call, caller=caller)
 
 
 def _verdict(action: Action, *, allowed: bool) -> Verdict:

@@ -18,11 +18,11 @@ from daphne.server import Server, reactor, twisted_loop
 
 from dashboard.asgi import application  # sets Django up
 
-from asgiref.sync import sync_to_async  # isort:skip
 from django.conf import settings  # isort:skip
 
 from dashboard.loop_watch import LoopWatch  # isort:skip
 from dashboard.ops import body_limits  # isort:skip
+from dashboard.threads import query_in_thread  # isort:skip
 
 logger = logging.getLogger("handrail.web")
 CHUNK_BYTES = 64 * 1024
@@ -88,9 +88,8 @@ class Request(WebRequest):
         pairs = self.requestHeaders.getAllRawHeaders()
         headers = {name.decode("latin-1").lower(): values[-1].decode("latin-1") for name, values in pairs}
         try:
-            self.limit = await sync_to_async(body_limits.limit_for, thread_sensitive=False)(
-                self.request_method, self.request_path, headers
-            )
+            about = self.request_method, self.request_path, headers
+            self.limit = await query_in_thread(body_limits.limit_for, *about)
         except Exception:
             logger.exception("the sender of a body could not be determined")
         self.looking_up, self.limit_known = None, True

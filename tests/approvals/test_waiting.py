@@ -17,7 +17,7 @@ from approvals.models import Action
 from dashboard import feed, long_poll
 from dashboard.keys.key_files import make_private
 from dashboard.long_poll import _open as open_polls
-from dashboard.threads import IDLE_THREADS, QUERY_THREADS
+from dashboard.threads import QUERY_THREADS, REQUEST_THREADS
 
 from .conftest import ACTIONS, LIST, PUSH
 
@@ -147,7 +147,7 @@ def test_a_crowd_that_waits_for_one_answer_is_no_crowd_of_connections(ask, decid
     answers = polls(agent_token, [f"{ACTIONS}/{action.pk}?wait=60"] * 20)
     connection_created.disconnect(count)
     assert [seen["status"] for _, seen, _ in answers] == ["approved"] * 20
-    assert len(opened) <= QUERY_THREADS + IDLE_THREADS + 1  # and bob's
+    assert len(opened) <= QUERY_THREADS + REQUEST_THREADS + 1  # and bob's
 
 
 def test_an_event_loop_that_was_closed_keeps_no_connection(ask, agent_token):
@@ -155,8 +155,8 @@ def test_an_event_loop_that_was_closed_keeps_no_connection(ask, agent_token):
     action = ask(PUSH)
     for _ in range(5):
         assert polls(agent_token, [f"{ACTIONS}/{action.pk}"] * 2)[0][0] == 200
-    kept = [thread for thread in threading.enumerate() if thread.name.startswith("kept")]
-    assert len(kept) <= 2 * (QUERY_THREADS + 1)  # of this loop, and of the last one while its threads end
+    kept = [thread for thread in threading.enumerate() if thread.name in ("query", "request")]
+    assert len(kept) <= 2 * (QUERY_THREADS + 2)  # of this loop, and of the last one while its threads end
 
 
 def test_who_waits_holds_no_connection(ask, agent_token):

@@ -2,12 +2,14 @@
 
 import time
 from datetime import datetime
+from functools import partial
 
 from dashboard import clock
 from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, not_allowed, unavailable
+from dashboard.threads import standing_aside
 from workspaces import needs_approval, operations
 from workspaces.activity import touch
 from workspaces.models import FOLDER, Operation, Phase, State, Workspace
@@ -184,9 +186,12 @@ def resume_for_use(workspace, *, by: Actor):
 
 def wait_until_ready(workspace, timeout: float = 20.0):
     """Wait until the resume submitted by `resume_for_use` is done; Problem 503 after `timeout` seconds."""
+    if workspace.state == State.READY:
+        return
     deadline = time.monotonic() + timeout
-    while workspace.state != State.READY:
-        if time.monotonic() > deadline:
-            raise unavailable(f"{workspace.key} did not resume within {timeout:.0f} s.")
-        time.sleep(0.05)
-        workspace.refresh_from_db(fields=["state"])
+    with standing_aside() as ask:
+        while workspace.state != State.READY:
+            if time.monotonic() > deadline:
+                raise unavailable(f"{workspace.key} did not resume within {timeout:.0f} s.")
+            time.sleep(0.05)
+            ask(partial(workspace.refresh_from_db, fields=["state"]))

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from aiohttp import web
@@ -23,7 +22,7 @@ from dashboard.files.locks import take_lock
 from dashboard.logs import about
 from dashboard.models import Team
 from dashboard.retries import retried
-from dashboard.threads import in_threads
+from dashboard.threads import DatabaseThreads, in_threads
 from dashboard.wakes import listen
 from workspaces import extensions, identity, operations, paths
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
@@ -77,7 +76,7 @@ class Daemon:
     def __init__(self):
         self.home = settings.HANDRAIL_HOME
         self.runtime = paths.runtime()
-        self.threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="runner")
+        self.threads = DatabaseThreads(16, "runner")
         self.thread = in_threads(self.threads)
         self.row: Runner | None = None
         self.doors = Doors()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from dashboard.threads import query_in_thread
 from workspaces import secrets
 from workspaces.drivers.folder import home_of, user_env
 from workspaces.runner.code_host import copies
@@ -88,7 +89,7 @@ def environment(more: dict, nowhere: Path) -> dict[str, str]:
 async def _run(workspace, argv: list[str], env: dict, send, seconds: float) -> Ran:
     nowhere = copies.folder_of(workspace.pk) / "nowhere"
     env = environment(env, nowhere)
-    hidden = await asyncio.to_thread(secrets.handed_to, workspace)
+    hidden = await query_in_thread(secrets.handed_to, workspace)
     hidden += [(name, env[name]) for name in CREDENTIALS if env.get(name)]
     left = [OUTPUT_BYTES]
     async with _pipe() as (out, out_end), _pipe() as (err, err_end):
