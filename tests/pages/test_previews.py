@@ -147,7 +147,50 @@ def test_only_cookies_of_the_own_host_pass(cookie, is_kept):
 def test_headers_of_one_connection_do_not_pass():
     sent = [(b"connection", b"close, x-own"), (b"x-own", b"1"), (b"te", b"trailers"), (b"accept", b"*/*")]
     kept = dict(headers.to_program(sent, 3000, "http://x"))
-    assert {name.lower() for name in kept} == {"accept", "host", "x-forwarded-host", "x-forwarded-proto"}
+    assert {name.lower() for name in kept} == {"accept", "host"}
+
+
+# How each framework forms the origin that it wants for a form: from Host, or from what it believes of a proxy first.
+WANTED_ORIGINS = {
+    "Next.js": lambda sent: "http://" + sent.get("x-forwarded-host", sent["host"]),
+    "SvelteKit": lambda sent: f"http://{sent['host']}",
+    "React Router": lambda sent: "http://" + sent.get("x-forwarded-host", sent["host"]),
+    "Rails": lambda sent: (
+        f"{sent.get('x-forwarded-proto', 'http')}://{sent.get('x-forwarded-host', sent['host'])}"
+        + (f":{sent['x-forwarded-port']}" if "x-forwarded-port" in sent else "")
+    ),
+    "Rack 3": lambda sent: sent.get("forwarded", f"http://{sent['host']}"),
+    "Django behind a proxy": lambda sent: (
+        f"{sent.get('x-forwarded-proto', 'http')}://" + sent.get("x-forwarded-host", sent["host"])
+    ),
+}
+OF_PROXIES = {
+    "X-Forwarded-For": "10.0.0.1",
+    "X-Forwarded-Host": "3000-a.preview.localhost",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Port": "443",
+    "X-Forwarded-Scheme": "https",
+    "X-Forwarded-Ssl": "on",
+    "X-Real-Ip": "10.0.0.1",
+    "Front-End-Https": "on",
+    "Forwarded": "host=3000-a.preview.localhost;proto=https",
+}
+
+
+@pytest.mark.parametrize("own", ["http://3000-a.preview.localhost:8000", "https://3000-a.preview.example.net"])
+@pytest.mark.parametrize("framework", WANTED_ORIGINS)
+def test_the_origin_of_a_form_is_the_one_that_its_framework_wants(framework, own):
+    browser = {"Host": own.partition("//")[2], "Origin": own, "Referer": f"{own}/form", **OF_PROXIES}
+    asked = [(name.lower().encode(), value.encode()) for name, value in browser.items()]
+    sent = {name.lower(): value for name, value in headers.to_program(asked, 3000, own)}
+    assert sent["origin"] == WANTED_ORIGINS[framework](sent) == "http://localhost:3000"
+    assert sent["referer"] == "http://localhost:3000/form"
+
+
+def test_an_origin_and_a_referer_of_elsewhere_stay():
+    sent = [(b"origin", b"null"), (b"referer", b"http://x.evil/")]
+    kept = dict(headers.to_program(sent, 3000, "http://x"))
+    assert (kept["Origin"], kept["Referer"]) == ("null", "http://x.evil/")
 
 
 @pytest.mark.parametrize(

@@ -79,14 +79,17 @@ def test_a_ticket_is_used_once_and_leaves_a_cookie_of_this_host_alone(product, r
 
 def test_the_program_sees_localhost_and_no_cookie_of_ours(host):
     host.cookie += "; theirs=2"
-    told = json.loads(host.ask("/a%2Fb?q=%20", X_Own="kept", Origin=f"http://{host.host}").text)
+    own = f"http://{host.host}"
+    told = json.loads(host.ask("/a%2Fb?q=%20", X_Own="kept", Origin=own, Referer=f"{own}/a?b").text)
     sent = {name.lower(): value for name, value in told["headers"].items()}
     assert (told["path"], sent["host"], sent["origin"]) == (
         "/a%2Fb?q=%20",
         f"localhost:{PORT}",
         f"http://localhost:{PORT}",
     )
-    assert (sent["cookie"], sent["x-own"], sent["x-forwarded-host"]) == ("theirs=2", "kept", host.host)
+    assert (sent["cookie"], sent["x-own"]) == ("theirs=2", "kept")
+    assert sent["referer"] == f"http://localhost:{PORT}/a?b"
+    assert host.host not in str(sent)
 
 
 def test_cookies_for_other_hosts_and_words_about_the_host_are_dropped(host):
@@ -119,6 +122,13 @@ def test_an_answer_is_passed_on_while_it_is_written(host):
 )
 def test_what_another_page_makes_the_browser_send_reaches_no_program(host, headers):
     assert host.ask("/", "POST", b"x", **headers).status == 403
+
+
+def test_a_form_of_a_page_that_sends_no_referrer_passes(host):
+    told = json.loads(host.ask("/", "POST", b"x", Origin="null", Sec_Fetch_Site="same-origin").text)
+    assert told["headers"]["Origin"] == "null"
+    for headers in ({}, {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "none"}):
+        assert host.ask("/", "POST", b"x", Origin="null", **headers).status == 403
 
 
 def test_a_link_from_elsewhere_may_be_followed(host):

@@ -93,7 +93,10 @@ def _must_be_own(scope, own_origin: str):
     origin, site = headers.first(sent, b"origin"), headers.first(sent, b"sec-fetch-site")
     is_page = headers.first(sent, b"sec-fetch-dest") in ("document", "")  # not a frame or an object in a page
     followed = headers.first(sent, b"sec-fetch-mode") == "navigate" and scope.get("method") in ("GET", "HEAD")
-    strange = (origin and origin != own_origin) or site in ("same-site", "cross-site")
+    # A form on a page that sends no referrer (a default of many servers) has the origin "null"; the browser says beside
+    # it where it is from. A sandboxed frame has this origin too, and is never "same-origin".
+    own = origin in ("", own_origin) or (origin == "null" and site == "same-origin")
+    strange = not own or site in ("same-site", "cross-site")
     if (strange and not (followed and is_page)) or (scope["type"] == "websocket" and origin != own_origin):
         raise Refusal(403, "Another page asked for this. Open the preview by itself.")
 

@@ -18,11 +18,14 @@ OF_THE_HOST = {
     b"host",
     b"origin",
     b"cookie",
+    b"referer",
     b"forwarded",
-    b"x-forwarded-for",
-    b"x-forwarded-host",
-    b"x-forwarded-proto",
+    b"front-end-https",
+    b"x-original-host",
+    b"x-real-ip",
+    b"x-url-scheme",
 }
+OF_A_PROXY = b"x-forwarded-"  # frameworks read -host, -proto, -port, -scheme, -ssl, -server and -prefix
 OF_A_SOCKET = {
     b"sec-websocket-key",
     b"sec-websocket-version",
@@ -68,17 +71,24 @@ def _cookies(headers: Headers) -> list[tuple[str, str]]:
 
 
 def to_program(headers: Headers, port: int, own_origin: str) -> list[tuple[str, str]]:
-    """Return a browser's headers as the program gets them: as from localhost, without the preview's own cookie."""
+    """Return a browser's headers as the program gets them: as from localhost, without the preview's own cookie.
+
+    Host, Origin and Referer name one host, and no header names the preview's: frameworks compare Origin with Host
+    (SvelteKit, Django) or with X-Forwarded-Host (Next.js, Rails), and refuse a form where they differ.
+    """
     dropped = HOP_BY_HOP | OF_THE_HOST | OF_A_SOCKET | _named_by_connection(headers)
-    kept = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers if key not in dropped]
+    passed = [(key, value) for key, value in headers if key not in dropped and not key.startswith(OF_A_PROXY)]
+    kept = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in passed]
     here = f"localhost:{port}"
     kept.append(("Host", here))
     if cookies := "; ".join(f"{name}={value}" for name, value in _cookies(headers) if name and name != COOKIE):
         kept.append(("Cookie", cookies))
     if origin := first(headers, b"origin"):
         kept.append(("Origin", f"http://{here}" if origin == own_origin else origin))
-    scheme, _, host = own_origin.partition("://")
-    return [*kept, ("X-Forwarded-Host", host), ("X-Forwarded-Proto", scheme)]
+    if referer := first(headers, b"referer"):
+        is_own = referer == own_origin or referer.startswith(f"{own_origin}/")
+        kept.append(("Referer", f"http://{here}{referer[len(own_origin) :]}" if is_own else referer))
+    return kept
 
 
 def to_browser(headers: Headers, port: int) -> Headers:
