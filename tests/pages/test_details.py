@@ -178,3 +178,15 @@ def test_the_owner_is_who_made_it_or_whose_agent_did(team, agent, lena, alice, c
     Membership.objects.filter(user=alice).delete()
     made = api(make_token(team, agent=agent)).post("/api/v1/workspaces", json.dumps({"key": "left"}), **body)
     assert (made.status_code, made.json()["owner"]) == (201, None)
+
+
+def test_the_page_says_which_submodules_of_the_source_are_not_filled(browser_of, read, lena, workspace):
+    rows = [{"path": "lib/a", "url": "../a", "sha": "ab" * 20, "reason": ""}]
+    rows.append({"path": "lib/<b>", "url": "../b", "sha": "cd" * 20, "reason": "Can't resolve git.example.org."})
+    workspace.source = {"git": "https://git.example.org/shop", "sha": "ef" * 20, "submodules": rows}
+    workspace.save()
+    page = read(browser_of(lena), HERE)
+    assert "2 submodules" in page
+    assert "1 not filled" in page
+    assert "<code>lib/&lt;b&gt;</code>" in page
+    assert "Can&#x27;t resolve git.example.org." in page

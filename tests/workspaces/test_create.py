@@ -35,6 +35,22 @@ def test_a_local_repository_at_a_commit(desk, repository):
     assert desk.run(made["key"], "git rev-parse HEAD").strip() == first.encode()
 
 
+def test_submodules_are_there_and_those_that_are_not_are_named(desk, product):
+    folder = Path(tempfile.mkdtemp(prefix="super-", dir=product.sources))
+    git = "git -c user.name=T -c user.email=t@example.org -c protocol.file.allow=always"
+    script = f"""git init -q -b main sub; {git} -C sub commit -q --allow-empty -m sub
+        git init -q -b main super; cd super; {git} submodule --quiet add ../sub lib/sub
+        {git} submodule --quiet add ../sub lib/other; git config -f .gitmodules submodule.lib/other.url ../none
+        {git} commit -qam super"""
+    subprocess.run(["bash", "-ec", script], cwd=folder, check=True)
+    made = desk.create(source={"git": str(folder / "super")})
+    reasons = {row["path"]: row["reason"] for row in made["source"]["submodules"]}
+    assert reasons == {"lib/other": f"There is no folder {folder}/none.", "lib/sub": ""}
+    manifest = desk.get(f"/workspaces/{made['key']}/snapshots/1/manifest").json
+    assert {row["path"]: row["filled"] for row in manifest["submodules"]} == {"lib/other": False, "lib/sub": True}
+    assert desk.run(made["key"], "git submodule update --init lib/sub; git -C lib/sub log --format=%s") == b"sub\n"
+
+
 def test_nothing_differs_from_the_first_snapshot_before_anybody_worked(desk, repository):
     made = desk.create(source={"git": str(repository[0])})
     assert desk.get(f"/workspaces/{made['key']}/diff?from=1&to=live").json == {"changes": []}

@@ -281,4 +281,6 @@ def test_the_short_form_of_ssh_is_the_same(names, settings):
     names("known-here.test", HERE)
     settings.HANDRAIL_GIT_HOSTS = ["known-here.test"]
     source = sources.check_git("git@Known-Here.test:team/x.git")
-    assert source == sources.Git("git@known-here.test:team/x.git", "", "ssh", "known-here.test", 22, (HERE,))
+    assert source == sources.Git(
+        "git@known-here.test:team/x.git", "", "ssh", "known-here.test", 22, (HERE,), "team/x.git"
+    )

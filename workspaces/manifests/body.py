@@ -5,13 +5,14 @@ import hashlib
 from workspaces.manifests.git_state import dirty_of, git_of
 from workspaces.manifests.lock_files import changes as lock_files_changes
 from workspaces.manifests.lock_files import lock_files_of
+from workspaces.manifests.submodules import submodules_of
 from workspaces.models import Command, Environment, HandedSecret, Manifest, Operation, Run, Snapshot
 from workspaces.store.file_reader import LEFT_OUT
 
 FORMAT = 2
 NAMED = 200  # entries that a snapshot could not keep, that are named
 MADE = ("setup", "fork")  # kinds of the snapshots taken right after setup
-OF_TREE = ("git", "upstream", "dirty", "lock_files")  # what is read from the files
+OF_TREE = ("git", "upstream", "dirty", "submodules", "lock_files")  # what is read from the files
 
 
 def made_with(environment: Environment) -> dict:
@@ -40,7 +41,14 @@ def tree_facts(files) -> dict:
     """Return the facts that are read from a tree: git state, what is not committed, and lock files."""
     git, upstream = git_of(files)
     dirty = dirty_of(files, git["sha"]) if git else None
-    return {"git": git, "upstream": upstream, "dirty": dirty, "lock_files": lock_files_of(files)}
+    submodules = submodules_of(files) if git else None
+    return {
+        "git": git,
+        "upstream": upstream,
+        "dirty": dirty,
+        "submodules": submodules,
+        "lock_files": lock_files_of(files),
+    }
 
 
 def facts_of_parent(parent, tree_hex: str) -> dict | None:
@@ -49,6 +57,8 @@ def facts_of_parent(parent, tree_hex: str) -> dict | None:
         return None
     manifest = Manifest.objects.filter(snapshot=parent).first()
     if manifest is None or manifest.body.get("format") != FORMAT or (manifest.body["dirty"] or {}).get("cut_off"):
+        return None
+    if not manifest.body.keys() >= set(OF_TREE):  # an older Handrail recorded less
         return None
     return {name: manifest.body[name] for name in OF_TREE}
 

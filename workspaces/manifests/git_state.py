@@ -58,7 +58,7 @@ def dirty_of(files, sha: str | None) -> dict:
     """
     found: dict[bytes, str] = {}
     try:
-        index = git_index.parse(_bytes(files, b".git/index", INDEX_BYTES), MAX_INDEXED)
+        index = git_index.parse(bytes_of(files, b".git/index", INDEX_BYTES), MAX_INDEXED)
         walk = _Walk(files, index, found)
         walk.run()
         _staged(files, index, sha, found, walk)
@@ -160,7 +160,7 @@ class _Walk:
     def _ignored(self, path: bytes, prefix: bytes) -> tuple:
         """Return ((prefix, its patterns),) of an ignore file; () without one."""
         try:
-            return ((prefix, ignore_patterns.parse(_bytes(self.files, path, IGNORE_BYTES))),)
+            return ((prefix, ignore_patterns.parse(bytes_of(self.files, path, IGNORE_BYTES))),)
         except (OSError, ValueError):
             return ()
 
@@ -204,7 +204,7 @@ def _slashes(path: bytes) -> Iterator[int]:
         at = path.find(b"/", at + 1)
 
 
-def _bytes(files, path: bytes, limit: int) -> bytes:
+def bytes_of(files, path: bytes, limit: int) -> bytes:
     """Return the content of a regular file. Raise ValueError for anything else, or for a larger one."""
     found = files.stat(path)
     if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
@@ -213,7 +213,7 @@ def _bytes(files, path: bytes, limit: int) -> bytes:
 
 
 def _small(files, path: bytes, limit: int = 4096) -> str:
-    return _bytes(files, path, limit).decode("utf-8", "replace").strip()
+    return bytes_of(files, path, limit).decode("utf-8", "replace").strip()
 
 
 def _ref(files, name: str) -> str | None:

@@ -74,7 +74,8 @@ class Workspace(models.Model):
     reason = models.TextField(blank=True)  # why it is in this state, as a message
     reason_code = models.CharField(max_length=16, choices=StateCode, blank=True)
     labels = models.JSONField(default=dict, blank=True)  # {k: v}; queried through WorkspaceLabel
-    source = models.JSONField(default=dict, blank=True)  # {"git", "ref", "sha"} or {"upload"} or {} or {"path"}
+    # {"git", "ref", "sha", "submodules"} (provisioning/submodules.py) or {"upload"} or {} or {"path"}.
+    source = models.JSONField(default=dict, blank=True)
     # Owner of its files when the runner is root; two workspaces never share a uid.
     uid = models.PositiveIntegerField(unique=True, null=True, blank=True)
     # What files of its repository said about its set-up at creation: [provisioning.repository_files.Suggestion].

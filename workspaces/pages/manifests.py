@@ -29,6 +29,7 @@ WORDS = {
     "git": gettext_lazy("Branch and commit"),
     "upstream": gettext_lazy("Upstream"),
     "dirty": gettext_lazy("Not committed"),
+    "submodules": gettext_lazy("Submodules"),
     "lock_files": gettext_lazy("Lock files (SHA-256)"),
     "set_up_out_of_date": gettext_lazy("Lock files changed since setup"),
     "environment": gettext_lazy("Environment"),
@@ -86,6 +87,8 @@ def lines_of(name: str, value) -> list[str]:
         return [gettext("none")]
     if name in ("dirty", "lock_files") and isinstance(value, dict | list):
         return _file_lines(value)
+    if name == "submodules" and isinstance(value, list):
+        return [_submodule_line(item) for item in value[:LISTED]]
     if name == "set_up_out_of_date":
         return [f"{item['path']}: {item['change']}" for item in value[:LISTED]]
     if name == "not_kept":
@@ -119,6 +122,11 @@ def _file_lines(value) -> list[str]:
     if isinstance(value, dict) and value["cut_off"]:
         lines.append(gettext("Not complete: %(why)s") % {"why": value["cut_off"]})
     return lines or [gettext("none")]
+
+
+def _submodule_line(item: dict) -> str:
+    told = gettext("%(path)s at %(sha)s") if item["filled"] else gettext("%(path)s at %(sha)s: not filled")
+    return told % {"path": item["path"], "sha": item["sha"][:12]}
 
 
 def _cause_lines(cause: dict) -> list[str]:

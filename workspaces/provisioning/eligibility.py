@@ -57,7 +57,7 @@ def origin_of(source: dict) -> dict | None:
     """Return the source that the files first came from, as it was requested; None if that is not known any more."""
     fork = source.get("fork")
     if fork is None:
-        return {name: value for name, value in source.items() if name != "sha"}
+        return {name: value for name, value in source.items() if name not in ("sha", "submodules")}
     if "origin" in fork:
         return fork["origin"]
     # Forks made before this was kept: look at the workspace that they were taken from.

@@ -35,6 +35,7 @@ _URL = re.compile(
     r"(?P<scheme>[A-Za-z]+)://(?P<user>[^/?#@]*@)?(?P<host>\[[^\]/@]*\]|[^\[\]/?#@:]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/.*)"
 )
 _USER = re.compile(r"[A-Za-z0-9._-]+@")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Git:
     host: str = ""
     port: int = 0
     pinned: tuple[str, ...] = ()  # the checked IP addresses; git contacts only these (no DNS rebinding)
+    path: str = ""  # on that host
+    lent: bool = True  # whether git may use the keys that Handrail has for hosts in HANDRAIL_GIT_HOSTS
 
 
 def check_git(address: str, ref: str = "") -> Git:
@@ -69,7 +72,7 @@ def check_git(address: str, ref: str = "") -> Git:
     # Rebuild the address from its checked parts, so that git and curl cannot parse it differently from us.
     where = f"[{host}]" if ":" in host else host
     rebuilt = f"{user}{where}:{path}" if scp else f"{scheme}://{user}{where}:{port}{path}"
-    return Git(rebuilt, ref, scheme, host, port, _public_addresses(host, port))
+    return Git(rebuilt, ref, scheme, host, port, _public_addresses(host, port), path)
 
 
 def _parts(address: str) -> tuple[str, str, str, int, str]:
@@ -138,8 +141,9 @@ def clone(source: Git, target: Path, *, cancel: threading.Event | None = None) -
     """
     verify = ("rev-parse", "--verify", "--quiet")
     options = ("--quiet", "--no-checkout", "--template=", "--no-hardlinks")
-    with _git_in(target, cancel) as git:
-        git(*_pin(source), "clone", *options, "--", _contacted(source), ".", env=_environment(source))
+    with git_in(target, cancel) as git:
+        env = _environment(source)
+        git(*_pin(source), "clone", *options, "--", _contacted(source), ".", env=env)
         git("remote", "set-url", "origin", source.address)
         if not source.ref:
             if git(*verify, "HEAD", check=False) == "":
@@ -148,7 +152,12 @@ def clone(source: Git, target: Path, *, cancel: threading.Event | None = None) -
         elif git(*verify, "--end-of-options", f"refs/remotes/origin/{source.ref}", check=False):
             git("checkout", "--quiet", "-B", source.ref, "--track", f"origin/{source.ref}")
         else:
-            sha = git(*verify, "--end-of-options", f"{source.ref}^{{commit}}", check=False)
+            named = (*verify, "--end-of-options", f"{source.ref}^{{commit}}")
+            sha = git(*named, check=False)
+            if not sha and _COMMIT.fullmatch(source.ref):  # no branch leads to it; a host may give it all the same
+                fetch = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
+                git(*_pin(source), *fetch, _contacted(source), source.ref, env=env, check=False)
+                sha = git(*named, check=False)
             if not sha:
                 raise CloneFailed(f"The repository has no branch, tag or commit {source.ref!r}.")
             git("checkout", "--quiet", "--detach", sha)
@@ -169,7 +178,7 @@ def push_bundle(scratch: Path, source: Git, branch: str, *, check: Check, token:
     """
     repository = scratch / "repository"
     repository.mkdir()
-    with _git_in(repository) as git:
+    with git_in(repository) as git:
         git("init", "--quiet", "--bare", "--template=")
         git("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "../bundle", "HEAD:refs/heads/pushed")
         sha = git("rev-parse", "refs/heads/pushed")
@@ -187,7 +196,7 @@ def push_bundle(scratch: Path, source: Git, branch: str, *, check: Check, token:
 
 def default_branch(source: Git, *, token: str = "") -> str:
     """Return the branch that the source's HEAD names, "" if it does not say. Raise CloneFailed."""
-    with tempfile.TemporaryDirectory() as folder, _git_in(Path(folder)) as git:
+    with tempfile.TemporaryDirectory() as folder, git_in(Path(folder)) as git:
         env = _environment(source) | _signed_in(source, token)
         told = git(*_pin(source), "ls-remote", "--symref", "--", _contacted(source), "HEAD", env=env)
     named = re.search(r"^ref: refs/heads/(.+)\tHEAD$", told, re.MULTILINE)
@@ -249,7 +258,7 @@ def _environment(source: Git) -> dict[str, str]:
     told = LOCAL | {"GIT_ALLOW_PROTOCOL": source.scheme}
     if source.scheme == "git":
         told["GIT_OVERRIDE_VIRTUAL_HOST"] = f"{source.host}:{source.port}"
-    if source.host in settings.HANDRAIL_GIT_HOSTS:
+    if source.lent and source.host in settings.HANDRAIL_GIT_HOSTS:
         del told["GIT_CONFIG_GLOBAL"]
         lent = {name: os.environ[name] for name in ("HOME", "SSH_AUTH_SOCK") if name in os.environ}
         told |= {"HOME": "/nonexistent"} | lent
@@ -275,7 +284,7 @@ def _signed_in(source: Git, token: str) -> dict[str, str]:
 
 
 @contextmanager
-def _git_in(folder: Path, cancel: threading.Event | None = None) -> Iterator[Callable[..., str]]:
+def git_in(folder: Path, cancel: threading.Event | None = None) -> Iterator[Callable[..., str]]:
     """Yield `git(*args)`, which runs in this folder and returns stdout. The warden kills it if the runner is killed."""
     command = [sys.executable, "-I", "-S", warden.__file__]
     with subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True) as watching:

@@ -20,6 +20,12 @@ def workspace_state(workspace) -> str:
     return "working" if workspace.state == State.READY and workspace.running else workspace.state
 
 
+@register.filter
+def unfilled(submodules: list) -> int:
+    """Return how many submodules of a source could not be cloned."""
+    return sum(bool(submodule["reason"]) for submodule in submodules)
+
+
 # Why a snapshot was taken, by its kind.
 SNAPSHOT_KINDS = {
     "setup": gettext_lazy("after setup"),

@@ -16,7 +16,7 @@ from dashboard.problems import Problem
 from workspaces import lifecycle, paths, secrets
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
-from workspaces.provisioning import capacity, isolation, sources, uploads
+from workspaces.provisioning import capacity, isolation, submodules, uploads
 from workspaces.runner import carried, notes, programs, repository_files, rootfs, snapshots
 from workspaces.runner.installed import put
 from workspaces.runner.job import Job, Kind
@@ -329,9 +329,7 @@ def _make_tree(workspace, watch: dict):
         with open(uploads.find(workspace.team_id, upload), "rb") as archive:
             import_archive(archive, tree, uploads.LIMITS, **watch)
     elif "git" in workspace.source:
-        source = sources.check_git(workspace.source["git"], workspace.source.get("ref", ""))
-        sha = sources.clone(source, tree, cancel=watch["cancel"])
-        workspace.source = workspace.source | {"sha": sha}
+        workspace.source = submodules.clone(workspace.source, tree, cancel=watch["cancel"])
         Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
     carried.put(workspace, tree, watch)
 

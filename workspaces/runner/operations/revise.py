@@ -11,7 +11,7 @@ from workspaces import paths as workspace_paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import ReasonCode, Workspace
 from workspaces.needs_approval import HOOK_FILES
-from workspaces.provisioning import sources, uploads
+from workspaces.provisioning import submodules, uploads
 from workspaces.runner import files, notes, snapshots
 from workspaces.runner.operations.snapshot import RestoreSnapshot, resume_if_asked
 from workspaces.runner.refusals import Refused
@@ -130,8 +130,7 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
             with open(uploads.find(workspace.team_id, upload), "rb") as archive:
                 import_archive(archive, folder, uploads.LIMITS, **watch)
         elif source:
-            checked = sources.check_git(source["git"], source.get("ref", ""))
-            source = source | {"sha": sources.clone(checked, folder, cancel=watch["cancel"])}
+            source = submodules.clone(source, folder, cancel=watch["cancel"])
         tree = LocalTree(folder)
         if noted is not None:
             files.write(tree, versions.PATH, noted)

@@ -1,0 +1,58 @@
+"""The git submodules of a tree: at which commit each one is expected, and whether its files are there."""
+
+import posixpath
+import stat
+
+from workspaces.history import named
+from workspaces.manifests import git_index
+from workspaces.manifests.git_index import GITLINK
+from workspaces.manifests.git_state import INDEX_BYTES, MAX_INDEXED, UNREADABLE, bytes_of
+
+NAMED = 200
+DEEPEST = 8
+
+
+def submodules_of(files) -> list[dict] | None:
+    """Return [{path, sha, filled}] of the submodules of a tree and of those in them; None if it names none."""
+    try:
+        files.stat(b".gitmodules")
+    except UNREADABLE:
+        return None
+    found: list[dict] = []
+    _level(files, b"", found, 1)
+    return found or None
+
+
+def _level(files, prefix: bytes, found: list[dict], depth: int) -> None:
+    try:
+        index = git_index.parse(bytes_of(files, _git_folder(files, prefix) + b"/index", INDEX_BYTES), MAX_INDEXED)
+    except UNREADABLE:
+        return
+    for path, entry in index.entries.items():
+        if entry.mode != GITLINK or len(found) >= NAMED:
+            continue
+        whole = prefix + path
+        filled = _is_there(files, whole + b"/.git")
+        found.append(named("path", whole) | {"sha": entry.sha.hex(), "filled": filled})
+        if filled and depth < DEEPEST:
+            _level(files, whole + b"/", found, depth + 1)
+
+
+def _git_folder(files, prefix: bytes) -> bytes:
+    """Return the path of the .git folder of the repository at the prefix; a submodule's is elsewhere."""
+    path = prefix + b".git"
+    if stat.S_ISDIR(files.stat(path).st_mode):
+        return path
+    leads = bytes_of(files, path, 4096).removeprefix(b"gitdir: ").rstrip(b"\n")
+    folder = posixpath.normpath(posixpath.join(prefix, leads))
+    if folder.startswith((b"/", b"..")):
+        raise ValueError("its .git lies outside of the tree")
+    return folder
+
+
+def _is_there(files, path: bytes) -> bool:
+    try:
+        files.stat(path)
+    except UNREADABLE:
+        return False
+    return True

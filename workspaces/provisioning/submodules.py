@@ -1,0 +1,158 @@
+"""Clone a source with its submodules, each under the rules of the source itself; what cannot be cloned is named."""
+
+import dataclasses
+import os
+import re
+import shutil
+import threading
+import time
+from pathlib import Path
+
+from django.conf import settings
+
+from dashboard.problems import Problem
+from workspaces.provisioning import sources
+from workspaces.provisioning.sources import CloneFailed, Git
+
+MOST = 200  # submodules of a source, nested ones included
+DEEPEST = 8
+URL_SHOWN = 500
+MODULES = ".gitmodules"
+USERINFO = re.compile(r"//[^/@]*@")
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def clone(wish: dict, folder: Path, *, cancel: threading.Event | None = None) -> dict:
+    """Clone the source {git, ref} into the empty folder, with its submodules.
+
+    Return the source with `sha`, and, if it has submodules, `submodules`: a list of {path, url, sha, reason}, in which
+    a reason says why one is not filled. Raise Problem or CloneFailed for the source alone.
+    """
+    source = sources.check_git(wish["git"], wish.get("ref", ""))
+    sha = sources.clone(source, folder, cancel=cancel)
+    told = _Filling(source, cancel).run(folder) if sha else []
+    asked = {name: wish[name] for name in ("git", "ref") if name in wish}
+    return asked | {"sha": sha} | ({"submodules": told} if told else {})
+
+
+class _Filling:
+    """The submodules of one source, nested ones as well."""
+
+    def __init__(self, source: Git, cancel: threading.Event | None):
+        self.source, self.cancel = source, cancel
+        self.until = time.monotonic() + sources.CLONE_SECONDS
+        self.told: list[dict] = []
+        self.more = 0
+
+    def run(self, folder: Path) -> list[dict]:
+        self._level(self.source, folder, "", 1)
+        if any(not row["reason"] for row in self.told):
+            with sources.git_in(folder, self.cancel) as git:  # .git of each one becomes a folder below .git/modules
+                git("submodule", "--quiet", "absorbgitdirs", check=False)
+        if self.more:
+            reason = f"{self.more:,} more submodules are not cloned: a source can have {MOST}."
+            self.told.append({"path": "", "url": "", "sha": "", "reason": reason})
+        return self.told
+
+    def _level(self, parent: Git, folder: Path, prefix: str, depth: int) -> None:
+        with sources.git_in(folder, self.cancel) as git:
+            for path, sha, said in _listed(git):
+                if len(self.told) >= MOST:
+                    self.more += 1
+                    continue
+                url = said.get("url", "")
+                shown = USERINFO.sub("//", CONTROL.sub("?", url[:URL_SHOWN]))
+                row = {"path": prefix + path, "url": shown, "sha": sha, "reason": ""}
+                self.told.append(row)
+                try:
+                    checked = self._checked(parent, folder, path, said, depth)
+                    self._one(checked, folder / path, sha)
+                    env = sources.LOCAL | {"GIT_LITERAL_PATHSPECS": "1"}
+                    git("submodule", "--quiet", "init", "--", path, env=env, check=False)
+                except (CloneFailed, Problem) as error:
+                    row["reason"] = str(error)[:500]
+                else:
+                    self._level(checked, folder / path, f"{prefix}{path}/", depth + 1)
+
+    def _checked(self, parent: Git, folder: Path, path: str, said: dict[str, str], depth: int) -> Git:
+        """Return the checked source of a submodule; raise CloneFailed or Problem if it cannot be cloned."""
+        url = said.get("url", "")
+        if not url:
+            raise CloneFailed(f"{MODULES} has no address for it.")
+        if said.get("update") == "none":
+            raise CloneFailed(f"{MODULES} says that it is not filled (update = none).")
+        if depth > DEEPEST:
+            raise CloneFailed(f"It is nested deeper than {DEEPEST} submodules.")
+        if time.monotonic() > self.until:
+            raise CloneFailed(f"The submodules before it took longer than {sources.CLONE_SECONDS} seconds.")
+        place = folder / path
+        if os.path.realpath(place) != str(Path(os.path.realpath(folder)) / path) or not place.is_dir():
+            raise CloneFailed("Its path is not a folder of the source.")
+        found = sources.check_git(absolute(parent.address, url))
+        if found.scheme == "file" and self.source.scheme != "file":
+            raise CloneFailed("A repository from elsewhere can't name a folder of this host.")
+        return self._without_keys(found)
+
+    def _without_keys(self, found: Git) -> Git:
+        """Return the source without Handrail's own keys if it belongs to others than the source that a person named."""
+        if found.host not in settings.HANDRAIL_GIT_HOSTS or _owner(found) == _owner(self.source) is not None:
+            return found
+        if found.scheme == "ssh":
+            raise CloneFailed(f"Handrail uses its key for {found.host} only for submodules of the source's own owner.")
+        return dataclasses.replace(found, lent=False)
+
+    def _one(self, source: Git, place: Path, sha: str) -> None:
+        try:
+            found = sources.clone(dataclasses.replace(source, ref=sha), place, cancel=self.cancel)
+            if found != sha:
+                raise CloneFailed(f"Its repository has no commit {sha[:12]}.")
+        except BaseException:
+            for entry in os.scandir(place):
+                shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+            raise
+
+
+def _listed(git) -> list[tuple[str, str, dict[str, str]]]:
+    """Return (path, commit, its settings in .gitmodules) of each submodule of HEAD."""
+    entries = git("ls-tree", "-r", "-z", "--full-tree", "HEAD").split("\0")
+    links = dict(reversed(entry.removeprefix("160000 commit ").split("\t", 1)) for entry in entries if _is_link(entry))
+    if not links:
+        return []
+    pattern = r"^submodule\..*\.(path|url|update)$"
+    said = git("config", "--blob", f"HEAD:{MODULES}", "-z", "--get-regexp", pattern, check=False)
+    named: dict[str, dict[str, str]] = {}
+    for setting in filter(None, said.split("\0")):
+        key, _, value = setting.partition("\n")
+        name, _, field = key.removeprefix("submodule.").rpartition(".")
+        named.setdefault(name, {})[field] = value
+    by_path = {found["path"].rstrip("/"): found for found in named.values() if "path" in found}
+    return [(path, sha, by_path.get(path, {})) for path, sha in links.items()]
+
+
+def _is_link(entry: str) -> bool:
+    return entry.startswith("160000 commit ") and "\t" in entry
+
+
+def absolute(parent: str, url: str) -> str:
+    """Return the address of a submodule, resolved against its parent's if it is relative, as git does it."""
+    if not url.startswith(("./", "../")):
+        return url
+    base, between = parent.removesuffix("/"), "/"
+    while url.startswith(("./", "../")):
+        if url.startswith("../"):
+            cut = max(base.rfind("/"), -1)
+            if cut < 0:
+                cut, between = base.rfind(":"), ":"
+            if cut < 0:
+                raise CloneFailed("Its address leads out of that of its parent.")
+            base = base[:cut]
+        url = url.partition("/")[2]
+    return f"{base}{between}{url}".removesuffix("/")
+
+
+def _owner(source: Git) -> tuple[str, str, int, str] | None:
+    """Return (scheme, host, port, owner): the owner is the first part of the path. None if the path does not tell."""
+    parts = source.path.strip("/").split("/")
+    if len(parts) < 2 or "%" in source.path or any(part in ("", ".", "..") for part in parts):
+        return None
+    return source.scheme, source.host, source.port, parts[0]
