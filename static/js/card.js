@@ -109,12 +109,17 @@ const ends = new IntersectionObserver((entries) => {
 });
 
 function prepareFolds(root) {
-  for (const fold of root.querySelectorAll("details[data-must-read]:not([data-prepared])")) {
-    fold.setAttribute("data-prepared", "");
-    fold.open = false;
-    const end = document.createElement("span");
-    end.className = "fold-end";
-    fold.append(end);
+  for (const fold of root.querySelectorAll("details[data-must-read]:not([data-was-read])")) {
+    if (!fold.hasAttribute("data-prepared")) {
+      fold.setAttribute("data-prepared", "");
+      fold.open = false;
+    }
+    let end = fold.querySelector(":scope > .fold-end");
+    if (!end) {
+      end = document.createElement("span");
+      end.className = "fold-end";
+      fold.append(end);
+    }
     ends.observe(end);
     judgeReading(cardOf(fold));
   }

@@ -44,6 +44,21 @@ function keepOpen(old, fresh) {
   }
 }
 
+// A fold that says the same as before stays as read as it was (card.js).
+function keepRead(old, fresh) {
+  const words = (fold) => fold.textContent.trim();
+  const folds = [...fresh.querySelectorAll("details[data-must-read]")];
+  for (const fold of old.querySelectorAll("details[data-must-read][data-prepared]")) {
+    const same = folds.find((candidate) => words(candidate) === words(fold));
+    if (!same) continue;
+    folds.splice(folds.indexOf(same), 1);
+    same.open = fold.open;
+    for (const name of ["data-prepared", "data-was-read"]) if (fold.hasAttribute(name)) same.setAttribute(name, "");
+    const end = fold.querySelector(":scope > .fold-end");
+    if (end) same.append(end.cloneNode());
+  }
+}
+
 function chosen(select) {
   const initial = select?.querySelector("option[selected]") ?? select?.options[0];
   return select?.selectedOptions[0] !== initial;
@@ -60,6 +75,7 @@ function isViewers(name, element) {
 function morph(old, fresh) {
   const copy = document.importNode(fresh, true);
   keepOpen(old, copy);
+  keepRead(old, copy);
   const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
   // The second step of a decision stays open, unless what is decided has changed.
   const step = old.dataset.version === copy.dataset.version ? old.querySelector("[data-open-step]") : null;

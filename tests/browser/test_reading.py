@@ -77,3 +77,41 @@ def test_a_table_of_many_rows_is_read_first(product, token, person):
     expect(approve(page)).to_have_attribute("aria-disabled", "true")
     page.get_by_text("See the end").click()
     expect(approve(page)).not_to_have_attribute("aria-disabled", "true")
+
+
+EXPIRES_LATER = """
+from datetime import timedelta
+from django.utils import timezone
+from approvals.models import Action
+Action.objects.filter(pk={pk!r}).update(expires_at=timezone.now() + timedelta(hours=5))
+"""
+
+NOTE_MORPH = """
+document.addEventListener("changed", ({ target }) => { if (target.id === "card") document.body.dataset.morphed = "" })
+"""
+
+
+def test_what_was_read_stays_read_when_another_part_of_the_card_changes(product, opened, ask):
+    opened.get_by_text("See the end").click()
+    expect(approve(opened)).not_to_have_attribute("aria-disabled", "true")
+    opened.evaluate("scrollTo(0, 0)")
+    action = opened.url.rstrip("/").rsplit("/", 1)[1]
+    opened.evaluate(NOTE_MORPH)
+    product.shell(EXPIRES_LATER.format(pk=action))
+    ask(f"git push origin beside-{time.time()}")  # an event, at which pages read themselves again
+    expect(opened.locator("body")).to_have_attribute("data-morphed", "")
+    settle(opened)
+    expect(opened.locator("details[data-must-read]")).to_have_attribute("open", "")
+    expect(approve(opened)).not_to_have_attribute("aria-disabled", "true")
+
+
+def test_what_is_not_read_stays_unread_when_another_part_of_the_card_changes(product, opened, ask):
+    action = opened.url.rstrip("/").rsplit("/", 1)[1]
+    opened.evaluate(NOTE_MORPH)
+    product.shell(EXPIRES_LATER.format(pk=action))
+    ask(f"git push origin beside-{time.time()}")
+    expect(opened.locator("body")).to_have_attribute("data-morphed", "")
+    settle(opened)
+    expect(approve(opened)).to_have_attribute("aria-disabled", "true")
+    opened.get_by_text("See the end").click()
+    expect(approve(opened)).not_to_have_attribute("aria-disabled", "true")
