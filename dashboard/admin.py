@@ -104,6 +104,11 @@ class Logged(admin.ModelAdmin):
     def has_delete_permission(self, request, obj=None):
         return False
 
+    def save_model(self, request, obj, form, change):
+        if team_id := getattr(obj, "team_id", None):
+            Team.objects.take_turn(team_id)
+        super().save_model(request, obj, form, change)
+
     def log_addition(self, request, obj, message):
         self._record(request, obj, "added", message)
         return super().log_addition(request, obj, message)
