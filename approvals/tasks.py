@@ -3,12 +3,13 @@
 import time
 
 from approvals import agent_runs, gate
+from approvals.models import LogTarget
 from approvals.notify import agent_runs as agent_run_notices
 from approvals.notify import going, notices, scheduled
 from dashboard import clock
 from workspaces.services import schedules
 
-NOTIFY_SECONDS = 60  # after which the queue gets its turn; what is left is due again at once
+NOTIFY_SECONDS = 60  # after which the next one begins; what is left is due again at once
 
 
 def sweep() -> int:
@@ -44,14 +45,22 @@ def notify() -> int:
     tried, until = 0, time.monotonic() + NOTIFY_SECONDS
     while time.monotonic() < until and (some := sending.send_due()):
         tried += some
+        notices.reconcile()  # what came meanwhile
     return tried
 
 
-def send_log() -> int:
-    """Send the logs of teams to their targets; return how many events were taken."""
+def tell_admins() -> int:
+    """Notify admins of what their team's log has for them; return how many events were taken."""
     from approvals.log_out import sending  # as above
 
-    return sending.send_due()
+    return sending.send_due(LogTarget.objects.to_people())
+
+
+def send_log() -> int:
+    """Send the logs of teams to other systems and to folders; return how many events were taken."""
+    from approvals.log_out import sending  # as above
+
+    return sending.send_due(LogTarget.objects.to_systems())
 
 
 def send_webhooks() -> int:

@@ -341,17 +341,31 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
+# Work behind the scenes has lanes (dashboard/lanes.py): clusters of django-q2, each with its own workers and limits.
+# Seconds: `timeout` is how long a task may take, `retry` after which one that was cut short is due again. django-q2's
+# cluster claims two tasks more than it runs, so the last of three may end after three times the timeout.
 Q_CLUSTER = {
-    "name": "handrail",
+    "name": "handrail",  # the lane for upkeep, and for what names none
     "orm": "default",
-    # Seconds that a task may take, and after which one that was cut short is due again.
+    "workers": 1,
     "timeout": 600,
-    "retry": 1500,
+    "retry": 2000,
     "ack_failures": True,
     "max_attempts": 1,
     "save_limit": 1000,
     "catch_up": False,
+    "ALT_CLUSTERS": {
+        "push": {"workers": 2, "timeout": 120, "retry": 400},  # the second sends while receivers hold up the first
+        "webhooks": {"timeout": 120, "retry": 400},
+        "logs": {"timeout": 120, "retry": 400},
+        "timely": {"timeout": 120, "retry": 400},  # starts and follows schedules, keeps to limits, warns
+    },
 }
+# The lanes that the queue process of this host serves; others are left to `manage.py qcluster` elsewhere.
+_lanes = [Q_CLUSTER["name"], *Q_CLUSTER["ALT_CLUSTERS"]]
+HANDRAIL_LANES = [name.strip() for name in env("HANDRAIL_LANES", ",".join(_lanes)).split(",") if name.strip() != "none"]
+if unknown := set(HANDRAIL_LANES) - set(_lanes):
+    raise ImproperlyConfigured(f"HANDRAIL_LANES: {', '.join(sorted(unknown))} is none of {', '.join(_lanes)}, or none.")
 
 STATIC_URL = "/static/"
 STATIC_ROOT = HANDRAIL_HOME / "staticfiles"

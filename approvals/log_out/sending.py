@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import requests
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils.text import slugify
 
 from approvals.log_out import alerts, formats, targets
@@ -39,11 +40,11 @@ class NotTaken(Exception):
     """The target did not take the events; the text can be shown."""
 
 
-def send_due(seconds: float = 60) -> int:
-    """Send to the targets that are due, for a while; return how many events were taken."""
+def send_due(rows: QuerySet, seconds: float = 60) -> int:
+    """Send to those of the targets `rows` that are due, for a while; return how many events were taken."""
     taken, until = 0, time.monotonic() + seconds
     while time.monotonic() < until:
-        found = list(LogTarget.objects.due(clock.now()).select_related("team").order_by("pk"))
+        found = list(rows.due(clock.now()).select_related("team").order_by("pk"))
         if not found:
             break
         taken += sum(_send_to(target) for target in found)

@@ -21,6 +21,14 @@ class LogTargetQuerySet(models.QuerySet):
         free = Q(next_try_at=None) | Q(next_try_at__lte=now)
         return self.filter(free, active=True, team__event_seq__gt=F("cursor"))
 
+    def to_people(self):
+        """Return those that notify people on their devices and channels."""
+        return self.filter(kind=TargetKind.ADMINS)
+
+    def to_systems(self):
+        """Return those that send to another system or a folder, which may take long."""
+        return self.exclude(kind=TargetKind.ADMINS)
+
     def visible_to(self, who):
         return self.filter(team_id__in=who.team_ids)
 

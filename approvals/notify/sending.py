@@ -26,7 +26,7 @@ from dashboard import clock, json_text
 
 logger = logging.getLogger("handrail.notify")
 BATCH = 40  # deliveries that one task sends
-AT_A_TIME = 8
+AT_A_TIME = 20
 TIMEOUT = 10  # seconds for one message
 LEASE = timedelta(seconds=90)  # within which another host does not send the same delivery
 RETRIES = [timedelta(seconds=seconds) for seconds in (10, 30, 120, 600, 1800)]

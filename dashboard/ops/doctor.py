@@ -13,7 +13,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from dashboard import clock, loop_watch
+from dashboard import clock, lanes, loop_watch
 from dashboard.addresses import in_url, to_call
 from dashboard.event_log import triggers
 from dashboard.event_log.verify import RENDER_SECONDS, prove
@@ -52,6 +52,7 @@ def examine(*, deep: bool) -> list[Finding]:
         *_database(deep=deep),
         *_log(deep=deep),
         _queue(),
+        *_lanes(),
         *_loops(),
         *_store(),
         _sqlite(),
@@ -184,6 +185,25 @@ def _queue() -> Finding:
             "queue", False, words, "It restarts automatically; see the `queue` lines of `make up`.", needed=False
         )
     return Finding("queue", True, f"Running, last heartbeat {max(age, 0):.0f} s ago.", needed=False)
+
+
+def _lanes() -> list[Finding]:
+    """Report for each lane of work behind the scenes how long its oldest task waits; late ones are named."""
+    try:
+        waiting = lanes.waiting()
+    except DatabaseError:  # its own finding says so
+        return []
+    findings = []
+    for lane in lanes.LANES.values():
+        seconds = waiting[lane.name]
+        here = lane.name in settings.HANDRAIL_LANES
+        words = f"Work waits for {seconds:.0f} s." if seconds >= 1 else "Nothing waits."
+        way = "" if here else f"Nothing on this host serves it: start `manage.py qcluster -n {lane.name}` on one."
+        if here and seconds > lane.patience:
+            way = "See the `queue` lines of `make up`. Its other tasks take long, or the queue does not run."
+        ok = seconds <= lane.patience
+        findings.append(Finding(f"lane {lane.name}", ok, words, "" if ok else way, needed=False))
+    return findings
 
 
 def _loops() -> list[Finding]:

@@ -4,6 +4,7 @@ from django.conf import settings
 from django_q.models import Schedule
 
 from dashboard import clock
+from dashboard.lanes import LANE_OF
 from dashboard.ops import database
 
 COPIES = 6  # hourly copies of the database to keep
@@ -39,7 +40,13 @@ def arrange():
     for func, minutes in SCHEDULED.items():
         entry, created = Schedule.objects.update_or_create(
             name=f"handrail:{func}",
-            defaults={"func": func, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1},
+            defaults={
+                "func": func,
+                "cluster": LANE_OF[func],
+                "schedule_type": Schedule.MINUTES,
+                "minutes": minutes,
+                "repeats": -1,
+            },
         )
         hour = AT_HOUR.get(func)
         # A run that was missed while nothing ran keeps its time: it is due now.

@@ -15,9 +15,12 @@ from approvals.calls import Call
 from approvals.models import Channel, Delivery
 from approvals.notify.watch import Watch
 from dashboard.access import caller_by_token
+from dashboard.lanes import LANES
 from dashboard.ops.queue import Queue, do
 from dashboard.tokens import find_token
 from tests.support.waiting import until
+
+UPKEEP = LANES["handrail"]
 
 
 @pytest.fixture
@@ -33,14 +36,14 @@ def due() -> tuple:
 
 def test_a_task_is_done_and_its_result_is_kept(transactional_db):
     async_task("math.sqrt", 16)
-    do(*due())
+    do(UPKEEP, *due())
     assert [(row.func, row.result, row.attempt_count) for row in Success.objects.all()] == [("math.sqrt", 4.0, 1)]
     assert (OrmQ.objects.count(), Failure.objects.count()) == (0, 0)
 
 
 def test_a_task_that_fails_is_written_down_and_not_tried_again(transactional_db):
     async_task("math.sqrt", -1)
-    do(*due())
+    do(UPKEEP, *due())
     assert ["math domain error" in row.result for row in Failure.objects.all()] == [True]
     assert (OrmQ.objects.count(), Success.objects.count()) == (0, 0)
 
@@ -48,22 +51,22 @@ def test_a_task_that_fails_is_written_down_and_not_tried_again(transactional_db)
 def test_a_task_beyond_its_time_is_cut_short(transactional_db):
     async_task("time.sleep", 30, timeout=1)
     began = time.monotonic()
-    do(*due())
+    do(UPKEEP, *due())
     assert time.monotonic() - began < 20
     assert ["exceeded maximum timeout" in row.result for row in Failure.objects.all()] == [True]
 
 
 def test_what_somebody_else_put_there_is_removed_unread(transactional_db):
     OrmQ.objects.create(key="handrail", payload="not:ours", lock=timezone.now())
-    do(*due())
+    do(UPKEEP, *due())
     assert [model.objects.count() for model in (OrmQ, Success, Failure)] == [0, 0, 0]
 
 
 def test_a_task_is_given_out_once_until_it_is_due_again(transactional_db):
     async_task("math.sqrt", 16)
     first, second = Queue(), Queue()
-    assert first._next()[0] == OrmQ.objects.get().pk
-    assert second._next() is None
+    assert first.claim(UPKEEP)[0] == OrmQ.objects.get().pk
+    assert second.claim(UPKEEP) is None
 
 
 def results_of(product, func: str) -> str:

@@ -5,7 +5,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, gener
 from prometheus_client.core import GaugeMetricFamily
 
 from approvals.models import Action, Tier
-from dashboard import loop_watch
+from dashboard import lanes, loop_watch
 from dashboard.site.measures import approvals, period, resources
 from dashboard.site.measures.persistence import persistence
 from workspaces.models import Cap, Run, State, Workspace
@@ -60,6 +60,8 @@ class _Collector:
         yield self._gauge("loop_lateness_seconds", words, worst, ["process"])
         words = "Steps of this process that held its event loop for more than a second, since its start."
         yield self._gauge("loop_long_steps", words, [((name,), told["steps"]) for name, told in loops], ["process"])
+        words = "Seconds for which the oldest due task of this lane of the queue has waited for a worker."
+        yield self._gauge("lane_waiting_seconds", words, [((n,), s) for n, s in lanes.waiting().items()], ["lane"])
         limits = [((cap.measure,), cap.limit) for cap in Cap.objects.filter(team=self.team)]
         yield self._gauge("cap_limit", "Limits for this month.", limits, ["measure"])
 

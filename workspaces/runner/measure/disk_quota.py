@@ -15,9 +15,8 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError
 from django.template.defaultfilters import filesizeformat
-from django_q.tasks import async_task
 
-from dashboard import clock
+from dashboard import clock, lanes
 from dashboard.models import Actor
 from workspaces import lifecycle, paths
 from workspaces.drivers.base import DriverError
@@ -136,8 +135,8 @@ class Vitals:
             return
         self._relieved = time.monotonic()
         logger.warning("the disk has %s left: retention and the collection run now", capacity.free_bytes())
-        async_task("workspaces.tasks.sweep_retention")
-        async_task("workspaces.tasks.collect_garbage")
+        lanes.put("workspaces.tasks.sweep_retention")
+        lanes.put("workspaces.tasks.collect_garbage")
 
 
 def _up(runner):
