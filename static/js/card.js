@@ -168,7 +168,8 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   // Enter in a field is a tap as well; and one answer is enough.
   const { submitter, target } = event;
-  if (submitter?.getAttribute("aria-disabled") === "true" || target.hasAttribute("data-sent")) {
+  const rests = submitter?.getAttribute("aria-disabled") === "true" && !target.hasAttribute("data-passkey-answered");
+  if (rests || target.hasAttribute("data-sent")) {
     event.preventDefault();
     event.stopPropagation();
   } else if (submitter?.hasAttribute("data-decide")) {

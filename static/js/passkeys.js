@@ -113,32 +113,41 @@ function say(form, words) {
   line.hidden = words === "";
 }
 
-async function ask(form, submitter, field, answer) {
+// The form may change while the device asks its person: a card is morphed, or shows another step.
+async function ask(form, submitter, name, answer) {
   form.setAttribute("aria-busy", "true");
   say(form, "");
   try {
-    field.value = JSON.stringify(await answer());
+    const found = JSON.stringify(await answer());
+    if (!form.isConnected || submitter?.isConnected === false) throw new Refusal(gettext("This has just appeared or changed. Tap again."));
+    fieldOf(form, name).value = found;
     form.removeAttribute("data-sent"); // card.js lets a form through once
-    if (!form.isConnected) return;
+    form.setAttribute("data-passkey-answered", ""); // the tap came before the button began to rest
     answered.add(form);
     form.requestSubmit(submitter);
   } catch (error) {
     form.removeAttribute("data-sent");
-    say(form, error instanceof Refusal ? error.message : WORDS[error.name] ?? fill(gettext("The passkey failed: %(error)s"), { error: error.message }));
+    say(inPlaceOf(form), error instanceof Refusal ? error.message : WORDS[error.name] ?? fill(gettext("The passkey failed: %(error)s"), { error: error.message }));
   } finally {
     form.removeAttribute("aria-busy");
+    form.removeAttribute("data-passkey-answered");
   }
+}
+
+function inPlaceOf(form) {
+  if (form.isConnected) return form;
+  return [...document.forms].find((each) => addressOf(each) === addressOf(form)) ?? form;
 }
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
   const marker = form.method === "post" ? markerOf(form) : undefined;
   if (event.defaultPrevented || (!marker && !form.dataset.passkeyCeremony)) return;
-  const field = fieldOf(form, marker ? "passkey" : "credential");
+  const name = marker ? "passkey" : "credential";
   if (answered.delete(form)) return; // sent again, it needs a new answer
   event.preventDefault();
   if (form.getAttribute("aria-busy") === "true") return;
-  ask(form, event.submitter, field, () => (marker ? ofApproval(form, event.submitter, marker) : ofCeremony(form)));
+  ask(form, event.submitter, name, () => (marker ? ofApproval(form, event.submitter, marker) : ofCeremony(form)));
 });
 
 for (const line of document.querySelectorAll("[data-no-passkeys]")) line.hidden = isSecureContext;

@@ -20,6 +20,16 @@ DEVICE = {
     "automaticPresenceSimulation": True,
 }
 
+# The card changes while the device asks its person, so that its buttons rest when the answer comes.
+CHANGES_MEANWHILE = """
+const get = navigator.credentials.get.bind(navigator.credentials);
+navigator.credentials.get = async (options) => {
+  const found = await get(options);
+  document.dispatchEvent(new CustomEvent("changed"));
+  return found;
+};
+"""
+
 
 class Authenticator:
     """What the browser of this page has as its device's authenticator."""
@@ -166,6 +176,7 @@ def test_the_only_approver_of_a_team_approves_alone_with_the_passkey(chromium, p
     asked = product.post("/api/v1/actions", agent := product.agent_token("lone-agent", team), body).json
     context = chromium.new_context(viewport=SIZES[size])
     context.add_init_script(TAPS)
+    context.add_init_script(CHANGES_MEANWHILE)
     page = context.new_page()
     page.goto(product.sign_in_url(name, "admin", team))
     page.locator("main button").click()
