@@ -1,0 +1,66 @@
+"""`python -m bench.day [--minutes N] [--database URL]`: a team's day, compressed, against a product of its own.
+
+Agents replay real work, people decide on it, and every little while something fails. Afterwards a checker that shares
+no code with the product compares the database, the workspaces and what each actor saw. It prints what does not hold,
+with the seed that repeats the day, and exits with 1 if there is anything.
+
+    python -m bench.day --minutes 60                        on SQLite
+    python -m bench.day --minutes 60 --database postgres    on a server of its own, which is killed too
+    python -m bench.day --database postgres://…             on yours, which is left alone
+"""
+
+import argparse
+import asyncio
+import os
+import pickle
+import secrets
+import signal
+import sys
+from pathlib import Path
+
+from bench.day import check_actions, check_product, evidence, report  # noqa: F401 - the checks register themselves
+from bench.day.findings import check
+from bench.day.ground import Day
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.day", description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=6)
+    parser.add_argument("--database", default="", help="postgres: a server of its own; a URL; by default SQLite")
+    parser.add_argument("--hosts", type=int, default=1, choices=[1], help="one host; several are not played yet")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--agents", type=int, default=10)
+    parser.add_argument("--people", type=int, default=4, choices=range(1, 5))
+    parser.add_argument("--every", type=float, default=35, metavar="SECONDS", help="between two faults")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="keep the evidence, to check it again")
+    asked = parser.parse_args()
+    seed = secrets.randbelow(1 << 32) if asked.seed is None else asked.seed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
+    day = Day(
+        seed=seed,
+        minutes=asked.minutes,
+        database=asked.database,
+        agents=asked.agents,
+        people=asked.people,
+        every=asked.every,
+    )
+    day.again = f"python -m bench.day --seed {seed} --minutes {asked.minutes:g} --every {asked.every:g}"
+    day.again += f" --agents {asked.agents} --people {asked.people}" + f" --database {asked.database}" * bool(
+        asked.database
+    )
+    try:
+        day.open()
+        asyncio.run(day.pass_by())
+        found = evidence.collect(day)
+    finally:
+        day.close()
+    if asked.keep:
+        asked.keep.write_bytes(pickle.dumps(found))
+    findings = check(found)
+    print(f"load {os.getloadavg()[0]:.1f}")
+    print("\n".join(report.lines(day, found, findings)))
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

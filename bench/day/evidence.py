@@ -1,0 +1,171 @@
+"""What is left of a day: rows of the database, traces in workspaces, and what the actors and the watch noted.
+
+It reads with plain SQL and plain files, and uses nothing of the product but the layout of its data.
+"""
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import dict_row
+
+from bench.day.agents import WITNESS
+from bench.day.faults import Fault
+from bench.day.seen import Seen
+from bench.day.watch import Sample, Started
+from tests.support import CHECKOUT
+
+QUERIES = {
+    "teams": "select * from dashboard_team",
+    "agents": "select * from dashboard_agent",
+    "users": "select id, username from auth_user",
+    "actions": "select * from approvals_action",
+    "revisions": "select * from approvals_revision",
+    "decisions": "select * from approvals_decision",
+    "messages": "select * from approvals_actionmessage",
+    "operations": "select * from workspaces_operation",
+    "commands": "select * from workspaces_command",
+    "scheduled_runs": "select * from workspaces_scheduledrun",
+    "schedules": "select * from workspaces_schedule",
+    "events": "select * from dashboard_event order by team_id, seq",
+    "workspaces": "select * from workspaces_workspace",
+    "snapshots": "select * from workspaces_snapshot",
+}
+JSON = ("data", "outcome", "result", "args", "arguments")
+CANARY = "canary-9f2c71d0b5e84a6e"  # the value of a secret of the team
+OPEN = "select * from workspaces_operation where phase in ('due', 'claimed', 'started')"
+
+
+@dataclass
+class Evidence:
+    """Rows are dictionaries with ids as text and times as aware datetimes."""
+
+    rows: dict[str, list[dict]]
+    traces: dict[str, list[str]]  # {workspace id: tags that ran in it, one for each run}
+    seen: list[Seen]
+    faults: list[Fault]
+    started: list[Started]
+    samples: list[Sample]
+    in_flight: list[dict] = field(default_factory=list)  # operations that never ended
+    branches: set[str] = field(default_factory=set)  # of the repository that is pushed to
+    missing_files: list[dict] = field(default_factory=list)  # acknowledged, and in no tree
+    integrity: str = "ok"  # what the database says of its own files
+    canary_in: list[str] = field(default_factory=list)  # places in which the secret's value lies
+    log: str = ""
+
+    def of(self, table: str, **where) -> list[dict]:
+        return [row for row in self.rows[table] if all(row[name] == value for name, value in where.items())]
+
+
+def rows_of(day, query: str) -> list[dict]:
+    url = day.product.environment.get("DATABASE_URL", "")
+    if url.startswith("postgres"):
+        with psycopg.connect(url, row_factory=dict_row) as opened:
+            found = opened.execute(query).fetchall()
+    else:
+        path = unquote(urlsplit(url).path) if url else day.home / "handrail.sqlite3"
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as opened:
+            opened.row_factory = sqlite3.Row
+            found = [dict(row) for row in opened.execute(query)]
+    return [{name: _plain(name, value) for name, value in row.items()} for row in found]
+
+
+def _plain(name: str, value):
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if not isinstance(value, str):
+        return value
+    if name in JSON:
+        return json.loads(value)
+    if re.fullmatch(r"[0-9a-f]{32}", value) and (name == "id" or name.endswith("_id")):
+        return str(UUID(value))
+    if name == "at" or name.endswith(("_at", "_by", "_until")):
+        try:
+            return datetime.fromisoformat(value).replace(tzinfo=UTC)
+        except ValueError:
+            return value
+    return value
+
+
+def in_flight(day) -> list[dict]:
+    return rows_of(day, OPEN)
+
+
+def collect(day) -> Evidence:
+    """Gather all of it, when the day is over and the product still runs."""
+    rows = {name: rows_of(day, query) for name, query in QUERIES.items()}
+    traces = {row["id"]: traces_of(day.home, row["id"]) for row in rows["workspaces"]}
+    found = Evidence(rows, traces, day.seen, day.faults.made, day.watch.started, day.watch.samples)
+    found.in_flight = day.in_flight
+    listed = subprocess.run(["git", "-C", str(day.source), "branch"], capture_output=True, text=True, check=True)
+    found.branches = {line.strip("* ") for line in listed.stdout.splitlines()}
+    found.missing_files = missing_files(found, day.home)
+    found.log = day.product.log
+    found.integrity = integrity(day)
+    found.canary_in = canary_in(day, found)
+    return found
+
+
+def traces_of(home: Path, workspace: str) -> list[str]:
+    try:
+        return (home / "workspaces" / workspace / "home" / WITNESS).read_text().split()
+    except OSError:
+        return []
+
+
+def integrity(day) -> str:
+    if day.product.environment.get("DATABASE_URL", "").startswith("postgres"):
+        return "ok"  # the server checks its pages at each reading
+    return "; ".join(str(next(iter(row.values()))) for row in rows_of(day, "pragma integrity_check"))
+
+
+def canary_in(day, found: Evidence) -> list[str]:
+    places = ["the log"] if CANARY in found.log else []
+    return places + [f"table {name}" for name, rows in found.rows.items() if any(CANARY in str(row) for row in rows)]
+
+
+def missing_files(found: Evidence, home: Path) -> list[dict]:
+    """Return the files whose writing was acknowledged and that are neither live nor in a snapshot.
+
+    People restore earlier snapshots meanwhile, so a file may lie in the snapshot that was taken before that alone.
+    """
+    ids = {row["key"]: row["id"] for row in found.rows["workspaces"]}
+    team = {row["id"]: row["team_id"] for row in found.rows["workspaces"]}
+    gone = {each.about["path"] for each in found.seen if each.verb in ("will delete", "delete a file")}
+    missing, trees = [], {}
+    for each in found.seen:
+        if each.verb != "write a file" or not 200 <= each.status < 300 or each.about["path"] in gone:
+            continue
+        workspace, path = ids[each.about["workspace"]], each.about["path"]
+        if (home / "workspaces" / workspace / "tree" / path).exists():
+            continue
+        if workspace not in trees:
+            trees[workspace] = _in_snapshots(found, home, workspace, team[workspace])
+        if path not in trees[workspace]:
+            missing.append(each.about | {"at": each.at})
+    return missing
+
+
+def _in_snapshots(found: Evidence, home: Path, workspace: str, team: str) -> set[str]:
+    """Return the paths below notes/ in all snapshots of a workspace."""
+    paths = set()
+    for tree in {row["tree"].hex() for row in found.of("snapshots", workspace_id=workspace)}:
+        for folder in ("a", "b c", "ü"):
+            command = ["-m", "workspaces.store", "ls", str(home / "stores" / team), tree, f"notes/{folder}"]
+            done = subprocess.run([sys.executable, *command], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                paths |= {json.loads(line)["path"] for line in done.stdout.splitlines()}
+    return paths
