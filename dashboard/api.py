@@ -6,7 +6,7 @@ import logging
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from ninja import NinjaAPI, Schema, Status, Swagger
 from ninja.errors import AuthenticationError, AuthorizationError, HttpError, ValidationError
@@ -124,6 +124,7 @@ def on_too_big(request, error):
     return problem_response(Problem(413, "The body is too large."))
 
 
+@api.exception_handler(InterfaceError)
 @api.exception_handler(OperationalError)
 def on_database_trouble(request, error):
     """Answer 507 or 503: the transaction was rolled back as a whole, so any request is safe to try again."""

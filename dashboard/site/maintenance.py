@@ -3,6 +3,7 @@
 from urllib.parse import quote
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.db import Error
 from django.utils.decorators import sync_and_async_middleware
 
 from dashboard.models import Banner
@@ -19,7 +20,7 @@ def tell_programs(get_response):
         async def middleware(request):
             response = await get_response(request)
             if request.path_info.startswith("/api/"):
-                _say(response, await query_in_thread(Banner.objects.current))
+                _say(response, await query_in_thread(_current))
             return response
 
         markcoroutinefunction(middleware)
@@ -28,10 +29,18 @@ def tell_programs(get_response):
     def middleware(request):
         response = get_response(request)
         if request.path_info.startswith("/api/"):
-            _say(response, Banner.objects.current())
+            _say(response, _current())
         return response
 
     return middleware
+
+
+def _current() -> Banner | None:
+    """Return the banner, or None if the database fails: the answer is made already, and stays what it is."""
+    try:
+        return Banner.objects.current()
+    except Error:
+        return None
 
 
 def _say(response, banner: Banner | None):

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import IntegrityError
+from django.db import IntegrityError, InterfaceError, OperationalError, connection
 
 from dashboard import clock
 from dashboard.models import Banner, Event
@@ -52,3 +52,32 @@ def test_an_operator_sets_it_and_each_log_has_it(team, other_team, browser_of):
 def test_one_that_ends_before_it_begins_is_refused():
     with pytest.raises(IntegrityError):
         announce(begins=HOUR, ends=-HOUR)
+
+
+def refusing(error, words: str = ""):
+    """A database that fails with the error in each query that has these words."""
+
+    def refuse(execute, sql, params, many, context):
+        if words in sql:
+            raise error
+        return execute(sql, params, many, context)
+
+    return connection.execute_wrapper(refuse)
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_an_answer_of_the_api_stays_what_it_is_when_the_database_fails_at_the_banner(alice, api, token_of, error):
+    client = api(token_of(alice))
+    with refusing(error("the server closed the connection"), "dashboard_banner"):
+        assert client.get("/api/v1/me").status_code == 200
+        assert client.get("/api/v1/workspaces/none").status_code == 404
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+@pytest.mark.parametrize("path", ["/api/v1/me", "/api/v1/workspaces", "/api/v1/actions", "/api/v1/events"])
+def test_the_api_says_503_as_a_problem_when_the_database_is_away(alice, api, token_of, path, error):
+    client = api(token_of(alice))
+    with refusing(error("the server closed the connection")):
+        answer = client.get(path)
+    assert (answer.status_code, answer["Content-Type"]) == (503, "application/problem+json")
+    assert "Ask again." in answer.json()["detail"]
