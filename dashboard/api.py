@@ -15,6 +15,7 @@ from pydantic import Field
 
 from dashboard import json_text
 from dashboard.api_base import PROBLEMS, Bearer, StrictParser
+from dashboard.database_errors import is_full
 from dashboard.models import Team
 from dashboard.problems import Problem, of_text, problem_response
 from workspaces.api.lookup import ask_first
@@ -128,7 +129,7 @@ def on_too_big(request, error):
 @api.exception_handler(OperationalError)
 def on_database_trouble(request, error):
     """Answer 507 or 503: the transaction was rolled back as a whole, so any request is safe to try again."""
-    if any(words in str(error) for words in ("disk is full", "No space left")):
+    if is_full(error):
         return problem_response(Problem(507, "The disk is full; nothing was changed. Make room and ask again."))
     logger.exception("the database failed in %s %s", request.method, request.path)
     return problem_response(Problem(503, "The database does not answer now; nothing was changed. Ask again."))

@@ -1,5 +1,7 @@
 """What an error of the database says: the server is away, it ended one transaction for another, its disk is full."""
 
+import sqlite3
+
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 ENDED_FOR_ANOTHER = {"40P01", "40001"}  # deadlock detected, serialization failure: the same transaction may succeed
@@ -24,7 +26,9 @@ def ended_for_another(error: BaseException) -> bool:
 
 
 def is_full(error: BaseException) -> bool:
-    return isinstance(error, DatabaseError) and any(words in str(error) for words in ("disk is full", "No space left"))
+    """Return whether the disk of the database, or of another SQLite file, is full."""
+    said = str(error)
+    return isinstance(error, DatabaseError | sqlite3.Error) and ("disk is full" in said or "No space left" in said)
 
 
 def _is_of_postgresql(error) -> bool:

@@ -16,18 +16,15 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.models import Q
 
-from dashboard import clock, redaction
-from dashboard.door.entering import STOPPED
+from dashboard import clock
 from dashboard.files.locks import take_lock
 from dashboard.logs import about
-from dashboard.models import Team
-from dashboard.retries import retried
 from dashboard.threads import DatabaseThreads, in_threads
 from dashboard.wakes import listen
 from workspaces import extensions, identity, operations, paths
 from workspaces.drivers.base import DriverError, RunRecord, get_driver
-from workspaces.models import Operation, Phase, ReasonCode, Runner
-from workspaces.runner import rootfs, server
+from workspaces.models import Operation, Phase, Runner
+from workspaces.runner import rootfs, server, working
 from workspaces.runner.code_host.door import Doors
 from workspaces.runner.driver_probes import DriverProbes
 from workspaces.runner.job import Job
@@ -35,9 +32,7 @@ from workspaces.runner.ledger import Ledger
 from workspaces.runner.measure import disk_quota
 from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
-from workspaces.runner.operations import kind_named
 from workspaces.runner.reconcile import liveness, orphans
-from workspaces.runner.refusals import Again, Refused, outcome_of, record_stale_epoch, unclear
 from workspaces.services import idle, periodic_snapshots, rehearsals, retention, run_tokens
 from workspaces.services.retention.layers import setup_layers
 from workspaces.shim import pool
@@ -262,6 +257,12 @@ class Daemon:
                 logger.exception("operation %s could not be claimed; it stays due", operation.kind)
         return [operation for operation in claimed if operation is not None]
 
+    def expect_cancel(self, job: Job):
+        """Let the job hear of a request to cancel its operation."""
+        self._cancel_events[job.operation.pk] = job.cancel
+        if job.operation.cancelled_at:
+            job.cancel.set()
+
     def _start_job(self, operation: Operation, *, recovering: bool):
         task = asyncio.create_task(self._work(operation, recovering))
         self._jobs[operation.pk] = task
@@ -275,61 +276,7 @@ class Daemon:
 
     async def _work(self, operation: Operation, recovering: bool):
         with about(operation=operation.pk):
-            try:
-                kind = kind_named(operation.kind)
-                job = Job(self, operation)
-                self._cancel_events[operation.pk] = job.cancel
-                if operation.cancelled_at:
-                    job.cancel.set()
-                outcome = await self._carry_out(kind, job, recovering)
-                await self.thread(self._settle, kind, job, outcome)
-            except operations.StaleEpoch:
-                logger.warning("operation %s belongs to a later epoch", operation.kind)
-                await self.thread(record_stale_epoch, operation)
-            except Exception as error:
-                # Nothing else would settle it, and an open exclusive operation blocks its workspace.
-                logger.exception("operation %s could not be settled", operation.kind)
-                reason = f"The runner could not record how it ended ({error!r:.200})."
-                await self.thread(operations.declare_uncertain, operation, reason, ReasonCode.RUNNER_ERROR.value)
-
-    async def _carry_out(self, kind, job: Job, recovering: bool) -> dict | None:
-        operation = job.operation
-        if not recovering and (refused := await self.thread(self._check_new, operation)):
-            return refused.outcome()
-        try:
-            return await (kind.recover(job) if recovering else kind.perform(job))
-        except (operations.StaleEpoch, asyncio.CancelledError):
-            raise
-        except Again:
-            return None
-        except Exception as error:
-            return outcome_of(error, kind, operation)
-
-    def _check_new(self, operation: Operation) -> Refused | None:
-        """Note a claimed operation in the ledger; return why it must not run, or None."""
-        known = self.ledger.get(operation.pk)
-        if known and known[1] != "claimed":
-            reason = "This host already ran it; the database was restored to an earlier state."
-            return unclear(reason, ReasonCode.RESTORED)
-        self.ledger.write(operation.pk, operation.epoch, "claimed")
-        is_refused = operation.kind in operations.STARTING_KINDS or operation.by.get("type") == "agent"
-        if is_refused and operation.workspace and operations.is_stopped(operation.workspace.team_id):
-            return Refused(STOPPED, ReasonCode.TEAM_STOPPED)
-        return None
-
-    @retried
-    def _settle(self, kind, job: Job, outcome: dict | None):
-        if outcome is None:
-            operations.requeue(job.operation)
-            return
-        outcome = redaction.clean(outcome)
-        with Team.objects.turn(job.operation.of_team):
-            kind.finish(job, outcome)
-            if outcome.get("uncertain"):
-                operations.declare_uncertain(job.operation, outcome["reason"], outcome["reason_code"])
-            else:
-                operations.settle(job.operation, outcome)
-        self.ledger.write(job.operation.pk, job.operation.epoch, "settled")
+            await working.work(self, operation, recovering)
 
     def _cancel_requested(self):
         """Cancel the jobs and programs of operations with a cancellation request."""

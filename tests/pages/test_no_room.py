@@ -1,0 +1,80 @@
+"""A database that is away, or full, while the runner works: what has not begun waits, what has ended is recorded."""
+
+import sqlite3
+
+import pytest
+from django.db import OperationalError, connection
+
+from dashboard.models import Actor
+from workspaces import paths
+from workspaces.models import Operation, Phase, StoreTask
+from workspaces.runner import working
+from workspaces.services import store_maintenance
+from workspaces.store import Store
+
+pytestmark = pytest.mark.django_db
+FULL = "database or disk is full"
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr(working, "PAUSE", 0)
+
+
+@pytest.fixture
+def due(team):
+    place = paths.store_of(team.pk)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    Store.create(place)
+    store_maintenance.request(team, StoreTask.CHECK, by=Actor.system("test"))
+    return Operation.objects.get()
+
+
+def fill(ledger):
+    for number in range(100_000):
+        ledger.write(f"{number:036}", 1, "settled")
+
+
+def test_what_a_full_ledger_kept_from_starting_is_due_again_and_done_once_there_is_room(due, runner):
+    ledger = runner.daemon.ledger
+    ledger._db.execute("PRAGMA max_page_count = 1")  # SQLite takes as many as it has
+    with pytest.raises(sqlite3.Error, match=FULL):
+        fill(ledger)
+    runner()
+    due.refresh_from_db()
+    assert (due.phase, due.outcome) == (Phase.DUE, None)
+    ledger._db.execute("PRAGMA max_page_count = 1000000")
+    runner()
+    due.refresh_from_db()
+    assert (due.phase, due.outcome["ok"]) == (Phase.SETTLED, True)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_end_is_recorded_as_it_was_once_the_database_takes_it(due, runner, times):
+    refused = []
+
+    def refuse(execute, sql, params, many, context):
+        if '"settled_at" = %s' in sql and len(refused) < times:
+            refused.append(sql)
+            raise OperationalError(FULL)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(refuse):
+        runner()
+    due.refresh_from_db()
+    assert (len(refused), due.phase, due.outcome["ok"], due.epoch) == (times, Phase.SETTLED, True, 1)
+
+
+def test_another_error_while_it_is_recorded_is_not_waited_for(due, runner):
+    refused = []
+
+    def refuse(execute, sql, params, many, context):
+        if '"settled_at" = %s' in sql and not refused:
+            refused.append(sql)
+            raise OperationalError("malformed")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(refuse):
+        runner()
+    due.refresh_from_db()
+    assert (due.phase, "malformed" in due.outcome["reason"]) == (Phase.UNCERTAIN, True)
