@@ -15,7 +15,7 @@ ASK_DATABASE += tests/approvals tests/dashboard tests/workspaces/test_schedules.
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt hatch_build.py package.json package-lock.json Makefile $(wildcard locale/*/LC_MESSAGES/*.po)
 
-.PHONY: up setup setup-tests check test test-all test-sqlite test-postgres lint format messages bench demo clean
+.PHONY: up setup setup-tests check test test-all test-sqlite test-postgres lint format messages bench day demo clean
 .PHONY: images image-docker image-microvm
 .DEFAULT_GOAL := up
 
@@ -64,6 +64,9 @@ messages: setup-tests ## the texts of pages into locale/, for translators; needs
 
 bench: setup-tests ## the benchmarks; figures go to bench/results
 	@$(BIN)/python -m bench $(ARGS)
+
+day: setup-tests ## a team's day with faults, and a checker that shares no code with the product; ARGS="--minutes 60 --database postgres"
+	@$(BIN)/python -m bench.day $(ARGS)
 
 demo: setup ## a scripted agent in a workspace of this repository, beside a running `make up`; ARGS=--unattended decides
 	@$(BIN)/python manage.py demo $(ARGS)

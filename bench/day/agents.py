@@ -14,6 +14,7 @@ from bench.day.seen import Actor
 # Each run leaves its tag in the agent's home, which neither snapshots nor restores touch. The rest makes it a call that
 # a person must answer, whatever the shell call is.
 WITNESS = ".ran"
+NOTES = ("notes/a", "notes/b c", "notes/ü")  # the folders of its files
 ENDED = ("denied", "expired", "cancelled", "succeeded", "failed", "uncertain")
 OVER = ("settled", "uncertain")
 
@@ -170,10 +171,10 @@ class Agent(Actor):
 
     async def write(self):
         self.number += 1
-        path = f"notes/{self.chance.choice(['a', 'b c', 'ü'])}/{self.name}-{self.number}.txt"
+        path = f"{self.chance.choice(NOTES)}/{self.name}-{self.number}.txt"
         size = int(self.chance.paretovariate(0.7) * 100) % 3_000_000
         data = f"{path}\n".encode() + self.chance.randbytes(size)
-        about = {"workspace": self.key, "path": path, "sha256": hashlib.sha256(data).hexdigest()}
+        about = {"workspace": self.key, "path": path, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         heard = await self.call("write a file", "PUT", f"{self.place}/files/{quote(path)}", data, about=about)
         if heard.is_good:
             self.files.append(path)

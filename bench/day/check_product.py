@@ -15,6 +15,7 @@ SLOWEST = 20.0  # seconds; p99 of a verb that does not wait
 WAITS = ("wait ", "hook", "follow", "typed")
 RUN_UP = 120.0  # seconds of a process that are left out when its memory is compared
 ENOUGH = 480.0  # seconds of a process below which its growth says nothing
+OF_FAULTS = ("disk is full", "No space left", "psycopg.OperationalError", "server closed the connection")
 GROWTH = {"mib": (1.25, 40), "files": (1.5, 60), "threads": (1.5, 20)}  # times as much, and more by
 
 
@@ -200,7 +201,8 @@ def no_part_reports_a_fault_of_its_own(evidence):
         if "Traceback (most recent call last)" in line:
             rest = lines[number + 1 : number + 80]
             last = next((each for each in rest if "Error" in each.split("|")[-1][:60]), "")
-            yield f"{line.split('|')[0].strip()} printed a traceback: {last[:200]}"
+            if not any(words in last for words in OF_FAULTS):
+                yield f"{line.split('|')[0].strip()} printed a traceback: {last[:200]}"
 
 
 def by_verb(evidence) -> dict[str, list[float]]:

@@ -3,6 +3,7 @@
 It reads with plain SQL and plain files, and uses nothing of the product but the layout of its data.
 """
 
+import hashlib
 import json
 import re
 import sqlite3
@@ -18,7 +19,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import dict_row
 
-from bench.day.agents import WITNESS
+from bench.day.agents import NOTES, WITNESS
 from bench.day.faults import Fault
 from bench.day.seen import Seen
 from bench.day.watch import Sample, Started
@@ -76,14 +77,18 @@ def rows_of(day, query: str) -> list[dict]:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as opened:
             opened.row_factory = sqlite3.Row
             found = [dict(row) for row in opened.execute(query)]
-    return [{name: _plain(name, value) for name, value in row.items()} for row in found]
+    return [plain(row) for row in found]
+
+
+def plain(row: dict) -> dict:
+    return {name: _plain(name, value) for name, value in row.items()}
 
 
 def _plain(name: str, value):
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
-        return value.astimezone(UTC)
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
     if isinstance(value, memoryview):
         return bytes(value)
     if not isinstance(value, str):
@@ -138,34 +143,35 @@ def canary_in(day, found: Evidence) -> list[str]:
 
 
 def missing_files(found: Evidence, home: Path) -> list[dict]:
-    """Return the files whose writing was acknowledged and that are neither live nor in a snapshot.
+    """Return the files whose writing was acknowledged and that are neither live nor in a snapshot, as written.
 
     People restore earlier snapshots meanwhile, so a file may lie in the snapshot that was taken before that alone.
     """
     ids = {row["key"]: row["id"] for row in found.rows["workspaces"]}
     team = {row["id"]: row["team_id"] for row in found.rows["workspaces"]}
     gone = {each.about["path"] for each in found.seen if each.verb in ("will delete", "delete a file")}
-    missing, trees = [], {}
+    missing, kept = [], {}
     for each in found.seen:
         if each.verb != "write a file" or not 200 <= each.status < 300 or each.about["path"] in gone:
             continue
         workspace, path = ids[each.about["workspace"]], each.about["path"]
-        if (home / "workspaces" / workspace / "tree" / path).exists():
+        live = home / "workspaces" / workspace / "tree" / path
+        if live.exists() and hashlib.sha256(live.read_bytes()).hexdigest() == each.about["sha256"]:
             continue
-        if workspace not in trees:
-            trees[workspace] = _in_snapshots(found, home, workspace, team[workspace])
-        if path not in trees[workspace]:
+        if workspace not in kept:
+            kept[workspace] = _in_snapshots(found, home, workspace, team[workspace])
+        if (path, each.about["bytes"]) not in kept[workspace]:
             missing.append(each.about | {"at": each.at})
     return missing
 
 
-def _in_snapshots(found: Evidence, home: Path, workspace: str, team: str) -> set[str]:
-    """Return the paths below notes/ in all snapshots of a workspace."""
-    paths = set()
+def _in_snapshots(found: Evidence, home: Path, workspace: str, team: str) -> set[tuple]:
+    """Return (path, size) of the files below notes/ in all snapshots of a workspace."""
+    kept = set()
     for tree in {row["tree"].hex() for row in found.of("snapshots", workspace_id=workspace)}:
-        for folder in ("a", "b c", "ü"):
-            command = ["-m", "workspaces.store", "ls", str(home / "stores" / team), tree, f"notes/{folder}"]
+        for folder in NOTES:
+            command = ["-m", "workspaces.store", "ls", str(home / "stores" / team), tree, folder]
             done = subprocess.run([sys.executable, *command], cwd=CHECKOUT, capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                paths |= {json.loads(line)["path"] for line in done.stdout.splitlines()}
-    return paths
+            entries = [json.loads(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
+            kept |= {(f"{folder}/{entry['name']}", entry["size"]) for entry in entries}
+    return kept
