@@ -31,6 +31,7 @@ from workspaces.store.objects import FILE, FOLDER
 from workspaces.store.safe_open import split_path
 
 LIVE = "live"
+FIRST_S, LAST_S = -62135510400.0, 253402214400.0  # a day within the years 1 and 9999, for any time zone
 GIT_SECONDS = 3.0
 
 
@@ -230,7 +231,8 @@ class Item:
     target: bytes = b""  # of a symlink
 
     def as_json(self) -> dict:
-        modified = datetime.fromtimestamp(self.mtime).astimezone().isoformat(timespec="milliseconds")
+        seconds = min(max(self.mtime, FIRST_S), LAST_S)  # a file system may hold years that ISO 8601 does not
+        modified = datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="milliseconds")
         told = {
             **named("name", self.name),
             "type": self.type,

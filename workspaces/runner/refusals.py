@@ -9,6 +9,7 @@ from workspaces.models import Operation, Phase, ReasonCode
 from workspaces.provisioning.sources import CloneFailed
 from workspaces.runner.reconcile.liveness import SYSTEM
 from workspaces.store import Cancelled, StoreError
+from workspaces.store.errors import path_of
 
 logger = logging.getLogger("handrail.runner")
 
@@ -54,8 +55,8 @@ def _refused(error: Exception, kind, operation) -> Refused:
             return Refused(str(error), ReasonCode.SOURCE)
     logger.error("operation %s", operation.kind, exc_info=error)
     if isinstance(error, OSError):
-        return Refused(f"System error: {error}.", ReasonCode.SYSTEM)
-    reason = f"Internal error in the runner ({error!r:.200})."
+        return Refused(f"System error: {error}{path_of(error)}.", ReasonCode.SYSTEM)
+    reason = f"Internal error in the runner ({error!r:.200}){path_of(error):.1000}."
     return Refused(reason, ReasonCode.RUNNER_ERROR, uncertain=operation.phase == Phase.STARTED)
 
 

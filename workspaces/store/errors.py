@@ -15,3 +15,14 @@ class Missing(StoreError):
 
 class Cancelled(StoreError):
     """The caller cancelled the operation; nothing was left behind."""
+
+
+def name_the_path(error: Exception, path: str) -> None:
+    """Note on an error the path of the entry at which it happened; the innermost caller's path is kept."""
+    if not getattr(error, "__notes__", None):
+        error.add_note(f" at {path!r}")
+
+
+def path_of(error: Exception) -> str:
+    """Return " at PATH" as noted by `name_the_path`, else ""."""
+    return "".join(getattr(error, "__notes__", [])[:1])

@@ -12,6 +12,7 @@ from blake3 import blake3
 from . import blocks
 from .file_system import extents
 from .files import Found
+from .folded import fold, turns
 from .objects import (
     EMPTY,
     FIFO,
@@ -25,6 +26,8 @@ from .objects import (
     SYMLINK,
     TARGET,
     TORN,
+    TURNED,
+    TURNS,
     UNKEPT,
     XATTRS,
     Folder,
@@ -60,6 +63,8 @@ class Moved(Exception):
 
 def make_row(name: bytes, found: os.stat_result, content: bytes, *, flags: int = 0, extras=None) -> Row:
     kind = KIND_OF_MODE.get(stat.S_IFMT(found.st_mode), 0)
+    if turned := turns(found.st_mtime_ns):
+        extras = {**(extras or {}), TURNS: TURNED.pack(turned)}
     return Row(
         name,
         RECORD.pack(
@@ -68,7 +73,7 @@ def make_row(name: bytes, found: os.stat_result, content: bytes, *, flags: int =
             stat.S_IMODE(found.st_mode),
             found.st_uid,
             found.st_gid,
-            found.st_mtime_ns,
+            fold(found.st_mtime_ns),
             found.st_size if kind in (FILE, SYMLINK) else 0,
             content,
         ),

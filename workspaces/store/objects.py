@@ -13,6 +13,7 @@ from typing import NamedTuple
 from blake3 import blake3
 
 from .errors import Damaged
+from .folded import fold, unfold
 
 FILE, FOLDER, SYMLINK, FIFO, SOCKET, CHAR_DEVICE, BLOCK_DEVICE = range(1, 8)
 KIND_NAMES = ("?", "file", "folder", "symlink", "fifo", "socket", "char device", "block device")
@@ -31,10 +32,12 @@ TORN = 2  # the file changed during each read; the content is from the last one
 UNKEPT = 4  # the entry existed, but its content could not be stored
 IGNORED = 8  # with UNKEPT: a rule of the caller leaves it out; its time and size are not recorded
 
-TARGET, XATTRS, LINK = 1, 2, 3  # tags of the extras of an entry
+TARGET, XATTRS, LINK, TURNS = 1, 2, 3, 4  # tags of the extras of an entry
+TURNED = struct.Struct("<i")  # the value of TURNS; see `folded`
+MOST_BYTES = (1 << 63) - 1  # the largest sum that is recorded: sizes of sparse files may add up to more
 
 HEADER = struct.Struct("<2sBBIQQ")  # "HT", version, 0, entries here, entries and bytes below
-RECORD = struct.Struct("<BBHIIqQ32s")  # kind, flags, mode, uid, gid, mtime_ns, size, content
+RECORD = struct.Struct("<BBHIIqQ32s")  # kind, flags, mode, uid, gid, folded mtime_ns, size, content
 _EXTRA = struct.Struct("<IBI")  # entry, tag, length
 _COUNT = struct.Struct("<I")
 _LIST_HEADER = struct.Struct("<2sBBQ")  # "HL", version, 0, size
@@ -86,7 +89,16 @@ class Entry(NamedTuple):
         return bool(self.flags & IGNORED)
 
     def record(self) -> bytes:
-        return RECORD.pack(self.kind, self.flags, self.mode, self.uid, self.gid, self.mtime_ns, self.size, self.content)
+        kind, flags, mode, uid, gid, mtime_ns, size, content = self[1:9]
+        return RECORD.pack(kind, flags, mode, uid, gid, fold(mtime_ns), size, content)
+
+    @classmethod
+    def of(cls, name: bytes, fields: tuple, extras: dict[int, bytes]) -> "Entry":
+        """Return the entry of a record's fields."""
+        if TURNS not in extras:
+            return cls(name, *fields, extras)
+        mtime_ns = unfold(fields[5], *TURNED.unpack(extras[TURNS]))
+        return cls(name, *fields[:5], mtime_ns, *fields[6:], extras)
 
 
 class Row:
@@ -125,7 +137,7 @@ class Folder:
 
     def __iter__(self) -> Iterator[Entry]:
         for index, (name, fields) in enumerate(zip(self.names, RECORD.iter_unpack(self.records), strict=True)):
-            yield Entry(name, *fields, self.extras.get(index) or {})
+            yield Entry.of(name, fields, self.extras.get(index) or {})
 
     def rows(self) -> list[Row]:
         size = RECORD.size
@@ -139,7 +151,7 @@ class Folder:
             index = self.names.index(name)
         except ValueError:
             return None
-        return Entry(name, *RECORD.unpack_from(self.records, index * RECORD.size), self.extras.get(index, {}))
+        return Entry.of(name, RECORD.unpack_from(self.records, index * RECORD.size), self.extras.get(index, {}))
 
     def root(self) -> Entry:
         if self.names != [b""]:
@@ -159,7 +171,7 @@ def encode_folder(rows: Iterable[Row], entries_below: int, bytes_below: int) -> 
     ]
     return b"".join(
         (
-            HEADER.pack(b"HT", VERSION, 0, len(rows), entries_below, bytes_below),
+            HEADER.pack(b"HT", VERSION, 0, len(rows), entries_below, min(bytes_below, MOST_BYTES)),
             *[row.record for row in rows],
             _COUNT.pack(len(names)),
             names,

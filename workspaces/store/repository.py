@@ -17,7 +17,7 @@ from blake3 import blake3
 
 from .atomic_write import flush_folder, replace_file
 from .content import read_entry, stream_entry
-from .errors import Missing, StoreError
+from .errors import Missing, StoreError, path_of
 from .index.catalog import FORMAT, VERSION, Catalog, Head
 from .lock import WAIT_SECONDS, writing
 from .objects import FOLDER, Entry
@@ -387,7 +387,7 @@ class Store:
             yield
         except OSError as error:
             reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or error
-            where = f" ({os.fsdecode(error.filename)})" if error.filename else ""
+            where = f" ({os.fsdecode(error.filename)})" if error.filename else path_of(error)
             raise StoreError(f"{what}: {reason}{where}") from error
 
 

@@ -14,12 +14,13 @@ from blake3 import blake3
 
 from . import blocks, mount_point
 from .depth import MAX_DEPTH, RAISE_LIMITS_AT, raise_limits
-from .errors import Cancelled
+from .errors import Cancelled, name_the_path
 from .file_reader import LEFT_OUT, Inspect, LeavesOut, Moved, Reader, Sink, fd_xattrs, ignored_row, make_row
 from .objects import (
     FILE,
     FOLDER,
     LINK,
+    MOST_BYTES,
     NOTHING,
     TORN,
     UNKEPT,
@@ -30,7 +31,7 @@ from .objects import (
     encode_folder,
 )
 from .progress import Progress, Report
-from .stat_cache import KEY, CachedFolder, StatCache, pack_keys, stat_key
+from .stat_cache import KEY, CachedFolder, StatCache, pack_keys
 
 RACY_NS = 20_000_000  # longer than one tick of any kernel's clock
 _ENCODING, _ENCODE_ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # as os.fsencode, inlined
@@ -222,15 +223,19 @@ class Scan:
                 self._skip(node, entry.name, LEFT_OUT)
                 continue
             known = None
-            if old_keys and old_keys.get(entry.name) == KEY.pack(*stat_key(found)):
+            if old_keys and old_keys.get(entry.name) == pack_keys([found]):
                 known = old_rows.get(name)
-            row, found, trusted = self._row(fd, node, entry.name, name, found, known, twins.get(name), depth)
+            try:
+                row, found, trusted = self._row(fd, node, entry.name, name, found, known, twins.get(name), depth)
+            except Exception as error:
+                name_the_path(error, node.path + "/" + entry.name if node.path else entry.name)
+                raise
             if row is None:
                 continue
             if self.inspect and known is None:
                 self._show(node, entry.name, row)
             rows.append(row)
-            keys[entry.name] = KEY.pack(*stat_key(found)) if trusted else _UNKNOWN_KEY
+            keys[entry.name] = pack_keys([found]) if trusted else _UNKNOWN_KEY
             if found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and not row.record[1] & UNKEPT:
                 self._note_link(node, entry.name, found.st_ino, row.extras.get(LINK, b""))
         node.names, node.keys = "\0".join(keys), b"".join(keys.values())
@@ -273,7 +278,7 @@ class Scan:
                 continue
             if reason:
                 self._skip(node, text, reason)
-            trusted = found.st_ctime_ns < self._limit_ns and not row.record[1] & (TORN | UNKEPT)
+            trusted = 0 <= found.st_ctime_ns < self._limit_ns and not row.record[1] & (TORN | UNKEPT)
             return row, found, trusted
         self._skip(node, text, "changed its type during each read")
         return make_row(name, found, NOTHING, flags=UNKEPT), found, False
@@ -376,6 +381,7 @@ class Scan:
                 node.entries += 1
                 if kind == FILE:
                     node.bytes += int.from_bytes(row.record[20:28], "little")
+        node.bytes = min(node.bytes, MOST_BYTES)
         node.linked = [(name, inode, node.groups.get(name, group)) for name, inode, group in node.linked]
         node.id = self.sink.add(encode_folder(node.rows, node.entries, node.bytes), kind=blocks.META)
 

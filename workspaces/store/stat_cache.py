@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
+from .folded import fold
+
 _MAGIC = b"HC\x01\n"
 # A change of mode, owner or link count updates ctime too.
 stat_key = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
@@ -22,11 +24,15 @@ _packers: dict[int, struct.Struct] = {}
 
 
 def pack_keys(stats: list[os.stat_result]) -> bytes:
-    """Return the packed stat keys of a folder's entries, concatenated."""
+    """Return the packed stat keys of a folder's entries, concatenated, with folded times."""
     packer = _packers.get(len(stats))
     if packer is None:
         packer = _packers.setdefault(len(stats), struct.Struct("<" + "QQqq" * len(stats)))
-    return packer.pack(*chain.from_iterable(map(stat_key, stats)))
+    try:
+        return packer.pack(*chain.from_iterable(map(stat_key, stats)))
+    except struct.error:
+        keys = [(found.st_ino, found.st_size, fold(found.st_mtime_ns), fold(found.st_ctime_ns)) for found in stats]
+        return packer.pack(*chain.from_iterable(keys))
 
 
 class CachedFolder(NamedTuple):

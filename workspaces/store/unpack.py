@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 import zstandard
 
 from .depth import MAX_DEPTH
-from .errors import StoreError
+from .errors import StoreError, name_the_path, path_of
 from .journal import empty
 from .progress import Report, Watch
 from .safe_open import BadPath, open_beneath, open_root, parent_beneath, split_path
@@ -76,7 +76,7 @@ def import_archive(
             if isinstance(error, (tarfile.TarError, EOFError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile)):
                 raise Refused(f"this is not a whole tar archive: {error}") from error
             if isinstance(error, (OSError, ValueError, OverflowError)):
-                raise Refused(f"the archive cannot be unpacked: {error}") from error
+                raise Refused(f"the archive cannot be unpacked: {error}{path_of(error)}") from error
             raise
     finally:
         os.close(root_fd)
@@ -125,7 +125,11 @@ class _Unpacking:
             fileobj=stream, mode="r|", tarinfo=_SmallHeaders, encoding="utf-8", errors="surrogateescape"
         ) as archive:
             for info in archive:
-                self._member(archive, info)
+                try:
+                    self._member(archive, info)
+                except (OSError, ValueError, OverflowError) as error:
+                    name_the_path(error, info.name)
+                    raise
                 archive.members.clear()  # do not keep a million members in memory
         for path, info in reversed(self._folders):
             fd = open_beneath(self.root_fd, path, os.O_RDONLY | os.O_DIRECTORY)

@@ -4,15 +4,19 @@ import collections
 import os
 import re
 import shutil
+import socket
+import subprocess
+import sys
 import threading
+from contextlib import contextmanager
 
 import pytest
 
 from tests.workspaces.store.compare_trees import describe
-from tests.workspaces.store.guests import Guest
+from tests.workspaces.store.guests import Guest, program
 from tests.workspaces.store.test_crash import FEW, WRITING
 from workspaces.store import Cancelled, LocalTree, StoreError
-from workspaces.store.guest.client import RemoteTree, Wire
+from workspaces.store.guest.client import RemoteLive, RemoteTree, Wire
 from workspaces.store.guest.protocol import FOLDER_ITEM
 
 
@@ -205,3 +209,31 @@ def test_what_a_guest_cannot_mean_is_refused_and_nothing_is_kept(store, said, wo
         store.snapshot(liar)
     liar.close()
     assert store.verify(full=True).objects == 0
+
+
+@pytest.mark.parametrize("asked", ["snapshot", "restore"])
+def test_a_server_that_ended_behind_an_open_port_fails_the_request_at_once(store, work, tmp_path, asked):
+    """The port of a guest stays open when the server behind it ends, so nothing is ever received or taken again."""
+    (work / "large").write_bytes(os.urandom(3 << 20))
+    taken = store.snapshot(LocalTree(work))
+    (work / "large").unlink()
+    (work / "new").write_text("x")
+    here, there = socket.socketpair()
+    command = [sys.executable, "-I", "-S", "-B", program(), work, "--journal", tmp_path / "journal"]
+    process = subprocess.Popen([*map(str, command)], stdin=there, stdout=there)
+
+    class Port(RemoteTree):
+        @contextmanager
+        def opened(self):
+            live = RemoteLive(self.path, Wire(here.fileno(), here.fileno(), 600, lambda: process.poll() is None))
+            process.kill()
+            process.wait()
+            yield live
+
+    tree = Port(None, name=str(work))
+    asks = {
+        "snapshot": lambda: store.snapshot(tree),
+        "restore": lambda: store.restore(taken.tree, tree, journal=tmp_path / "journal"),
+    }
+    with here, there, pytest.raises(StoreError, match="its file server ended"):
+        asks[asked]()

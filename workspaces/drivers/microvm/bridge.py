@@ -39,7 +39,7 @@ CONSOLE_BYTES = 64 << 10
 HAND_OUT_S = 5.0
 MAX_NEW_STREAMS = 16
 COMPLAINTS = 100  # errors that a guest may cause before it is ended; each is printed
-HERE_ONLY = ("hold", "go", "sync", "dial", "serve", "show_manifest")
+HERE_ONLY = ("hold", "go", "sync", "dial", "serve", "is_serving", "show_manifest")
 
 
 class Bridge:

@@ -21,6 +21,7 @@ _turns: dict[str, threading.Lock] = {}  # {path of the port: its lock}; a guest 
 _changing = threading.Lock()
 OUT_OF_REACH = "The workspace's files can't be reached: it is pausing or ending. Try again."
 GREETING_S = (60.0, 120.0)  # for each attempt to start a server; long, for an emulated guest on a busy host
+NOT_SERVING = "the file server has ended"  # as the guest says it
 FILES_S = 30.0  # for requests about single entries; a scan may be silent for longer
 
 
@@ -111,7 +112,18 @@ class GuestTree(RemoteTree):
         raise DriverError(OUT_OF_REACH) from silent
 
     def _greeted(self, stream: socket.socket, timeout_s: float) -> RemoteLive:
-        return RemoteLive(self.path, Wire(stream.fileno(), stream.fileno(), timeout_s))
+        return RemoteLive(self.path, Wire(stream.fileno(), stream.fileno(), timeout_s, self._is_served))
+
+    def _is_served(self) -> bool:
+        """Return False if the guest says that its server ended: QEMU keeps the port open then."""
+        try:
+            with InitClient(self._init, timeout_s=10, greeted=False) as client:
+                client.request("is_serving")
+        except InitRefused as refused:
+            return NOT_SERVING not in str(refused)  # an older guest does not know the question
+        except DriverError:
+            pass  # it is paused or busy
+        return True
 
     def _new(self) -> socket.socket:
         """Connect to the port and make the guest start a server for it."""

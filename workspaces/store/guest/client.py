@@ -25,7 +25,7 @@ from .scan import RemoteScan
 from .sender import Sender
 
 _MODULES = (
-    "atomic_write", "attributes", "depth", "errors", "file_system", "files", "journal", "mount_point",
+    "atomic_write", "attributes", "depth", "errors", "file_system", "files", "folded", "journal", "mount_point",
     "safe_open", "swap",
     "guest/__init__", "guest/builder", "guest/exec", "guest/file_ops", "guest/protocol", "guest/server",
 )  # fmt: skip

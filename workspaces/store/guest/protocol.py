@@ -9,20 +9,28 @@ import os
 import select
 import struct
 import time
+from collections.abc import Callable
 from typing import NamedTuple
+
+from ..folded import fold, turns, unfold
 
 VERSION = 1
 MAX_BODY = 8 << 20  # maximum bytes of a frame's body; a longer one is refused
 FILL = 1 << 20  # bytes; senders fill a frame's body to about this size
 _LENGTHS = struct.Struct(">II")
 _MAX_HEAD = 4 << 20
+WRITTEN = 32 << 10  # bytes written at once to a peer that may stop reading
+ASKED_S = 2.0  # how long a peer may be silent until it is asked for whether it is served
+LAST_S = 0.5  # for what an ended server sent before
 NO_FRAME = "an invalid frame was received"
 
-STAT = struct.Struct("<QQqqIIIIB")  # ino, size, mtime, ctime, mode, uid, gid, links, whether on another device
+# ino, size, mtime, ctime (both folded), mode, uid, gid, links; bit 0 whether on another device, above it turns of mtime
+STAT = struct.Struct("<QQqqIIIIb")
+TIMES = unfold(-(1 << 63), -64), unfold((1 << 63) - 1, 63)  # the first and last that it holds
 KEY_BYTES = 32  # the first four of them are the key of the stat cache
 FOLDER_ITEM = struct.Struct("<BIIIII")  # status; lengths of path, names, keys, the rest of each stat, attributes
 READ_ITEM = struct.Struct("<BIIII")  # status, number in the request; lengths of content, attributes, reason
-REST = struct.Struct("<IIIIB")
+REST = struct.Struct("<IIIIb")
 
 # The status of an entry that was to be listed or read.
 READ, KEPT_OUT, GONE, BECAME_FOLDER = range(4)
@@ -53,24 +61,41 @@ class Stat(NamedTuple):
         )  # fmt: skip
 
     def pack(self) -> bytes:
-        return STAT.pack(*self)
+        """Return it as sent. A time beyond `TIMES`, which no disk of a guest holds, is cut to its ends."""
+        mtime_ns = max(TIMES[0], min(TIMES[1], self.st_mtime_ns))
+        times = fold(mtime_ns), fold(self.st_ctime_ns)
+        return STAT.pack(*self[:2], *times, *self[4:8], self.st_dev | turns(mtime_ns) << 1)
+
+    @classmethod
+    def unpacked(cls, fields: tuple) -> "Stat":
+        """Return the stat of the fields that `pack` has packed."""
+        ino, size, mtime_ns, *rest, last = fields
+        return cls(ino, size, unfold(mtime_ns, last >> 1), *rest, last & 1)
 
 
-def waits_for(fd: int, seconds: float) -> bool:
-    """Return True if `fd` becomes readable within `seconds`."""
+def waits_for(fd: int, seconds: float, event: int = select.POLLIN) -> bool:
+    """Return True if `fd` becomes readable, or takes data with POLLOUT, within `seconds`."""
     poll = select.poll()  # select() is limited to descriptors up to 1,023
-    poll.register(fd, select.POLLIN)
+    poll.register(fd, event)
     return bool(poll.poll(seconds * 1000))
 
 
 class Wire:
     """Send and receive frames over a pair of descriptors, which may be the same.
 
-    Raise Closed when the peer disconnects, sends an invalid frame, or is silent for `timeout_s` seconds.
+    Raise Closed when the peer disconnects, sends an invalid frame, or is silent for `timeout_s` seconds. A port of a
+    guest stays open when the server behind it ends: `is_served` says whether it runs, and is asked while none answers.
     """
 
-    def __init__(self, reading: int, writing: int, timeout_s: float | None = None):
+    def __init__(
+        self,
+        reading: int,
+        writing: int,
+        timeout_s: float | None = None,
+        is_served: Callable[[], bool] | None = None,
+    ):
         self.reading, self.writing, self._timeout_s = reading, writing, timeout_s
+        self._is_served = is_served or (lambda: True)
 
     def send(self, head: dict, body: bytes | bytearray | memoryview = b"") -> None:
         text = json.dumps(head, separators=(",", ":")).encode()
@@ -98,7 +123,10 @@ class Wire:
         view = memoryview(data)
         try:
             while view:
-                view = view[os.write(self.writing, view) :]
+                self._wait(self._timeout_s, select.POLLOUT)
+                # Of what is left, no more than a socket that takes data has room for, else the write would wait.
+                piece = view if self._timeout_s is None else view[:WRITTEN]
+                view = view[os.write(self.writing, piece) :]
         except BrokenPipeError as error:
             raise Closed("the connection was closed") from error
 
@@ -120,6 +148,12 @@ class Wire:
         except ConnectionResetError as error:
             raise Closed("the connection was closed") from error
 
-    def _wait(self, seconds: float | None) -> None:
-        if seconds is not None and not waits_for(self.reading, seconds):
-            raise Closed(f"no data was received for {self._timeout_s:.0f} seconds")
+    def _wait(self, seconds: float | None, event: int = select.POLLIN) -> None:
+        if seconds is None:
+            return
+        fd, until = self.reading if event == select.POLLIN else self.writing, time.monotonic() + seconds
+        while not waits_for(fd, min(ASKED_S, max(0.0, until - time.monotonic())), event):
+            if time.monotonic() >= until:
+                raise Closed(f"no data was received for {self._timeout_s:.0f} seconds")
+            if not self._is_served() and not waits_for(fd, LAST_S, event):
+                raise Closed("its file server ended")

@@ -63,7 +63,7 @@ class _Listing(NamedTuple):
     def entries(self) -> list[_Entry]:
         stats = zip(KEY.iter_unpack(self.keys), REST.iter_unpack(self.rest), strict=True)
         names = map(os.fsdecode, self.names)
-        return [_Entry(name, Stat(*key, *rest)) for name, (key, rest) in zip(names, stats, strict=True)]
+        return [_Entry(name, Stat.unpacked((*key, *rest))) for name, (key, rest) in zip(names, stats, strict=True)]
 
 
 class _Wanted:
@@ -249,7 +249,7 @@ class _Fetch:
             at += READ_ITEM.size
             found = None
             if status == READ:
-                found = Stat(*STAT.unpack_from(data, at))
+                found = Stat.unpacked(STAT.unpack_from(data, at))
                 at += STAT.size
             parts = []
             for length in lengths:

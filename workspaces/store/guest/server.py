@@ -13,10 +13,11 @@ import os
 import stat
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from .. import mount_point, swap
-from ..errors import StoreError
+from ..errors import StoreError, name_the_path, path_of
 from ..file_system import extents, is_ctime_trusted, sync_tree
 from ..journal import RolledBack, read_journal, recover
 from ..safe_open import open_beneath, open_root, parent_beneath
@@ -75,11 +76,8 @@ class Server:
                 self.do[head["do"]](head, body)
             except Closed:
                 return
-            except (StoreError, OSError) as error:
-                what = "rolled back" if isinstance(error, RolledBack) else type(error).__name__
-                number = error.errno if isinstance(error, OSError) else None
-                said = error.strerror if isinstance(error, OSError) else str(error)
-                self.wire.send({"end": True, "error": said or str(error), "what": what, "errno": number})
+            except Exception as error:  # one request must not end the server of all others
+                self.wire.send({"end": True} | _told(error))
 
     def hello(self, head: dict, body: bytes) -> None:
         self.found = os.fstat(self.root)
@@ -145,8 +143,12 @@ class Server:
                         found = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue
-                    packed = Stat.of(found, self.found.st_dev).pack()
                     name = os.fsencode(entry.name)
+                    try:
+                        packed = Stat.of(found, self.found.st_dev).pack()
+                    except Exception as error:
+                        name_the_path(error, os.fsdecode(path + b"/" + name if path else name))
+                        raise
                     names.append(name)
                     keys.append(packed[:KEY_BYTES])
                     rest.append(packed[KEY_BYTES:])
@@ -171,7 +173,11 @@ class Server:
         """Send each path of the body (joined by NUL); the first `bare` ones with stat and extended attributes only."""
         out = bytearray()
         for number, path in enumerate(body.split(b"\0")):
-            out += self._entry(number, path, number < head["bare"], out)
+            try:
+                out += self._entry(number, path, number < head["bare"], out)
+            except Exception as error:
+                name_the_path(error, os.fsdecode(path))
+                raise
             if len(out) >= FILL:
                 if self._cancelled():
                     break
@@ -307,6 +313,18 @@ class Server:
                     raise
         finally:
             builder.close()
+
+
+def _told(error: Exception) -> dict:
+    """Return an error as the host is told it."""
+    what = "rolled back" if isinstance(error, RolledBack) else type(error).__name__
+    number = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, (StoreError, OSError)):
+        said = (error.strerror if number else "") or str(error)
+    else:
+        traceback.print_exc()
+        said = f"internal error ({error!r:.200})"
+    return {"error": said + path_of(error), "what": what, "errno": number}
 
 
 def _key(found: os.stat_result) -> tuple:

@@ -238,6 +238,10 @@ class Agent:
         connection.setblocking(False)
         Stream(self.line, message["stream"], connection.detach(), reads=True, writes=True, half=True)
 
+    def op_is_serving(self, message):
+        if self.server is None or self.server.poll() is not None:
+            raise ValueError("the file server has ended")
+
     def op_serve(self, message):
         """Start a server of the tree for the client now connected to the second port; end the former client's."""
         if self.server is not None and self.server.poll() is None:
