@@ -5,6 +5,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem
+from workspaces.models import Environment
 from workspaces.provisioning import devcontainer
 from workspaces.services import environments
 
@@ -34,7 +35,8 @@ class Command(BaseCommand):
             raise CommandError(problem.detail) from None
 
     def _print(self, reading):
-        for title, rows in (("Used", reading.taken), ("Refused", reading.refused)):
+        named = (("Used", reading.taken), ("Without effect", reading.without_effect), ("Refused", reading.refused))
+        for title, rows in named:
             if rows:
                 self.stdout.write(f"{title}:")
             for name, sentence in rows:
@@ -44,6 +46,6 @@ class Command(BaseCommand):
         team = Team.objects.filter(slug=slug).first()
         if team is None:
             raise CommandError(f"There is no team {slug}.")
-        base = environments.Environment.objects.filter(team=team, name=name).order_by("-version").first()
+        base = Environment.objects.filter(team=team, name=name).order_by("-version").first()
         made = environments.save(team, name, reading.fields, base=base, by=Actor.system("manage.py devcontainer"))
         self.stdout.write(f"Saved version {made.version} of {made.name}.")
