@@ -16,6 +16,8 @@ from tests.support.waiting import until
 from tests.workspaces.drivers.runs import OPTIONS, Blocking, Running, lend_bundle, why_not
 from workspaces.drivers.base import Build, DriverError, ImageMissing, Layer, Limits, get_driver
 from workspaces.drivers.docker import dockerfile
+from workspaces.drivers.init.spawn import SPARE_PROCESSES
+from workspaces.drivers.init_client import InitClient
 
 MIB = 1 << 20
 ADDRESS = OPTIONS["docker"]["address"]
@@ -170,7 +172,20 @@ def test_memory_over_the_limit_ends_the_program_and_the_run_goes_on(begin):
 
 def test_a_container_has_a_limit_on_processes_that_nobody_asked_for(run, engine):
     assert run.owner.limits == {"pids"}
-    assert engine.inspect_container(container_of(run))["HostConfig"]["PidsLimit"] == 2048
+    asked = "exec bash -c 'ulimit -Su; ulimit -Hu; ulimit -u 2049 2>/dev/null || ulimit -u'"
+    assert run.sh(asked)[0].split() == ["2048"] * 3
+    # The init has the rest, to start something that ends the others.
+    assert engine.inspect_container(container_of(run))["HostConfig"]["PidsLimit"] == 2048 + SPARE_PROCESSES
+
+
+def test_after_a_fork_bomb_a_command_starts_and_can_end_all_others(begin):
+    run = begin("docker", limits=Limits(pids=60))
+    with InitClient(run.owner.address.socket) as init:
+        run.begin(init, "exec bash -c 'b() { b | b & }; b; exec sleep 60' 2>/dev/null")
+        until(lambda: len(run.commands()) > 40)
+    assert run.sh("exec bash -c 'echo inside; kill -KILL -1; echo on'")[0].split()[0] == "inside"
+    until(lambda: run.commands() == [])
+    assert run.sh("true | id -u") == (f"{run.spec.uid}\n", 0)
 
 
 def test_a_container_removed_behind_our_back_says_so(run, engine):

@@ -34,8 +34,8 @@ runpy.run_path(sys.argv[1], run_name="bundled")
 sys.path.insert(0, sys.argv[1])
 import init.held_programs  # the init loads it when the first program in a ring is started
 # For Handrail's hook and its client of agents (own_programs.py).
-import _json, _socket, _thread, importlib.util, itertools, json, queue, select, signal, subprocess, threading, time
-import uuid
+import _json, _socket, _thread, importlib.util, itertools, json, queue, resource, select, signal, subprocess, threading
+import time, uuid
 try:
     raise ValueError
 except ValueError:

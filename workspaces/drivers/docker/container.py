@@ -1,10 +1,12 @@
 """The settings of a Run's container: user, environment, mounts, capabilities and limits."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from .. import manifest
 from ..base import RunSpec
+from ..init.spawn import SPARE_PROCESSES
 from ..sandbox import AGENT_ENV, ETC, hostname_of, system_folders, write_etc, write_system_files
 from . import bundle
 from .bundle import AT
@@ -27,6 +29,8 @@ def settings(spec: RunSpec, image: dict) -> dict:
         # If the image had a symlink at the mount point, the mount would land behind it, perhaps in a folder that the
         # agent can move away.
         init += ["--no-links", *(f"/etc/{name}" for name in system_folders(spec))]
+    if (limit := own_limit(spec)) is not None:
+        init += ["--max-processes", str(limit)]
     brought = {entry.partition("=")[0] for entry in image["Config"].get("Env") or ()}
     return {
         "image": image["Id"],
@@ -65,8 +69,21 @@ def host_settings(spec: RunSpec, place: Path, shown: Path, info: dict) -> dict:
         # No swap: a program that fills its memory would continue in swap and slow the whole host down.
         "memswap_limit": limits.memory if info.get("SwapLimit") else None,
         "nano_cpus": _nano_cpus(limits.cpus, info),
-        "pids_limit": limits.pids if info.get(SUPPORTED["pids"]) else None,
+        "pids_limit": _pids_limit(spec) if info.get(SUPPORTED["pids"]) else None,
     }
+
+
+def own_limit(spec: RunSpec) -> int | None:
+    """Return the limit on processes that the init sets on programs, which leaves it a few of the container's.
+
+    The kernel counts by user, here on the whole host: only root gives each workspace a user of its own.
+    """
+    return spec.limits.pids if os.geteuid() == 0 and spec.phase != "setup" else None
+
+
+def _pids_limit(spec: RunSpec) -> int | None:
+    reserve = 0 if own_limit(spec) is None else SPARE_PROCESSES
+    return None if spec.limits.pids is None else spec.limits.pids + reserve
 
 
 def _nano_cpus(cpus: float | None, info: dict) -> int | None:

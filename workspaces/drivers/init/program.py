@@ -10,9 +10,9 @@ is started.
 --no-links PATH…     refuse to start if one of these paths is a symlink or leads through one
 With --abilities alone, print what programs can be held to an envelope by here, as JSON, and exit.
 
---max-processes N    limit all programs together to N processes and threads. Only in a user namespace of its own, where
-                     the kernel counts no others. The init itself may exceed it by a few, so that it can still start
-                     something to end them
+--max-processes N    limit all programs together to N processes and threads. Only for a user whose other processes the
+                     kernel does not count: of a user namespace, a workspace or a guest alone. The init itself may
+                     exceed it by a few, so that it can still start something to end them
 --give-back UID GID  chown /workspace and /home/agent to that user on exit (setup ran as root in them)
 """
 
@@ -71,6 +71,17 @@ def keep_from_programs():
         raise SystemExit("cannot give up capabilities")
 
 
+def options_of(arguments):
+    """Return {option: its values} of arguments like `--option VALUE…`."""
+    options, values = {}, []
+    for argument in arguments:
+        if argument.startswith("--"):
+            values = options[argument] = []
+        else:
+            values.append(argument)
+    return options
+
+
 def print_abilities():
     from .held_programs import ring  # deferred: an init loads it when the first program is to be held
 
@@ -85,10 +96,10 @@ def main():
         listen_fd, lock_fd = receive_descriptors(sys.argv[2])
     else:
         listen_fd, lock_fd = int(sys.argv[1]), int(sys.argv[2])
-    if sys.argv[3:4] == ["--no-links"]:
-        for path in sys.argv[4:]:
-            if os.path.realpath(path) != path:
-                raise SystemExit(f"{path} must not be a link: programs could exchange what it leads to")
+    options = options_of(sys.argv[3:])
+    for path in options.get("--no-links", ()):
+        if os.path.realpath(path) != path:
+            raise SystemExit(f"{path} must not be a link: programs could exchange what it leads to")
     keep = {0, 1, 2, listen_fd, lock_fd}
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in keep:
@@ -107,9 +118,9 @@ def main():
     os.nice(NICENESS)  # on an overloaded host, the workload yields to Handrail's own processes
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    max_processes = int(sys.argv[4]) if sys.argv[3:4] == ["--max-processes"] else None
+    max_processes = int(options["--max-processes"][0]) if "--max-processes" in options else None
     if max_processes is not None:
         limit_processes(max_processes + SPARE_PROCESSES)
     Init(socket.socket(fileno=listen_fd), max_processes).run()
-    if sys.argv[3:4] == ["--give-back"]:
-        give_back(int(sys.argv[4]), int(sys.argv[5]))
+    if "--give-back" in options:
+        give_back(*map(int, options["--give-back"]))

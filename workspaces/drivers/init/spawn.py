@@ -12,6 +12,7 @@ import termios
 from .protocol import Refused
 
 SPARE_PROCESSES = 16  # that the init may start beyond the limit of its programs
+END_THEM = " What runs uses up the limit on processes: stop or pause the workspace to end it."
 PR_SET_PDEATHSIG = 1
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -38,7 +39,7 @@ def spawn(request, stdio, controlling, max_processes=None, ring=None):
             execute(argv, env, cwd, stdio, controlling, failed_w, max_processes, enter)
     except OSError as error:
         os.close(failed_r)
-        raise Refused(f"no further process can be started: {error.strerror}") from error
+        raise Refused(f"no further process can be started: {error.strerror}.{END_THEM}") from error
     finally:
         os.close(failed_w)
         for fd in set(stdio):

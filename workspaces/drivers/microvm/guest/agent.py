@@ -22,6 +22,7 @@ Messages from the host (an answer has the same `n`):
   dial       stream, port           connect a stream to a port on the guest's loopback
   show_manifest  content            replace what programs read as .handrail/manifest.json
   serve                             start the program that serves the tree on the second port
+  is_serving                        fail if that program has ended
 """
 
 import base64
@@ -43,7 +44,10 @@ sys.path.insert(0, HERE)
 import manifest  # noqa: E402
 import root  # noqa: E402
 from conversations import Conversations  # noqa: E402
-from init import held_programs, program  # noqa: E402,F401 - the first cannot be loaded in the root of the programs
+# The first and the resource module cannot be loaded in the root of the programs.
+import resource  # noqa: E402,F401,I001
+from init import held_programs, program  # noqa: E402,F401
+from init.spawn import SPARE_PROCESSES  # noqa: E402
 from init.terminals import resize  # noqa: E402
 from mux import Line, LineLost, Stream  # noqa: E402
 from root import (  # noqa: E402
@@ -299,7 +303,7 @@ def start_init(uid, pids, setup):
     # Programs hit their memory limit before the guest itself runs out.
     write(f"{group}/memory.max", str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") - RESERVE))
     if pids is not None:
-        write(f"{group}/pids.max", str(pids))
+        write(f"{group}/pids.max", str(pids + SPARE_PROCESSES))
     middle = os.fork()
     if middle == 0:
         try:
@@ -308,7 +312,7 @@ def start_init(uid, pids, setup):
             if first:
                 os.write(with_pid_w, b"%d" % first)
                 os._exit(0)
-            become_init(listener, group, uid, setup)
+            become_init(listener, group, uid, setup, pids)
         except BaseException:
             traceback.print_exc()
         os._exit(1)
@@ -321,7 +325,7 @@ def start_init(uid, pids, setup):
     return int(said)
 
 
-def become_init(listener, group, uid, setup):
+def become_init(listener, group, uid, setup, pids):
     """Enter the programs' root, drop privileges and run the init. Never returns."""
     check(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None), "private mounts")
     write(f"{group}/cgroup.procs", "0")
@@ -337,8 +341,10 @@ def become_init(listener, group, uid, setup):
     os.environ.clear()
     signal.set_wakeup_fd(-1)
     lock = os.open("/dev/null", os.O_RDONLY)
-    give_back = ["--give-back", str(uid), str(uid)] if setup else []
-    sys.argv = ["init", str(listener.detach()), str(lock), *give_back]
+    options = ["--give-back", str(uid), str(uid)] if setup else []
+    if pids is not None and not setup:
+        options += ["--max-processes", str(pids)]
+    sys.argv = ["init", str(listener.detach()), str(lock), *options]
     program.main()
     os._exit(0)
 
