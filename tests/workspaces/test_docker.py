@@ -92,6 +92,52 @@ def test_what_a_set_up_installs_is_there_in_the_next_one_without_running_again(d
     assert desk.run(first["key"], "cat by /usr/local/bin/tool") == b"changed\nmade\n"
 
 
+def layer_of(desk, key):
+    body = desk.get(f"/workspaces/{key}/snapshots/1/manifest").json
+    return body.get("body", body)["setup_layer"]
+
+
+def test_a_layer_that_was_removed_is_made_again_on_the_files_that_setup_first_had(desk, docker, engine):
+    """A setup that succeeds only once on the same files, as one with `git commit` does."""
+    setup = f'mkdir made\ntouch of-setup\nyes | head -1\ntest -z "$UNSET"\necho {uuid.uuid4().hex} > /opt/tool\n'
+    made = docker(setup=setup)
+    assert made["state"] == "ready", made
+    key = made["key"]
+    desk.run(key, "echo mine > of-setup")
+    desk.post(f"/workspaces/{key}/stop", expect=202)
+    desk.settled(key)
+    engine.remove_image(layer_of(desk, key), force=True)
+    desk.post(f"/workspaces/{key}/resume", expect=202)
+    again = desk.settled(key)
+    assert again["state"] == "ready", again
+    find = (
+        "from dashboard.models import Event; rows = Event.objects.filter(verb='workspace.root_changed').order_by('seq')"
+    )
+    told = desk.product.shell(f"{find}; print(rows.last().data['words'])")
+    assert "setup ran again on an empty folder, as at first" in told
+    assert desk.run(key, "cat of-setup; test -s /opt/tool && echo tool") == b"mine\ntool\n"
+
+
+def test_a_set_up_that_fails_when_it_is_made_again_says_what_happened_and_the_ways_out(desk, docker, engine):
+    """It fails the second time, as if a package had left its registry."""
+    key = docker(setup=f"echo {uuid.uuid4().hex} > /opt/tool")["key"]
+    desk.post(f"/workspaces/{key}/stop", expect=202)
+    desk.settled(key)
+    engine.remove_image(layer_of(desk, key), force=True)
+    change = "from workspaces.models import *; Environment.objects.filter(workspaces__key='%s').update(setup='%s')"
+    desk.product.shell(change % (key, "echo no; exit 141"))
+    desk.post(f"/workspaces/{key}/resume", expect=202)
+    failed = desk.settled(key)
+    assert failed["state"] == "stopped", failed
+    for words in (
+        "were missing, so setup ran again on an empty folder",
+        "No file of the workspace was changed.",
+        "a program in it was ended by SIGPIPE",
+        "no",
+    ):
+        assert words in failed["reason"], failed["reason"]
+
+
 def test_a_set_up_that_leaves_the_workspace_alone_runs_once(desk, docker):
     setup = f"echo {uuid.uuid4().hex} > /opt/tool"
     docker(setup=setup)

@@ -106,12 +106,12 @@ class EnvironmentForm(forms.Form):
     ref = _line(gettext_lazy("Branch or commit"), max_length=200)
     setup = _code(
         gettext_lazy("Setup script"),
-        help_text=gettext_lazy("Runs once with bash in each new workspace; can reach only the setup hosts below."),
+        help_text=gettext_lazy("Runs once with bash -e in each new workspace; can reach only the setup hosts below."),
     )
     maintenance = _code(
         gettext_lazy("Maintenance script"),
         help_text=gettext_lazy(
-            "Runs with bash each time a workspace resumes, before anything else; can reach the agent's hosts."
+            "Runs with bash -e each time a workspace resumes, before anything else; can reach the agent's hosts."
         ),
     )
     maintenance_minutes = _number(

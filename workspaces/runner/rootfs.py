@@ -11,12 +11,14 @@ import stat
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 
+from dashboard.problems import Problem
 from dashboard.strict_json import canonical
 from workspaces import paths
 from workspaces.drivers.base import Build, DriverError, ImageMissing, Layer
 from workspaces.models import Snapshot, Workspace
 from workspaces.provisioning import eligibility, images
-from workspaces.runner import secret_scan, snapshots
+from workspaces.provisioning.sources import CloneFailed
+from workspaces.runner import secret_scan, snapshots, source_files
 from workspaces.store import LocalTree, StoreError
 
 # Lock files in a repository's top folder; they pin package versions, so they are part of a layer's hash.
@@ -39,6 +41,11 @@ LOCK_FILES = (
     "yarn.lock",
 )
 PIECE = 1 << 20
+MISSING = "The files setup installed outside /workspace were missing"
+WAYS_OUT = (
+    "No file of the workspace was changed. Resume tries again; a lead can correct the setup script and rebuild it with "
+    "the next version of the environment; its files can be downloaded, and a fork can start under another environment."
+)
 
 
 async def choose(job, *, again: bool = False) -> None:
@@ -199,8 +206,9 @@ async def ensure(job, run_set_up) -> str:
         else:
             # Not saved in the row: if this fails, the next start must not run without the layer.
             job.workspace.base = {name: base[name] for name in ("image", "digest")}
-            base = base | _named(await _make_layer_again(job, base["layer"], run_set_up))
-            said.append("The files setup installed outside /workspace were missing, so setup ran again.")
+            made, ground = await _make_layer_again(job, base["layer"], run_set_up)
+            base = base | _named(made)
+            said.append(f"{MISSING}, so setup ran again on {ground}.")
     await remember(job, base)
     return " ".join(said)
 
@@ -232,8 +240,8 @@ async def _is_here(job, digest: str) -> bool:
     return True
 
 
-def _after_set_up(workspace) -> Snapshot | None:
-    """Return the snapshot taken after the first setup; a fork's is its origin's, since its own has an agent's changes.
+def _origin(workspace) -> Workspace:
+    """Return the workspace whose setup made the layer: of a fork its origin, since its own has an agent's changes.
 
     A fork under another environment had that one's setup, so it has one of its own. Raise DriverError if the origin's
     is gone and setup may not run again (it has secrets).
@@ -246,26 +254,56 @@ def _after_set_up(workspace) -> Snapshot | None:
                 raise DriverError(f"Setup's installed files are missing. {words}")
             break
         origin = found.workspace
-    return origin.baseline
+    return origin
 
 
-async def _make_layer_again(job, name: str, run_set_up) -> Layer:
-    """Run setup again for the layer, in a copy of the files after the first setup; /workspace is not touched."""
+async def _make_layer_again(job, name: str, run_set_up) -> tuple[Layer, str]:
+    """Run setup again for the layer, in a copy of the files that it first had; /workspace is not touched.
+
+    Return the layer and on which files it ran, in words. Raise DriverError that says so if it fails.
+    """
     workspace = job.workspace
     scratch = paths.folder_of(workspace.pk) / "setup-tree"
-    await job.thread(shutil.rmtree, scratch, ignore_errors=True)
-    await job.thread(scratch.mkdir, mode=0o755)
+    await job.thread(_empty, scratch)
     try:
-        if (first := await job.thread(_after_set_up, workspace)) is not None:
-            store = await job.thread(snapshots.store_of, workspace)
-            journal = scratch.with_name("setup-journal")
-            await job.thread(store.restore, first.tree_hex, LocalTree(scratch), journal=journal)
+        ground = await job.thread(_put_before_set_up, workspace, scratch)
         kept = []
 
         async def keep(owner):
             kept.append(await _keep(job, owner, Layer(name)))
 
-        await run_set_up(job, workspace.environment.setup, keep=keep, tree=scratch)
-        return kept[0]
+        try:
+            await run_set_up(job, workspace.environment.setup, keep=keep, tree=scratch)
+        except DriverError as error:
+            raise DriverError(f"{MISSING}, so setup ran again on {ground}. {WAYS_OUT}\n{error}") from error
+        return kept[0], ground
     finally:
         await job.thread(shutil.rmtree, scratch, ignore_errors=True)
+
+
+def _empty(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o755)
+
+
+def _put_before_set_up(workspace, folder) -> str:
+    """Fill the folder with the files that setup first had; return which these are, in words."""
+    origin = _origin(workspace)
+    if "fork" not in origin.source:
+        try:
+            source_files.put(origin, folder, {}, again=True)
+            return "the source's own files" if origin.source else "an empty folder, as at first"
+        except (Problem, CloneFailed, StoreError, OSError) as error:
+            why = error.detail if isinstance(error, Problem) else str(error)
+            _empty(folder)
+            ground = f"the files after the first setup, because the source is out of reach ({why[:200]})"
+        first = origin.baseline
+    else:  # under another environment: see operations/create.py:_give_files_to_set_up
+        first = Snapshot.objects.filter(workspace=origin, kind="fork").order_by("number").first()
+        ground = "the files that it was forked with"
+        if first is None:
+            first, ground = origin.baseline, "the files after the first setup"
+    if first is not None:
+        journal = folder.with_name("setup-journal")
+        snapshots.store_of(workspace).restore(first.tree_hex, LocalTree(folder), journal=journal)
+    return ground

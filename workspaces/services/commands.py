@@ -13,6 +13,7 @@ from dashboard.strict_json import canonical
 from workspaces import holding, needs_approval, operations
 from workspaces.lifecycle import record, resume_for_use
 from workspaces.models import Command, Operation, Phase, State, Terminal
+from workspaces.scripts import UNTIL_A_FAILURE
 
 WORKSPACE = "/workspace"  # where programs see the files
 COMMAND_BYTES = 128 * 1024  # the kernel's limit for one argument
@@ -93,7 +94,7 @@ def maintain(workspace, *, before: Operation):
     command = Command.objects.create(
         workspace=workspace,
         operation=operation,
-        argv=["bash", "-eu", "-o", "pipefail", "-c", script],
+        argv=["bash", *UNTIL_A_FAILURE, script],
         shown=script,
         timeout_s=workspace.environment.maintenance_seconds or settings.HANDRAIL_SETUP_SECONDS,
         by=operation.by,

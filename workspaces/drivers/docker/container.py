@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .. import manifest
+from .. import manifest, setup_root
 from ..base import RunSpec
 from ..init.spawn import SPARE_PROCESSES
 from ..sandbox import AGENT_ENV, ETC, hostname_of, system_folders, write_etc, write_system_files
@@ -98,8 +98,8 @@ def environment(spec: RunSpec, image: dict) -> dict[str, str]:
     brought = dict(entry.split("=", 1) for entry in image["Config"].get("Env") or () if "=" in entry)
     path = brought.get("PATH") or AGENT_ENV["PATH"]
     local = "/home/agent/.local/bin"
-    who = {"USER": "root", "LOGNAME": "root"} if spec.phase == "setup" else {}
-    return brought | AGENT_ENV | {"PATH": path if local in path else f"{local}:{path}"} | who | dict(spec.env)
+    found = path if local in path else f"{local}:{path}"
+    return brought | AGENT_ENV | {"PATH": found} | setup_root.variables(spec)
 
 
 def write_files(folder: Path, spec: RunSpec) -> None:

@@ -28,6 +28,7 @@ from dashboard.files.atomic_write import replace_file
 
 from ...default_limits import GUEST_DISK
 from ...store.errors import StoreError
+from .. import setup_root
 from ..base import Address, Capabilities, DriverError, Probe, RunRecord, RunSpec
 from ..init_client import InitClient, InitGone, InitRefused
 from ..local import listen
@@ -125,8 +126,7 @@ class MicroVMDriver(Roots):
     # Starting
 
     def _address(self, spec: RunSpec) -> Address:
-        who = {"USER": "root", "LOGNAME": "root"} if spec.phase == "setup" else {}
-        env = AGENT_ENV | {"SHELL": "/bin/bash"} | who | dict(spec.env)
+        env = AGENT_ENV | {"SHELL": "/bin/bash"} | setup_root.variables(spec)
         oom_file = self._folder(spec.run_id) / "oom"
         oom_file.write_text("oom_kill 0\n")
         kept = str(disks.memory_of(spec.workspace))

@@ -16,8 +16,8 @@ from dashboard.problems import Problem
 from workspaces import lifecycle, paths, secrets
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
-from workspaces.provisioning import capacity, isolation, submodules, uploads
-from workspaces.runner import carried, notes, programs, repository_files, rootfs, snapshots
+from workspaces.provisioning import capacity, isolation
+from workspaces.runner import notes, programs, repository_files, rootfs, snapshots, source_files
 from workspaces.runner.installed import put
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.operations import from_checkpoint
@@ -25,8 +25,9 @@ from workspaces.runner.reconcile import suspended
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import agents_spec, spec_of, uid_of
 from workspaces.runner.shown_manifest import show_first, with_manifest
+from workspaces.scripts import UNTIL_A_FAILURE, shell_words
 from workspaces.services import run_tokens
-from workspaces.store import Cancelled, StoreError, import_archive
+from workspaces.store import Cancelled, StoreError
 
 logger = logging.getLogger("handrail.runner")
 
@@ -224,7 +225,7 @@ async def run_set_up(job: Job, script: str, *, before=None, keep=None, tree=None
         began = time.monotonic()
         ended = await programs.run(
             job,
-            _strict(owner.address.shell, script),
+            [owner.address.shell, *UNTIL_A_FAILURE, script],
             cwd="/workspace",
             env={"HANDRAIL_PHASE": "setup"},
             timeout_s=settings.HANDRAIL_SETUP_SECONDS,
@@ -236,9 +237,7 @@ async def run_set_up(job: Job, script: str, *, before=None, keep=None, tree=None
         if not ended["ok"]:
             raise Failed(ended["reason"])
         if ended["exit_status"] != 0:
-            output = await job.output_tail(ended)
-            note = "It can reach only the hosts allowed for setup. Last output:"
-            raise Failed(f"The setup script failed ({ended['words']}). {note}\n{output or '(none)'}")
+            raise Failed(_why_it_failed(ended, await job.output_tail(ended)))
         if keep is not None:
             await keep(owner)
     finally:
@@ -248,9 +247,10 @@ async def run_set_up(job: Job, script: str, *, before=None, keep=None, tree=None
         await job.thread(shutil.rmtree, home, ignore_errors=True)
 
 
-def _strict(shell: str, script: str) -> list[str]:
-    """Return the argv that runs the script in this shell and exits at the first failing command."""
-    return [shell, "-eu", *(["-o", "pipefail"] if shell.endswith("/bash") else []), "-c", script]
+def _why_it_failed(ended: dict, output: str) -> str:
+    words = f"{ended['words']}{shell_words(ended['exit_status'])}"
+    note = "It ends at the first command that fails, and can reach only the hosts allowed for setup. Last output:"
+    return f"The setup script failed ({words}). {note}\n{output or '(none)'}"
 
 
 def _runs_set_up(workspace) -> bool:
@@ -325,13 +325,11 @@ def _make_tree(workspace, watch: dict):
         return
     tree = paths.make_folders(workspace) / "tree"
     _empty_folder(tree)
-    if upload := workspace.source.get("upload"):
-        with open(uploads.find(workspace.team_id, upload), "rb") as archive:
-            import_archive(archive, tree, uploads.LIMITS, **watch)
-    elif "git" in workspace.source:
-        workspace.source = submodules.clone(workspace.source, tree, cancel=watch["cancel"])
+    told = source_files.put(workspace, tree, watch)
+    if told:
+        kept = {name: value for name, value in workspace.source.items() if name != "submodules"}
+        workspace.source = kept | told
         Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
-    carried.put(workspace, tree, watch)
 
 
 def _empty_folder(folder):

@@ -12,6 +12,7 @@ from workspaces.runner import programs
 from workspaces.runner.job import Kind
 from workspaces.runner.reconcile import unseen
 from workspaces.runner.refusals import Refused
+from workspaces.scripts import shell_words
 from workspaces.services import commands
 
 
@@ -79,6 +80,7 @@ class Maintain(RunCommand):
         if outcome.get("exit_status") == 0:
             return
         how = outcome.get("words") or outcome.get("reason") or "it did not run"
+        how += shell_words(outcome.get("exit_status"))
         words = f"The maintenance script failed ({how}). Its output is under Commands."
         Workspace.objects.filter(pk=job.workspace.pk, state=State.READY, reason="").update(reason=words)
         lifecycle.record(job.workspace, job.by, "workspace.maintenance_failed", {"reason": how[:1000]})

@@ -28,6 +28,7 @@ Messages from the host (an answer has the same `n`):
 import base64
 import fcntl
 import os
+import resource  # noqa: F401 - as `held_programs`: the init needs it for its limit
 import select
 import selectors
 import signal
@@ -44,9 +45,7 @@ sys.path.insert(0, HERE)
 import manifest  # noqa: E402
 import root  # noqa: E402
 from conversations import Conversations  # noqa: E402
-# The first and the resource module cannot be loaded in the root of the programs.
-import resource  # noqa: E402,F401,I001
-from init import held_programs, program  # noqa: E402,F401
+from init import held_programs, program  # noqa: E402,F401 - the first cannot be loaded in the root of the programs
 from init.spawn import SPARE_PROCESSES  # noqa: E402
 from init.terminals import resize  # noqa: E402
 from mux import Line, LineLost, Stream  # noqa: E402
