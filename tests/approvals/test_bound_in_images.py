@@ -119,7 +119,9 @@ def test_a_paused_workspace_shows_its_script(desk, page):
     desk.settles("ready")
 
 
-def test_a_program_is_found_by_the_path_that_the_image_brings(brokered):
+def test_a_program_is_found_by_the_path_that_the_image_brings(brokered, require):
+    if why := why_not("docker", True):
+        require("docker", why)
     changes = ["ENV PATH=/opt/bin:/workspace/tools:/bin"]
     image = make_busybox(OPTIONS["docker"]["address"], env=changes, name="handrail/test:path")
     desk = brokered("docker", image=image)
