@@ -9,9 +9,13 @@ from functools import partial
 
 from approvals.acts import SNAPSHOT_CAUSES, Act, acts_between
 from approvals.evidence.changes import TooLarge, change_of
+from approvals.policy.rules import FILE_READERS
+from approvals.policy.tools import QUIET
 from workspaces.history import LIVE
 from workspaces.services import file_versions
 from workspaces.services.file_versions import Version
+
+READING = {*FILE_READERS, *QUIET, "WebFetch", "WebSearch"}  # tools that change no file
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,16 @@ def _change(version: Version, acts: list[Act]) -> Change:
     found = [act for act in found if act.kind != "snapshot"]
     naming = [act for act in found if {version.path, version.old_path} & act.paths]
     # An act that names other files only may have changed this one by what it runs; an edit or an event did not.
-    possible = naming or [act for act in found if not _is_edit(act)]
+    possible = naming or [act for act in found if not _is_edit(act) and not _only_reads(act)]
     return Change(version, possible, certain=bool(naming) or len(possible) == 1)
 
 
 def _is_edit(act: Act) -> bool:
     return act.kind == "event" or (act.kind == "action" and _replay(act) is not None)
+
+
+def _only_reads(act: Act) -> bool:
+    return act.call is not None and act.call["tool"] in READING
 
 
 def _replay(act: Act):

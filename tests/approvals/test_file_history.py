@@ -5,6 +5,7 @@ import pytest
 from tests.approvals.evidence.conftest import Person, text_of
 from tests.support.desk import Desk
 
+from .test_bound_files import consume
 from .test_broker import Brokered
 
 
@@ -133,6 +134,17 @@ def test_what_cannot_be_told_for_certain_is_listed_as_possible(desk, read, lead)
     assert [run["act"] and run["act"]["kind"] for run in blame["lines"]] == ["event", None]
     page = lead.get(f"/w/{desk.ok('GET', desk.path)['team']}/{desk.key}/files/blame/?path=shared.txt")
     assert "One or more of these:" in text_of(page)
+
+
+def test_what_only_reads_wrote_no_line(desk, read):
+    desk.put("seen.txt", b"old\n")
+    desk.ok("POST", f"{desk.path}/snapshots", {}, expect=201)
+    Desk(desk.product, desk.agent).run(desk.key, "sh -c 'echo new >> seen.txt'")
+    for tool, arguments in (("Read", {"file_path": "seen.txt"}), ("TodoWrite", {"todos": []})):
+        asked = desk.ask(tool, arguments, mode="gate")
+        assert consume(desk, asked)["status"] == "running"
+    [version, *_] = read("file-history", "seen.txt").json["versions"]
+    assert (version["certain"], [act["kind"] for act in version["acts"]]) == (True, ["command"])
 
 
 def test_a_restored_file_comes_from_the_restore(desk, read):
