@@ -364,6 +364,13 @@ def _staged(name: str) -> str:
     return f"agent-{quote(name, safe='')}"
 
 
+HOSTS = """\
+127.0.0.1 localhost localhost. {name}
+::1 localhost localhost. ip6-localhost ip6-loopback
+127.0.0.1 handrail.internal
+"""
+
+
 def hostname_of(key: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]+", "-", key).strip("-")[:63] or "workspace"
 
@@ -372,7 +379,7 @@ def write_etc(folder: Path, hostname: str, etc: Mapping[str, str] = ETC) -> None
     """Write the few files of /etc that programs need; none is copied from the host."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
-    hosts = f"127.0.0.1 localhost {hostname}\n::1 localhost\n127.0.0.1 handrail.internal\n"
+    hosts = HOSTS.format(name=hostname)
     for name, text in (dict(etc) | {"hosts": hosts, "hostname": hostname + "\n"}).items():
         path = folder / name
         path.write_text(text)

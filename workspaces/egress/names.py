@@ -45,6 +45,14 @@ def host_and_port(text: str, default: int | None = None) -> tuple[str, int]:
     return host_name(name), port_number(port) if colon else default
 
 
+def split_authority(text: str) -> tuple[str, str]:
+    """Return (user information, host with its port) of a URL's authority. Raise BadName for one with two @."""
+    user, _, rest = text.rpartition("@")
+    if "@" in user:
+        raise BadName("A user name and password before the host can't have an @; write it as %40.")
+    return user, rest
+
+
 class Rule(NamedTuple):
     """An allowed host: `example.org`, or `*.example.org` for its subdomains only, each with or without `:port`."""
 

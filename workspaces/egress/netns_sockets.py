@@ -22,6 +22,7 @@ NS_GET_USERNS = 0xB701
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 REQUEST_TIMEOUT = 10  # seconds
 FIRST_UNPRIVILEGED_PORT = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
+NO_IPV6 = "/proc/sys/net/ipv6/conf/lo/disable_ipv6"
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -71,6 +72,17 @@ def bring_up_loopback():
             fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | IFF_UP))
 
 
+def give_loopback_ipv6():
+    """Give the loopback its ::1, which docker leaves out of a network without IPv6."""
+    try:
+        with open(NO_IPV6, "r+") as file:
+            if file.read().strip() != "0":
+                file.seek(0)
+                file.write("0")
+    except OSError:
+        pass  # this kernel has no IPv6, or /proc/sys is read-only
+
+
 def reserve_low_ports():
     """Reserve ports below 1024, which docker opens to all users: no program may impersonate Handrail on port 80."""
     try:
@@ -98,6 +110,7 @@ def handle(control, request):
             made = [socket.socket(request["family"], socket.SOCK_STREAM | socket.SOCK_CLOEXEC)]
         else:
             bring_up_loopback()
+            give_loopback_ipv6()
             reserve_low_ports()
             made = [listen(int(port)) for port in request["ports"]]
     except Refused as refused:

@@ -4,15 +4,18 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
 from . import internal_api
 from .addresses import Network, Resolve, Unresolved, resolve_by_system, resolve_public
+from .answers import Refused, linger, send_error
 from .attempts import Attempt, Block, BlockCode
-from .http_head import BadHead, RequestHead, read_request
-from .names import HANDRAIL, BadName, host_and_port, host_name
+from .http_head import BadHead, RequestHead, basic, read_request
+from .listeners import NoListeners
+from .names import HANDRAIL, BadName, host_and_port, host_name, split_authority
+from .own_loopback import target_of
 from .passes import Passes
 from .relay import DISCONNECTED, HOLD_TIMEOUT, Flow, Peer, exchange, tunnel
 from .tls_sni import UNRECOGNIZED_NAME_ALERT, BadHello, read_hello
@@ -20,20 +23,11 @@ from .tls_sni import UNRECOGNIZED_NAME_ALERT, BadHello, read_hello
 logger = logging.getLogger("handrail.egress")
 HEAD_TIMEOUT = 20.0
 CONNECT_TIMEOUT = 15.0
-LINGER_TIMEOUT = 1.0
 MAX_ADDRESSES = 4  # of one name
 MAX_CONNECTIONS = 256  # of one Run at the same time
 READ_BUFFER_BYTES = 256 * 1024
-REASON_PHRASES = {
-    400: "Bad Request",
-    403: "Forbidden",
-    407: "Proxy Authentication Required",
-    404: "Not Found",
-    408: "Request Timeout",
-    421: "Misdirected Request",
-    502: "Bad Gateway",
-    503: "Service Unavailable",
-}
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+Back = Callable[[tuple[str, ...], int], Awaitable[Peer]]
 
 
 class AccessRules(Protocol):
@@ -58,14 +52,6 @@ class AccessRules(Protocol):
         """Return a message for the program on how to get a blocked host allowed."""
 
 
-class Refused(Exception):
-    """An error response to the program: HTTP status and message."""
-
-    def __init__(self, status: int, message: str):
-        super().__init__(message)
-        self.status = status
-
-
 class Proxy:
     """The proxy of one Run: `serve` takes the listening sockets, `close` closes them and every connection."""
 
@@ -78,10 +64,14 @@ class Proxy:
         web: tuple[str, int] | None = None,
         workspace: str = "",
         passes: Passes | None = None,
+        back: Back | None = None,
+        own_names: Iterable[str] = (),
     ):
+        """`back` connects to the workspace's own loopback, which `own_names` stand for as well."""
         self.passes = passes or Passes()
         self.rules, self.resolve, self.networks = rules, resolve, tuple(networks)
         self.web, self.workspace = web, workspace
+        self.back, self.own_names = back, frozenset(name.lower() for name in own_names)
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task] = set()
 
@@ -145,6 +135,8 @@ class Proxy:
             flow = Flow(Attempt(HANDRAIL, 80, head.method), HOLD_TIMEOUT)
             # A hook waits for hours: that its program has gone away ends what it asked.
             await exchange(program, host, flow, head.connection, request, until_closed=True)
+        except BadHead as error:
+            raise ConnectionResetError(str(error)) from None  # as where it ends within its answer
         finally:
             await host.close()
 
@@ -165,38 +157,93 @@ class Proxy:
 
     async def _outward(self, program: Peer):
         head = await self._head(program)
-        method, target = head.method, head.target
-        if method == "CONNECT":
-            host, port = self._requested_host(head, target, None, method)
+        if head.method == "CONNECT":
+            if own := self._own(head.target, 443):
+                return await self._tunnel_back(program, await self._connect_back(head, head.target, *own))
+            host, port = self._requested_host(head, head.target, None)
             if (host, port) == (HANDRAIL, 80):
-                program.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                program.writer.write(ESTABLISHED)
                 return await self._inward(program)
-            return await self._tunnel(program, self._attempt(head, host, port, method))
-        scheme, found, rest = target.partition("://")
-        if not found or scheme.lower() != "http" or "#" in target:
+            return await self._tunnel(program, self._attempt(head, host, port, head.method))
+        authority, head = self._split(head)
+        if own := self._own(authority, 80):
+            inside = await self._connect_back(head, authority, *own)
+            return await self._forward_back(program, head, authority, inside)
+        host, port = self._requested_host(head, authority, 80)
+        if (host, port) == (HANDRAIL, 80):
+            return await self._to_handrail(program, head)
+        return await self._forward(program, head, self._attempt(head, host, port, head.method))
+
+    def _split(self, head: RequestHead) -> tuple[str, RequestHead]:
+        """Return (host with its port, the request with the path alone) of a request for a whole address.
+
+        A user name and password in the address become an Authorization field, unless there is one.
+        """
+        scheme, found, rest = head.target.partition("://")
+        if not found or scheme.lower() != "http" or "#" in head.target:
             raise BadHead("This is a proxy: it takes CONNECT, and http:// addresses as a whole.")
         cut = min((rest.index(mark) for mark in "/?" if mark in rest), default=len(rest))
-        authority, path = rest[:cut], rest[cut:]
-        host, port = self._requested_host(head, authority, 80, method)
-        whole = replace(head, target=path if path.startswith("/") else f"/{path}")
-        if (host, port) == (HANDRAIL, 80):
-            return await self._to_handrail(program, whole)
-        return await self._forward(program, whole, self._attempt(head, host, port, method))
+        path = rest[cut:]
+        with self._named(head, rest[:cut]):
+            user, authority = split_authority(rest[:cut])
+        more = [("authorization", basic(user))] if user and not head.all("authorization") else []
+        whole = path if path.startswith("/") else f"/{path}"
+        return authority, replace(head, target=whole, fields=[*head.fields, *more])
+
+    # The workspace itself
+
+    def _own(self, authority: str, default: int) -> tuple[tuple[str, ...], int] | None:
+        """Return (addresses, port) of the workspace's own loopback, None for another host."""
+        return target_of(authority, default, self.own_names) if self.back is not None else None
+
+    async def _connect_back(self, head: RequestHead, authority: str, addresses: tuple[str, ...], port: int) -> Peer:
+        """Connect to the workspace's own loopback. Only what nothing answers is logged."""
+        try:
+            return await self.back(addresses, port)
+        except (NoListeners, OSError, TimeoutError):
+            block = Block(
+                BlockCode.UNREACHABLE, f"nothing answers there on the workspace's own loopback ({addresses[0]})"
+            )
+            self.rules.log_blocked(Attempt(authority[:253], 0, head.method, block=block))
+            raise Refused(502, f"Blocked by Handrail: {authority}: {block.message}.") from None
+
+    async def _tunnel_back(self, program: Peer, inside: Peer):
+        try:
+            program.writer.write(ESTABLISHED)
+            await tunnel(program, inside, Flow(Attempt("localhost", 0, "CONNECT")), b"")
+        finally:
+            await inside.close()
+
+    async def _forward_back(self, program: Peer, head: RequestHead, authority: str, inside: Peer):
+        try:
+            await self._exchange(program, inside, head, Flow(Attempt("localhost", 0, head.method)), authority)
+        finally:
+            await inside.close()
+
+    # Other hosts
 
     def _attempt(self, head: RequestHead, host: str, port: int, method: str) -> Attempt:
         return Attempt(host, port, method, token=self.passes.shown(head.all("proxy-authorization"), host, port))
 
-    def _requested_host(self, head: RequestHead, authority: str, default: int | None, method: str) -> tuple[str, int]:
-        """Return the requested (host, port). Block the request if a Host field names another one."""
+    @contextlib.contextmanager
+    def _named(self, head: RequestHead, authority: str):
+        """Block a request whose address has a bad name."""
         try:
-            host, port = host_and_port(authority, default)
+            yield
         except BadName as error:
             block = Block(BlockCode.INVALID_NAME, str(error))
-            self.rules.log_blocked(Attempt(authority[:253], 0, method, block=block))
+            self.rules.log_blocked(Attempt(authority.rpartition("@")[2][:253], 0, head.method, block=block))
             raise Refused(403, f"Blocked by Handrail. {error}") from None
+
+    def _requested_host(self, head: RequestHead, authority: str, default: int | None) -> tuple[str, int]:
+        """Return the requested (host, port). Block the request if a Host field names another one."""
+        method = head.method
+        with self._named(head, authority):
+            host, port = host_and_port(authority, default)
         for value in head.all("host"):
             try:
-                same = host_and_port(value, port if method == "CONNECT" else 80) == (host, port)
+                named = split_authority(value)[1]  # Python's urllib repeats the user name there
+                same = host_and_port(named, port if method == "CONNECT" else 80) == (host, port)
             except BadName:
                 same = False
             if not same:
@@ -248,19 +295,24 @@ class Proxy:
         named = attempt.host if attempt.port == 80 else f"{attempt.host}:{attempt.port}"
         try:
             await self._admit(attempt)
-            request = head.forwarded(("host", named), without=frozenset({"host"}))
-            await exchange(program, host, Flow(attempt), head.connection, request)
-        except BadHead as error:
-            raise Refused(502, str(error)) from None
+            await self._exchange(program, host, head, Flow(attempt), named)
         finally:
             if attempt.allowed:
                 self.rules.log_ended(attempt)
             await host.close()
 
+    async def _exchange(self, program: Peer, host: Peer, head: RequestHead, flow: Flow, named: str):
+        send = head.forwarded_for_websocket if head.asks_for_websocket else head.forwarded
+        request = send(("host", named), without=frozenset({"host"}))
+        try:
+            await exchange(program, host, flow, head.connection, request)
+        except BadHead as error:
+            raise Refused(502, f"{named} gave no answer that can be passed on. {error}") from None
+
     async def _tunnel(self, program: Peer, attempt: Attempt):
         host = await self._connect(attempt)
         try:
-            program.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            program.writer.write(ESTABLISHED)
             async with asyncio.timeout(HEAD_TIMEOUT):
                 first = await program.reader.readexactly(1)
             await (self._tls if first == b"\x16" else self._plain_in_tunnel)(program, attempt, host, first)
@@ -282,7 +334,7 @@ class Proxy:
                 attempt.block = error.block
                 self.rules.log_blocked(attempt)
             program.writer.write(UNRECOGNIZED_NAME_ALERT)  # a client in a TLS handshake would not parse an HTTP error
-            await _linger(program)
+            await linger(program)
             return
         try:
             await tunnel(program, host, Flow(attempt), hello)
@@ -307,24 +359,6 @@ class Proxy:
         head = await self._inner_head(program, first)
         if not head.target.startswith("/"):
             raise BadHead("Invalid request in the tunnel.")
-        self._requested_host(head, f"{attempt.host}:{attempt.port}", None, head.method)
+        self._requested_host(head, f"{attempt.host}:{attempt.port}", None)
         attempt.method = head.method
         await self._forward(program, head, attempt, host)
-
-
-async def send_error(program: Peer, status: int, message: str):
-    body = (message + "\n").encode()
-    fields = f"Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\nConnection: close"
-    fields += '\r\nProxy-Authenticate: Basic realm="Handrail"' if status == 407 else ""
-    program.writer.write(f"HTTP/1.1 {status} {REASON_PHRASES[status]}\r\n{fields}\r\n\r\n".encode() + body)
-    await _linger(program)
-
-
-async def _linger(program: Peer):
-    """Half-close and drain before closing: a close with unread bytes resets the connection and loses the response."""
-    with contextlib.suppress(*DISCONNECTED):
-        await program.writer.drain()
-        program.end()
-        async with asyncio.timeout(LINGER_TIMEOUT):
-            while await program.reader.read(READ_BUFFER_BYTES):
-                pass

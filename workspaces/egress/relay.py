@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import h11
 
 from .attempts import Attempt
-from .http_head import MAX_HEAD_BYTES, forwarded_response, read_response
+from .http_head import MAX_HEAD_BYTES, forwarded_response, read_response, switched
 
 IDLE_TIMEOUT = 600.0  # seconds without bytes in either direction; a model may take minutes to respond
 HOLD_TIMEOUT = 25 * 3600.0  # the same for requests to Handrail, which holds a hook for a day
@@ -66,15 +66,18 @@ class Flow:
 
 async def tunnel(program: Peer, host: Peer, flow: Flow, first: bytes):
     """Relay both directions until both have reached EOF. Send `first` to the host before anything else."""
+    async with flow.idle_timeout():
+        await flow.up([first], host)
+        await _both_ways(program, host, flow)
 
+
+async def _both_ways(program: Peer, host: Peer, flow: Flow):
     async def copy(source: Peer, to: Peer, pass_on):
         while data := await source.reader.read(READ_BYTES):
             await pass_on([data], to)
         to.end()
 
-    async with flow.idle_timeout():
-        await flow.up([first], host)
-        await _all(copy(program, host, flow.up), copy(host, program, flow.down))
+    await _all(copy(program, host, flow.up), copy(host, program, flow.down))
 
 
 async def _all(*work):
@@ -99,6 +102,8 @@ async def exchange(
 ):
     """Send `request` to the host and relay its body and the response; bytes after the body are not used.
 
+    Where the request asks for a WebSocket and the host agrees, both directions are relayed until both have ended.
+
     `client` is the connection that parsed the program's request. Raise BadHead for an invalid response head, before
     any of it was forwarded; with `until_closed` ConnectionResetError once the program has closed its end.
     """
@@ -112,17 +117,24 @@ async def exchange(
             await asyncio.wait((answer, *tasks[2:]), return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
                 raise ConnectionResetError("the program closed its connection")
-            await answer
+            is_websocket = await answer
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        if is_websocket:
+            await _both_ways(program, host, flow)
 
 
-async def _answer(program: Peer, host: Peer, flow: Flow, client: h11.Connection, server: h11.Connection):
+async def _answer(program: Peer, host: Peer, flow: Flow, client: h11.Connection, server: h11.Connection) -> bool:
+    """Relay the response; return True if the connection is a WebSocket from here on."""
     response = await _final_response(program, host, flow, client, server)
+    if isinstance(response, h11.InformationalResponse):
+        await flow.down([client.send(switched(response))], program)
+        return True
     await flow.down([client.send(forwarded_response(response))], program)
     await _body(response, host.reader, server, client, flow.down, program)
+    return False
 
 
 async def _closed(program: Peer, body: asyncio.Task):
@@ -133,8 +145,10 @@ async def _closed(program: Peer, body: asyncio.Task):
 
 
 async def _final_response(program: Peer, host: Peer, flow: Flow, client: h11.Connection, server: h11.Connection):
-    """Read up to the final response head. Forward 100 Continue, drop other informational responses."""
+    """Read up to the head of the final response or of 101. Forward 100 Continue, drop other informational ones."""
     while not isinstance(response := await read_response(host.reader, server), h11.Response):
+        if response.status_code == 101:
+            break
         if response.status_code == 100:
             await flow.down([client.send(h11.InformationalResponse(status_code=100, headers=[]))], program)
     return response

@@ -6,9 +6,11 @@ listeners. Attempts are counted in memory and saved every second; an allowed con
 
 import asyncio
 import logging
+import socket
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
@@ -17,6 +19,7 @@ from dashboard import clock
 from dashboard.addresses import to_call
 from workspaces.drivers.base import DriverError, RunRecord
 from workspaces.drivers.handrail_run import HOW_TO_ASK
+from workspaces.drivers.sandbox import hostname_of
 from workspaces.egress.addresses import resolve_by_system, with_hosts_file
 from workspaces.egress.attempts import Attempt, Block
 from workspaces.egress.listeners import NoListeners, Opener
@@ -25,7 +28,7 @@ from workspaces.egress.proxy import Proxy
 from workspaces.models import Run, Workspace
 from workspaces.runner.box_ports import BoxPorts
 from workspaces.runner.host_ports import HostPorts
-from workspaces.runner.preview_sockets import PreviewSockets
+from workspaces.runner.preview_sockets import PreviewSockets, connect_back
 from workspaces.services import network, run_tokens
 
 logger = logging.getLogger("handrail.egress")
@@ -37,6 +40,12 @@ BLOCK_CACHE_SECONDS = 0.2  # a host that was allowed on another host may stay bl
 
 def web_address() -> tuple[str, int]:
     return to_call(settings.HANDRAIL_HOST), settings.HANDRAIL_PORT
+
+
+def own_names(workspace) -> list[str]:
+    """Return the host names of a workspace: of a connected folder that of this machine, unless it is below a domain."""
+    name = socket.gethostname() if workspace.held else hostname_of(workspace.key)
+    return [] if "." in name else [name]
 
 
 @dataclass
@@ -189,6 +198,8 @@ class Network:
             web=web_address() if rules.reaches_handrail else None,
             workspace=str(workspace.pk),
             passes=self.passes(owner.run_id),
+            back=partial(connect_back, self.daemon, self._opener, owner),
+            own_names=own_names(workspace),
         )
         here = HostPorts(self.daemon, self._opener, owner) if has_box else None
         box = BoxPorts(self.daemon, self._opener, owner, workspace, reserved=here) if here else None

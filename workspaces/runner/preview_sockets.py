@@ -23,9 +23,31 @@ async def connect_into(daemon, opener: Opener, owner, address: str, port: int) -
     """Connect to a port inside a Run's network. Raise OSError or NoListeners."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     inside = await daemon.thread(opener.make_socket, owner.pid, owner.start_time, family)
-    async with asyncio.timeout(CONNECT_S):
-        await asyncio.get_running_loop().sock_connect(inside, (address, port))
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            await asyncio.get_running_loop().sock_connect(inside, (address, port))
+    except BaseException:
+        inside.close()
+        raise
     return Peer(*await asyncio.open_connection(sock=inside))
+
+
+async def _dialled(daemon, owner, port: int) -> Peer | None:
+    """Connect to a port of a driver that has its own way in: at 127.0.0.1, else ::1. None: it has none."""
+    if (inside := await daemon.driver(owner.driver).dial(owner, port)) is None:
+        return None
+    inside.setblocking(False)
+    return Peer(*await asyncio.open_connection(sock=inside))
+
+
+async def connect_back(daemon, opener: Opener, owner, addresses: tuple[str, ...], port: int) -> Peer:
+    """Connect to the first of some loopback addresses inside a Run that answers. Raise OSError or NoListeners."""
+    if (inside := await _dialled(daemon, owner, port)) is not None:
+        return inside
+    for address in addresses[:-1]:
+        with contextlib.suppress(OSError):
+            return await connect_into(daemon, opener, owner, address, port)
+    return await connect_into(daemon, opener, owner, addresses[-1], port)
 
 
 class PreviewSockets:
@@ -72,9 +94,8 @@ class PreviewSockets:
             await web.close()
 
     async def _connect(self, owner, port: int) -> Peer | None:
-        if (inside := await self._daemon.driver(owner.driver).dial(owner, port)) is not None:
-            inside.setblocking(False)
-            return Peer(*await asyncio.open_connection(sock=inside))
+        if (inside := await _dialled(self._daemon, owner, port)) is not None:
+            return inside
         if (address := await self._address(owner, port)) is None:
             return None
         return await connect_into(self._daemon, self._opener, owner, address, port)

@@ -125,11 +125,11 @@ class Site:
 class Running:
     """The proxy on a thread. `names`: what its resolver answers, or one answer for each time; `asked`: what for."""
 
-    def __init__(self, site: Site, names: dict, *, networks=NETWORKS, web=None, listeners=()):
+    def __init__(self, site: Site, names: dict, *, networks=NETWORKS, web=None, listeners=(), **options):
         self.site, self.names, self.asked = site, names, []
         self.loop = asyncio.new_event_loop()
         self.outward, self.inward = listeners or [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-        self.proxy = Proxy(site, resolve=self._resolve, networks=networks, web=web, workspace="w-1")
+        self.proxy = Proxy(site, resolve=self._resolve, networks=networks, web=web, workspace="w-1", **options)
         self.address = self.outward.getsockname()
         self.inside = self.inward.getsockname()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)

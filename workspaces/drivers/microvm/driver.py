@@ -17,7 +17,6 @@ import json
 import logging
 import marshal
 import os
-import re
 import shutil
 import socket
 from functools import lru_cache
@@ -33,7 +32,7 @@ from ..base import Address, Capabilities, DriverError, Probe, RunRecord, RunSpec
 from ..init_client import InitClient, InitGone, InitRefused
 from ..local import listen
 from ..program_archive import archive, init_modules, write_program
-from ..sandbox import AGENT_ENV, UID, find_python
+from ..sandbox import AGENT_ENV, HOSTS, UID, find_python, hostname_of
 from . import disks, machine, memory
 from .guest_tree import GuestTree, forget
 from .image import HERE, Image, current_version, find_image
@@ -45,7 +44,6 @@ HOME_DISK = 4 * disks.GIB
 GIVE_BACK_S = 300.0
 SHOW_S = 20.0
 PORTS = {"3128": "proxy", "80": "internal"}
-HOSTS = "127.0.0.1 localhost {name}\n::1 localhost\n127.0.0.1 handrail.internal\n"
 WHAT_TO_DO = (
     "Install QEMU and e2fsprogs (Debian: `apt install qemu-system-x86 e2fsprogs`), then build the image with "
     "`make images` (which needs mmdebstrap and busybox-static)."
@@ -332,10 +330,6 @@ def inside() -> int:
     return UID if os.getuid() == 0 else os.getuid()
 
 
-def hostname(key: str) -> str:
-    return re.sub(r"[^A-Za-z0-9-]+", "-", key).strip("-")[:63] or "workspace"
-
-
 def machine_id(spec: RunSpec) -> str:
     """Return the machine-id: stable for a workspace, and different in its forks."""
     disk = disks.identity(spec.workspace)["id"]
@@ -355,11 +349,11 @@ def _configure_message(spec: RunSpec, fds: dict[str, int]) -> dict:
     """Return the first message to the agent in the guest."""
     return {
         "op": "configure",
-        "hostname": hostname(spec.key),
+        "hostname": hostname_of(spec.key),
         "machine_id": machine_id(spec),
         "uid": inside(),
         "pids": spec.limits.pids,
-        "hosts": HOSTS.format(name=hostname(spec.key)),
+        "hosts": HOSTS.format(name=hostname_of(spec.key)),
         "disks": {"workspace": "/workspace", "home": "/home/agent"},
         "ports": PORTS,
         "layer": "layer" in fds,
