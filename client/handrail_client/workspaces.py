@@ -1,18 +1,16 @@
 """Workspaces: make and use them, run commands, read and write files, push folders, take and restore snapshots."""
 
-import os
-import subprocess
-import tarfile
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from handrail_client.actions import POLL, Action, Actions
 from handrail_client.errors import Denied, HandrailError, Refused
 from handrail_client.http import Http
+from handrail_client.packing import pack
 
 OVER = ("settled", "uncertain")
 
@@ -95,13 +93,22 @@ class Workspaces:
     def remove(self, key: str, path: str) -> dict:
         return self._answered("DELETE", f"/workspaces/{key}/files/{path.strip('/')}")
 
-    def push(self, folder: str | Path, key: str, *, replace: bool = False, base: int | None = None) -> dict:
+    def push(
+        self,
+        folder: str | Path,
+        key: str,
+        *,
+        replace: bool = False,
+        base: int | None = None,
+        ignore: Iterable[str] = (),
+    ) -> dict:
         """Send a folder as a new workspace, or as the next revision of one.
 
-        What git ignores stays here. Refused (409) lists `conflicts`: changed on both sides since snapshot `base`.
+        What git ignores stays here, and what `ignore` (patterns of a .gitignore) or handrail.toml names.
+        Refused (409) lists `conflicts`: changed on both sides since snapshot `base`.
         """
         with tempfile.TemporaryFile() as archive:
-            pack(Path(folder), archive)
+            pack(Path(folder), archive, ignore)
             upload = self.http.json("POST", "/uploads", archive)["id"]
         try:
             return self.create(key, source={"upload": upload})
@@ -163,33 +170,3 @@ class Workspaces:
 
     def _find(self, action_id: str) -> Action:
         return self._actions.get(action_id)
-
-
-def pack(folder: Path, archive):
-    """Write the folder's files as a tar: of a git repository those that git doesn't ignore, else all but `.git`."""
-    if not folder.is_dir():
-        raise HandrailError(f"There is no folder {folder}.")
-    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name in sorted(_names(folder)):
-            path = folder / name
-            if path.is_symlink() or path.is_file():
-                tar.add(path, arcname=name, recursive=False, filter=_without_owner)
-
-
-def _names(folder: Path) -> Iterator[str]:
-    git = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    if (folder / ".git").exists():
-        listed = subprocess.run(git, capture_output=True, check=False)
-        if listed.returncode != 0:
-            raise HandrailError(f"git can't list {folder}: {os.fsdecode(listed.stderr).strip()}")
-        yield from {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name}
-        return
-    for root, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name != ".git"]
-        links = [name for name in folders if Path(root, name).is_symlink()]
-        yield from (str(Path(root, name).relative_to(folder)) for name in [*files, *links])
-
-
-def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.uname = member.gname = ""
-    return member

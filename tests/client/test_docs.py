@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -18,10 +19,10 @@ LINES = [line for kind, text in BLOCKS if not kind for line in text.splitlines()
 
 @pytest.fixture
 def run(environment, tmp_path):
-    """`run(program)`: in a folder with a program `git` that only notes what it is given."""
+    """`run(program)`: in a folder with a program `git` that only notes pushes; push of the client asks the real one."""
     (tmp_path / "bin").mkdir()
     git = tmp_path / "bin" / "git"
-    git.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/pushed\n')
+    git.write_text(f'#!/bin/sh\n[ "$1" = push ] || exec {shutil.which("git")} "$@"\necho "$@" >> {tmp_path}/pushed\n')
     git.chmod(0o755)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "app.py").write_text("print(1)\n")

@@ -59,6 +59,21 @@ def test_a_symlink_out_is_never_written_through(desk, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_links_of_a_virtual_environment_and_pairs_of_names_are_taken(desk):
+    names = ["README.md", "readme.md", "caf\u00e9", "cafe\u0301"]
+    links = [special(".venv/bin/python", tarfile.SYMTYPE, "/usr/bin/python3"), special("up", tarfile.SYMTYPE, "../..")]
+    sent = desk.post("/uploads", tar_of(*((name, name.encode()) for name in names), *links))
+    made = desk.create(source={"upload": sent.json["id"]})
+    assert (made["state"], made["reason"]) == ("ready", "")
+    assert desk.run(made["key"], "readlink .venv/bin/python up; cat README.md readme.md") == (
+        b"/usr/bin/python3\n../..\nREADME.mdreadme.md"
+    )
+    again = desk.post("/uploads", tar_of(("README.md", b"two"), links[0]))
+    revised = desk.post(f"/workspaces/{made['key']}/revisions", {"upload": again.json["id"], "mode": "replace"})
+    assert revised.json["state"] != "failed"
+    assert desk.run(made["key"], "cat README.md; ls -A") == b"two.handrail\n.venv\nREADME.md\n"
+
+
 def test_what_is_no_tar_is_refused_in_words(desk):
     sent = desk.post("/uploads", b"this is no archive")
     made = desk.create(source={"upload": sent.json["id"]})
@@ -85,6 +100,8 @@ def test_push_sends_a_folder_without_what_is_ignored(product, desk, tmp_path):
     (tmp_path / "src/node_modules/x/index.js").write_text("x")
     (tmp_path / "src/main.py").write_text("print(1)\n")
     (tmp_path / "src/main.log").write_text("noise")
+    (tmp_path / "src/same.py").hardlink_to(tmp_path / "src/main.py")
+    (tmp_path / "src/python").symlink_to("/usr/bin/python3")
     (tmp_path / "patterns").write_text("*.log\n")
     product.environment["HANDRAIL_TOKEN"] = desk.token
     try:
@@ -101,4 +118,5 @@ def test_push_sends_a_folder_without_what_is_ignored(product, desk, tmp_path):
         del product.environment["HANDRAIL_TOKEN"]
     assert done.returncode == 0, done.stderr
     assert desk.settled("pushed")["state"] == "ready"
-    assert [entry["name"] for entry in desk.get("/workspaces/pushed/files/").json["entries"]] == ["main.py"]
+    listed = [entry["name"] for entry in desk.get("/workspaces/pushed/files/").json["entries"]]
+    assert listed == ["main.py", "python", "same.py"]

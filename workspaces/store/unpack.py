@@ -1,7 +1,7 @@
 """Unpack untrusted archives: no entry may leave the target folder, and limits keep the disk from filling up.
 
 `tarfile` is only the parser. Names are opened beneath the folder without following symlinks, so that no member can
-redirect a later one out of it.
+redirect a later one out of it. Symlinks are kept as they are, wherever they lead, as a clone keeps them.
 """
 
 import gzip
@@ -36,7 +36,6 @@ class Limits(NamedTuple):
     bytes: int = 10 << 30
     entries: int = 1_000_000
     sparse_bytes: int = 1 << 40
-    case_collisions: bool = False
 
 
 class Imported(NamedTuple):
@@ -115,7 +114,7 @@ class _Unpacking:
         self.root_fd, self.limits, self.owner = root_fd, limits, owner
         self.entries = self.bytes = self.apparent = 0
         self._seen: dict[bytes, bool] = {}  # path -> is a folder
-        self._folded: dict[str, bytes] = {}
+        self._folded: dict[str, bytes] | None = {} if _folds_names(root_fd) else None
         self._folders: list[tuple[bytes, tarfile.TarInfo]] = []
 
     def run(self, fileobj: BinaryIO) -> Imported:
@@ -188,10 +187,13 @@ class _Unpacking:
 
     def _note(self, path: bytes, is_folder: bool) -> None:
         self._seen[path] = is_folder
-        if not self.limits.case_collisions:
-            folded = unicodedata.normalize("NFC", os.fsdecode(path)).casefold()
-            if self._folded.setdefault(folded, path) != path:
-                raise Refused(f"{os.fsdecode(path)!r} and {os.fsdecode(self._folded[folded])!r} differ only in case")
+        if self._folded is not None:
+            name = os.fsdecode(path)
+            other = os.fsdecode(self._folded.setdefault(unicodedata.normalize("NFC", name).casefold(), path))
+            if other != name:
+                composed = unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", other)
+                how = "Unicode normalization" if composed else "upper and lower case"
+                raise Refused(f"{name!r} and {other!r} differ only in {how}, which this host does not tell apart")
 
     def _parents(self, path: bytes) -> None:
         if self._seen.get(path.rpartition(b"/")[0]):
@@ -220,14 +222,10 @@ class _Unpacking:
         self._folders.append((path, info))
 
     def _symlink(self, path: bytes, info: tarfile.TarInfo) -> None:
-        target = info.linkname
-        steps = [step for step in target.split("/") if step not in ("", ".")]
-        up = next((count for count, step in enumerate(steps) if step != ".."), len(steps))
-        # A `..` after another component could leave the tree through a second symlink, so only leading ones may occur.
-        if not target or target.startswith("/") or up > path.count(b"/") or ".." in steps[up:]:
-            raise Refused(f"{info.name!r} is a link that leads out of the tree")
+        if not info.linkname or "\0" in info.linkname:
+            raise Refused(f"{info.name!r} is a link without a valid target")
         with parent_beneath(self.root_fd, path) as (at, name):
-            os.symlink(os.fsencode(target), name, dir_fd=at)
+            os.symlink(os.fsencode(info.linkname), name, dir_fd=at)
             self._give(at, name)
             os.utime(name, ns=(_mtime(info),) * 2, dir_fd=at, follow_symlinks=False)
 
@@ -281,18 +279,40 @@ class _Unpacking:
             os.chown(name, *self.owner, dir_fd=at, follow_symlinks=False)
 
 
+def _folds_names(root_fd: int) -> bool:
+    """Return whether the file system of an empty folder takes names for one that differ in case or normalization."""
+    name = "A\u00e9".encode()
+    os.mkdir(name, 0o700, dir_fd=root_fd)
+    try:
+        others = ("a\u00e9", "Ae\u0301")
+        return any(os.access(other.encode(), os.F_OK, dir_fd=root_fd, follow_symlinks=False) for other in others)
+    finally:
+        os.rmdir(name, dir_fd=root_fd)
+
+
 def _mtime(info: tarfile.TarInfo) -> int:
     whole, _, part = info.pax_headers.get("mtime", str(int(info.mtime))).partition(".")
     fraction = int((part + "000000000")[:9])
     return int(whole) * 10**9 + (-fraction if whole.startswith("-") else fraction)
 
 
+# What the content of other archives contains at (position, bytes).
+_OTHERS = {
+    (0, b"PK\x03\x04"): "a zip",
+    (4, b"1AY&SY"): "a bzip2 file",
+    (0, b"\xfd7zXZ\x00"): "an xz file",
+    (0, b"7z\xbc\xaf"): "a 7z archive",
+}
+
+
 def _decompressed(fileobj: BinaryIO) -> BinaryIO:
-    start = fileobj.read(4)
+    start = fileobj.read(10)
     stream = _Rejoined(start, fileobj)
+    if other := next((words for (at, magic), words in _OTHERS.items() if start[at:].startswith(magic)), ""):
+        raise Refused(f"this is {other}: send a tar, or a tar compressed with gzip or zstd")
     if start[:2] == b"\x1f\x8b":
         return gzip.GzipFile(fileobj=stream)
-    if start == b"\x28\xb5\x2f\xfd":
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
         return ZstdReader(stream)
     return stream
 

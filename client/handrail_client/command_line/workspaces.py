@@ -31,6 +31,9 @@ def add_to(commands):
     made = commands.add_parser("push", help="send a folder as a new workspace, or as its next revision")
     made.add_argument("--replace", action="store_true", help="replace the files of the workspace instead of merging")
     made.add_argument("--base", type=int, help="the newest snapshot that you have seen; changes after it are conflicts")
+    made.add_argument(
+        "--ignore", action="append", default=[], help="a pattern as in a .gitignore to leave out; may be repeated"
+    )
     made.add_argument("folder")
     made.add_argument("workspace")
     made.set_defaults(run=push)
@@ -92,7 +95,8 @@ def run(desk, asked) -> int | None:
 
 
 def push(desk, asked):
-    return _state(desk.workspaces.push(asked.folder, asked.workspace, replace=asked.replace, base=asked.base), asked)
+    how = {"replace": asked.replace, "base": asked.base, "ignore": asked.ignore}
+    return _state(desk.workspaces.push(asked.folder, asked.workspace, **how), asked)
 
 
 def snapshots(desk, asked):

@@ -5,11 +5,12 @@ import io
 import os
 import subprocess
 import tarfile
+import zipfile
 
 import pytest
 import zstandard
 
-from workspaces.store import Limits, LocalTree, StoreError, import_archive
+from workspaces.store import Limits, LocalTree, StoreError, import_archive, unpack
 from workspaces.store.unpack import Refused
 
 
@@ -98,13 +99,13 @@ HOSTILE = {
     "steps up": [member("../outside/x", b"x")],
     "steps up inside": [member("a/../../outside/x", b"x")],
     "absolute": [member("/etc/handrail-test", b"x")],
-    "link out": [member("l", type=SYM, link="../outside")],
-    "link to an absolute place": [member("l", type=SYM, link="/etc/passwd")],
-    "link through a link": [
-        member("a/b/up", type=SYM, link="../.."),
-        member("esc", type=SYM, link="a/b/up/../outside"),
-    ],
     "write through a link": [member("d", type=DIR), member("l", type=SYM, link="d"), member("l/x", b"x")],
+    "write through a link out": [member("l", type=SYM, link="../outside"), member("l/x", b"x")],
+    "write through a link to an absolute place": [member("l", type=SYM, link="/etc"), member("l/handrail-test", b"x")],
+    "folder in place of a link out": [member("l", type=SYM, link="../outside"), member("l", type=DIR, mode=0o777)],
+    "write through a link by another name": [member("l", type=SYM, link="../outside"), member("./l/./x", b"x")],
+    "hard link through a link": [member("l", type=SYM, link="/etc"), member("h", type=LNK, link="l/passwd")],
+    "link to nothing": [member("l", type=SYM, link="")],
     "hard link out": [member("h", type=LNK, link="../outside/x")],
     "hard link to a link": [member("l", type=SYM, link="f"), member("h", type=LNK, link="nothing")],
     "character device": [member("dev", type=tarfile.CHRTYPE)],
@@ -113,14 +114,62 @@ HOSTILE = {
     "file, then folder": [member("a", b"1"), member("a", type=DIR)],
     "link, then file": [member("a", type=SYM, link="b"), member("a", b"2")],
     "below a file": [member("a", b"1"), member("a/b", b"2")],
-    "differ in case": [member("Readme", b"1"), member("README", b"2")],
-    "folders that differ in case": [member("Dir/a", b"1"), member("dir/b", b"2")],
     "too deep": [member("d/" * 2001 + "x", b"1")],
-    "long path of links": [
-        *(member("/".join("d" * 200 for _ in range(n)), type=DIR) for n in range(1, 12)),
-        member("l", type=SYM, link="/".join("d" * 200 for _ in range(11)) + "/../" * 12),
-    ],
 }
+LONG = "/".join("d" * 200 for _ in range(11)) + "/../" * 12
+LINKS = {
+    "out": "../outside",
+    "absolute": "/etc/passwd",
+    ".venv/bin/python": "/usr/bin/python3",
+    ".venv/lib64": "lib",
+    "a/b/up": "../..",
+    "through another": "a/b/up/../outside",
+    "to itself": "to itself",
+    "to nothing": "never there",
+    "long": LONG,
+    "letters": "caf\u00e9",
+}
+
+
+def test_links_are_kept_as_they_are_and_nothing_follows_them(fresh, tmp_path):
+    before = os.stat("/etc/passwd")
+    links = [member(name, type=SYM, link=link) for name, link in LINKS.items()]
+    hard = member("hard", type=LNK, link="absolute")
+    import_archive(io.BytesIO(tar_of(*links, hard)), fresh, owner=(os.getuid(), os.getgid()))
+    assert {name: os.readlink(fresh / name) for name in LINKS} == LINKS
+    assert os.readlink(fresh / "hard") == "/etc/passwd"
+    assert os.listdir(tmp_path / "outside") == []
+    after = os.stat("/etc/passwd")
+    assert (after.st_uid, after.st_mode, after.st_mtime_ns, after.st_nlink) == (
+        before.st_uid,
+        before.st_mode,
+        before.st_mtime_ns,
+        before.st_nlink,
+    )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("README.md", "readme.md"),
+        ("Dir/a", "dir/b"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("stra\u00dfe", "strasse"),
+        ("\ufb01", "fi"),
+        ("k", "\u212a"),
+    ],
+)
+def test_names_that_differ_in_case_or_normalization_are_all_there(fresh, names):
+    import_archive(io.BytesIO(tar_of(*(member(name, name.encode()) for name in names))), fresh)
+    assert [(fresh / name).read_text() for name in names] == list(names)
+
+
+def test_a_file_system_that_takes_two_names_for_one_is_told_from_others(fresh, monkeypatch):
+    monkeypatch.setattr(unpack, "_folds_names", lambda root_fd: True)
+    for names, words in ((("A", "a"), "upper and lower case"), (("\u00e9", "e\u0301"), "Unicode normalization")):
+        with pytest.raises(Refused, match=words):
+            import_archive(io.BytesIO(tar_of(*(member(name, b"x") for name in names))), fresh)
+        assert os.listdir(fresh) == []
 
 
 @pytest.mark.parametrize("members", HOSTILE.values(), ids=HOSTILE.keys())
@@ -166,6 +215,16 @@ def test_a_gigantic_header_is_not_read(fresh):
     info.type, info.size = tarfile.XHDTYPE, (1 << 33) - 1
     with pytest.raises(Refused, match="header of more than a megabyte"):
         import_archive(io.BytesIO(info.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 20)), fresh)
+
+
+def test_another_kind_of_archive_is_named(fresh):
+    zipped, others = io.BytesIO(), {b"BZh91AY&SY": "a bzip2 file", b"\xfd7zXZ\x00": "an xz file"}
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("a", "b")
+    for data, words in {zipped.getvalue(): "a zip", **others}.items():
+        with pytest.raises(Refused, match=f"{words}: send a tar"):
+            import_archive(io.BytesIO(data), fresh)
+    import_archive(io.BytesIO(tar_of(member("PK", b"x"), member("BZhello", b"x"))), fresh)
 
 
 @pytest.mark.parametrize("data", [b"", b"not a tar", b"\x1f\x8bnonsense", b"\x28\xb5\x2f\xfdnonsense"])

@@ -47,7 +47,8 @@ class Command(BaseCommand):
         patterns = [*ignore, *(line for name in ignore_file for line in Path(name).read_text().splitlines())]
         with tempfile.TemporaryFile() as archive:
             if source.is_dir():
-                pack(source, archive, patterns)
+                for name in pack(source, archive, patterns):
+                    self.stderr.write(f"{name} is left out: it is a device.")
             elif source.is_file():
                 archive.write(source.read_bytes())
             else:
@@ -99,15 +100,25 @@ class Command(BaseCommand):
             raise CommandError(f"Handrail does not answer at {settings.HANDRAIL_PUBLIC_URL}: {error}.") from None
 
 
-def pack(source: Path, archive, patterns: list[str]):
-    """Write the folder as a tar, without what the patterns (gitignore syntax) match and everything below it."""
+def pack(source: Path, archive, patterns: list[str]) -> list[str]:
+    """Write the folder as a tar, without what the patterns (gitignore syntax) match and everything below it.
+
+    Return the paths that no workspace can hold: devices. A tar has no sockets.
+    """
+    left_out: list[str] = []
     spec = pathspec.GitIgnoreSpec.from_lines(patterns)
 
     def keep(member: tarfile.TarInfo):
         name = member.name + "/" if member.isdir() else member.name
         member.uname = member.gname = ""
-        return None if spec.match_file(name) or not (member.isreg() or member.isdir() or member.issym()) else member
+        if spec.match_file(name):
+            return None
+        if member.ischr() or member.isblk():
+            left_out.append(member.name)
+            return None
+        return member
 
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for entry in sorted(source.iterdir()):
             tar.add(entry, arcname=entry.name, filter=keep)
+    return left_out
