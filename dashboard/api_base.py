@@ -4,6 +4,7 @@ from functools import cache, partial
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
+from django.urls import converters, register_converter
 from ninja import Schema
 from ninja.operation import Operation
 from ninja.params.models import QueryModel
@@ -21,6 +22,15 @@ from dashboard.tokens import find_token
 # Nearly all are ProblemBody, so they share one.
 _response_model = cache(partial(Operation._create_response_model, None))
 Operation._create_response_model = lambda self, answer: _response_model(answer)
+
+
+class FilePath(converters.PathConverter):
+    """A file's path, for routes such as `{file:path}`: Django's own converter takes no name with a line break."""
+
+    regex = r"[\s\S]+"
+
+
+register_converter(FilePath, "file")
 
 # ninja ignores query parameters that an operation has not declared: a misspelt filter would answer with everything.
 _declared_values = Operation._get_values

@@ -55,13 +55,13 @@ class BlameOut(FileHistoryOut):
     lines: list[BlamedLinesOut]
 
 
-@router.get("/workspaces/{key}/file-history/{path:path}", response={200: FileHistoryOut} | PROBLEMS)
+@router.get("/workspaces/{key}/file-history/{file:path}", response={200: FileHistoryOut} | PROBLEMS)
 def read_file_history(request, key: str, path: str, at: str = Query("live", description="a snapshot number, or live")):
     """Return the versions of a file over the snapshots, and what ran when it changed. For people."""
     return {"versions": [_version(change) for change in _changes(request, key, "/file-history/", path, at)[1]]}
 
 
-@router.get("/workspaces/{key}/blame/{path:path}", response={200: BlameOut} | PROBLEMS)
+@router.get("/workspaces/{key}/blame/{file:path}", response={200: BlameOut} | PROBLEMS)
 def read_blame(request, key: str, path: str, at: str = Query("live", description="a snapshot number, or live")):
     """Return which version each line comes from, and the action or command, if that is certain. For people."""
     workspace, changes = _changes(request, key, "/blame/", path, at)

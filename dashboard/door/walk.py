@@ -10,7 +10,7 @@ from django.urls import URLResolver
 from dashboard.door.entering import name_of
 from dashboard.door.table import VERBS
 
-_CONVERTED = re.compile(r"\{(?:\w+:)?(\w+)\}")  # a part of a path as ninja has it: {path:path}
+_CONVERTED = re.compile(r"\{(?:\w+:)?(\w+)\}")  # a part of a path as ninja has it: {file:path}
 
 
 def takes_tokens(*methods: str):

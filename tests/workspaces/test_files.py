@@ -1,10 +1,15 @@
 """Live files: list, read, write, delete, and never outside the workspace."""
 
 import os
+import re
 from hashlib import sha256
+from urllib.parse import quote
 
 import pytest
+from django.urls import URLResolver, get_resolver
+from django.urls.converters import PathConverter
 
+from tests.approvals.evidence.conftest import Person
 from tests.support.desk import Desk
 
 
@@ -56,6 +61,59 @@ def test_names_that_are_not_utf8_travel_percent_encoded(desk, key):
     assert desk.get(f"/workspaces/{key}/files/caf%E9").body == b"latin"
     listed = desk.get(f"/workspaces/{key}/files/").json["entries"]
     assert [e["name_b64"] for e in listed if "name_b64" in e] == ["Y2Fm6Q=="]
+
+
+ODD_NAMES = ["two\nlines.txt", "\nfirst", "last\n", "d\nir/in\n\nner", "r\r\nn", "a\u2028b", "\x85"]
+ODD_NAMES += ["\t\x1b[0m\x7f", "%0A", "q?x=1#y&z;"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_each_verb_takes_each_name_that_a_file_can_have(desk, key, product, lead_token, name):
+    people, at = Desk(product, lead_token), quote(name)
+    assert desk.call("PUT", f"/workspaces/{key}/files/{at}", b"y\n", 201).json["path"] == name
+    assert desk.get(f"/workspaces/{key}/files/{at}").body == b"y\n"
+    folder, _, last = name.rpartition("/")
+    listed = desk.get(f"/workspaces/{key}/files/{quote(folder)}" + ("" if not folder else "/")).json["entries"]
+    assert last in [entry["name"] for entry in listed]
+    assert desk.get(f"/workspaces/{key}/files/?zip=true&path={quote(name, safe='')}").body[:2] == b"PK"
+    number = desk.post(f"/workspaces/{key}/snapshots").json["number"]
+    assert desk.get(f"/workspaces/{key}/files/{at}?snapshot={number}").body == b"y\n"
+    assert people.get(f"/workspaces/{key}/file-history/{at}").json["versions"]
+    assert people.get(f"/workspaces/{key}/blame/{at}").json["lines"]
+    desk.call("DELETE", f"/workspaces/{key}/files/{at}")
+    desk.get(f"/workspaces/{key}/files/{at}", expect=404)
+    desk.post(f"/workspaces/{key}/snapshots/{number}/restore", {"paths": [name]}, expect=None)
+    desk.settled(key)
+    assert desk.get(f"/workspaces/{key}/files/{at}").body == b"y\n"
+
+
+def test_pages_show_files_with_each_name(desk, key, product):
+    person = Person(product, "files-reader")
+    for name in ODD_NAMES:
+        desk.call("PUT", f"/workspaces/{key}/files/{quote(name)}", b"read me\n", None)
+        for page in ("", "history/", "blame/"):
+            text = person.get(f"/w/main/{key}/files/{page}?path={quote(name, safe='')}")
+            assert page == "history/" or "read me" in text, (page, name)
+    assert person.get(f"/w/main/{key}/files/?path={quote('d' + chr(10) + 'ir', safe='')}")
+
+
+def test_no_address_of_the_api_ends_at_a_line_break():
+    seen = [(route, parts) for route, parts in routes_of(get_resolver().url_patterns) if route.startswith("api/")]
+    assert sum("files/" in route for route, _ in seen) > 2
+    for route, parts in seen:
+        for name, converter in parts.items():
+            if isinstance(converter, PathConverter):
+                assert re.fullmatch(converter.regex, "a\nb/\n"), (route, name)
+
+
+def routes_of(patterns, before=""):
+    """Each route of the installed addresses with its converters, those of pages as well."""
+    for entry in patterns:
+        route = before + str(entry.pattern)
+        if isinstance(entry, URLResolver):
+            yield from routes_of(entry.url_patterns, route)
+        else:
+            yield route, getattr(entry.pattern, "converters", {})
 
 
 @pytest.mark.parametrize(

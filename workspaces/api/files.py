@@ -40,7 +40,7 @@ def read_root(
 
 
 @router.get(
-    "/workspaces/{key}/files/{path:path}", response={200: schemas.FolderOut} | PROBLEMS, openapi_extra=ALSO_BYTES
+    "/workspaces/{key}/files/{file:path}", response={200: schemas.FolderOut} | PROBLEMS, openapi_extra=ALSO_BYTES
 )
 def read_file(
     request,
@@ -74,7 +74,7 @@ def _zip(request, workspace, at, folder: bytes, paths: list[str]):
 
 
 @router.put(
-    "/workspaces/{key}/files/{path:path}",
+    "/workspaces/{key}/files/{file:path}",
     response={200: dict, 201: dict, 202: schemas.AskedOut} | PROBLEMS,
     auth=AsyncBearer(),
 )
@@ -101,7 +101,7 @@ def _write(request, key, path, data):
     return Status(201 if created else 200, history.named("path", raw) | {"bytes": len(data), "created": created})
 
 
-@router.delete("/workspaces/{key}/files/{path:path}", response={200: dict, 202: schemas.AskedOut} | PROBLEMS)
+@router.delete("/workspaces/{key}/files/{file:path}", response={200: dict, 202: schemas.AskedOut} | PROBLEMS)
 def delete_file(request, key: str, path: str):
     """Delete a file, a symlink, or a folder with its contents."""
     workspace, raw = find(request, key, "use_workspace"), path_after(request, "/files/", path)
