@@ -110,7 +110,14 @@ def on_unauthorized(request, error):
 def on_invalid(request, error):
     fields = [{"where": ".".join(str(part) for part in e["loc"][1:]), "what": e["msg"]} for e in error.errors]
     first = fields[0] if fields else {"where": "body", "what": "not acceptable"}
-    return problem_response(Problem(422, f"{first['where']}: {first['what']}.", errors=fields))
+    named = {"field": name} if error.errors and (name := _field_of(error.errors[0]["loc"])) else {}
+    return problem_response(Problem(422, f"{first['where']}: {first['what']}.", errors=fields, **named))
+
+
+def _field_of(place: tuple) -> str:
+    """Return the name of the field that an error is about: of a body, it stands after the body's own name."""
+    rest = place[2:] if place[:1] == ("body",) else place[1:]
+    return str(rest[0]) if rest else ""
 
 
 @api.exception_handler(HttpError)

@@ -28,8 +28,9 @@ class EnvironmentForm(forms.ModelForm):
         }
         if not self.errors:
             try:
-                environments.check(cleaned, None if self.instance._state.adding else self.instance)
-                if self.instance._state.adding:
+                base = None if self.instance._state.adding else self.instance
+                environments.check(cleaned, base, base.team if base else cleaned["team"])
+                if base is None:
                     environments.must_be_free(cleaned["team"], cleaned["name"])
                 else:
                     environments.must_be_newest(self.instance)

@@ -1,7 +1,9 @@
 """Environments and drivers that workspaces can be created with, and new versions of environments."""
 
+from typing import Annotated
+
 from ninja import Router, Status
-from pydantic import Field
+from pydantic import Field, Strict, StrictInt
 
 from dashboard.api_base import PROBLEMS
 from dashboard.problems import invalid, not_allowed
@@ -10,7 +12,6 @@ from workspaces.api.lookup import team_of
 from workspaces.models import AgentsTogether, Environment, Runner
 from workspaces.provisioning import devcontainer, images, isolation
 from workspaces.services import environments as environment_versions
-from workspaces.services import network
 from workspaces.services.environments import installed
 
 router = Router(tags=["environments"])
@@ -27,40 +28,24 @@ def environments(request):
     return Status(200, {"environments": [_shown(environment, runners) for environment in newest.values()]})
 
 
-SHOWN = (
-    "name",
-    "version",
-    "driver",
-    "image",
-    "repository",
-    "ref",
-    "setup",
-    "maintenance",
-    "checks",
-    "egress",
-    "limits",
-    "agents",
-    "build",
-    "variables",
-    "working_directory",
-    "maintenance_seconds",
-    "agents_together",
-    "agent_programs",
-    "model_access",
-    "snapshot_ignore",
-    "ephemeral",
-)
-
-
 def _shown(environment: Environment, runners: list[Runner] | None = None) -> dict:
     in_force = [limit.as_json() for limit in environment_versions.limits_of(environment, runners)]
-    own = {name: getattr(environment, name) for name in (*SHOWN, "minimum_isolation")}
-    return own | {"limits_in_force": in_force, "installed": installed.as_json(environment.home_layer)}
+    own = {name: getattr(environment, name) for name in NewEnvironment.model_fields}
+    return (
+        own
+        | {"version": environment.version}
+        | {"limits_in_force": in_force, "installed": installed.as_json(environment.home_layer)}
+    )
 
 
 class Egress(schemas.Strict):
     setup: list[str] = Field([], max_length=200)
     agent: list[str] = Field([], max_length=200)
+
+
+class SecretNames(schemas.Strict):
+    setup: list[str] = Field([], max_length=environment_versions.MAX_SECRETS, description="given to the setup only")
+    agent: list[str] = Field([], max_length=environment_versions.MAX_SECRETS, description="given to every program")
 
 
 class Build(schemas.Strict):
@@ -71,7 +56,7 @@ class Build(schemas.Strict):
 
 class Limits(schemas.Strict):
     memory_bytes: int | None = Field(None, ge=64 * 1024**2)
-    cpus: float | None = Field(None, ge=0.1, le=1024)
+    cpus: Annotated[float, Strict()] | None = Field(None, ge=0.1, le=1024)
     pids: int | None = Field(None, ge=16, le=4_000_000)
     disk_bytes: int | None = Field(None, ge=16 * 1024**2)
 
@@ -82,8 +67,17 @@ class ModelAccess(schemas.Strict):
     tools: bool = Field(False, description="whether tools that run at the provider may be used")
 
 
+Seconds = StrictInt | None
+
+
+def _seconds(name: str, words: str):
+    return Field(
+        None, ge=0, le=environment_versions.MOST_SECONDS[name], description=f"{words}; 0: the server's setting"
+    )
+
+
 class NewEnvironment(schemas.Strict):
-    name: str = Field(pattern=r"^[\w][\w .-]{0,79}$")
+    name: str = Field(pattern=rf"^{environment_versions.NAME.pattern}$")
     driver: str | None = Field(None, max_length=32)
     image: str | None = Field(None, max_length=200)
     minimum_isolation: str | None = Field(None, max_length=20)
@@ -92,12 +86,18 @@ class NewEnvironment(schemas.Strict):
     setup: str | None = Field(None, max_length=100_000)
     maintenance: str | None = Field(None, max_length=100_000)
     checks: dict[str, str] | None = Field(None, max_length=environment_versions.MAX_CHECKS)
+    services: dict[str, str] | None = Field(
+        None, max_length=environment_versions.MAX_CHECKS, description="started with the workspace, restarted on failure"
+    )
+    secrets: SecretNames | None = Field(None, description="names by phase; their values are set by PUT /secrets/{name}")
     egress: Egress | None = None
     limits: Limits | None = Field(None, description="all of them; those that are not given have their defaults")
     build: Build | None = Field(None, description="of an image that is the path of a folder")
     variables: dict[str, str] | None = Field(None, max_length=environment_versions.MAX_VARIABLES)
     working_directory: str | None = Field(None, max_length=500, description="a folder in /workspace")
-    maintenance_seconds: int | None = Field(None, ge=0, le=86400, description="0: the server's setting")
+    maintenance_seconds: Seconds = _seconds("maintenance_seconds", "ended after this long")
+    idle_seconds: Seconds = _seconds("idle_seconds", "paused after this long without activity")
+    stop_seconds: Seconds = _seconds("stop_seconds", "stopped after being paused this long")
     snapshot_ignore: str | None = Field(
         None, max_length=20_000, description="gitignore patterns of files that snapshots leave out"
     )
@@ -125,13 +125,9 @@ def save_environment(request, wish: NewEnvironment):
     fields = wish.model_dump(exclude_none=True)
     name = fields.pop("name")
     if "driver" in fields and fields["driver"] not in isolation.available():
-        raise invalid(f"There is no driver {fields['driver']!r} here.")
+        raise invalid(f"There is no driver {fields['driver']!r} here.", field="driver")
     if "build" in fields:
         fields["build"] = {part: value for part, value in fields["build"].items() if value}
-    if "egress" in fields:
-        fields["egress"] = network.read_egress(fields["egress"])
-    if "checks" in fields:
-        fields["checks"] = environment_versions.read_checks(environment_versions.write_checks(fields["checks"]))
     latest = Environment.objects.filter(team=team, name=name).order_by("-version").first()
     return Status(201, _shown(environment_versions.save(team, name, fields, base=latest, by=request.auth.actor)))
 

@@ -8,7 +8,7 @@ from dashboard.models import Team
 from workspaces.models import AgentsTogether, Environment
 from workspaces.pages.forms import CODE, DRIVERS
 from workspaces.provisioning import isolation, model_access
-from workspaces.services import environments, network
+from workspaces.services import environments
 
 MB = 1024**2
 INITIAL = (
@@ -55,7 +55,7 @@ class EnvironmentForm(forms.Form):
 
     team = forms.ModelChoiceField(None, label=gettext_lazy("Team"), to_field_name="slug", empty_label=None)
     name = forms.RegexField(
-        r"^[\w][\w .-]{0,79}\Z",
+        rf"^{environments.NAME.pattern}\Z",
         label=gettext_lazy("Name"),
         error_messages={"invalid": gettext_lazy("Use letters, digits, spaces, dots and dashes.")},
         widget=forms.TextInput(attrs=PLAIN),
@@ -116,7 +116,7 @@ class EnvironmentForm(forms.Form):
     )
     maintenance_minutes = _number(
         gettext_lazy("Minutes that maintenance may take"),
-        24 * 60,
+        environments.MOST_SECONDS["maintenance_seconds"] // 60,
         help_text=gettext_lazy("Ended after this long. Empty: the server's setting for scripts."),
     )
     variables = _code(
@@ -198,12 +198,12 @@ class EnvironmentForm(forms.Form):
     )
     idle_minutes = _number(
         gettext_lazy("Pause after idle minutes"),
-        7 * 24 * 60,
+        environments.MOST_SECONDS["idle_seconds"] // 60,
         help_text=gettext_lazy("Paused after this long without activity. Empty: the server's setting."),
     )
     stop_hours = _number(
         gettext_lazy("Stop after paused hours"),
-        365 * 24,
+        environments.MOST_SECONDS["stop_seconds"] // 3600,
         help_text=gettext_lazy("After that, only Resume starts it again. Optional."),
     )
     ephemeral = forms.BooleanField(
@@ -279,7 +279,7 @@ class EnvironmentForm(forms.Form):
         return {
             "driver": cleaned["driver"],
             "image": cleaned["image"],
-            "minimum_isolation": cleaned["minimum_isolation"] or isolation.offered(cleaned["driver"]),
+            "minimum_isolation": cleaned["minimum_isolation"],
             "repository": cleaned["repository"],
             "ref": cleaned["ref"],
             "setup": cleaned["setup"].replace("\r\n", "\n"),
@@ -294,10 +294,10 @@ class EnvironmentForm(forms.Form):
             "services": environments.read_checks(cleaned["services"], "services"),
             "ephemeral": cleaned["ephemeral"],
             **self._times(),
-            "egress": network.read_egress({phase: _lines(cleaned[f"egress_{phase}"]) for phase in network.PHASES}),
+            "egress": {phase: _lines(cleaned[f"egress_{phase}"]) for phase in environments.PHASES},
             "limits": {name: value for name, value in wanted.items() if value is not None},
             "secrets": environments.read_secrets(cleaned["setup_secrets"], cleaned["agent_secrets"]),
-            **({"agents_together": cleaned["agents_together"]} if cleaned["agents_together"] else {}),
+            "agents_together": cleaned["agents_together"],
             "agents": [name for name in map(str.strip, cleaned["agents"].split(",")) if name],
         }
 
@@ -341,7 +341,7 @@ def _initial(base: Environment) -> dict:
         "idle_minutes": base.idle_seconds // 60 or None,
         "stop_hours": base.stop_seconds // 3600 or None,
         "disk_mb": disk and disk // MB,
-        **{f"egress_{phase}": "\n".join(base.egress.get(phase) or []) for phase in network.PHASES},
+        **{f"egress_{phase}": "\n".join(base.egress.get(phase) or []) for phase in environments.PHASES},
         "memory_mb": memory and memory // MB,
         "cpus": base.limits.get("cpus"),
         "pids": base.limits.get("pids"),

@@ -52,14 +52,23 @@ class Git:
     lent: bool = True  # whether git may use the keys that Handrail has for hosts in HANDRAIL_GIT_HOSTS
 
 
+def check_word(text: str) -> str:
+    """Return an address or a ref that git reads as one word, and as no option; Problem 422 for any other."""
+    if text.startswith("-"):
+        raise invalid("A git address or ref can't begin with '-'.")
+    if any(ord(c) < 33 or ord(c) == 127 for c in text):
+        raise invalid("A git address or ref can't contain spaces, backslashes or control characters.")
+    return text
+
+
 def check_git(address: str, ref: str = "") -> Git:
     """Return the checked source; Problem 422 if it could run something, read this host's files or reach its network."""
     if not isinstance(address, str) or not address.strip() or address != address.strip():
         raise invalid("The git address is empty, or has spaces around it.")
-    if address.startswith("-") or ref.startswith("-"):
-        raise invalid("A git address or ref can't begin with '-'.")
-    if any(ord(c) < 33 or ord(c) == 127 for c in address + ref) or "\\" in address:
-        raise invalid("A git address or ref can't contain spaces, backslashes or control characters.")
+    check_word(address)
+    check_word(ref)
+    if "\\" in address:
+        raise invalid("A git address can't contain backslashes.")
     if address.startswith(("/", "file://")):
         return Git(str(allowed_folder(address.removeprefix("file://"), "Local repositories are cloned")), ref)
     if scp := _SCP.match(address):

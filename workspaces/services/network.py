@@ -11,13 +11,13 @@ from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid
 from workspaces import lifecycle, needs_approval, operations
 from workspaces.egress.attempts import Attempt, Block, BlockCode
-from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule, read_rules
+from workspaces.egress.names import HANDRAIL, BadName, Rule, read_rule
 from workspaces.egress.passes import proxy_address
 from workspaces.models import Allowance, Contact, EgressDay, Environment, Operation, Run, Workspace
 from workspaces.provisioning import isolation
 from workspaces.services import environments
 
-PHASES = ("setup", "agent")
+PHASES = environments.PHASES
 SCOPES = ("once", "workspace", "environment")
 SCOPE_WORDS = {"once": "once", "workspace": "for this workspace", "environment": "with its environment"}
 MAX_CONTACT_ROWS = 300  # per workspace; further hosts are counted together
@@ -54,15 +54,6 @@ def environment_variables(workspace, token: str = "") -> dict[str, str]:
 
 
 # Lists ---------------------------------------------------------------------------------------------------------------
-
-
-def read_egress(request: dict) -> dict:
-    """Return {"setup": [host…], "agent": [host…]} as it is stored, without empty lists. Problem 422 for a bad name."""
-    try:
-        found = {phase: [str(rule) for rule in read_rules(request.get(phase) or [])] for phase in PHASES}
-    except BadName as error:
-        raise invalid(str(error)) from None
-    return {phase: hosts for phase, hosts in found.items() if hosts}
 
 
 def listed(environment: Environment, phase: str) -> list[Rule]:
@@ -200,7 +191,7 @@ def _add_to_environment(environment: Environment, request: dict, by: Actor):
     lists = {phase: list(latest.egress.get(phase) or []) for phase in PHASES}
     if request["host"] not in lists[request["phase"]]:
         lists[request["phase"]].append(request["host"])
-        environments.save(latest.team, latest.name, {"egress": read_egress(lists)}, base=latest, by=by)
+        environments.save(latest.team, latest.name, {"egress": lists}, base=latest, by=by)
 
 
 def submit_allow(workspace: Workspace, request: dict, *, by: Actor) -> Operation:

@@ -1,13 +1,26 @@
 """Environments: their versions, their limits in force, and how a workspace differs from the newest version."""
 
-from workspaces.services.environments.limits import LIMITS, check_limits, defaults_in_words, limits_of
-from workspaces.services.environments.versions import (
+from workspaces.services.environments.fields import (
     MAX_CHECKS,
+    MAX_SECRETS,
     MAX_VARIABLES,
+    MOST_SECONDS,
+    NAME,
+    PHASES,
+    check,
+    read_egress,
+)
+from workspaces.services.environments.limits import LIMITS, check_limits, defaults_in_words, limits_of
+from workspaces.services.environments.lines import (
+    read_checks,
+    read_secrets,
+    read_variables,
+    write_checks,
+    write_variables,
+)
+from workspaces.services.environments.versions import (
     REBUILD,
     adopt,
-    check,
-    check_variables,
     last_rebuild,
     move,
     must_be_free,
@@ -15,26 +28,24 @@ from workspaces.services.environments.versions import (
     newest,
     newest_of,
     newest_versions,
-    read_checks,
-    read_secrets,
-    read_variables,
     rebuild,
     save,
     to_move_to,
     undo_rebuild,
-    write_checks,
-    write_variables,
 )
 
 __all__ = [
     "LIMITS",
     "MAX_CHECKS",
+    "MAX_SECRETS",
     "MAX_VARIABLES",
+    "MOST_SECONDS",
+    "NAME",
+    "PHASES",
     "REBUILD",
     "adopt",
     "check",
     "check_limits",
-    "check_variables",
     "defaults_in_words",
     "last_rebuild",
     "limits_of",
@@ -45,6 +56,7 @@ __all__ = [
     "newest_of",
     "newest_versions",
     "read_checks",
+    "read_egress",
     "read_secrets",
     "read_variables",
     "rebuild",
