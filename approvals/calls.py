@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from dashboard import clock, json_text, strict_json
-from dashboard.problems import conflict, invalid, not_allowed, not_found
+from dashboard import json_text, strict_json
+from dashboard.problems import invalid, not_allowed
+from workspaces import absent
 from workspaces.models import FOLDER, Workspace
 from workspaces.needs_approval import is_hook_file
 
@@ -114,13 +115,7 @@ def find_workspace(key: str | None, caller) -> Workspace | None:
     visible = Workspace.objects.visible_to(caller).select_related("environment")
     found = visible.kept().filter(**key_or_pk).first()
     if found is None:
-        if trashed := visible.in_trash().filter(**key_or_pk).order_by("-trashed_at").first():
-            raise conflict(
-                f"{trashed.key} is in the trash until {clock.in_utc(trashed.purge_at)}.",
-                in_trash_until=trashed.purge_at.isoformat(),
-            )
-        visible.filter(**key_or_pk).refuse_if_purged()
-        raise not_found("workspace")
+        raise absent.why(visible.filter(**key_or_pk), in_trash=409)
     return found
 
 

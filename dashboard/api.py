@@ -91,7 +91,7 @@ def on_ask_first(request, wanted):
 
 @api.exception_handler(Http404)
 def on_404(request, error):
-    return problem_response(Problem(404, "There is no such thing, or it is not yours to see."))
+    return problem_response(Problem(404, "There is no such thing, or it is not yours to see.", code="not_found"))
 
 
 @api.exception_handler(AuthenticationError)

@@ -1,5 +1,7 @@
 """One exception for every refusal, with a message to show: a problem response on the API, a notice on a page."""
 
+import re
+
 from django.db import DataError
 from django.http import HttpResponse
 
@@ -32,7 +34,9 @@ class Problem(Exception):
 
 
 def not_found(what: str) -> Problem:
-    return Problem(404, f"There is no such {what}.")
+    """Return the refusal of what is not there or not the caller's to see; its code is such as snapshot_not_found."""
+    kind = re.split(r" (?:in|of|on) ", what)[0]
+    return Problem(404, f"There is no such {what}.", code=f"{re.sub(r'[^a-z]+', '_', kind)}_not_found")
 
 
 def conflict(detail: str, **extra) -> Problem:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dashboard.problems import invalid, not_found
-from workspaces import guarded, history, ignored
+from workspaces import absent, guarded, history, ignored
 from workspaces.models import Workspace
 from workspaces.store import Store, StoreError, text
 from workspaces.store.diff import ADDED, MODE, MODIFIED, REMOVED, RENAMED, TYPE, Change
@@ -44,10 +44,10 @@ def find_point(name: str, workspace: Workspace, caller) -> Point:
         raise invalid("Give a snapshot number, or live; for another workspace its key before that, as in fork:12.")
     place = workspace
     if key and key != workspace.key:
-        rows = Workspace.objects.visible_to(caller).kept().select_related("team")
-        place = rows.filter(team=workspace.team_id, key=key).first()
+        named = Workspace.objects.visible_to(caller).filter(team=workspace.team_id, key=key)
+        place = named.kept().select_related("team").first()
         if place is None:
-            raise not_found("workspace")
+            raise absent.why(named)
     return Point(place, at if at == history.LIVE else int(at))
 
 

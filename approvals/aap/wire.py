@@ -103,6 +103,6 @@ def status_of(problem: Problem) -> int:
 def error(problem: Problem, request_id: str) -> dict:
     """Return the body of an error. A problem without a code is named by its kind."""
     kind = KINDS.get(problem.status, "invalid_request" if problem.status < 500 else "internal")
-    code = problem.extra.get("code", kind)
+    code = kind if problem.status == 404 else problem.extra.get("code", kind)
     told = {"type": kind, "code": CODES.get(code, code), "message": problem.detail, "request_id": request_id}
     return {"error": told}

@@ -11,7 +11,7 @@ const LATE_MS = 5_000; // what could not be sent for longer is sent only when th
 const ALIVE_MS = 15_000; // between two questions whether the server is still there, while the page is on screen
 const CONNECT_MS = 10_000; // how long a network may take to connect
 const ANSWER_MS = 5_000; // how long it may take to answer one; then the network is gone without a word
-const CLOSED = { 4401: gettext("You are signed out. Load the page again to sign in."), 4404: gettext("You may not see this terminal any more."), 4400: "This page and Handrail do not understand each other. Load it again." };
+const CLOSED = { 4401: gettext("You are signed out. Load the page again to sign in."), 4404: gettext("You may not see this terminal any more."), 4410: gettext("Its workspace was deleted for good."), 4400: "This page and Handrail do not understand each other. Load it again." };
 
 const utf8 = new TextEncoder();
 const newName = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);

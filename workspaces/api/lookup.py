@@ -7,8 +7,8 @@ from django.http import HttpResponse, JsonResponse
 
 from dashboard import clock
 from dashboard.models import Team
-from dashboard.problems import Problem, invalid, not_found, unavailable
-from workspaces import activity, agents_at_work, extensions, history, lifecycle, operations
+from dashboard.problems import Problem, conflict, invalid, unavailable
+from workspaces import absent, activity, agents_at_work, extensions, history, lifecycle, operations
 from workspaces.api import answers, schemas
 from workspaces.models import Command, Operation, Terminal, Workspace
 from workspaces.needs_approval import AskFirst
@@ -29,16 +29,16 @@ CONTROLLED = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Conte
 def find(request, key: str, verb: str = "read", *, trashed=False) -> Workspace:
     """Return the workspace with this key. Any verb but "read" counts as activity.
 
-    Problem 404 if the caller may not see it, 410 if it was purged, 403 if the caller may not do the verb, 409 while
-    another agent is at work where only one at a time may.
+    Problem 404 if it is in the trash or the caller may not see it, 410 if it was purged, each with its `code`, 403 if
+    the caller may not do the verb, 409 while another agent is at work where only one at a time may.
     """
-    rows = Workspace.objects.visible_to(request.auth)
-    rows = rows.in_trash().order_by("-trashed_at") if trashed else rows.kept()
-    related = rows.select_related("team", "environment", "head", "baseline", "runner")
-    workspace = related.filter(key=key).first()
+    named = Workspace.objects.visible_to(request.auth).filter(key=key)
+    rows = named.in_trash().order_by("-trashed_at") if trashed else named.kept()
+    workspace = rows.select_related("team", "environment", "head", "baseline", "runner").first()
     if workspace is None:
-        Workspace.objects.visible_to(request.auth).filter(key=key).refuse_if_purged()
-        raise not_found("workspace")
+        if trashed and named.kept().exists():
+            raise conflict(f"{key} is not in the trash.", code="workspace_not_in_trash")
+        raise absent.why(named)
     lifecycle.require_permission(request.auth, verb, workspace)
     if verb != "read":
         agents_at_work.enter(workspace, request.auth)

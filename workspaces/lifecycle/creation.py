@@ -10,7 +10,7 @@ from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.problems import conflict, invalid
 from dashboard.strict_json import canonical
-from workspaces import operations
+from workspaces import absent, operations
 from workspaces.history import find_snapshot
 from workspaces.lifecycle import carried
 from workspaces.lifecycle.boundaries import snapshot_before
@@ -72,14 +72,8 @@ def _create_new(team, key, caller, wish, source) -> Workspace:
     eligibility.check(environment, source, caller)
     if wish.get("artifacts"):
         source = source | {"artifacts": carried.chosen(team, wish["artifacts"], source, caller)}
-    trashed = Workspace.objects.in_trash().filter(team=team, key=key).order_by("-trashed_at").first()
-    if trashed and not wish.get("fresh"):
-        raise conflict(
-            f"{key} is in the trash until {clock.in_utc(trashed.purge_at)}. Restore it, or start empty.",
-            in_trash_until=trashed.purge_at.isoformat(),
-        )
     if not wish.get("fresh"):
-        Workspace.objects.filter(team=team, key=key).refuse_if_purged()
+        absent.refuse_to_create(Workspace.objects.filter(team=team, key=key))
     workspace = Workspace.objects.create(
         team=team,
         key=key,

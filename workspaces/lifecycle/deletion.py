@@ -2,7 +2,7 @@
 
 from dashboard.models import Actor
 from dashboard.problems import conflict, not_allowed
-from workspaces import needs_approval
+from workspaces import absent, needs_approval
 from workspaces.lifecycle.states import record, submit_exclusive
 from workspaces.models import FOLDER, Hold, Operation, State, Workspace
 from workspaces.provisioning import caps
@@ -14,7 +14,7 @@ def trash(workspace, *, by: Actor) -> Operation:
     Problem 409 if it is there already or on hold.
     """
     if workspace.trashed_at:
-        raise conflict(f"{workspace.key} is already in the trash.", in_trash_until=workspace.purge_at.isoformat())
+        raise absent.of(workspace)
     if held := Hold.objects.keeping(workspace).first():
         raise conflict(f"{workspace.key} is on hold: {held.reason}")
     needs_approval.require(workspace, "delete", {}, by=by, always=True)

@@ -4,13 +4,12 @@ import time
 from datetime import datetime
 from functools import partial
 
-from dashboard import clock
 from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, not_allowed, unavailable
 from dashboard.threads import standing_aside
-from workspaces import needs_approval, operations
+from workspaces import absent, needs_approval, operations
 from workspaces.activity import touch
 from workspaces.models import FOLDER, Operation, Phase, State, Workspace
 from workspaces.provisioning import capacity, caps
@@ -54,12 +53,9 @@ def submit_exclusive(workspace, kind: str, *, by: Actor, args=None) -> Operation
 
 def must_be(workspace, *states, what: str):
     """Problem 409 unless the workspace is in one of these states and not in the trash; `what` is a past participle."""
-    workspace.refresh_from_db(fields=["state", "reason", "trashed_at", "purge_at"])
+    workspace.refresh_from_db(fields=["state", "reason", "trashed_at", "purge_at", "purged_at"])
     if workspace.trashed_at:
-        raise conflict(
-            f"{workspace.key} is in the trash until {clock.in_utc(workspace.purge_at)}.",
-            in_trash_until=workspace.purge_at.isoformat(),
-        )
+        raise absent.of(workspace)
     if workspace.state not in states:
         because = f": {workspace.reason}" if workspace.reason else "."
         raise conflict(
@@ -71,7 +67,11 @@ def must_be(workspace, *states, what: str):
 def must_not_be_trashed(snapshot):
     """Problem 409 for a snapshot in the trash, which a sweep may delete at any time."""
     if snapshot.trashed_at:
-        raise conflict(f"Snapshot {snapshot.number} is in the trash. Restore it from there first.")
+        raise conflict(
+            f"Snapshot {snapshot.number} is in the trash. Restore it from there first.",
+            code="snapshot_in_trash",
+            in_trash_until=snapshot.drop_at and snapshot.drop_at.isoformat(),
+        )
 
 
 def resume(workspace, *, by: Actor) -> Operation | None:

@@ -6,6 +6,7 @@ import re
 from dashboard.keys import log_key
 from dashboard.problems import invalid, not_found
 from dashboard.strict_json import canonical
+from workspaces import absent
 from workspaces.manifests import signature
 from workspaces.models import KEY_PATTERN, Manifest, Workspace
 
@@ -47,7 +48,7 @@ def find(who, name: str, *, team_id=None) -> Manifest:
     # A key can be used again after its workspace was deleted: the newest one counts.
     manifest = found.order_by("-snapshot__created_at", "-run__started_at").first()
     if manifest is None:
-        raise not_found("manifest")
+        raise not_found("manifest") if seen.kept().exists() else absent.why(seen)
     return manifest
 
 

@@ -8,9 +8,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
 
-from dashboard import clock
 from dashboard.models import Agent, Team
-from dashboard.problems import gone
 from dashboard.row_locks import LockingQuerySet
 from workspaces.models.environments import Environment
 from workspaces.models.runners import Runner
@@ -51,14 +49,6 @@ class WorkspaceQuerySet(LockingQuerySet):
 
     def in_trash(self):
         return self.filter(trashed_at__isnull=False, purged_at=None)
-
-    def refuse_if_purged(self):
-        """Problem 410 if the newest of these was deleted for good, so that a new one is not mistaken for it."""
-        newest = self.order_by("-created_at").first()
-        if newest is not None and newest.purged_at is not None:
-            since = clock.in_utc(newest.purged_at)
-            words = f"{newest.key} was deleted for good at {since}. `fresh: true` starts a new one with this key."
-            raise gone(words, gone_at=newest.purged_at.isoformat())
 
 
 class Workspace(models.Model):

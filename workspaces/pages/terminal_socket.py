@@ -27,7 +27,7 @@ from dashboard.feed import feed
 from dashboard.problems import Problem
 from dashboard.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
 from dashboard.visible_text import is_hidden
-from workspaces import activity, extensions, lifecycle, needs_approval, paths, terminals
+from workspaces import absent, activity, extensions, lifecycle, needs_approval, paths, terminals
 from workspaces.drivers.base import DriverError
 from workspaces.models import State, Terminal, Workspace
 from workspaces.shim import client
@@ -36,6 +36,7 @@ from workspaces.shim.recording import Gap, Output, Resized
 logger = logging.getLogger("handrail.terminals")
 WINDOW = 256 * 1024  # bytes in flight to a viewer that have not been acknowledged
 NO_SUCH = 4404
+PURGED = 4410  # its workspace was deleted for good
 ASKS = 4403  # a person has to allow it; the close reason is the action's id
 BROKE = 4500
 NONSENSE = 4400
@@ -65,6 +66,10 @@ class TerminalSocket(AsyncWebsocketConsumer):
         self._terminal = await sync_to_async(self._find)(caller)
         if self._terminal is None:
             await self.close(NO_SUCH)
+            return
+        if self._terminal.workspace.purged_at is not None:
+            await self.accept()  # a connection that was never accepted gets no code
+            await self.close(PURGED, reason=absent.PURGED)
             return
         self._caller = caller
         self._may_type = self._types(caller)
@@ -187,6 +192,9 @@ class TerminalSocket(AsyncWebsocketConsumer):
                 return
             if (found := await sync_to_async(self._find)(caller)) is None:
                 await self.close(NO_SUCH)
+                return
+            if found.workspace.purged_at is not None:
+                await self.close(PURGED, reason=absent.PURGED)
                 return
             await self._tell_sleep(found.workspace)
             if self._types(caller) != self._may_type:

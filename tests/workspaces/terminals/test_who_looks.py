@@ -10,8 +10,10 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth import get_user_model
 
+from dashboard import clock
 from dashboard.asgi import application
 from dashboard.models import Actor, Event, Membership, Role
+from workspaces.models import Workspace
 from workspaces.pages import terminal_socket
 
 ORIGIN = [(b"origin", b"http://handrail.localhost:8000"), (b"host", b"handrail.localhost:8000")]
@@ -113,6 +115,20 @@ def test_a_role_that_falls_takes_the_keys_away(hosted, socket, team, lena, monke
         return printed
 
     assert async_to_sync(main)() == b"ready\r\ngot first\r\ngot third\r\n"
+
+
+def test_a_terminal_whose_workspace_was_deleted_for_good_says_so(hosted, socket, vera):
+    terminal = hosted("sleep 60")
+    now = clock.now()
+    Workspace.objects.filter(pk=terminal.workspace_id).update(trashed_at=now, purge_at=now, purged_at=now)
+    page = socket(vera, terminal)
+
+    async def main():
+        opened = page()
+        assert (await opened.connect(timeout=10))[0] is True
+        return await opened.receive_output(10)
+
+    assert async_to_sync(main)() == {"type": "websocket.close", "code": 4410, "reason": "workspace_purged"}
 
 
 def test_nobody_and_somebody_of_another_team_are_refused(hosted, socket, mallory):

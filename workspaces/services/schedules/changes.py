@@ -6,7 +6,7 @@ from dashboard import clock
 from dashboard.access import Caller
 from dashboard.models import Event, Team
 from dashboard.problems import conflict, invalid, not_found
-from workspaces import extensions
+from workspaces import absent, extensions
 from workspaces.models import CatchUp, Environment, JobKind, Schedule, Workspace
 from workspaces.provisioning import eligibility
 from workspaces.services.commands import COMMAND_BYTES
@@ -105,10 +105,12 @@ def _read_place(schedule: Schedule, wish: dict, caller: Caller):
     if environment:
         schedule.environment = eligibility.find_environment(schedule.team, environment, caller).name
         return
-    rows = Workspace.objects.visible_to(caller).kept().filter(team=schedule.team, key=key)
-    schedule.workspace = rows.select_related("environment").first()
+    named = Workspace.objects.visible_to(caller).filter(team=schedule.team, key=key)
+    schedule.workspace = named.kept().select_related("environment").first()
     if schedule.workspace is None:
-        raise invalid(f"There is no workspace {key!r}.", field="workspace")
+        problem = absent.why(named)
+        words = problem.detail if named.exists() else f"There is no workspace {key!r}."
+        raise invalid(words, field="workspace", **problem.extra)
 
 
 def _read_job(schedule: Schedule, wish: dict):
