@@ -12,11 +12,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dashboard import json_text
+from dashboard.workers.turns import Turns, for_whom
 
 ROOT = Path(__file__).resolve().parents[2]
 QUEUE_SECONDS = 20.0  # longest wait for a free worker
@@ -104,9 +104,10 @@ class Workers:
     """A pool of at most `most` processes started by `make()`; a caller waits in line if none is free."""
 
     def __init__(self, make, most: int, queue_seconds: float = QUEUE_SECONDS):
-        self.make, self.most, self.queue_seconds = make, most, queue_seconds
+        self.make, self.queue_seconds = make, queue_seconds
+        self.turns = Turns(most)
         self.lock = threading.Lock()
-        self.idle, self.queue, self.busy = [], deque(), 0
+        self.idle = []
         atexit.register(self.end)
 
     def ask(self, request: dict, seconds: float, **more) -> dict:
@@ -129,27 +130,18 @@ class Workers:
 
     @contextmanager
     def _turn(self):
-        """Take one of `most` turns, first come first served. Raise Busy after queue_seconds."""
-        mine = threading.Event()
-        with self.lock:
-            if self.busy < self.most:
-                self.busy += 1
-                mine.set()
-            else:
-                self.queue.append(mine)
-        if not mine.wait(self.queue_seconds):
-            with self.lock:
-                if not mine.is_set():
-                    self.queue.remove(mine)
-                    raise Busy("too many others were waiting")
+        """Take one of `most` turns. Raise Busy after queue_seconds."""
+        who = for_whom.get()
+        mine = self.turns.ask(who)
+        try:
+            mine.result(self.queue_seconds)
+        except TimeoutError:
+            self.turns.withdraw(who, mine)
+            raise Busy("too many others were waiting") from None
         try:
             yield
         finally:
-            with self.lock:
-                if self.queue:
-                    self.queue.popleft().set()
-                else:
-                    self.busy -= 1
+            self.turns.release(who)
 
     def _take(self) -> Worker:
         while True:

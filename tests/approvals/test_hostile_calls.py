@@ -6,18 +6,23 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
+from asgiref.sync import async_to_sync
 
 from approvals import intake_limit
 from approvals.context.symlinks import MAX_PATHS, _paths
 from approvals.models import Action
 from bench.policy import hostile
 from dashboard import strict_json
+from dashboard.models import Agent
 from dashboard.problems import Problem
+from dashboard.tokens import make_token
+from dashboard.workers.turns import for_whom
 from tests.support.product import Product
 
 from .conftest import ACTIONS
@@ -160,4 +165,37 @@ def test_few_calls_are_taken_in_at_a_time_and_other_requests_pass_them():
         await asyncio.gather(*(ask(intake_limit.ACTIONS_PATH) for _ in range(20)), ask("/api/v1/stop"))
 
     asyncio.run(all_of_them())
-    assert (inside, most, passed) == (0, intake_limit.MAX_CONCURRENT, ["/api/v1/stop"])
+    assert (inside, most, passed) == (0, 4, ["/api/v1/stop"])  # all of them are of nobody, who may take 4 of 10
+
+
+def test_slow_calls_of_one_agent_hold_up_no_other(db, team):
+    """One agent's calls take until the others were answered; those of two others pass, whatever judges they need."""
+    slow, *others = (Agent.objects.create(team=team, name=name) for name in ("slow", "one", "two"))
+    tokens = {agent: make_token(team, agent=agent) for agent in (slow, *others)}
+    over, inside, answered = asyncio.Event(), Counter(), []
+
+    async def app(scope, receive, send):
+        agent = for_whom.get()
+        inside[agent] += 1
+        if agent == str(slow.pk):
+            await over.wait()
+        answered.append(agent)
+        inside[agent] -= 1
+
+    async def ask(agent):
+        headers = [(b"authorization", f"Bearer {tokens[agent]}".encode())]
+        scope = {"type": "http", "method": "POST", "path": intake_limit.ACTIONS_PATH, "headers": headers}
+        await intake_limit.in_turn(app)(scope, None, None)
+
+    async def all_of_them():
+        held_up = [asyncio.create_task(ask(slow)) for _ in range(20)]
+        await asyncio.sleep(0)
+        await asyncio.gather(*(ask(agent) for agent in others for _ in range(20)))
+        assert set(answered) == {str(agent.pk) for agent in others}
+        assert inside[str(slow.pk)] == 4
+        held_up.pop().cancel()
+        over.set()
+        await asyncio.gather(*held_up)
+
+    async_to_sync(all_of_them)()
+    assert (len(answered), inside.total()) == (59, 0)

@@ -83,7 +83,7 @@ def test_no_more_judges_run_than_there_may_and_all_are_answered(pool):
         thread.join()
     assert answers == ["low"] * 12
     assert len(pool.idle) <= 2
-    assert (pool.busy, len(pool.queue)) == (0, 0)
+    assert (pool.turns._held.total(), len(pool.turns._waiting)) == (0, 0)
 
 
 def test_who_finds_no_judge_free_for_long_is_told():
@@ -91,7 +91,7 @@ def test_who_finds_no_judge_free_for_long_is_told():
     full.queue_seconds = 0.05
     with pytest.raises(Late, match="too many others were waiting"):
         full.ask(LS)
-    assert len(full.queue) == 0
+    assert len(full.turns._waiting) == 0
 
 
 def test_a_policy_is_sent_once_and_named_afterwards(pool):
