@@ -8,7 +8,7 @@ from workspaces import history
 from . import changes, deletes, installs, network, patches, pushes
 from .argv import git_verb
 from .deletes import Place
-from .findings import UNKNOWN, Evidence, Finding, TimeLimit
+from .findings import EVIDENCE_TIMEOUT, UNKNOWN, Evidence, Finding, TimeLimit
 
 MAX_STEPS = 20  # sub-commands that evidence is gathered for
 
@@ -27,9 +27,9 @@ def _sends_file(step: dict) -> bool:
     return step["what"] in ("remote", "network") and any(word.startswith("@") or "=@" in word for word in step["words"])
 
 
-def evidence_of(action, revision) -> Evidence:
-    """Return what the revision would do, as far as that is known now. Takes at most two seconds; never raises."""
-    time_limit, call = TimeLimit(), parsed(revision.canonical)
+def evidence_of(action, revision, seconds: float = EVIDENCE_TIMEOUT) -> Evidence:
+    """Return what the revision would do, as far as that is known within some seconds; never raises."""
+    time_limit, call = TimeLimit(min(seconds, EVIDENCE_TIMEOUT)), parsed(revision.canonical)
     if change := changes.change_of(action.tool, call["arguments"]):
         return changes.file_evidence(action, call, *change, time_limit=time_limit)
     if action.tool == TOOL:

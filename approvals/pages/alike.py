@@ -1,5 +1,6 @@
 """One answer for many actions that are alike: the group, exceptions ticked out, and a confirmation of its reach."""
 
+import time
 from collections import Counter
 
 from django.contrib import messages
@@ -9,7 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from approvals import gate, own_questions
-from approvals.models import Action
+from approvals.models import Action, Decision
 from approvals.pages import alike_numbers
 from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, differing, kind_of, split, sums_of
 from approvals.pages.card import Card, cards_of
@@ -18,6 +19,8 @@ from dashboard import clock
 from dashboard.pages import READ_OR_WRITE, as_uuid, asked, carry_out, must, signed_in
 from dashboard.problems import Problem
 
+STEP_SECONDS = 3.0  # after which the page shows how far it is
+EVIDENCE_SECONDS = 10  # for the evidence of all, beside 50 ms for each; one has two seconds at most
 VERDICTS = {"approve": gettext_lazy("Approved"), "deny": gettext_lazy("Denied")}
 # {how an action can be undone, as its chip says it (handrail.UNDO): how many of a group are so}, the worst first.
 PROSPECTS = {
@@ -36,11 +39,11 @@ def alike(request, pk):
     """Show the group of an action; POST with `step` shows the confirmation, with `verdict` it decides."""
     group = _group(request, pk)
     chosen = chosen_filters(request)
+    if request.method == "POST" and request.POST.get("verdict") in VERDICTS:
+        return _decide(request, group, chosen)
     if not group:
         messages.info(request, gettext("Nothing like this needs your approval any more."))
         return carry_out(request, lambda: None, then=reverse("waiting") + filter_query(chosen))
-    if request.method == "POST" and request.POST.get("verdict") in VERDICTS:
-        return _decide(request, group, chosen)
     step = request.POST.get("step", "") if request.method == "POST" else ""
     ticked = _ticked(request, group) if step in VERDICTS else []
     if step in VERDICTS and not ticked:
@@ -126,25 +129,72 @@ def reach_of(cards: list[Card]) -> list[str]:
 
 
 def _decide(request, group: list[Card], chosen):
+    """Answer what was ticked for a while; the page then asks to go on, and at the end says how many were answered."""
     verdict, ticked = request.POST["verdict"], _ticked(request, group)
     comment = asked(request, "comment")["comment"][:4000] if verdict == "deny" else ""
-    done, failed = [], []
-    for card in ticked:
-        action, caller = card.action, request.caller
+    left_s = _seconds_left(request)
+    began, failed = time.monotonic(), []
+    while ticked:
+        action, spent = ticked.pop(0).action, time.monotonic() - began
         try:
-            gate.decide(action, caller=caller, verdict=verdict, digest=action.digest, comment=comment)
-            done.append(action)
+            gate.decide(
+                action,
+                caller=request.caller,
+                verdict=verdict,
+                digest=action.digest,
+                comment=comment,
+                evidence_s=max(0, left_s - spent),
+            )
         except Problem as problem:
             failed.append(f"{action}: {problem.detail}")
-    asked_for = len([each for each in request.POST.getlist("action") if ":" in each])
+        if time.monotonic() - began >= STEP_SECONDS:
+            break
+    said = _whole(request, "said", 0)
+    for line in failed[: max(0, 5 - said)]:
+        messages.warning(request, line)
+    wanted = request.POST.getlist("of") or [each for each in request.POST.getlist("action") if ":" in each]
+    said += len(failed)
+    if not ticked:
+        return _say_how_many(request, verdict, wanted, said, then=reverse("waiting") + filter_query(chosen))
+    left_ms = int(1000 * max(0, left_s - (time.monotonic() - began)))
+    return _go_on(request, wanted, ticked, said=said, left_ms=left_ms, comment=comment)
+
+
+def _go_on(request, wanted: list[str], left: list[Card], **carried):
+    """Show how far the answers are; the page sends what is left by itself."""
+    progress = carried | {
+        "verdict": request.POST["verdict"],
+        "word": VERDICTS[request.POST["verdict"]],
+        "of": wanted,
+        "left": left,
+        "done": len(wanted) - len(left),
+        "address": request.get_full_path(),
+    }
+    part = "approvals/_alike_progress.html" if request.htmx else "approvals/alike_progress.html"
+    return render(request, part, {"nav": "waiting", "progress": progress})
+
+
+def _seconds_left(request) -> float:
+    """Return what is left of the one limit for the evidence of all; the page carries it from one step to the next."""
+    return min(_whole(request, "left_ms", 1000 * EVIDENCE_SECONDS) / 1000, EVIDENCE_SECONDS)
+
+
+def _whole(request, name: str, otherwise: int) -> int:
+    sent = request.POST.get(name, "")
+    return int(sent) if sent.isascii() and sent.isdigit() and len(sent) < 9 else otherwise
+
+
+def _say_how_many(request, verdict: str, wanted: list[str], failed: int, *, then: str):
+    """Count the answers that are in the database, whatever happened on the way, and return to the list."""
+    ids = [pk for pk in (as_uuid(each.split(":", 1)[0]) for each in wanted[:MAX_ANSWERED]) if pk]
+    own = Decision.objects.filter(user=request.user, verdict=verdict, final=True, action__in=ids)
+    done = own.filter(action__in=Action.objects.visible_to(request.caller)).count()
     if done:
-        words = ngettext("%(word)s: %(n)s request.", "%(word)s: %(n)s requests.", len(done))
-        messages.success(request, words % {"word": VERDICTS[verdict], "n": len(done)})
-    if changed := asked_for - len(ticked):
+        words = ngettext("%(word)s: %(n)s request.", "%(word)s: %(n)s requests.", done)
+        messages.success(request, words % {"word": VERDICTS[verdict], "n": done})
+    if changed := len(ids) - done - failed:
         messages.warning(
             request,
             gettext("%(changed)s had changed or ended meanwhile. They were not answered.") % {"changed": changed},
         )
-    for line in failed[:5]:
-        messages.warning(request, line)
-    return carry_out(request, lambda: None, then=reverse("waiting") + filter_query(chosen))
+    return carry_out(request, lambda: None, then=then)

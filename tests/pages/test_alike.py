@@ -1,10 +1,15 @@
 """Many requests that are alike are answered together: shown whole, exceptions ticked out, each bound to its digest."""
 
 import re
+import socket
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from approvals.evidence import findings
 from approvals.models import UNDO, Action, Decision
+from approvals.pages import alike
 from approvals.pages.alike import PROSPECTS, reach_of
 from approvals.pages.card import cards_of, for_rows
 from dashboard import clock
@@ -12,6 +17,7 @@ from dashboard.access import caller_of
 from dashboard.models import Agent
 from dashboard.templatetags.handrail import UNDO as CHIPS
 from dashboard.tokens import make_token
+from workspaces import runner_client
 
 from .conftest import FORCE, make_workspace
 
@@ -22,6 +28,12 @@ def pushes(ask, workspace):
     found = [ask({"command": f"git push origin topic-{number}"}, workspace=workspace) for number in range(5)]
     ask({"command": "curl https://example.org/x"}, workspace=workspace)
     return found
+
+
+@pytest.fixture(autouse=True)
+def in_one_step(monkeypatch):
+    """However slow this machine is; the tests of progress set their own."""
+    monkeypatch.setattr(alike, "STEP_SECONDS", 3600)
 
 
 def address(action) -> str:
@@ -86,6 +98,60 @@ def test_what_was_answered_or_changed_meanwhile_is_left_and_said(pushes, decide,
     assert statuses(pushes) == ["denied", "pending", "approved", "approved", "approved"]
     assert "Approved: 3 requests." in shown
     assert "2 had changed or ended meanwhile. They were not answered." in shown
+
+
+@pytest.fixture
+def silent_runner(settings):
+    """A runner that takes every question and never answers, as one whose disk hangs."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as listening:
+        settings.HANDRAIL_RUNTIME = Path(folder)
+        listening.bind(runner_client.socket_path())
+        listening.listen(200)
+        yield
+
+
+def sent_next(text: str) -> dict:
+    """What the page sends by itself to go on."""
+    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', text)
+    return {name: [value for each, value in found if each == name] for name, _ in found}
+
+
+def test_many_are_answered_within_one_limit_for_evidence_while_the_page_says_how_far_it_is(
+    ask, workspace, bob, browser_of, silent_runner, monkeypatch
+):
+    monkeypatch.setattr(alike, "EVIDENCE_SECONDS", 1)
+    monkeypatch.setattr(alike, "STEP_SECONDS", 0)  # one in each step
+    asked = [ask({"command": f"git push origin topic-{number}"}, workspace=workspace) for number in range(8)]
+    limits = []
+    real = findings.TimeLimit.__init__
+    monkeypatch.setattr(findings.TimeLimit, "__init__", lambda self, s: (limits.append(s), real(self, s))[1])
+    client, steps = browser_of(bob), []
+    shown = client.post(address(asked[0]), picked(*asked) | {"verdict": "approve"})
+    assert "alike-progress" in shown.content.decode()
+    while shown.status_code == 200:
+        text = re.sub(r"\s+", " ", shown.content.decode())
+        steps.append(int(re.search(r'role="status"> Approved: (\d+) of 8', text).group(1)))
+        assert Decision.objects.filter(user=bob, verdict="approve").count() == steps[-1]
+        sent = sent_next(text)
+        assert int(sent["left_ms"][0]) <= 1000
+        shown = client.post(address(asked[0]), sent, headers={"HX-Request": "true"})
+    assert steps == list(range(1, 8))
+    assert (shown.status_code, shown.headers["HX-Redirect"]) == (204, "/waiting/")
+    assert "Approved: 8 requests." in client.get("/waiting/").content.decode()
+    assert (len(limits), sum(limits) <= 2) == (8, True)  # what is left of one second, for fewer and fewer
+
+
+def test_the_count_at_the_end_is_of_what_is_in_the_database(pushes, decide, alice, bob, browser_of, monkeypatch):
+    monkeypatch.setattr(alike, "STEP_SECONDS", 0)
+    client = browser_of(bob)
+    text = client.post(address(pushes[0]), picked(*pushes) | {"verdict": "deny", "comment": "No."}).content.decode()
+    for action in pushes[1:]:  # somebody else was faster with the rest
+        decide(action, "approve", by=alice)
+    client.post(address(pushes[0]), sent_next(re.sub(r"\s+", " ", text)))
+    text = client.get("/waiting/").content.decode()
+    assert "Denied: 1 request." in text
+    assert "4 had changed or ended meanwhile. They were not answered." in text
+    assert statuses(pushes) == ["denied", *["approved"] * 4]
 
 
 def test_nothing_ticked_answers_nothing(pushes, bob, browser_of):
