@@ -95,6 +95,7 @@ class Daemon:
 
     async def run(self, stopping: asyncio.Event):
         """Work until `stopping` is set. Running workspaces stay up; the next runner adopts them."""
+        self._loop = asyncio.get_running_loop()
         lock = self._lock_home()
         self.ledger = Ledger(self.home / "runner" / "ledger.sqlite3")
         named = await self.thread(identity.lock)
@@ -294,7 +295,6 @@ class Daemon:
 
     async def _recover_in_flight(self):
         """Recover operations left in flight: requeue those not started, call `recover()` for the rest."""
-        self._loop = asyncio.get_running_loop()
         under_way = await self.thread(
             lambda: list(Operation.objects.in_flight().filter(runner=self.row).select_related("workspace"))
         )

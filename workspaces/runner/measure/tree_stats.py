@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
+from workspaces.manifests import git_index
 from workspaces.store import safe_open
 from workspaces.store.files import Found, read_whole
 
@@ -159,8 +160,6 @@ class Counter:
         return self.indexes[folder]
 
     def _index(self, folder: bytes, info: os.stat_result) -> frozenset | None:
-        import pygit2  # slow to import: paid by the first count, not by each start of the runner
-
         if not stat.S_ISDIR(info.st_mode):
             return None  # a symlink or a gitfile that points elsewhere, which is not followed
         path = _joined(folder, b".git/index")
@@ -168,24 +167,11 @@ class Counter:
             info = self.files.stat(path)
             if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_INDEX_BYTES:
                 return None
-            return _names_in(read_whole(self.files, path, MAX_INDEX_BYTES))
+            return frozenset(git_index.parse(read_whole(self.files, path, MAX_INDEX_BYTES), MAX_ENTRIES).entries)
         except FileNotFoundError:
             return frozenset()  # nothing was ever added
-        except (pygit2.GitError, OSError, ValueError):
+        except (OSError, ValueError):
             return None
-
-
-def _names_in(index: bytes) -> frozenset:
-    """Return the paths in a git index. pygit2 needs a file name, so it gets a memfd's."""
-    import pygit2  # as above
-
-    fd = os.memfd_create("index")
-    try:
-        with open(fd, "wb", closefd=False) as file:
-            file.write(index)
-        return frozenset(os.fsencode(entry.path) for entry in pygit2.Index(f"/proc/self/fd/{fd}"))
-    finally:
-        os.close(fd)
 
 
 def count(tree, patterns: list[bytes], *, exact: bool = False, seconds: float = MAX_SECONDS) -> TreeStats:
