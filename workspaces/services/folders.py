@@ -45,7 +45,8 @@ def find(path: Path) -> Workspace | None:
 
 def register(team, path: Path, *, agent, by: Actor, key: str = "") -> Workspace:
     """Create a workspace of the folder for the agent. Problem 409 if it overlaps with another connected folder."""
-    with type(team).objects.turn(team.pk):
+    # Of all teams, since folders of two must not overlap either.
+    with type(team).objects.turn(*type(team).objects.values_list("pk", flat=True)):
         for other in Workspace.objects.kept().filter(environment__driver=FOLDER):
             if _overlap(path, Path(other.source["path"])):
                 raise conflict(f"{other.source['path']} is already connected, as {other.key}.")
