@@ -1,8 +1,10 @@
 """What must hold of the log, the files and the processes (I7 to I11), and what a day shows beyond that."""
 
 import hashlib
+import re
 import statistics
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import datetime
 
 import rfc8785
@@ -15,7 +17,9 @@ SLOWEST = 20.0  # seconds; p99 of a verb that does not wait
 WAITS = ("wait ", "hook", "follow", "typed")
 RUN_UP = 120.0  # seconds of a process that are left out when its memory is compared
 ENOUGH = 480.0  # seconds of a process below which its growth says nothing
-OF_FAULTS = ("disk is full", "No space left", "psycopg.OperationalError", "server closed the connection")
+OF_FAULTS = ("disk is full", "No space left", "OperationalError", "InterfaceError")
+TRACEBACK = "Traceback (most recent call last)"
+NAMES = ("web", "runner", "queue", "up")
 GROWTH = {"mib": (1.25, 40), "files": (1.5, 60), "threads": (1.5, 20)}  # times as much, and more by
 
 
@@ -196,13 +200,25 @@ def no_verb_is_slow(evidence):
 
 @rule("log")
 def no_part_reports_a_fault_of_its_own(evidence):
-    lines = evidence.log.splitlines()
-    for number, line in enumerate(lines):
-        if "Traceback (most recent call last)" in line:
-            rest = lines[number + 1 : number + 80]
-            last = next((each for each in rest if "Error" in each.split("|")[-1][:60]), "")
-            if not any(words in last for words in OF_FAULTS):
-                yield f"{line.split('|')[0].strip()} printed a traceback: {last[:200]}"
+    """Only what the planned faults bring about is left out: a database that is away or full."""
+    for part, words in raised(evidence.log.splitlines()):
+        if not any(known in words for known in OF_FAULTS):
+            yield f"{part} printed a traceback: {words[:200]}"
+
+
+def raised(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Return (part, last line) of each traceback in a log; of chained ones the last counts."""
+    open_in: dict[str, str] = {}
+    for line in [*lines, *(f"{part} | INFO" for part in NAMES)]:
+        part, _, words = line.partition("|")
+        part, words = part.strip(), words[1:]
+        if words.startswith(TRACEBACK):
+            open_in[part] = words
+        elif part in open_in:
+            if re.match(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b", words):
+                yield part, open_in.pop(part)
+            elif re.match(r"[\w.]+(:|$)", words) and not words.split(":")[0].isupper():  # not a server's DETAIL
+                open_in[part] = words
 
 
 def by_verb(evidence) -> dict[str, list[float]]:

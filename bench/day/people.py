@@ -108,7 +108,7 @@ class Person(Actor):
     async def comment_on_changes(self):
         if workspace := await self._some_workspace():
             path = f"/api/v1/workspaces/{workspace['key']}/comments"
-            wish = {"path": "README.md", "side": "new", "line": 1, "end_line": 1, "text": "Say more here.", "from": 1}
+            wish = {"path": "README.md", "side": "new", "line": 1, "end_line": 1, "text": "Say more here.", "from": "1"}
             await self.call("comment", "POST", path, wish)
 
     # The team

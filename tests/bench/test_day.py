@@ -225,6 +225,27 @@ def test_an_ordinary_day_has_no_findings(day):
     assert [str(finding) for finding in check(planned)] == []
 
 
+def test_a_traceback_that_a_planned_fault_brings_about_is_none_of_the_product(day):
+    day.log = """web    | ERROR handrail unhandled
+web    | Traceback (most recent call last):
+web    |   File "a.py", line 1, in f
+web    | KeyError: 'team'
+web    |
+web    | During handling of the above exception, another exception occurred:
+runner | INFO between
+web    | Traceback (most recent call last):
+web    |   File "b.py", line 1, in g
+web    | django.db.utils.OperationalError: the connection is closed
+web    | DETAIL:  Not yet reached."""
+    assert check(day) == []
+    day.log += (
+        "\nweb    | INFO next\nweb    | Traceback (most recent call last):\nweb    | ValueError: 2\nweb    | INFO"
+    )
+    assert [str(finding) for finding in check(day)] == [
+        "log (no part reports a fault of its own): web printed a traceback: ValueError: 2"
+    ]
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_found(day, name):
     FAULTS[name](day)
