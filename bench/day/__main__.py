@@ -22,6 +22,8 @@ from bench.day import check_actions, check_product, evidence, report  # noqa: F4
 from bench.day.findings import check
 from bench.day.ground import Day
 
+LONG = 15  # minutes from which on faults are rarer, so that processes live long enough for their growth to show
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.day", description=__doc__.partition("\n")[0])
@@ -31,10 +33,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--agents", type=int, default=10)
     parser.add_argument("--people", type=int, default=4, choices=range(1, 5))
-    parser.add_argument("--every", type=float, default=35, metavar="SECONDS", help="between two faults")
+    parser.add_argument(
+        "--every", type=float, metavar="SECONDS", help="between two faults; by default 35, in a long day 90"
+    )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="keep the evidence, to check it again")
     asked = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if asked.seed is None else asked.seed
+    asked.every = asked.every or (35 if asked.minutes < LONG else 90)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     day = Day(
         seed=seed,

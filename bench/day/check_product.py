@@ -15,8 +15,8 @@ from bench.day.findings import in_outage, rule
 TO_OPEN = 5.0  # seconds from the end of an outage until all must be true again
 SLOWEST = 20.0  # seconds; p99 of a verb that does not wait
 WAITS = ("wait ", "hook", "follow", "typed")
-RUN_UP = 120.0  # seconds of a process that are left out when its memory is compared
-ENOUGH = 480.0  # seconds of a process below which its growth says nothing
+RUN_UP = 90.0  # seconds of a process that are left out when its memory is compared
+ENOUGH = 300.0  # seconds of a process below which its growth says nothing
 OF_FAULTS = ("disk is full", "No space left", "OperationalError", "InterfaceError")
 TRACEBACK = "Traceback (most recent call last)"
 NAMES = ("web", "runner", "queue", "up")

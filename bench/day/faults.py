@@ -1,6 +1,7 @@
 """What fails during the day, one thing after the other, and when all was well again."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -34,7 +35,7 @@ class Faults:
         self.made: list[Fault] = []
         self.said = ["a clock that jumps: left out, libfaketime is not used yet"]
         self.kinds = [self.kill_web, self.kill_runner, self.kill_queue, self.kill_shim, self.kill_sandbox]
-        self.kinds += [self.kill_supervisor, self.slow_network]
+        self.kinds += [self.kill_supervisor, self.slow_network, self.freeze_runner, self.freeze_web]
         if day.cluster:
             self.kinds += [self.kill_database, self.stop_database]
         else:
@@ -66,7 +67,7 @@ class Faults:
                 await asyncio.sleep(lasting)
                 await asyncio.to_thread(undo)
             await self._until_back(fault)
-        except OSError as error:
+        except (OSError, KeyError) as error:  # the part was not there to be killed
             self.day.say(f"{kind}: {error!r}")
             await self._until_back(fault)
 
@@ -105,6 +106,26 @@ class Faults:
 
     async def kill_queue(self):
         await self._kill_part("queue")
+
+    async def _freeze(self, part: str):
+        """Let a part stand still for a while, as on a host without a free processor."""
+        stopped = []
+
+        def stand_still():
+            stopped.append(watch.parts_of(self.day.product.process.pid)[part])
+            os.kill(stopped[0], signal.SIGSTOP)
+
+        def go_on():
+            with contextlib.suppress(ProcessLookupError):  # the supervisor may have killed it for its silence
+                os.kill(stopped[0], signal.SIGCONT)
+
+        await self._make(f"freeze {part}", stand_still, go_on, self.chance.uniform(3, 12), restarts=[part])
+
+    async def freeze_runner(self):
+        await self._freeze("runner")
+
+    async def freeze_web(self):
+        await self._freeze("web")
 
     async def kill_supervisor(self):
         def kill():

@@ -1,6 +1,7 @@
 """The checker of `python -m bench.day` finds each fault put into what an ordinary day leaves, and nothing else."""
 
 import copy
+import hashlib
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +12,7 @@ from approvals import gate
 from approvals.calls import Call
 from bench.day import check_actions, check_product  # noqa: F401 - the checks register themselves
 from bench.day.agents import leaving
-from bench.day.evidence import QUERIES, Evidence, plain
+from bench.day.evidence import QUERIES, Evidence, missing_files, plain
 from bench.day.faults import Fault
 from bench.day.findings import CHECKS, check
 from bench.day.seen import Seen
@@ -20,6 +21,7 @@ from dashboard.access import Caller, caller_by_token
 from dashboard.models import Membership
 from dashboard.tokens import find_token
 from workspaces.models import Environment, Workspace
+from workspaces.store import LocalTree, Store
 
 TAG = "agent-0-1"
 BEGAN = time.time() - 1000
@@ -223,6 +225,29 @@ def test_an_ordinary_day_has_no_findings(day):
     at = datetime.fromtimestamp(BEGAN + 102, UTC)
     planned.rows["operations"].append(row_of_operation(day, started_at=at, settled_at=at))
     assert [str(finding) for finding in check(planned)] == []
+
+
+def test_a_file_is_lost_only_if_no_tree_has_it_as_it_was_written(tmp_path):
+    tree = tmp_path / "workspaces/w/tree"
+    writes = []
+    for name, text in {"live": "1", "snapshot": "22", "changed": "333", "lost": "4444", "deleted": "5"}.items():
+        path = tree / f"notes/b c/{name}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        about = {"workspace": "ws", "path": f"notes/b c/{name}", "bytes": len(text), "sha256": digest}
+        writes.append(seen("write a file", **about))
+    (tree / "notes/b c/lost").unlink()
+    (tree / "notes/b c/changed").write_text("other")
+    (tmp_path / "stores").mkdir()
+    kept = Store.create(tmp_path / "stores/t").snapshot(LocalTree(tree), thorough=True).tree
+    for name in ("snapshot", "deleted"):
+        (tree / f"notes/b c/{name}").unlink()
+    rows = {"workspaces": [{"id": "w", "key": "ws", "team_id": "t"}]}
+    rows["snapshots"] = [{"workspace_id": "w", "tree": bytes.fromhex(kept)}]
+    writes.append(seen("will delete", workspace="ws", path="notes/b c/deleted"))
+    found = missing_files(Evidence(rows, {}, writes, [], [], []), tmp_path)
+    assert [each["path"] for each in found] == ["notes/b c/changed", "notes/b c/lost"]
 
 
 def test_a_traceback_that_a_planned_fault_brings_about_is_none_of_the_product(day):
