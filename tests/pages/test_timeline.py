@@ -8,6 +8,7 @@ from dashboard.models import Actor
 from tests.pages.conftest import PUSH, tight
 from workspaces import lifecycle
 from workspaces.models import Command, Contact, Operation, Run, Runner, Snapshot
+from workspaces.models.snapshots import SOME_PATHS
 from workspaces.pages.timeline import EVENT_LABELS
 
 HERE = "/w/payments/repo-task-1/"
@@ -107,6 +108,32 @@ def test_calls_in_a_row_that_changed_nothing_are_folded(workspace, ask, alice, b
     assert "3 auto-approved calls that changed no files" in text
     ask(PUSH, workspace=workspace)
     assert text.index('class="row row-fold"') < text.index(f'id="action-{action.pk}"')
+
+
+def test_small_restores_in_a_row_are_one_row_and_a_whole_one_is_its_own(workspace, alice, browser_of, read):
+    """As the runner leaves them: one snapshot before, then a snapshot and an event for each."""
+
+    def restored(number, **about):
+        snapshot_of(workspace, number, kind="restored", label="restored 2" + (SOME_PATHS if about else ""))
+        lifecycle.record(workspace, ALICE, "workspace.restored", {"snapshot": 2} | about)
+
+    snapshot_of(workspace, 3, kind="safety", label="before restoring 2")
+    for number in range(4, 19):
+        restored(number, some_paths=True)
+    text = tight(read(browser_of(alice), HERE))
+    assert "15 restores of some files" in text
+    assert text.count('class="row row-fold"') == 1
+    assert 'id="snapshot-' in text.partition("15 restores of some files")[2]  # inside of it
+    restored(19)
+    text = tight(read(browser_of(alice), HERE))
+    assert (text.index(">Restored") < text.index("15 restores of some files"), text.count("row-fold")) == (True, 1)
+
+
+def test_two_small_restores_are_shown_as_they_are(workspace, alice, browser_of, read):
+    for number in (3, 4):
+        snapshot_of(workspace, number, kind="restored", label=f"restored 2{SOME_PATHS}")
+        lifecycle.record(workspace, ALICE, "workspace.restored", {"snapshot": 2, "some_paths": True})
+    assert "row-fold" not in read(browser_of(alice), HERE)
 
 
 def test_the_page_says_what_the_last_start_took(workspace, alice, browser_of, read):

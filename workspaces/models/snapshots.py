@@ -8,6 +8,8 @@ from django.db.models import Q
 from workspaces.models.runs import Run
 from workspaces.models.workspaces import Workspace
 
+SOME_PATHS = " (some paths)"  # how the label of a snapshot ends that was taken after some paths were restored
+
 
 class SnapshotQuerySet(models.QuerySet):
     def kept(self):

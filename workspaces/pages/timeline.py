@@ -1,7 +1,7 @@
 """The timeline of a workspace: what happened, newest first, one row for one act.
 
 An action, the snapshot before it and the command that carried it out are one row. Rows stand under their days; calls
-and snapshots in a row that changed nothing are folded.
+and snapshots in a row that changed nothing are folded, and so are restores of some files.
 """
 
 import time
@@ -20,6 +20,7 @@ from dashboard.moments import long_date
 from workspaces import changed_lines, extensions
 from workspaces.comparisons import Lines
 from workspaces.models import Command
+from workspaces.models.snapshots import SOME_PATHS
 from workspaces.terminals import name_of
 
 ENTRIES_PER_PAGE = 60
@@ -106,6 +107,7 @@ EVENT_LABELS = {
 }
 
 
+SMALL_RESTORES = ("file.hunk_reverted", "file.taken")
 CHANGE_FILES = (
     "workspace.restored",
     "workspace.checkpoint_restored",
@@ -145,10 +147,30 @@ class Entry:
             return self.thing.kind in QUIET_SNAPSHOTS and not self.thing.label
         return self.kind == "action" and self.thing.tier in ("low", "medium") and self.thing.status == "succeeded"
 
+    @property
+    def is_small_restore(self) -> bool:
+        """True for an event that some files, or a part of one, were restored."""
+        if self.kind != "event":
+            return False
+        return self.thing.verb in SMALL_RESTORES or bool(self.thing.data.get("some_paths"))
+
+    @property
+    def like(self) -> str:
+        """What it is folded with in a row: "quiet", "restores", or "" for nothing."""
+        if self.is_small_restore:
+            return "restores"
+        if self.kind == "snapshot" and (self.thing.label.endswith(SOME_PATHS) or self._is_before_a_restore):
+            return "restores"
+        return "quiet" if self.is_quiet else ""
+
+    @property
+    def _is_before_a_restore(self) -> bool:
+        return self.thing.kind == "safety" and bool(self.thing.label)
+
 
 @dataclass
 class Fold:
-    """Quiet entries that follow each other."""
+    """Quiet entries, or small restores with their snapshots, that follow each other."""
 
     entries: list[Entry]
     kind: str = "fold"
@@ -162,8 +184,12 @@ class Fold:
         return sum(entry.kind == "action" for entry in self.entries)
 
     @property
+    def restores(self) -> int:
+        return sum(entry.is_small_restore for entry in self.entries)
+
+    @property
     def snapshots(self) -> int:
-        return len(self.entries) - self.calls
+        return 0 if self.restores else len(self.entries) - self.calls
 
 
 @dataclass
@@ -224,13 +250,14 @@ def timeline_of(workspace, *, before: str = "", day: str = "", only_files: bool 
 
 
 def _rows(entries: list[Entry]) -> list:
-    """Put the entries under their days, and fold those in a row that are quiet."""
+    """Put the entries under their days, and fold those in a row that are quiet or small restores."""
     rows = []
     for day, of_day in groupby(entries, key=lambda entry: timezone.localdate(entry.at)):
         rows.append(Heading(day))
-        for quiet, run in groupby(of_day, key=lambda entry: entry.is_quiet):
-            run = list(run)
-            rows += [Fold(run)] if quiet and len(run) >= FOLDED_FROM else run
+        for like, run in groupby(of_day, key=lambda entry: entry.like):
+            fold = Fold(list(run))
+            many = fold.restores if like == "restores" else len(fold.entries)
+            rows += [fold] if like and many >= FOLDED_FROM else fold.entries
     return rows
 
 

@@ -11,6 +11,7 @@ from workspaces import history, lifecycle, operations
 from workspaces.comparisons import Restored
 from workspaces.drivers.base import DriverError, Process
 from workspaces.models import Run, Snapshot, State, Workspace
+from workspaces.models.snapshots import SOME_PATHS
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.runner import snapshots
 from workspaces.runner.freezing import frozen_programs, unless_ended
@@ -109,7 +110,7 @@ class RestoreSnapshot(Kind):
                 **job.watch(),
             )
         failpoint("restore.placed")
-        back, missing_snapshot = await self._kept(job, f"restored {target.number}" + (" (some paths)" if paths else ""))
+        back, missing_snapshot = await self._kept(job, f"restored {target.number}{SOME_PATHS if paths else ''}")
         failpoint("restore.back")
         proof, not_compared = await self._compared(job, back if paths else target)
         return {
@@ -186,6 +187,7 @@ class RestoreSnapshot(Kind):
                 rows.update(**follow)
             names = ("snapshot", "safety_snapshot", "created", "changed", "removed", "missing_snapshot", "not_compared")
             data = {name: outcome[name] for name in names} | {"differ": proof.get("differ")}
+            data |= {"some_paths": True} if job.args.get("paths_b64") else {}
             lifecycle.record(job.workspace, job.by, "workspace.restored", data)
             resume_if_asked(job)
 
