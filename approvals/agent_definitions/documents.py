@@ -7,6 +7,8 @@ import yaml
 from dashboard import shallow_yaml, strict_json
 from dashboard.problems import Problem, invalid
 
+BOM = b"\xef\xbb\xbf"
+
 
 class Loader(shallow_yaml.Loader):
     """YAML of plain values: no aliases, by which a short text becomes a huge one, and no name twice in an object."""
@@ -33,12 +35,18 @@ Loader.yaml_implicit_resolvers = {
 def parsed(text: bytes) -> dict:
     """Return the object that a document is. Problem 422."""
     try:
-        found = strict_json.loads_large(text) if text.lstrip()[:1] in (b"{", b"[") else _yaml(text)
+        found = _parsed(text.removeprefix(BOM))
+        if isinstance(found, str) and found.lstrip()[:1] == "{":  # JSON text in JSON text, as Letta published some
+            found = strict_json.loads_large(found.encode("utf-8", "surrogatepass"))
     except Problem as problem:
         raise invalid(f"The document: {problem.detail}", field="document") from None
     if not isinstance(found, dict):
         raise invalid("The document is not an object.", field="document")
     return found
+
+
+def _parsed(text: bytes):
+    return strict_json.loads_large(text) if text.lstrip()[:1] in (b"{", b"[", b'"') else _yaml(text)
 
 
 def _yaml(text: bytes):

@@ -6,7 +6,8 @@ written: fields that Handrail does not know survive. The source code of tools is
 
 import copy
 
-from approvals.agent_definitions.content import block_of
+from approvals.agent_definitions import secret_values
+from approvals.agent_definitions.content import VARIABLE, block_of
 from dashboard.problems import invalid
 
 NAME = "letta"
@@ -15,28 +16,60 @@ ASKS = "requires_approval"  # the type of a rule for a tool whose calls a person
 SETTINGS = ("context_window", "temperature", "max_tokens")  # of a model's configuration, in a definition
 
 
+CHOSEN = "handrail.agent"  # in a document that is kept: the place of the definition's agent among several
+
+
+def is_document(document: dict) -> bool:
+    return "agents" in document or _is_old(document)
+
+
+def _is_old(document: dict) -> bool:
+    """Return whether it is a file from before Letta 0.8: one agent, with its memory and its tools in it."""
+    return "agents" not in document and isinstance(document.get("core_memory"), list) and "agent_type" in document
+
+
+def chosen(document: dict, wanted: str) -> dict:
+    """Return the document with a note of the agent that is `wanted` by its name or id, if it has several. Problem 422.
+
+    Without a wish, or with one that names none, the problem lists `agents`: {name, id} of each.
+    """
+    document = {field: value for field, value in document.items() if field != CHOSEN}
+    agents = [document] if _is_old(document) else document.get("agents")
+    if not isinstance(agents, list) or not agents or not all(isinstance(each, dict) for each in agents):
+        raise invalid("An agent file holds `agents`, a list of at least one.", field="document")
+    if len(agents) == 1 and not wanted:
+        return document
+    offered = [{name: str(each.get(name) or "") for name in ("name", "id")} for each in agents]
+    named = [place for place, each in enumerate(offered) if wanted and wanted in each.values()]
+    if len(named) != 1:
+        names = ", ".join(f"{each['name'] or 'without a name'} ({each['id']})" for each in offered[:20])
+        words = f"It holds {len(agents)} agents. Say which one, by its name or id: {names}."
+        raise invalid(words, field="agent", code="choose_agent", agents=offered[:100])
+    return document | {CHOSEN: named[0]}
+
+
+def _agent_of(document: dict) -> dict:
+    return document if _is_old(document) else document["agents"][document.get(CHOSEN, 0)]
+
+
 def read(document: dict) -> tuple[str, dict]:
-    """Return (name, content) of an agent file with one agent. Problem 422."""
-    agents = document.get("agents")
-    if not isinstance(agents, list) or len(agents) != 1 or not isinstance(agents[0], dict):
-        raise invalid("An agent file holds `agents`, and this takes one with exactly one of them.", field="document")
-    agent = agents[0]
-    blocks, tools = _by_id(document, "blocks"), _by_id(document, "tools")
+    """Return (name, content) of the agent of an agent file that `chosen` returned. Problem 422."""
+    agent = _agent_of(document)
     model = agent.get("llm_config") if isinstance(agent.get("llm_config"), dict) else {}
     asks = {rule.get("tool_name") for rule in _rules(agent) if rule.get("type") == ASKS}
-    variables = agent.get("tool_exec_environment_variables")
-    own = [blocks[key] for key in _texts(agent.get("block_ids")) if key in blocks]
+    shared = {field: value for field, value in document.items() if field != "agents"}
+    variables = secret_values.names(agent) | secret_values.names(shared)
     content = {
         "description": agent.get("description") or "",
         "system": agent.get("system") or "",
-        "memory": [_block(each) for each in [*own, *_inline_blocks(agent)]],
-        "tools": [_tool(tools[key], asks) for key in _texts(agent.get("tool_ids")) if key in tools],
+        "memory": [_block(each) for each in _blocks_of(document, agent)],
+        "tools": [_tool(each, asks) for each in _tools_of(document, agent)],
         "model": {
             "provider": model.get("model_endpoint_type") or "",
             "name": model.get("model") or "",
             "settings": {name: model[name] for name in SETTINGS if name in model},
         },
-        "secrets": sorted(variables) if isinstance(variables, dict) else [],
+        "secrets": sorted(filter(VARIABLE.fullmatch, variables)),
     }
     return str(agent.get("name") or ""), content
 
@@ -44,7 +77,9 @@ def read(document: dict) -> tuple[str, dict]:
 def write(name: str, content: dict, document: dict | None) -> dict:
     """Return the definition as an agent file, based on `document`, the file it was imported from, if there is one."""
     found = copy.deepcopy(document) if document else _empty()
-    agent = found["agents"][0]
+    agent = _agent_of(found)
+    known = set(read(found)[1]["secrets"])
+    found.pop(CHOSEN, None)
     if document is None or read(document)[1].get("system") != content["system"]:
         agent["system"] = content["system"]
     agent["name"] = name if document is None else agent.get("name", name)
@@ -54,8 +89,17 @@ def write(name: str, content: dict, document: dict | None) -> dict:
     _put_tools(found, agent, content)
     _put_model(agent, content["model"])
     for variable in content["secrets"]:
-        _object(agent, "tool_exec_environment_variables").setdefault(variable, "")
+        if variable not in known:
+            _put_secret(agent, variable)
     return found
+
+
+def _put_secret(agent: dict, variable: str):
+    listed = agent.get("tool_exec_environment_variables")
+    if isinstance(listed, list) and listed:
+        listed.append({"key": variable, "value": ""})
+    else:
+        _object(agent, "tool_exec_environment_variables")[variable] = ""
 
 
 def _by_id(document: dict, field: str) -> dict[str, dict]:
@@ -72,9 +116,22 @@ def _rules(agent: dict) -> list[dict]:
     return [rule for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
 
 
-def _inline_blocks(agent: dict) -> list[dict]:
-    blocks = agent.get("memory_blocks")
-    return [each for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
+def _blocks_of(document: dict, agent: dict) -> list[dict]:
+    known = _by_id(document, "blocks")
+    own = [known[key] for key in _texts(agent.get("block_ids")) if key in known]
+    return [*own, *_objects(agent, "memory_blocks"), *(_objects(agent, "core_memory") if _is_old(document) else [])]
+
+
+def _tools_of(document: dict, agent: dict) -> list[dict]:
+    if _is_old(document):
+        return _objects(document, "tools")
+    known = _by_id(document, "tools")
+    return [known[key] for key in _texts(agent.get("tool_ids")) if key in known]
+
+
+def _objects(row: dict, field: str) -> list[dict]:
+    rows = row.get(field)
+    return [each for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
 
 
 def _block(block: dict) -> dict:
@@ -97,30 +154,37 @@ def _empty() -> dict:
 
 
 def _put_memory(document: dict, agent: dict, content: dict):
-    """Change the blocks that are there by their label, and add those that are not."""
-    rows = [*_by_id(document, "blocks").values(), *_inline_blocks(agent)]
-    known = {row.get("label"): row for row in rows}
+    """Change the agent's blocks by their label, and add those that are not there."""
+    known = {row.get("label"): row for row in _blocks_of(document, agent)}
     for block in content["memory"]:
         row = known.get(block["label"])
         before = {} if row is None else block_of(_block(row))
         if row is None:
-            row = {"id": f"block-{len(document['blocks'])}", "label": block["label"]}
-            document["blocks"].append(row)
-            agent["block_ids"] = [*_texts(agent.get("block_ids")), row["id"]]
+            row = {"label": block["label"]}
+            _add(document, agent, "core_memory" if _is_old(document) else "blocks", row)
         row |= {name: value for name, value in block.items() if (value != before[name] if before else value)}
 
 
+def _add(document: dict, agent: dict, field: str, row: dict):
+    """Add a block or a tool, with an id that no other has, such as block-3, which the agent names."""
+    rows = document.setdefault(field, [])
+    if not _is_old(document):
+        kind, known = field.removesuffix("s"), _by_id(document, field)
+        places = range(len(rows), 2 * len(rows) + 2)
+        row["id"] = next(name for number in places if (name := f"{kind}-{number}") not in known)
+        agent[f"{kind}_ids"] = [*_texts(agent.get(f"{kind}_ids")), row["id"]]
+    rows.append(row)
+
+
 def _put_tools(document: dict, agent: dict, content: dict):
-    known = {row.get("name"): row for row in _by_id(document, "tools").values()}
+    known = {_tool(row, set())["name"] for row in _tools_of(document, agent)}
     for tool in content["tools"]:
         if tool["name"] in known:
             continue
-        key = f"tool-{len(document['tools'])}"
         schema = {"name": tool["name"], "description": tool["description"], "parameters": tool["schema"] or {}}
-        row = {"id": key, "name": tool["name"], "description": tool["description"], "json_schema": schema}
+        row = {"name": tool["name"], "description": tool["description"], "json_schema": schema}
         row |= {"tool_type": "custom", "default_requires_approval": tool["approval"] == "ask"}
-        document["tools"].append(row)
-        agent["tool_ids"] = [*_texts(agent.get("tool_ids")), key]
+        _add(document, agent, "tools", row)
 
 
 def _put_model(agent: dict, model: dict):

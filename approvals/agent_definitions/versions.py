@@ -88,17 +88,18 @@ def shown(value) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def import_document(team: Team, text: bytes, *, caller: Caller, name: str = "") -> AgentDefinition:
+def import_document(team: Team, text: bytes, *, caller: Caller, name: str = "", agent: str = "") -> AgentDefinition:
     """Save what a document defines: our own JSON, an agent file of Letta, or Agent Spec. Problem 422.
 
-    The values of secrets are emptied before anything is kept.
+    The values of secrets are emptied before anything is kept. `agent`: the name or id of one of several agents.
     """
     if len(text) > contents.MAX_BYTES:
         raise invalid(f"A document has at most {contents.MAX_BYTES:,} bytes.", field="document")
     document = documents.parsed(text)
-    origin = agent_spec if agent_spec.is_document(document) else letta if "agents" in document else None
+    origin = agent_spec if agent_spec.is_document(document) else letta if letta.is_document(document) else None
     if origin:
         document = secret_values.emptied(document)
+        document = letta.chosen(document, agent) if origin is letta else document
         named, content = origin.read(document)
         return save(team, name or named, content, caller=caller, origin=origin.NAME, document=document)
     if document.get("format") != OWN or not isinstance(document.get("content"), dict):

@@ -10,13 +10,15 @@ from approvals import agent_definitions
 from approvals.agent_definitions import content
 from approvals.agent_definitions.versions import FORMATS
 from approvals.models import AgentDefinition
-from dashboard.api_base import PROBLEMS
+from dashboard.api_base import LARGE_BODIES, PROBLEMS
 from dashboard.lookup import page_of
 from dashboard.problems import not_allowed
 from workspaces.api.lookup import team_of
 from workspaces.api.schemas import Strict
 
 router = Router(tags=["agent definitions"])
+# JSON can write each byte of the document as six: \u0041.
+LARGE_BODIES["/api/v1/definitions/import"] = 6 * content.MAX_BYTES + 4096
 Version = Annotated[int | None, Query(ge=1, description="default: the newest")]
 
 
@@ -40,6 +42,7 @@ class NewDefinition(Strict):
 
 class Document(Strict):
     name: str = Field("", max_length=80, description="in place of the document's own")
+    agent: str = Field("", max_length=200, description="the name or id of one, if an agent file holds several")
     document: str = Field(max_length=content.MAX_BYTES, description="our JSON, .af, or Agent Spec as JSON or YAML")
 
 
@@ -91,10 +94,14 @@ def save_definition(request, wish: NewDefinition):
 
 @router.post("/definitions/import", response={201: DefinitionOut} | PROBLEMS)
 def import_definition(request, wish: Document):
-    """Save what a document defines. The values of secrets in it are emptied first; unknown fields are kept."""
+    """Save what a document defines. The values of secrets in it are emptied first; unknown fields are kept.
+
+    422 with `code` `choose_agent` lists the `agents` of an agent file that holds several, when none of them is named.
+    """
     _must(request, "write_definitions")
     text = wish.document.encode("utf-8", "surrogatepass")
-    made = agent_definitions.import_document(team_of(request), text, caller=request.auth, name=wish.name)
+    how = {"caller": request.auth, "name": wish.name, "agent": wish.agent}
+    made = agent_definitions.import_document(team_of(request), text, **how)
     return Status(201, _out(made))
 
 

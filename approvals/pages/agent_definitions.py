@@ -61,6 +61,12 @@ class ImportForm(forms.Form):
         required=False,
         help_text=gettext_lazy("Empty: the document's own. A name that is taken gets a new version."),
     )
+    agent = forms.CharField(
+        label=gettext_lazy("Agent"),
+        max_length=200,
+        required=False,
+        help_text=gettext_lazy("The name or id of one, if an agent file holds several."),
+    )
 
     def __init__(self, data=None, *, teams: list[Team]):
         super().__init__(data)
@@ -159,7 +165,11 @@ def take_in(request):
         request,
         form,
         lambda cleaned: agent_definitions.import_document(
-            cleaned["team"], cleaned["document"].encode(), caller=request.caller, name=cleaned["name"]
+            cleaned["team"],
+            cleaned["document"].encode(),
+            caller=request.caller,
+            name=cleaned["name"],
+            agent=cleaned["agent"],
         ),
         shown=lambda form: _import_page(request, form),
         then=lambda made: reverse("agent-definition", args=[made.name]),
