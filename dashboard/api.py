@@ -13,7 +13,7 @@ from ninja.errors import AuthenticationError, AuthorizationError, HttpError, Val
 from ninja.renderers import JSONRenderer
 from pydantic import Field
 
-from dashboard import json_text
+from dashboard import json_text, outages
 from dashboard.api_base import PROBLEMS, Bearer, StrictParser
 from dashboard.database_errors import is_full
 from dashboard.models import Team
@@ -135,11 +135,11 @@ def on_too_big(request, error):
 @api.exception_handler(InterfaceError)
 @api.exception_handler(OperationalError)
 def on_database_trouble(request, error):
-    """Answer 507 or 503: the transaction was rolled back as a whole, so any request is safe to try again."""
+    """Answer 507 for a full disk, whose transaction was rolled back as a whole, else 503."""
     if is_full(error):
         return problem_response(Problem(507, "The disk is full; nothing was changed. Make room and ask again."))
     logger.exception("the database failed in %s %s", request.method, request.path)
-    return problem_response(Problem(503, "The database does not answer now; nothing was changed. Ask again."))
+    return outages.response(request)
 
 
 @api.exception_handler(Exception)

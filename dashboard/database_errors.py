@@ -14,10 +14,17 @@ def is_away(error: BaseException | None) -> bool:
 
     libpq gives no SQLSTATE to what it finds out by itself: a refused, lost or closed connection.
     """
-    if not isinstance(error, (OperationalError, InterfaceError)) or not _is_of_postgresql(error):
-        return False
-    state = _sqlstate(error)
-    return state is None or state.startswith(AWAY)
+    while error is not None:
+        if isinstance(error, (OperationalError, InterfaceError)) and _is_of_postgresql(error):
+            state = _sqlstate(error)
+            return state is None or state.startswith(AWAY)
+        error = error.__cause__
+    return False
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Return whether the same request may succeed soon: the server is away, or SQLite's file is locked."""
+    return is_away(error) or (isinstance(error, OperationalError) and "is locked" in str(error))
 
 
 def ended_for_another(error: BaseException) -> bool:

@@ -10,8 +10,10 @@ import asyncio
 import weakref
 from collections import defaultdict
 from contextlib import suppress
+from functools import partial
 
 from dashboard.models import Event, Team
+from dashboard.outages import patiently
 from dashboard.threads import query_in_thread
 from dashboard.wakes import listen_as_feed
 
@@ -59,7 +61,7 @@ class Feed:
         try:
             while self._waiting:
                 self._heard.clear()
-                for team_id, subjects in (await query_in_thread(self._news)).items():
+                for team_id, subjects in (await patiently(partial(query_in_thread, self._news))).items():
                     self._wake(team_id, subjects)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._heard.wait(), POLL_INTERVAL)
@@ -73,7 +75,6 @@ class Feed:
             before = self._seen.get(team_id)
             if before == seq:
                 continue
-            self._seen[team_id] = seq
             if before is None:
                 news[team_id] = None
             else:
@@ -82,6 +83,7 @@ class Feed:
                         "subject_id", flat=True
                     )
                 )
+            self._seen[team_id] = seq  # after the queries, which may fail
         return news
 
     def _wake(self, team_id, subjects):

@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 
 from django.conf import settings
 
 from dashboard.feed import feed
+from dashboard.outages import patiently
 from dashboard.problems import Problem
 from dashboard.threads import query_in_thread
 
@@ -41,7 +43,7 @@ async def wait_for(check, is_done, *, team_ids, subject=None, timeout: float, ba
 
     `check` is called again whenever the feed reports an event of the teams (about `subject`, if given). With `batch`,
     callers of an equal batch that wake together share one call: `check(keys)` returns {key: result}, and a key that is
-    missing from it has the result None.
+    missing from it has the result None. While the database is away it waits on, and fails only at the end.
     """
     if timeout <= 0:
         return await _call(check, batch, key)
@@ -54,7 +56,7 @@ async def wait_for(check, is_done, *, team_ids, subject=None, timeout: float, ba
         )
         try:
             await asyncio.sleep(0)
-            found = await _call(check, batch, key)
+            found = await patiently(partial(_call, check, batch, key), until=deadline)
             if left <= 0 or is_done(found):
                 return found
             await news

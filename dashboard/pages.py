@@ -1,7 +1,6 @@
 """Building blocks of page views: sign-in, permissions, redirects, list pages and downloads."""
 
 import re
-import sys
 from functools import partial, wraps
 from urllib.parse import quote, urlsplit
 from uuid import UUID
@@ -13,14 +12,12 @@ from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.shortcuts import render
-from django.template.loader import get_template
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views import defaults
 from django.views.decorators.http import require_http_methods
 
 from dashboard.access import caller_of
 from dashboard.background_requests import takes_parts
-from dashboard.database_errors import is_away
 from dashboard.feed import cursor_of
 from dashboard.lookup import PAGE_SIZE, Order, page_of
 from dashboard.people import second_factor_rule, teams
@@ -270,13 +267,6 @@ class Gone(Http404):
     def __init__(self, name: str, *, at, why: str):
         super().__init__(name)
         self.name, self.at, self.why = name, at, why
-
-
-def failed(request):
-    """Answer 503 while the database is away, else 500; neither page needs it."""
-    if is_away(sys.exc_info()[1]):
-        return HttpResponse(get_template("503.html").render(), status=503, headers={"Retry-After": "5"})
-    return defaults.server_error(request)
 
 
 def no_such_page(request, exception):

@@ -395,9 +395,9 @@ USE_I18N = True
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"context": {"()": "dashboard.logs.Context"}},
+    "filters": {"outage": {"()": "dashboard.logs.Outage"}, "context": {"()": "dashboard.logs.Context"}},
     "formatters": {"line": {"()": "dashboard.logs.Line", "fmt": "%(levelname)s %(name)s%(context)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["context"]}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outage", "context"]}},
     "root": {"handlers": ["stderr"], "level": HANDRAIL_LOG_LEVEL},
     "loggers": {
         "django.server": {"level": "WARNING"},

@@ -4,6 +4,7 @@ Checked again every RECHECK_INTERVAL seconds: a socket outlives a sign-out, a re
 """
 
 import contextlib
+import logging
 from urllib.parse import urlsplit
 
 from asgiref.sync import sync_to_async
@@ -15,14 +16,17 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest
 
 from dashboard.access import Caller
+from dashboard.database_errors import is_away
 from dashboard.desk_name import session_key
 from dashboard.door.entering import let_in_socket
 from dashboard.people.second_factor_rule import caller_in
 from dashboard.problems import Problem
 from dashboard.tokens import find_token
 
+logger = logging.getLogger("handrail.sockets")
 RECHECK_INTERVAL = 20  # seconds; with the feed's slowest check (5 s), a removed person gets nothing after 30 s
 NOT_SIGNED_IN = 4401
+TRY_AGAIN = 1013  # of WebSocket itself: the database is away
 
 
 def origin_of(url: str) -> str:
@@ -79,6 +83,12 @@ def own_origin_or_token(application):
 
     async def route(scope, receive, send):
         allowed = _bearer(scope) or dict(scope["headers"]).get(b"origin") == OWN_ORIGIN
-        await (application if allowed else WebsocketDenier())(scope, receive, send)
+        try:
+            await (application if allowed else WebsocketDenier())(scope, receive, send)
+        except Exception as error:
+            if not is_away(error):
+                raise
+            logger.warning("a socket is closed: %s", error)
+            await send({"type": "websocket.close", "code": TRY_AGAIN})
 
     return route

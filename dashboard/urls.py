@@ -107,4 +107,4 @@ websocket_urlpatterns = [
 refuse_undeclared(api, urlpatterns, websocket_urlpatterns)
 
 handler404 = "dashboard.pages.no_such_page"
-handler500 = "dashboard.pages.failed"
+handler500 = "dashboard.outages.broken"

@@ -21,6 +21,8 @@ class OtherInstallation(Exception):
     """The host's row belongs to another installation; the text can be shown."""
 
 
+# The server ends the session, and with it the lock, soon after the host has vanished from the network.
+NOTICE_LOST = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3"
 LOCKS = 0x4861_6E64  # the first number of the advisory locks of runners; the second is made from the host's name
 
 
@@ -72,21 +74,45 @@ def take_over(host: str) -> bool:
     return bool(Runner.objects.filter(host=host).update(installation="", home=""))
 
 
-def lock():
-    """Return a connection that holds this host's name until it is closed; None on SQLite.
+class Lead:
+    """The right to be the runner of this host's name, held by a connection of its own to PostgreSQL.
 
-    Raise OtherInstallation if another process holds it.
+    On SQLite there is nothing to hold: the lock of the folder does it.
     """
-    if connection.vendor != "postgresql":
-        return None
-    held = connection.copy()
-    with held.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCKS, _number(settings.HANDRAIL_HOST_NAME)])
-        if cursor.fetchone()[0]:
-            return held
-    held.close()
-    name = settings.HANDRAIL_HOST_NAME
-    raise OtherInstallation(f"Another runner {name} uses this database. Give this one a HANDRAIL_HOST_NAME of its own.")
+
+    def __init__(self):
+        self._holding = None  # the connection whose session has the lock
+
+    def hold(self):
+        """Take the lock unless this process has it; again if its connection was lost, as with a restarted server.
+
+        Raise OtherInstallation if another process has it.
+        """
+        if connection.vendor != "postgresql" or (self._holding is not None and self._holding.is_usable()):
+            return
+        self.leave()
+        opened = connection.copy()
+        opened.inc_thread_sharing()  # the runner's threads use it in turn
+        try:
+            with opened.cursor() as cursor:
+                cursor.execute(NOTICE_LOST)
+                cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCKS, _number(settings.HANDRAIL_HOST_NAME)])
+                if cursor.fetchone()[0]:
+                    self._holding, opened = opened, None
+                    return
+        finally:
+            if opened is not None:
+                opened.close()
+        raise OtherInstallation(
+            f"Another runner {settings.HANDRAIL_HOST_NAME} uses this database. Give this one a HANDRAIL_HOST_NAME of "
+            "its own."
+        )
+
+    def leave(self):
+        """Let another process have it."""
+        if self._holding is not None:
+            self._holding.close()
+            self._holding = None
 
 
 def _number(name: str) -> int:

@@ -5,14 +5,16 @@ longer change it. The runner is woken after the commit of a new operation, and a
 """
 
 import asyncio
+import logging
 import time
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.db.models import Exists, F, OuterRef, Q
 
 from dashboard import clock
+from dashboard.database_errors import is_away
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Team
 from dashboard.retries import retried
@@ -21,6 +23,7 @@ from dashboard.wakes import wake
 from workspaces import needs_approval, paths
 from workspaces.models import Operation, Phase, StoreIdentity
 
+logger = logging.getLogger("handrail.operations")
 # Kinds that bring a workspace up or run a program in it; refused while the team is stopped.
 STARTING_KINDS = frozenset(
     {
@@ -217,8 +220,15 @@ def _poll_intervals(timeout: float):
         pause = min(pause * 1.5, 0.25)
 
 
-def _load(pk) -> Operation:
-    return Operation.objects.get(pk=pk)
+def _load(known: Operation) -> Operation:
+    """Return the operation as it is now; as it was known while the database is away."""
+    try:
+        return Operation.objects.get(pk=known.pk)
+    except (OperationalError, InterfaceError) as error:
+        if not is_away(error):
+            raise
+        logger.warning("operation %s is awaited: %s", known.kind, error)
+        return known
 
 
 def is_over(operation: Operation) -> bool:
@@ -228,21 +238,21 @@ def is_over(operation: Operation) -> bool:
 def wait(operation: Operation, timeout: float, until=is_over) -> Operation:
     """Wait until `until(operation)` is true or `timeout` seconds have passed; return the operation as it is then."""
     with standing_aside() as ask:
-        operation = ask(_load, operation.pk)
+        operation = ask(_load, operation)
         for pause in _poll_intervals(timeout):
             if until(operation):
                 break
             time.sleep(pause)
-            operation = ask(_load, operation.pk)
+            operation = ask(_load, operation)
     return operation
 
 
 async def wait_async(operation: Operation, timeout: float, until=is_over) -> Operation:
     """Like `wait`, for async code."""
-    operation = await query_in_thread(_load, operation.pk)
+    operation = await query_in_thread(_load, operation)
     for pause in _poll_intervals(timeout):
         if until(operation):
             break
         await asyncio.sleep(pause)
-        operation = await query_in_thread(_load, operation.pk)
+        operation = await query_in_thread(_load, operation)
     return operation

@@ -1,7 +1,10 @@
 """The connection on which a hook waits: whether the agent closed it, and what to run after the response was sent."""
 
+import time
 from collections.abc import Callable
+from functools import partial
 
+from dashboard.outages import patiently
 from dashboard.threads import query_in_thread
 
 KEY = "handrail.hook"  # in the ASGI scope
@@ -15,6 +18,7 @@ class Connection:
 
     def __init__(self):
         self.is_closed = False
+        self.began = time.monotonic()
         self._when_sent: list[Callable] = []
         self._at_end: list[Callable] = []
 
@@ -28,7 +32,11 @@ class Connection:
 
     async def sent(self):
         for function in self._when_sent:
-            await query_in_thread(function)
+            await patiently(partial(query_in_thread, function))
+
+    def begin_again(self):
+        """Forget what to run after the response: the view runs again from its beginning."""
+        self._when_sent.clear()
 
     def end(self):
         for function in self._at_end:

@@ -113,7 +113,7 @@ async def hold(call: Call, *, request, caller: Caller, patience_s: int) -> Verdi
 
 async def _answer(call: Call, request, caller: Caller, hook: OpenHook, patience_s: int) -> Action:
     """Return the action once it may run, it is over, or the hook must return."""
-    deadline = time.monotonic() + min(settings.HANDRAIL_HOLD_SECONDS, LONGEST_HOLD, patience_s)
+    deadline = connection_of(request).began + min(settings.HANDRAIL_HOLD_SECONDS, LONGEST_HOLD, patience_s)
     async with turn(caller.agent.pk):
         action, is_new = await sync_to_async(gate.submit)(call, caller=caller)
     hook.at_once = is_new and gate.is_answered(action)

@@ -4,6 +4,8 @@ import asyncio
 from collections import defaultdict
 from weakref import WeakValueDictionary
 
+from dashboard.outages import patiently
+
 # Seconds for which an agent that lost its connection may reconnect before its action is withdrawn; connect's hook needs
 # up to 5.
 GRACE = 8.0
@@ -46,7 +48,7 @@ def run_later(seconds: float, function):
 
     async def run():
         await asyncio.sleep(seconds)
-        await function()
+        await patiently(function)
 
     task = asyncio.get_running_loop().create_task(run())
     _tasks.add(task)

@@ -6,11 +6,15 @@ An agent runs its tool when a hook fails, so every error is a denial with status
 import functools
 import logging
 
+from django.conf import settings
 from django.http import HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from approvals import agents
+from approvals.hooks.connection import connection_of
 from dashboard import json_text
+from dashboard.database_errors import is_away
+from dashboard.outages import patiently
 from dashboard.problems import Problem, of_text
 
 logger = logging.getLogger("handrail.hooks")
@@ -38,17 +42,31 @@ def fails_closed(view):
     @functools.wraps(view)
     async def guarded(request, agent: str) -> HttpResponse:
         dialect, prefer = agents.find(agent) or agents.DEFAULT, request.headers.get("Prefer", "")
+        connection = connection_of(request)
+        until = connection.began + min(settings.HANDRAIL_HOLD_SECONDS, dialect.patience_s)
+
+        async def heard():
+            connection.begin_again()
+            return await view(request, agent)
+
         try:
-            answer, decides = await view(request, agent)
+            # The same event again finds what is known of it, so a view that an outage ended can begin again.
+            answer, decides = await patiently(heard, until=until)
         except Problem as problem:
             answer, decides = dialect.deny(problem.detail), True
         except Exception as error:
             # Broad on purpose: an agent runs its tool when a hook fails, so this view never fails.
             if (problem := of_text(error)) is None:
                 logger.exception("a hook failed")
-            why = problem.detail if problem else f"Handrail failed ({type(error).__name__})"
+            why = problem.detail if problem else _words_of(error)
             answer = dialect.deny(f"{why.rstrip('.')}, so nothing is allowed.")
             decides = True
         return HttpResponse(body_of(prefer, answer, decides=decides), content_type="application/json")
 
     return guarded
+
+
+def _words_of(error: Exception) -> str:
+    if is_away(error):
+        return "Handrail's database does not answer. This is not a denial by a person. Ask again later"
+    return f"Handrail failed ({type(error).__name__})"

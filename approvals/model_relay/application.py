@@ -10,6 +10,8 @@ from functools import partial
 
 from approvals.model_relay import accounts, bodies
 from approvals.model_relay.providers import PROVIDERS, Provider
+from dashboard import outages
+from dashboard.database_errors import is_away
 from dashboard.threads import query_in_thread
 
 logger = logging.getLogger("handrail.models")
@@ -53,12 +55,13 @@ async def _relay(scope, receive, send):
         await _pass_on(provider, f"/{rest}", scope, receive, noted_send)
     except (Refusal, accounts.NotGiven) as refused:
         await _refuse(provider or PROVIDERS["anthropic"], refused.status, str(refused), send)
-    except Exception:
+    except Exception as error:
         if has_begun:
             raise  # the server cuts the connection, so that the agent does not take a part for the whole
         # Broad on purpose: whatever fails, the agent hears of it in its provider's words.
         logger.exception("a request to a model failed")
-        await _refuse(provider, 500, "The model relay failed.", send)
+        away = is_away(error)  # a status that the providers' clients try again
+        await _refuse(provider, 503 if away else 500, outages.WORDS if away else "The model relay failed.", send)
 
 
 async def _pass_on(provider: Provider, path: str, scope, receive, send):

@@ -14,6 +14,7 @@ from django.http.cookie import parse_cookie
 from approvals import agents
 from approvals.model_relay import accounts
 from approvals.model_relay import application as relay
+from dashboard import outages
 from dashboard.desk_name import session_key
 from dashboard.tokens import find_token
 from workspaces.previews.headers import COOKIE
@@ -86,4 +87,6 @@ def answer(refused: BodyRefused, path: str) -> bytes:
     sent = json.dumps(body).encode()
     kind = "application/json" if status == HTTPStatus.OK else "application/problem+json"
     head = [f"HTTP/1.1 {status.value} {status.phrase}", f"Content-Type: {kind}", f"Content-Length: {len(sent)}"]
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        head.append(f"Retry-After: {outages.RETRY_AFTER}")
     return "\r\n".join([*head, "Connection: close", "", ""]).encode() + sent

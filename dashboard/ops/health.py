@@ -47,7 +47,9 @@ def readyz(request):
     wrong = [found for found in findings if not found.ok]
     if wrong:
         detail = " ".join(f"{found.part}: {found.words}" for found in wrong)
-        return problem_response(unavailable(detail, parts=parts))
+        told = problem_response(unavailable(detail, parts=parts))
+        told._has_been_logged = True  # it is asked every second or so, and what is wrong has log lines of its own
+        return told
     return JsonResponse(parts, safe=False)
 
 

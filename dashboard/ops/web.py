@@ -20,6 +20,8 @@ from dashboard.asgi import application  # sets Django up
 
 from django.conf import settings  # isort:skip
 
+from dashboard import outages  # isort:skip
+from dashboard.database_errors import is_away  # isort:skip
 from dashboard.loop_watch import LoopWatch  # isort:skip
 from dashboard.ops import body_limits  # isort:skip
 from dashboard.threads import query_in_thread  # isort:skip
@@ -90,10 +92,12 @@ class Request(WebRequest):
         try:
             about = self.request_method, self.request_path, headers
             self.limit = await query_in_thread(body_limits.limit_for, *about)
-        except Exception:
+        except Exception as error:
             logger.exception("the sender of a body could not be determined")
+            if is_away(error) and self.channel is not None:
+                self._refuse(body_limits.BodyRefused(503, outages.WORDS))
         self.looking_up, self.limit_known = None, True
-        if self.channel is None:  # the sender has disconnected
+        if self.channel is None or self.refused:  # the sender has disconnected, or is told to ask again
             return
         self._or_refuse(lambda: body_limits.refuse_beyond(max(size, self.counted), self.limit))
         if not self.refused:

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import time
+from functools import partial
 
 from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from dashboard.feed import cursor_of, feed
+from dashboard.outages import patiently
 from dashboard.socket_auth import NOT_SIGNED_IN, RECHECK_INTERVAL, who_calls
 
 POLL_INTERVAL = 5  # seconds after which the counters are read again without news
@@ -39,11 +41,12 @@ class Live(AsyncWebsocketConsumer):
         sent, checked = -1, time.monotonic()
         while True:
             if time.monotonic() - checked >= RECHECK_INTERVAL:
-                self._caller, checked = await who_calls(self.scope, self.VERB), time.monotonic()
+                who = partial(who_calls, self.scope, self.VERB)
+                self._caller, checked = await patiently(who), time.monotonic()
                 if self._caller is None:
                     await self.close(NOT_SIGNED_IN)
                     return
-            upto = await sync_to_async(cursor_of)(self._caller)
+            upto = await patiently(partial(sync_to_async(cursor_of), self._caller))
             if upto != sent:
                 await self.send(json.dumps({"upto": upto}))
                 sent = upto

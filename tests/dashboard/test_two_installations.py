@@ -107,16 +107,19 @@ def test_recordings_here_are_read(homes, workspace):  # noqa: F811
 
 def test_two_copies_of_one_home_do_not_run_at_once(homes, transactional_db):
     homes("a")
-    held = identity.lock()
-    if held is None:
-        assert connection.vendor == "sqlite"  # the database lies in the folder, which is locked
+    first, second = identity.Lead(), identity.Lead()
+    first.hold()
+    if connection.vendor == "sqlite":  # the database lies in the folder, which is locked
+        second.hold()
         return
     try:
         with pytest.raises(identity.OtherInstallation, match="Another runner one uses this database"):
-            identity.lock()
+            second.hold()
         homes("a", "two")
-        identity.lock().close()
+        second.hold()
+        second.leave()
     finally:
-        held.close()
+        first.leave()
     homes("a")
-    identity.lock().close()
+    second.hold()
+    second.leave()

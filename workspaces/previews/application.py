@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 from django.conf import settings
 
+from dashboard.database_errors import is_away
 from dashboard.problems import Problem
 from dashboard.threads import query_in_thread
 from workspaces import paths, runner_client
@@ -43,6 +44,11 @@ def with_previews(app):
             await _preview(label, scope, receive, send)
         except Refusal as refused:
             await _refuse(refused, scope, receive, send)
+        except Exception as error:
+            if not is_away(error):
+                raise
+            logger.warning("a preview is not shown: %s", error)
+            await _refuse(Refusal(503, "The database of Handrail does not answer now."), scope, receive, send)
 
     return route
 

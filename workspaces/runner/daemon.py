@@ -19,6 +19,7 @@ from django.db.models import Q
 from dashboard import clock
 from dashboard.files.locks import take_lock
 from dashboard.logs import about
+from dashboard.outages import patient
 from dashboard.threads import DatabaseThreads, in_threads
 from dashboard.wakes import listen
 from workspaces import extensions, identity, operations, paths
@@ -44,6 +45,7 @@ POLL_INTERVAL = 2.0 if connection.vendor == "sqlite" else 0.5
 # Pause in seconds between two rounds of each loop.
 PAUSES = {
     "beat": 2.0,
+    "lead": 2.0,
     "watch": 2.0,
     "sweep": 5.0,
     "claim": 0.0,
@@ -72,7 +74,9 @@ class Daemon:
         self.home = settings.HANDRAIL_HOME
         self.runtime = paths.runtime()
         self.threads = DatabaseThreads(16, "runner")
-        self.thread = in_threads(self.threads)
+        self.thread_now = in_threads(self.threads)  # fails while the database is away
+        self.thread = patient(self.thread_now)
+        self.lead = identity.Lead()
         self.row: Runner | None = None
         self.doors = Doors()
         self.ledger: Ledger | None = None
@@ -98,11 +102,12 @@ class Daemon:
         self._loop = asyncio.get_running_loop()
         lock = self._lock_home()
         self.ledger = Ledger(self.home / "runner" / "ledger.sqlite3")
-        named = await self.thread(identity.lock)
+        self._stopping = stopping
+        await self.thread(self.lead.hold)
         self.row = await self.thread(identity.register)
         stop_listening = listen(self.runtime / "nudge", self._wake)
         serving = await self._serve()
-        background = [asyncio.create_task(self._forever(name)) for name in ("beat", "watch", "sweep")]
+        background = [asyncio.create_task(self._forever(name)) for name in ("beat", "lead", "watch", "sweep")]
         background.append(asyncio.create_task(self.network.flush_forever()))
         try:
             await self.probes.save()
@@ -110,7 +115,7 @@ class Daemon:
             await self._watched.wait()
             await self._recover_in_flight()
             self._ready = True
-            await self.thread(self._beat_in_database)
+            await self.thread(self._keep_lead)
             background += [asyncio.create_task(self._forever(name)) for name in BACKGROUND]
             logger.info("runner of %s is ready", self.row.host)
             await stopping.wait()
@@ -123,9 +128,8 @@ class Daemon:
             await serving.cleanup()
             stop_listening()
             self.ledger.close()
+            await self.thread_now(self.lead.leave)
             self.threads.shutdown(wait=False, cancel_futures=True)
-            if named is not None:
-                named.close()
             os.close(lock)
 
     def _wake(self):
@@ -229,6 +233,10 @@ class Daemon:
                 await getattr(self, f"_{name}")()
             except asyncio.CancelledError:
                 raise
+            except identity.OtherInstallation as error:
+                logger.error("this runner ends: %s", error)
+                self._stopping.set()
+                return
             except Exception:
                 logger.exception("the runner's %s loop failed", name)
                 await asyncio.sleep(1)
@@ -245,6 +253,7 @@ class Daemon:
 
     def _claim_due(self) -> list[Operation]:
         """Claim due operations, at most 50, and cancel those with a cancellation request. Return the claimed ones."""
+        self.lead.hold()
         # It runs often, so it queries only for the phases that occur.
         phases = set(Operation.objects.open().values_list("phase", flat=True).distinct())
         if phases - {Phase.DUE}:
@@ -309,10 +318,13 @@ class Daemon:
     async def _beat(self):
         (self.runtime / "heartbeat").mkdir(exist_ok=True, mode=0o700)
         (self.runtime / "heartbeat" / "runner").touch()
-        if self._ready:
-            await self.thread(self._beat_in_database)
 
-    def _beat_in_database(self):
+    async def _lead(self):
+        if self._ready:
+            await self.thread_now(self._keep_lead)
+
+    def _keep_lead(self):
+        self.lead.hold()
         Runner.objects.filter(pk=self.row.pk).update(heartbeat_at=clock.now(), pid=os.getpid())
         if self._jobs:
             operations.extend(self.row)
