@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from handrail_client.errors import AlreadyUsed, Denied, NotAllowed, NotAnswered, Refused, Unreachable
+from handrail_client.errors import AlreadyUsed, Denied, NotAllowed, NotAnswered, NotNow, Refused, Unreachable
 from handrail_client.http import Http
 
 logger = logging.getLogger("handrail_client")
@@ -20,6 +20,7 @@ STATUSES = (
 OPEN = ("pending", "approved", "running")
 LONGEST = 7 * 24 * 3600  # seconds that the desk keeps a question open, at most
 GRACE = 15  # seconds to look for the desk before the first answer; after it there is no limit
+LONGEST_NOT_NOW = 600  # seconds to ask a desk again that is there, and says that it can't answer now
 POLL = 25
 PAUSES = (0.2, 0.5, 1, 2)  # seconds between tries while the desk is away
 MAX_NOTE = 2000
@@ -124,7 +125,7 @@ class Actions:
         body = {"expires_in_s": LONGEST, "workspace": self.workspace} | more | {"tool": tool, "arguments": arguments}
         body = {name: value for name, value in body.items() if value is not None}
         key = str(uuid.uuid4()) if key is None else key
-        return self._persist(lambda: Action.read(self.http.post("/actions", body, key=key), tool=tool), self.grace)
+        return self._find(lambda: Action.read(self.http.post("/actions", body, key=key), tool=tool))
 
     def get(self, action_id: str) -> Action:
         return Action.read(self.http.get(f"/actions/{uuid.UUID(str(action_id))}"))
@@ -195,7 +196,7 @@ class Actions:
             return Action.read(self.http.post(f"/actions/{action.id}/continue"), tool=action.tool)
 
         try:
-            return self._persist(ask, self.grace)
+            return self._find(ask)
         except Refused as refused:
             if refused.status != 409:
                 raise
@@ -204,7 +205,7 @@ class Actions:
     def report(self, action: Action, succeeded: bool, note: str = "") -> Action:
         """Say how the call ended. Saying it again changes nothing."""
         body = {"status": "succeeded" if succeeded else "failed", "note": note[:MAX_NOTE]}
-        return self._persist(lambda: Action.read(self.http.post(f"/actions/{action.id}/outcome", body)), self.grace)
+        return self._find(lambda: Action.read(self.http.post(f"/actions/{action.id}/outcome", body)))
 
     def report_quietly(self, action: Action, succeeded: bool, note: str = ""):
         """Say how the call ended; that the desk can't be told is logged, and changes nothing about the call."""
@@ -246,16 +247,21 @@ class Actions:
         body |= {} if arguments is None else {"arguments": arguments}
         return Action.read(self.http.post(f"/actions/{action.id}/decision", body))
 
-    def _persist(self, request: Callable, patience: float | None):
+    def _find(self, request: Callable):
+        """Return the response to a request that looks for the desk, and waits longer for one that can't answer now."""
+        return self._persist(request, self.grace, when_there=LONGEST_NOT_NOW)
+
+    def _persist(self, request: Callable, patience: float | None, when_there: float = 0):
         """Return the response, trying again while no desk answers; `patience` None: without end."""
-        end = None if patience is None else time.monotonic() + patience
-        tries = 0
+        began, tries = time.monotonic(), 0
         while True:
             try:
                 return request()
-            except Unreachable:
+            except Unreachable as error:
                 pause = PAUSES[min(tries, len(PAUSES) - 1)]
-                if _left(end) <= pause:
+                if isinstance(error, NotNow) and patience is not None:
+                    patience = max(patience, when_there)
+                if _left(None if patience is None else began + patience) <= pause:
                     raise
             time.sleep(pause)
             tries += 1

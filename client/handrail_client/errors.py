@@ -9,6 +9,10 @@ class Unreachable(HandrailError):
     """The desk does not answer, or something that is no desk does. Asking again later may help."""
 
 
+class NotNow(Unreachable):
+    """The desk answers that it can't do it at this moment, as while its database is away: ask again soon."""
+
+
 class Refused(HandrailError):
     """The desk refused the request: `status` as in HTTP, `code` a short name for the reason, `told` the problem."""
 

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from handrail_client import json_text
 from handrail_client.connection import Connection
-from handrail_client.errors import Refused, Unreachable
+from handrail_client.errors import NotNow, Refused, Unreachable
 
 TIMEOUT = 60  # seconds for an answer, beyond what a request asks the desk to wait
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -110,4 +110,6 @@ def _error_of(answer: urllib.error.HTTPError, what: str) -> Exception:
     words = told["detail"] if is_problem else f"{what} was answered {answer.code}, and by no desk."
     if answer.code in (400, 401, 403, 404, 405, 409, 410, 413, 415, 422) and is_problem:
         return Refused(answer.code, told)
+    if answer.code == 503 and is_problem and answer.headers["Retry-After"]:
+        return NotNow(f"{words} ({answer.code})")
     return Unreachable(f"{words} ({answer.code})" if is_problem else words)
