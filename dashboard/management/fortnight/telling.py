@@ -5,12 +5,13 @@ Each call of an agent is one transaction: no sweep sees an action that has expir
 """
 
 import os
+import time
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from random import Random
 
 from django.contrib.auth import get_user_model
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from approvals import gate, prompts, questions
@@ -34,6 +35,7 @@ from workspaces.services import network
 TEAM, DAYS, SEED = "demo", 14, 1864
 CHECKS = {"tests": "python -m pytest -q", "lint": "ruff check ."}
 FORKED_DAYS_AGO = 1
+MOST_BUSY, LEFT_FREE = 1.0, 0.25  # seconds of writing after which the database is left free for so long
 FIRST_HOUR, BUSY_HOURS = 8, 9  # of the working day, in the desk's zone
 
 
@@ -45,6 +47,7 @@ class Telling:
         self.at = now - timedelta(days=days)
         self.files: dict[str, dict[str, str]] = {}  # of each place, by key
         self.turns: dict[str, int] = {}
+        self._left_free_at = time.monotonic()
 
     def tell(self, say) -> None:
         """Make everything; `say` is told of each day."""
@@ -80,7 +83,7 @@ class Telling:
         runner = Runner.objects.order_by("host").first()
         self.workspaces = {}
         for place in story.PLACES:
-            with self._moment(40), transaction.atomic():
+            with self._moment(40), self._at_once():
                 self.workspaces[place.key] = self._workspace(place, runner)
 
     def _workspace(self, place, runner) -> Workspace:
@@ -115,7 +118,7 @@ class Telling:
         first = next(place for place in story.PLACES if place.key == story.FORKED)
         parent, turn = self.workspaces[first.key], self.turns[first.key]
         for place in story.forks_of(first):
-            with self._moment(60), transaction.atomic():
+            with self._moment(60), self._at_once():
                 self.workspaces[place.key] = self._fork(place, parent, turn)
         for place in (first, *story.forks_of(first)):
             self._session(place)
@@ -159,6 +162,20 @@ class Telling:
     def _later(self, least: int, most: int):
         return self._moment(self.random.randint(least, most))
 
+    @contextmanager
+    def _at_once(self):
+        """Write in one transaction, after leaving the database to the running product for a moment if it is due.
+
+        SQLite has one writer at a time. Those that wait look again ten times a second, so that a writer whose next
+        transaction begins where the last one ended is the only one.
+        """
+        may_leave = connection.vendor == "sqlite" and not connection.in_atomic_block
+        if may_leave and time.monotonic() - self._left_free_at > MOST_BUSY:
+            time.sleep(LEFT_FREE)
+            self._left_free_at = time.monotonic()
+        with transaction.atomic():
+            yield
+
     # An agent at work ------------------------------------------------------------------------------------------------
 
     def _session(self, place):
@@ -167,7 +184,7 @@ class Telling:
         self.turns[place.key] += 1
         task = story.task(place, turn, self.random, self.files[place.key])
         session = f"{place.key}-{turn + 1}"
-        with self._later(20, 60), transaction.atomic():
+        with self._later(20, 60), self._at_once():
             notes.give_lessons(workspace, snapshots.host_tree(workspace))
             prompts.keep(agent, session, task.prompt, workspace)
             talk = conversation.begin(agent, session, workspace)
@@ -175,7 +192,7 @@ class Telling:
             talk.thought(story.thought_of(task))
         for step in task.steps:
             self._step(workspace, agent, session, step, talk)
-        with self._later(2, 20), transaction.atomic():
+        with self._later(2, 20), self._at_once():
             talk.said(story.last_words(task))
             talk.keep(ends=True)
         self._closing(place, workspace, agent, task)
@@ -183,7 +200,7 @@ class Telling:
 
     def _step(self, workspace, agent, session: str, step, talk):
         caller = self._caller(agent)
-        with transaction.atomic():
+        with self._at_once():
             with self._later(4, 25):
                 call = Call(
                     step.tool, step.arguments, workspace=workspace, session=session, reasoning=step.says,
@@ -247,20 +264,20 @@ class Telling:
     def _closing(self, place, workspace, agent, task):
         """End a session: the checks run, hosts were reached, a person writes a message, the workspace is stopped."""
         feature = task.prompt.split()[1]
-        with self._later(5, 20), transaction.atomic():
+        with self._later(5, 20), self._at_once():
             by = Actor.person(self.people["mia"]) if self.random.random() < 0.5 else Actor.agent(agent)
             programs.ran_check(workspace, "tests", CHECKS["tests"], passes=task.passes, by=by)
             programs.ran_check(workspace, "lint", CHECKS["lint"], passes=True, by=by)
         with self._later(1, 5):
             self._reached(workspace)
         if self.random.random() < 0.25:
-            with self._later(5, 20), transaction.atomic():
+            with self._later(5, 20), self._at_once():
                 programs.ran_terminal(workspace, feature, by=Actor.person(self.people["ruth"]))
         for name, person, text in story.MESSAGES:
             if name == place.agent and self.random.random() < 0.3:
                 with self._later(5, 20), suppress(Problem):
                     messages.send(agent, session="", caller=caller_of(self.people[person]), text=text)
-        with self._later(5, 20), transaction.atomic():
+        with self._later(5, 20), self._at_once():
             self._snapshot(workspace, kind="end", by=Actor.system("Handrail"))
             lifecycle.record(workspace, Actor.agent(agent), "workspace.stopped", {"reason": "stopped"})
             Workspace.objects.filter(pk=workspace.pk).update(last_active_at=clock.now())
@@ -269,20 +286,20 @@ class Telling:
         """Have the agent propose lessons, and keep files as an artifact after some of the tasks."""
         for lesson in story.LESSONS:
             if (lesson.key, lesson.turn) == (place.key, turn):
-                with self._later(30, 300), transaction.atomic():
+                with self._later(30, 300), self._at_once():
                     person = self.people[lesson.person]
                     memory.propose_and_decide(workspace, lesson, agent_caller=self._caller(agent), person=person)
         if turn % story.ARTIFACT_EACH == 0:
             by = Actor.agent(agent) if turn else Actor.person(self.people["mia"])
-            with self._later(30, 90), transaction.atomic():
+            with self._later(30, 90), self._at_once():
                 memory.keep_artifact(workspace, *story.artifact_of(place, task), by=by)
 
     def _handing_over(self):
         """Have people add to the notes of a workspace at rest, and hand another one over."""
         (key, person, text), (handed, giver, taker, message) = story.EDITED_NOTES, story.HANDED_OVER
-        with self._later(5, 20), transaction.atomic():
+        with self._later(5, 20), self._at_once():
             memory.edit_notes(self.workspaces[key], text, person=self.people[person])
-        with self._later(5, 20), transaction.atomic():
+        with self._later(5, 20), self._at_once():
             memory.hand_over_to(self.workspaces[handed], taker, message, giver=self.people[giver])
 
     def _reached(self, workspace):
@@ -303,7 +320,7 @@ class Telling:
             step = story.Step("Bash", {"command": command}, says)
             call_id = f"{session}-{self.random.getrandbits(32):08x}"
             call = Call("Bash", step.arguments, workspace=place, session=session, reasoning=says, call_id=call_id)
-            with transaction.atomic():
+            with self._at_once():
                 talk = conversation.begin(agent, session, place)
                 talk.asked(story.WAITING_PROMPT)
                 talk.called(step, call_id)
