@@ -3,12 +3,14 @@
 Only the properties below are read; https://containers.dev has their meaning. Nothing is run and nothing is fetched.
 """
 
+import math
 import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import json5
+import rfc8785
 
 from dashboard.problems import invalid
 
@@ -16,8 +18,12 @@ MAX_BYTES = 64 * 1024  # the parser reads some 100 KB a second
 MB = 1024**2
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
 UNITS = {"": 1, "kb": 1024, "mb": MB, "gb": 1024**3, "tb": 1024**4}
-SIZE = re.compile(r"(\d+)\s*([kmgt]b)?", re.IGNORECASE)
-HERE = re.compile(r"\$\{containerWorkspaceFolder\}")
+SIZE = re.compile(r"(\d+)([kmgt]b)?", re.IGNORECASE | re.ASCII)
+FOLDER = re.compile(r"\$\{containerWorkspaceFolder(Basename)?\}")
+DEFAULT = re.compile(r"\$\{(?:localEnv|env):[\w.()-]*:((?:[^}$]|\$(?!\{))*)\}")
+# The variables of the format; any other ${…} is the shell's, or stays as it is written.
+OF_HOST = re.compile(r"\$\{(?:localEnv|env|containerEnv|localWorkspaceFolder(?:Basename)?)(?::(?:[^}$]|\$(?!\{))*)?\}")
+OF_CONTAINER = re.compile(r"\$\{devcontainerId\}")
 VARIABLE = re.compile(r"\$\{(?:[^}$]|\$(?!\{))*\}")
 # Where a devcontainer puts the repository unless it says otherwise.
 DEFAULT_FOLDER = re.compile(r"/workspaces/(?:\$\{localWorkspaceFolderBasename\}|[^/]+)(?:/(?P<below>.*))?")
@@ -54,6 +60,7 @@ WITHOUT_EFFECT = {
 }
 SET_UP = ("onCreateCommand", "updateContentCommand", "postCreateCommand")
 ENVIRONMENT = ("containerEnv", "remoteEnv")
+SIZES = {"memory": "memory_bytes", "storage": "disk_bytes"}
 
 
 @dataclass
@@ -78,6 +85,7 @@ class Reading:
         return {"name": self.name, "fields": self.fields, **said}
 
 
+EMPTY = (None, False, "", [], {})
 SAID = ("taken", "without_effect", "refused")
 
 
@@ -101,20 +109,20 @@ def read(text: str, file: Path | None = None) -> Reading:
     `file`: where it lies on this host, for images that are built; None if only its text is known.
     """
     found = _parsed(text)
-    if "dockerComposeFile" in found:
+    if found.get("dockerComposeFile") not in EMPTY:
         raise invalid("It is for Docker Compose. A workspace is one container: name an image or a Dockerfile instead.")
     reading = Reading(name=str(found.get("name", ""))[:80])
     _image(reading, found, file)
+    _folder(reading, found)
     _scripts(reading, found)
     _variables(reading, found)
-    _folder(reading, found)
     _limits(reading, found)
     _secrets(reading, found)
     read_here = {"name", "image", "build", "dockerFile", "context", *SET_UP, *ENVIRONMENT, "postStartCommand"}
-    for name in found.keys() - read_here - {"workspaceFolder", "hostRequirements", "secrets"}:
+    for name in found.keys() - read_here - {"workspaceFolder", "hostRequirements", "secrets", "dockerComposeFile"}:
         if name in WITHOUT_EFFECT:
             reading.without_effect.append((name, WITHOUT_EFFECT[name]))
-        else:
+        elif name not in REFUSED or found[name] not in EMPTY:
             reading.refuse(name, REFUSED.get(name, "Handrail does not know this property."))
     for rows in (reading.without_effect, reading.refused):
         rows.sort()
@@ -169,51 +177,100 @@ def _scripts(reading: Reading, found: dict):
     for name in SET_UP:
         if script := _script(reading, name, found.get(name)):
             parts.append(f"# {name}\n{script}\n")
-            reading.taken.append((name, "Part of the setup script, which runs once with bash, in this order."))
+            sentence = "Part of the setup script, which runs once, in this order. Each command has a shell of its own."
+            reading.taken.append((name, sentence))
     if parts:
-        reading.fields["setup"] = "".join(parts)
+        text = "".join(parts)
+        if below := reading.fields.get("working_directory"):  # the setup script starts at /workspace
+            text = f"(\ncd {shlex.quote(f'/workspace/{below}')} || exit\n{text}) || exit\n"
+        reading.fields["setup"] = text
     if script := _script(reading, "postStartCommand", found.get("postStartCommand")):
         sentence = "The maintenance script: it runs each time a workspace resumes, not at its first start."
         reading.take("postStartCommand", sentence, maintenance=f"{script}\n")
 
 
 def _script(reading: Reading, name: str, value) -> str:
-    """Return a command as lines of bash: a string as it is, a list quoted, an object one after the other."""
-    if isinstance(value, dict):
-        lines = [_script(reading, f"{name}.{key}", part) for key, part in value.items()]
-        return "\n".join(filter(None, lines))
+    """Return a command as lines of a shell script that end it when the command fails.
+
+    A string is one for a shell of its own, a list is run without one, and those of an object run at the same time.
+    """
+    if not isinstance(value, dict):
+        command = _command(reading, name, value)
+        return f"{command} || exit" if command else ""
+    commands = [(key, _command(reading, f"{name}.{key}", part)) for key, part in value.items()]
+    lines = [f'# {_one_line(key)}\n{command} & started="$started $!"' for key, command in commands if command]
+    if not lines:
+        return ""
+    waits = 'failed=0; for one in $started; do wait "$one" || failed=$?; done; [ "$failed" = 0 ] || exit "$failed"'
+    return "\n".join(["started=", *lines, waits])
+
+
+def _one_line(key: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in key)[:80]
+
+
+def _command(reading: Reading, name: str, value) -> str:
+    if value in EMPTY and not isinstance(value, bool):
+        return ""
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        text = shlex.join(value)
-    elif isinstance(value, str):
-        text = value.strip()
+        words = [_filled(reading, name, word) for word in value]
+        return "" if None in words else f"(exec {shlex.join(words)})"
+    if isinstance(value, str):
+        text = _filled(reading, name, value.strip())
+        return f"sh -c {shlex.quote(text)}" if text else ""
+    reading.refuse(name, "A command is a string, a list of strings, or an object of these.")
+    return ""
+
+
+def _filled(reading: Reading, name: str, text: str) -> str | None:
+    """Return the text with the format's variables filled in; refuse it and return None if one has no value here."""
+    folder = f"/workspace/{reading.fields.get('working_directory', '')}".rstrip("/")
+    text = FOLDER.sub(lambda found: folder.rpartition("/")[2] if found[1] else folder, text)
+    text = DEFAULT.sub(r"\1", text)  # no variable of the host is ever set here
+    if unknown := OF_HOST.search(text):
+        reading.refuse(name, f"{unknown[0][:100]} is not known here; write the value out.")
+    elif unknown := OF_CONTAINER.search(text):
+        reading.refuse(name, f"{unknown[0]} would be one value for all workspaces of the environment; write one out.")
+    elif "\0" in text:
+        reading.refuse(name, "It contains a NUL character.")
     else:
-        if value is not None:
-            reading.refuse(name, "A command is a string, a list of strings, or an object of these.")
-        return ""
-    return _filled(reading, name, text)
+        return text
+    return None
 
 
-def _filled(reading: Reading, name: str, text: str) -> str:
-    """Return the text with ${containerWorkspaceFolder} filled in; refuse it, and return "", with any other variable."""
-    filled = HERE.sub("/workspace", text)
-    unknown = [found for found in VARIABLE.findall(filled) if ":" in found or found.startswith("${local")]
-    if unknown:
-        reading.refuse(name, f"{unknown[0]} is not known here; write the value out.")
-        return ""
-    return filled
+def _object(reading: Reading, found: dict, name: str) -> dict:
+    """Return an object of the file; {} if it has none, or, which is refused, something else."""
+    value = found.get(name)
+    if isinstance(value, dict):
+        return value
+    if value is not None:
+        reading.refuse(name, "It must be an object.")
+    return {}
 
 
 def _variables(reading: Reading, found: dict):
     variables = {}
     for where in ENVIRONMENT:
-        for name, value in (found.get(where) or {}).items():
+        for name, value in _object(reading, found, where).items():
+            said = f"{where}.{name[:80]}"
             if value is None:
-                reading.refuse(f"{where}.{name}", "Variables of the image can't be removed.")
-            elif (filled := _filled(reading, f"{where}.{name}", str(value))) or not value:
+                reading.refuse(said, "Variables of the image can't be removed.")
+            elif (text := _text_of(value)) is None:
+                reading.refuse(said, "A value is a text, a number, true or false.")
+            elif (filled := _filled(reading, said, text)) is not None:
                 variables[name] = filled
-                reading.taken.append((f"{where}.{name}", "A variable of every program, in setup too."))
+                reading.taken.append((said, "A variable of every program, in setup too."))
     if variables:
         reading.fields["variables"] = variables
+
+
+def _text_of(value) -> str | None:
+    """Return a string, number or boolean as JavaScript writes it, in which the format was made; None for others."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | float) and math.isfinite(value):
+        return rfc8785.dumps(value).decode()
+    return str(value) if isinstance(value, int) else None
 
 
 def _folder(reading: Reading, found: dict):
@@ -232,21 +289,34 @@ def _folder(reading: Reading, found: dict):
 
 
 def _limits(reading: Reading, found: dict):
-    wanted = found.get("hostRequirements") or {}
+    wanted = _object(reading, found, "hostRequirements")
     limits = {}
-    if isinstance(wanted.get("cpus"), int | float):
-        limits["cpus"] = wanted["cpus"]
-    for name, limit in (("memory", "memory_bytes"), ("storage", "disk_bytes")):
-        if match := SIZE.fullmatch(str(wanted.get(name, ""))):
-            limits[limit] = int(match[1]) * UNITS[(match[2] or "").lower()]
+    for name, value in wanted.items():
+        said = f"hostRequirements.{name[:80]}"
+        if value in EMPTY:
+            continue
+        if name == "cpus":
+            if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+                limits["cpus"] = value
+            else:
+                reading.refuse(said, 'Write a number, such as "cpus": 4.')
+        elif name in SIZES:
+            match = SIZE.fullmatch(value) if isinstance(value, str) else None
+            if match and int(match[1]):
+                limits[SIZES[name]] = int(match[1]) * UNITS[(match[2] or "").lower()]
+            else:
+                reading.refuse(said, f'Write a whole number with kb, mb, gb or tb, such as "{name}": "8gb".')
+        elif name == "gpu" and value == "optional":
+            reading.without_effect.append((said, "Workspaces have no graphics processor."))
+        elif name == "gpu":
+            reading.refuse(said, "Workspaces have no graphics processor.")
+        else:
+            reading.refuse(said, "Handrail does not know this property.")
     if limits:
         reading.take("hostRequirements", "Its minimum is the limit of each workspace.", limits=limits)
-    if wanted.get("gpu"):
-        reading.refuse("hostRequirements.gpu", "Workspaces have no graphics processor.")
 
 
 def _secrets(reading: Reading, found: dict):
-    named = [name for name in found.get("secrets") or {} if isinstance(name, str)]
-    if named:
+    if named := list(_object(reading, found, "secrets")):
         sentence = "Given to the agent by name. Set their values under Environments › Secrets."
         reading.take("secrets", sentence, secrets={"agent": named})
