@@ -26,7 +26,9 @@ def main(arguments=None):
     if options.verb == "checkpoint":
         print(f"{checked.last}:{checked.head}")
     elif checked.first == 1:
-        print(f"complete and unchanged: events 1 to {checked.last} of team {_shown(checked.team)}")
+        events = f"events 1 to {checked.last} of team {_shown(checked.team)}"
+        unknown = "; whether later ones were cut off, only a checkpoint tells (--checkpoint)"
+        print(f"complete and unchanged: {events}" if checkpoint else f"unchanged: {events}{unknown}")
     else:
         print(
             f"unchanged: events {checked.first} to {checked.last} of team {_shown(checked.team)}; "

@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import zstandard
@@ -112,7 +113,8 @@ def _pack(target: Path, aside: Path):
     for folder, names in ((aside, ("keys", "runner", "stores")), (home, ("workspaces", "checkpoints"))):
         if there := [name for name in names if (folder / name).exists()]:
             argv += ["-C", str(folder), *there]
-    with tempfile.TemporaryFile() as errors, target.open("xb") as out:
+    private = partial(os.open, mode=0o600)  # it holds all keys
+    with tempfile.TemporaryFile() as errors, open(target, "xb", opener=private) as out:
         tar = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
         with tar.stdout, zstandard.ZstdCompressor(level=3).stream_writer(out, closefd=False) as packed:
             shutil.copyfileobj(tar.stdout, packed, CHUNK_BYTES)

@@ -236,7 +236,10 @@ def _store() -> list[Finding]:
         words += f" The reserve is {settings.HANDRAIL_RESERVE_BYTES / 10**9:.1f} GB: nothing new is created."
     if free < DISK_COMFORT:
         fix = "Free some disk space: actions whose snapshot fails do not run."
-        return [Finding("store", free >= DISK_NEEDED, words, fix)]
+        needed = min(DISK_NEEDED, settings.HANDRAIL_RESERVE_BYTES)
+        if free < needed:
+            words += f" Less than {needed / 10**9:.1f} GB is not enough for snapshots."
+        return [Finding("store", free >= needed, words, fix)]
     return [Finding("store", True, words)]
 
 

@@ -32,6 +32,7 @@ def test_a_backup_is_made_checked_and_in_the_log(team, exports, capsys):
     [name] = backups(exports)
     assert "and checked." in capsys.readouterr().out
     assert backup.read_manifest(exports / "backups" / name)["format"] == "handrail-backup"
+    assert {oct(path.stat().st_mode & 0o777) for path in (exports / "backups" / name).iterdir()} == {"0o600"}
     assert verbs() == ["backup.made"]
     plan = BackupPlan.objects.get()
     assert (plan.problem, name in plan.words, plan.made_at is None) == ("", True, False)

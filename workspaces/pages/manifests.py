@@ -99,13 +99,14 @@ def lines_of(name: str, value) -> list[str]:
         ended = gettext("%(name)s: exit status %(status)s, %(at)s")
         return [ended % {"name": check, "status": end["exit_status"], "at": end["at"]} for check, end in value.items()]
     if isinstance(value, list):
-        return [said(item) for item in value[:LISTED]]
+        return [str(item) if name == "ports" and isinstance(item, int) else said(item) for item in value[:LISTED]]
     return [said(value)]
 
 
 def said(value) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {said(item)}" for name, item in value.items() if item is not None)
+        told = {name: str(item) if name == "port" else said(item) for name, item in value.items() if item is not None}
+        return ", ".join(f"{name}: {words}" for name, words in told.items())
     if isinstance(value, list):
         return ", ".join(said(item) for item in value)
     if isinstance(value, int) and not isinstance(value, bool):

@@ -162,7 +162,7 @@ def describe(workspace, branch: str = "HEAD") -> dict:
         _section("Commits", [f"{as_code(each['sha'][:10])} {_line(each['subject'])}" for each in commits]),
         _section(_files_heading(files), [_file(row) for row in files["first"]], files["count"]),
         _section(
-            "Checks", [f"{_line(check.name)}: {check.state}" for check in checks.checks_of(workspace)[workspace.pk]]
+            "Checks", [f"{_line(check.name)}: {_state(check)}" for check in checks.checks_of(workspace)[workspace.pk]]
         ),
         _section("Commands", [_command(each) for each in _commands(workspace)]),
         *(_section(heading, lines) for told_of in extensions.told_of_work for heading, lines in told_of(workspace)),
@@ -170,6 +170,10 @@ def describe(workspace, branch: str = "HEAD") -> dict:
     ]
     body = "\n\n".join(part for part in parts if part)
     return {"title": title[:MAX_TITLE], "body": secrets.without_values(workspace, body)[:MAX_BODY]}
+
+
+def _state(check) -> str:
+    return str(check.state).replace("_", " ")
 
 
 def _files_heading(files: dict) -> str:
@@ -190,7 +194,9 @@ def _commands(workspace) -> list[Command]:
 
 
 def _command(command: Command) -> str:
-    ended = "did not end by itself" if command.exit_status is None else f"exit status {command.exit_status}"
+    ended = f"exit status {command.exit_status}"
+    if command.exit_status is None:
+        ended = "still runs" if command.ended_at is None else "did not end by itself"
     return f"{as_code(command.shown)}: {ended}"
 
 

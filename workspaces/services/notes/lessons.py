@@ -4,6 +4,7 @@ A lesson is in force only once a person who saw the difference accepts it: `acce
 """
 
 import hashlib
+from copy import copy
 from datetime import timedelta
 from difflib import unified_diff
 
@@ -142,8 +143,9 @@ def with_it(lesson: Lesson) -> tuple[str, str]:
     """Return (what is given now, what would be given with a proposed lesson, or without an accepted one)."""
     now = in_force(lesson.team_id, lesson.repository)
     if lesson.state == LessonState.PROPOSED:
-        lesson.decided_by, lesson.decided_at = {"label": "…"}, clock.now()  # not saved: for the text alone
-        then = sorted([*now, lesson], key=lambda each: each.number)
+        accepted = copy(lesson)  # for the text alone
+        accepted.decided_by, accepted.decided_at = {"label": "…"}, clock.now()
+        then = sorted([*now, accepted], key=lambda each: each.number)
     else:
         then = [each for each in now if each.pk != lesson.pk]
     return quoted(lesson.repository, now), quoted(lesson.repository, then)

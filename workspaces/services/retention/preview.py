@@ -110,7 +110,8 @@ class Preview:
 
     def _bytes(self) -> str:
         moved = sum(i.snapshot_id is not None for part in self.parts if part.layer is not TRASH for i in part.items)
-        wait = f" {moved:,} of the snapshots first wait {self.trash_days} days in the trash." if moved else ""
+        days = f"{self.trash_days} day{'' if self.trash_days == 1 else 's'}"
+        wait = f" {moved:,} of the snapshots first wait {days} in the trash." if moved and self.trash_days else ""
         if self.forecast is None:
             return f"The store can't be read, so it is not known how much space that frees.{wait}"
         freed, waiting, held = (filesizeformat(size).replace("\xa0", " ") for size in self.forecast)
