@@ -173,7 +173,7 @@ class Telling:
         if may_leave and time.monotonic() - self._left_free_at > MOST_BUSY:
             time.sleep(LEFT_FREE)
             self._left_free_at = time.monotonic()
-        with transaction.atomic():
+        with Team.objects.turn(self.team.pk):
             yield
 
     # An agent at work ------------------------------------------------------------------------------------------------
