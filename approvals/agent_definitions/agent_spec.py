@@ -23,6 +23,7 @@ PROVIDERS = {
     "GeminiConfig": "gemini",
     "OciGenAiConfig": "oci",
 }
+GENERAL = "LlmConfig"  # from 26.1.2 on a component itself: its fields name the provider
 COMPONENTS = {provider: component for component, provider in PROVIDERS.items()}
 NAMESPACE = uuid.UUID("8f5f5a3a-6f0e-4a39-9a6b-0a6c1e1f7d52")
 
@@ -43,7 +44,7 @@ def read(document: dict) -> tuple[str, dict]:
         "system": document.get("system_prompt") or "",
         "tools": [_tool(_component(document, each)) for each in _objects(document.get("tools"))],
         "model": {
-            "provider": own.get("provider") or PROVIDERS.get(str(model.get("component_type")), ""),
+            "provider": own.get("provider") or _provider(model),
             "name": model.get("model_id") or "",
             "settings": settings if isinstance(settings, dict) else {},
         },
@@ -61,10 +62,10 @@ def write(name: str, content: dict, document: dict | None) -> dict:
         found["description"] = content["description"]
     _put_tools(found, content["tools"])
     if content["model"] != before["model"]:
-        _put_model(found, name, content["model"])
+        _put_model(found, name, content["model"], before["model"])
     kept = {each: content[each] for each in KEPT if content[each]}
     provider = content["model"]["provider"]
-    if provider and provider not in COMPONENTS:
+    if provider and provider != _provider(_component(found, found.get("llm_config"))):
         kept["provider"] = provider
     if kept != _ours(found):
         found["metadata"] = (found.get("metadata") or {}) | {OURS: kept}
@@ -146,13 +147,26 @@ def _new_tool(document: dict, tool: dict) -> dict:
     }
 
 
-def _put_model(document: dict, name: str, model: dict):
+def _provider(model: dict) -> str:
+    """Return the provider that a model's component names: whoever serves the model, else whose model it is."""
+    if model.get("component_type") == GENERAL:
+        return next((each for each in (model.get("api_provider"), model.get("provider")) if isinstance(each, str)), "")
+    return PROVIDERS.get(str(model.get("component_type")), "")
+
+
+def _put_model(document: dict, name: str, model: dict, before: dict):
+    """Put a model into its component; only another provider changes more of it than its own fields."""
     component = _component(document, document.get("llm_config"))
-    kind = COMPONENTS.get(model["provider"], "OpenAiCompatibleConfig")
-    if component.get("component_type") != kind:
-        component = {"component_type": kind, "id": _id(name, "model"), "name": model["name"], "metadata": {}}
-        if kind != "OpenAiConfig":
-            component["url"] = ""  # the specification wants one
-        document["llm_config"] = component
+    provider = model["provider"]
+    if component.get("component_type") == GENERAL and provider != before["provider"]:
+        component |= {"provider": provider or None, "api_provider": provider or None, "api_type": None, "url": None}
+    elif not component or provider != before["provider"]:
+        kind = COMPONENTS.get(provider, "OpenAiCompatibleConfig")
+        if component.get("component_type") != kind:
+            component = {"component_type": kind, "id": _id(name, "model"), "name": model["name"], "metadata": {}}
+            if kind != "OpenAiConfig":
+                component["url"] = ""  # the specification wants one
+            document["llm_config"] = component
     component["model_id"] = model["name"]
-    component["default_generation_parameters"] = model["settings"] or None
+    if model["settings"] != before["settings"]:
+        component["default_generation_parameters"] = model["settings"] or None

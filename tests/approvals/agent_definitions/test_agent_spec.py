@@ -123,6 +123,64 @@ def test_references_are_followed_and_what_is_not_known_survives(team, lena):
     assert out["of_tomorrow"] == SPEC["of_tomorrow"]
 
 
+GENERAL = {
+    "component_type": "LlmConfig",
+    "id": "g",
+    "name": "m",
+    "description": None,
+    "metadata": {},
+    "model_id": "claude",
+}
+GENERAL |= {"provider": "anthropic", "api_provider": "anthropic", "api_type": "messages", "url": "https://x.example/v1"}
+OTHER_MODELS = [
+    GENERAL,
+    GENERAL | {"provider": None},
+    GENERAL | {"api_provider": None},
+    GENERAL | {"provider": None, "api_provider": None},
+    {"component_type": "VllmConfig", "id": "v", "name": "v", "url": "http://x.example", "model_id": "claude"},
+    {
+        "component_type": "OpenAiCompatibleConfig",
+        "id": "v",
+        "name": "v",
+        "url": "http://x.example",
+        "model_id": "claude",
+    },
+    {"component_type": "OfTomorrow", "id": "v", "name": "v", "where": {"is": "it"}, "model_id": "claude"},
+]
+
+
+@pytest.mark.parametrize("referenced", [False, True])
+@pytest.mark.parametrize("model", OTHER_MODELS)
+def test_another_name_of_a_model_leaves_its_provider_and_address(team, lena, model, referenced):
+    document = SPEC | {"agentspec_version": "26.1.2", "metadata": {}}
+    document["llm_config"] = {"$component_ref": "m"} if referenced else model
+    document["$referenced_components"] = SPEC["$referenced_components"] | {"m": model}
+    made = take(team, lena, document)
+    assert agent_definitions.export(made, "agent-spec") == document
+    provider = made.content["model"]["provider"]
+    wanted = {"VllmConfig": "vllm", "OpenAiCompatibleConfig": "openai-compatible"}
+    is_named = model.get("provider") or model.get("api_provider")
+    assert provider == wanted.get(model["component_type"], "anthropic" if is_named else "")
+
+    renamed = made.content | {"model": made.content["model"] | {"name": "claude-2"}}
+    out = agent_definitions.export(
+        agent_definitions.save(team, made.name, renamed, caller=caller_of(lena)), "agent-spec"
+    )
+    after = model | {"model_id": "claude-2"}
+    assert (out["$referenced_components"]["m"] if referenced else out["llm_config"]) == after
+    assert out["metadata"] == {}
+
+
+def test_another_provider_takes_the_address_of_the_former_with_it(team, lena):
+    made = take(team, lena, SPEC | {"agentspec_version": "26.1.2", "metadata": {}, "llm_config": GENERAL})
+    changed = made.content | {"model": {"provider": "mistral", "name": "large", "settings": {}}}
+    saved = agent_definitions.save(team, made.name, changed, caller=caller_of(lena))
+    out = agent_definitions.export(saved, "agent-spec")
+    named = {"provider": "mistral", "api_provider": "mistral", "api_type": None, "url": None, "model_id": "large"}
+    assert out["llm_config"] == GENERAL | named
+    assert take(team, lena, out).content["model"] == changed["model"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
