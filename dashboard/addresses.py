@@ -5,6 +5,8 @@ from ipaddress import ip_address
 # Wildcard to listen on: the address to call on this machine.
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 
+PREVIEWS = "preview.localhost"
+
 
 def to_call(host: str) -> str:
     """Return the address at which this machine reaches a server that listens on `host`."""
@@ -27,6 +29,11 @@ def is_loopback(host: str) -> bool:
 def is_wildcard(host: str) -> bool:
     """Return True for an address to listen on that is no destination, as 0.0.0.0."""
     return host in _WILDCARDS
+
+
+def local_preview_host(desk: str) -> str:
+    """Return the host name of previews beside a desk of this machine alone; "" if they need another one."""
+    return PREVIEWS if is_loopback(desk) and not shared_domain(PREVIEWS, desk) else ""
 
 
 def shared_domain(preview: str, desk: str) -> str:

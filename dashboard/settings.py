@@ -13,7 +13,7 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from whitenoise.compress import Compressor
 
-from dashboard.addresses import in_url, shared_domain, to_call
+from dashboard.addresses import in_url, local_preview_host, shared_domain, to_call
 from dashboard.database_settings import database
 from dashboard.keys.key_files import make_private, read_or_make
 from dashboard.oidc_settings import read_rules, refused_issuer
@@ -58,12 +58,14 @@ if _public.scheme not in ("http", "https") or not _public.hostname:
 _over_tls = _public.scheme == "https"
 # By default, browsers use a host name of our own that no dev server on this machine shares, since a cookie of 127.0.0.1
 # is sent to every port of it (see desk_name.py). Requests to HANDRAIL_LOCAL_NAMES are redirected there.
-HANDRAIL_DESK_IS_LOCAL = _own_url == HANDRAIL_PUBLIC_URL and _shown_host in ("127.0.0.1", "localhost", "[::1]")
+# `http://localhost:PORT` is not: it is for browsers that cannot open this name.
+_local_urls = {_own_url, *(f"http://{name}:{HANDRAIL_PORT}" for name in ("127.0.0.1", "[::1]", "handrail.localhost"))}
+HANDRAIL_DESK_IS_LOCAL = HANDRAIL_PUBLIC_URL in _local_urls and _shown_host in ("127.0.0.1", "localhost", "[::1]")
 HANDRAIL_LOCAL_NAMES = {"127.0.0.1", "localhost", "[::1]"} if HANDRAIL_DESK_IS_LOCAL else set()
 HANDRAIL_DESK_URL = f"http://handrail.localhost:{HANDRAIL_PORT}" if HANDRAIL_DESK_IS_LOCAL else HANDRAIL_PUBLIC_URL
 _desk = urlsplit(HANDRAIL_DESK_URL)
 # Ports of workspaces are shown below this host name, which shares neither name nor cookies with the desk.
-HANDRAIL_PREVIEW_HOST = env("HANDRAIL_PREVIEW_HOST", "preview.localhost" if HANDRAIL_DESK_IS_LOCAL else "").lower()
+HANDRAIL_PREVIEW_HOST = env("HANDRAIL_PREVIEW_HOST", local_preview_host(_desk.hostname)).lower()
 if HANDRAIL_PREVIEW_HOST and (_shared := shared_domain(HANDRAIL_PREVIEW_HOST, _desk.hostname)):
     raise ImproperlyConfigured(f"HANDRAIL_PREVIEW_HOST can't be {HANDRAIL_PREVIEW_HOST}: {_shared}.")
 

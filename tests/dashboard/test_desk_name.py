@@ -123,7 +123,16 @@ SETTINGS = "from dashboard import settings as s; print(s.HANDRAIL_DESK_URL, s.HA
         ({"HANDRAIL_PUBLIC_URL": "http://127.0.0.1:8123"}, "http://handrail.localhost:8123", "preview.localhost"),
         ({"HANDRAIL_PUBLIC_URL": "http://127.0.0.1:8123/"}, "http://handrail.localhost:8123", "preview.localhost"),
         ({"HANDRAIL_PUBLIC_URL": "http://localhost:8123"}, "http://localhost:8123", ""),
-        ({"HANDRAIL_PUBLIC_URL": "http://127.0.0.1:9000"}, "http://127.0.0.1:9000", ""),
+        ({"HANDRAIL_PUBLIC_URL": "http://[::1]:8123"}, "http://handrail.localhost:8123", "preview.localhost"),
+        (
+            {"HANDRAIL_PUBLIC_URL": "http://handrail.localhost:8123"},
+            "http://handrail.localhost:8123",
+            "preview.localhost",
+        ),
+        ({"HANDRAIL_PUBLIC_URL": "http://127.0.0.1:9000"}, "http://127.0.0.1:9000", "preview.localhost"),
+        ({"HANDRAIL_PUBLIC_URL": "http://desk.localhost:9000"}, "http://desk.localhost:9000", "preview.localhost"),
+        ({"HANDRAIL_PUBLIC_URL": "http://192.168.1.7:8123"}, "http://192.168.1.7:8123", ""),
+        ({"HANDRAIL_PREVIEW_HOST": ""}, "http://handrail.localhost:8123", ""),
         ({"HANDRAIL_PUBLIC_URL": "https://desk.example.org"}, "https://desk.example.org", ""),
     ],
 )

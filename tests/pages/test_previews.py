@@ -1,5 +1,6 @@
 """Who may open a preview, how long it lasts, and on which host names it may be."""
 
+import html
 import re
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
@@ -98,9 +99,21 @@ def test_the_page_lists_the_ports_that_were_found(bob, browser_of, team, agent):
     assert "form-action 'self' http://*.preview.localhost:8000" in page["Content-Security-Policy"]
 
 
-def test_without_a_host_name_the_page_says_so(bob, browser_of, workspace, settings):
-    settings.HANDRAIL_PREVIEW_HOST = ""
-    assert "Previews are off" in browser_of(bob).get("/w/payments/repo-task-1/network/").text
+@pytest.mark.parametrize(
+    ("desk", "words"),
+    [
+        ("http://handrail.localhost:8000", "Set HANDRAIL_PREVIEW_HOST=preview.localhost."),
+        (
+            "http://localhost:8000",
+            "Set HANDRAIL_PUBLIC_URL=http://127.0.0.1:8000; previews are then at preview.localhost.",
+        ),
+        ("https://desk.example.org", "Set HANDRAIL_PREVIEW_HOST to one on another domain than the desk's, such as"),
+    ],
+)
+def test_without_a_host_name_the_page_says_what_to_set(bob, browser_of, workspace, settings, desk, words):
+    settings.HANDRAIL_PREVIEW_HOST, settings.HANDRAIL_DESK_URL = "", desk
+    text = html.unescape(browser_of(bob).get("/w/payments/repo-task-1/network/").text)
+    assert f"Previews are off: they need a host name of their own. {words}" in text
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from django.contrib.sessions.models import Session
 
 from dashboard import clock
 from dashboard.access import Caller, caller_of
+from dashboard.addresses import PREVIEWS, is_loopback, local_preview_host
 from dashboard.models import Team
 from dashboard.problems import conflict, invalid
 from workspaces import activity, lifecycle
@@ -46,10 +47,20 @@ def is_offered(workspace: Workspace) -> bool:
 def why_not(workspace: Workspace) -> str:
     """Return why ports of a workspace can't be previewed, as a sentence; "" if they can."""
     if not settings.HANDRAIL_PREVIEW_HOST:
-        return "Previews are off: they need a host name of their own (HANDRAIL_PREVIEW_HOST)."
+        return f"Previews are off: they need a host name of their own. {_what_to_set()}"
     if not network.has_managed_network(workspace):
         return "A connected folder uses this machine's own network; open its ports there."
     return ""
+
+
+def _what_to_set() -> str:
+    desk = urlsplit(settings.HANDRAIL_DESK_URL)
+    if name := local_preview_host(desk.hostname):
+        return f"Set HANDRAIL_PREVIEW_HOST={name}."
+    if is_loopback(desk.hostname):
+        port = f":{desk.port}" if desk.port else ""
+        return f"Set HANDRAIL_PUBLIC_URL={desk.scheme}://127.0.0.1{port}; previews are then at {PREVIEWS}."
+    return "Set HANDRAIL_PREVIEW_HOST to one on another domain than the desk's, such as preview.example.net."
 
 
 def open_for(workspace: Workspace, port: int, *, caller: Caller, session_key: str = "") -> str:
