@@ -254,6 +254,10 @@ class Driver:
     async def frozen(self, record: RunRecord) -> bool:
         raise NotImplementedError
 
+    def lacks_files(self, spec: RunSpec) -> bool:
+        """Return whether the workspace's files are gone from this host: a start would make an empty place for them."""
+        return not spec.workspace.is_dir()
+
     # Memory (only with `capabilities.memory`). A memory image is valid for one resume, with the tree as it was paused.
 
     async def pause(self, record: RunRecord, spec: RunSpec) -> None:

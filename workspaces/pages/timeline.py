@@ -70,6 +70,7 @@ EVENT_LABELS = {
     "workspace.orphan_stopped": gettext_lazy("Stopped a leftover program"),
     "workspace.unreachable": gettext_lazy("Unreachable"),
     "workspace.reachable": gettext_lazy("Reachable again"),
+    "workspace.files_lost": gettext_lazy("Files were gone, snapshot restored"),
     "workspace.root_changed": gettext_lazy("Image or setup rebuilt"),
     "workspace.failed": gettext_lazy("Failed"),
     "workspace.retried": gettext_lazy("Retried"),

@@ -50,6 +50,7 @@ class Job:
         self.by = operations.actor_of(operation)
         self.workspace: Workspace = operation.workspace
         self.setup_seconds: float | None = None  # duration of the setup script, once it has run
+        self.brings_back = False  # it restores files that are gone from this host, into an empty place
         self._open_tree = None  # the tree that `open_tree` yields
         self.cancel = threading.Event()  # set when cancellation is requested; not every kind can be cancelled
 
