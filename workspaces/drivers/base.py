@@ -298,6 +298,10 @@ class Driver:
         """Return the processes of the Run without its init; with `open_files` also the tree's files each holds open."""
         raise NotImplementedError
 
+    async def tasks(self, record: RunRecord) -> int:
+        """Return how many processes and threads the Run has, with its init; DriverError if it cannot tell."""
+        raise DriverError("Processes are not counted in this kind of workspace.")
+
     async def stop(self, record: RunRecord, *, grace_s: float = 5.0) -> None:
         """End every program (SIGTERM, after the grace SIGKILL) and the Run; the record stays for `end_reason`."""
         raise NotImplementedError

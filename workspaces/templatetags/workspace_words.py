@@ -14,10 +14,19 @@ register = template.Library()
 
 @register.filter
 def workspace_state(workspace) -> str:
-    """Return the state to display, derived ("deleted", "working") or stored; `state_words` of handrail labels it."""
+    """Return the state to display, derived ("deleted", "frozen", "working") or stored; `state_words` labels it."""
     if workspace.trashed_at:
         return "deleted"
+    if frozen_words(workspace):
+        return "frozen"
     return "working" if workspace.state == State.READY and workspace.running else workspace.state
+
+
+@register.filter
+def frozen_words(workspace) -> str:
+    """Return why the programs of a workspace that is up are frozen: its limit or the host's disk is full; else ""."""
+    is_up = workspace.state == State.READY and not workspace.trashed_at
+    return workspace.vitals.get("frozen", "") if is_up else ""
 
 
 @register.filter
@@ -58,10 +67,14 @@ def command_words(command) -> str:
             if phase == Phase.STARTED and command.workspace.state == State.PAUSED
             else gettext("Running")
         )
+        if phase == Phase.STARTED and frozen_words(command.workspace):
+            goes_on = gettext("Frozen: disk full")
         words = {Phase.DUE: gettext("Queued")}.get(phase, goes_on)
         return gettext("%(state)s (stopping)") % {"state": words} if command.cancelled_at else words
     if command.cancelled_at and command.exit_status != 0:
         return gettext("Stopped by a person")
+    if command.operation.outcome.get("reason") == "oom":
+        return gettext("Out of memory")
     if command.signal:
         return gettext("Ended by signal %(signal)s") % {"signal": command.signal}
     if command.exit_status is None:
@@ -71,6 +84,15 @@ def command_words(command) -> str:
         if command.exit_status == 0
         else gettext("Failed with status %(exit_status)s") % {"exit_status": command.exit_status}
     )
+
+
+@register.filter
+def command_reason(command) -> str:
+    """Return why a command ended in another way than by its own exit, or did not run; "" for other commands."""
+    outcome = command.operation.outcome or {}
+    if outcome.get("reason") == "exited":
+        return outcome.get("words", "") if outcome.get("oom_kills") else ""
+    return outcome.get("words") or outcome.get("reason") or ""
 
 
 @register.simple_tag
