@@ -115,7 +115,7 @@ def command_tone(command) -> str:
     if phase == Phase.UNCERTAIN:
         return "amber"
     if phase != Phase.SETTLED:
-        return "accent"
+        return "red" if phase == Phase.STARTED and frozen_words(command.workspace) else "accent"
     return "calm" if command.exit_status == 0 else "red"
 
 
