@@ -67,7 +67,11 @@ class Job:
         if self.operation.phase == Phase.STARTED:
             return
         failpoint("K6")
-        await self.thread(self._mark_started, begins)
+        try:
+            await self.thread(self._mark_started, begins)
+        except Exception:
+            self.operation.phase = Phase.CLAIMED  # whatever was written: nothing that comes after this happens
+            raise
 
     @retried
     def _mark_started(self, begins):
