@@ -247,7 +247,8 @@ class Daemon:
         for claimed in await self.thread(self._claim_due):
             self._start_job(claimed, recovering=False)
         try:
-            await asyncio.wait_for(self._woken.wait(), POLL_INTERVAL)
+            async with asyncio.timeout(POLL_INTERVAL):  # wait_for may lose a cancellation
+                await self._woken.wait()
         except TimeoutError:
             pass
 
