@@ -1,15 +1,21 @@
 """Two installations over one database: none takes the workspaces of another, and what is elsewhere is not gone."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from approvals.notify import vapid
 from dashboard import clock
+from dashboard.keys import keyring, log_key
+from dashboard.keys.key_files import read_or_make
 from dashboard.ops import bootstrap
 from dashboard.ops.bootstrap import StartRefused
 from dashboard.problems import Problem
 from tests.pages.conftest import keep_tree, make_command, make_workspace, workspace  # noqa: F401 - fixtures
-from workspaces import history, identity, operations, paths, recordings, stores
+from workspaces import history, identity, operations, paths, recordings, same_keys, stores
 from workspaces.models import Operation, Runner, StoreIdentity
 
 
@@ -123,3 +129,51 @@ def test_two_copies_of_one_home_do_not_run_at_once(homes, transactional_db):
     homes("a")
     second.hold()
     second.leave()
+
+
+@pytest.fixture
+def keys_of(homes, settings):
+    """`keys_of("a", "host-a")`: go on as this installation, with keys of its own; return their folder."""
+
+    def move(name: str, host: str) -> Path:
+        homes(name, host)
+        settings.KEYS_DIR = settings.HANDRAIL_HOME / "keys"
+        read_or_make(settings.KEYS_DIR / "secret_key")
+        for make in (vapid.private_key, log_key.private_key, keyring.load):
+            make()
+        return settings.KEYS_DIR
+
+    return move
+
+
+def test_an_installation_with_other_keys_than_its_database_is_refused_in_words(keys_of, db):
+    first = keys_of("a", "host-a")
+    bootstrap.same_keys_as_others()
+    noted = identity.register().keys
+    assert set(noted) == {"secret_key", "ring", "vapid", "log"} == set(same_keys.WHAT_FOR)
+    for path in first.iterdir():  # a fingerprint is no part of a key
+        assert not any(mark in path.read_text() for marks in noted.values() for mark in marks)
+    second = keys_of("b", "host-b")
+    for name in same_keys.WHAT_FOR:  # each of them is asked about
+        shutil.copytree(first, second, dirs_exist_ok=True)
+        bootstrap.same_keys_as_others()
+        (second / name).unlink()
+        keys_of("b", "host-b")
+        with pytest.raises(StartRefused, match=rf"host-a uses this database with other keys: keys/{name} \("):
+            bootstrap.same_keys_as_others()
+    assert Runner.objects.count() == 1
+    Runner.objects.update(heartbeat_at=None)
+    call_command("take_over_host", "host-a")
+    bootstrap.same_keys_as_others()
+
+
+def test_a_key_that_one_host_added_to_the_ring_is_needed_by_the_others(keys_of, db):
+    first = keys_of("a", "host-a")
+    identity.register()
+    shutil.copytree(first, keys_of("b", "host-b"), dirs_exist_ok=True)
+    keyring.add_key()
+    bootstrap.same_keys_as_others()  # it can read all that host-a encrypts
+    identity.register()
+    keys_of("a", "host-a")
+    with pytest.raises(StartRefused, match=r"host-b uses this database with other keys: keys/ring \(secrets"):
+        bootstrap.same_keys_as_others()
