@@ -33,7 +33,7 @@ from workspaces.runner.ledger import Ledger
 from workspaces.runner.measure import disk_quota
 from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
-from workspaces.runner.reconcile import liveness, orphans
+from workspaces.runner.reconcile import liveness, orphans, other_hosts
 from workspaces.services import idle, periodic_snapshots, rehearsals, retention, run_tokens
 from workspaces.services.retention.layers import setup_layers
 from workspaces.shim import pool
@@ -346,6 +346,7 @@ class Daemon:
             idle.sweep,
             periodic_snapshots.sweep,
             liveness.request_missing_snapshots,
+            other_hosts.sweep,
         )
         for sweep in [*SWEEPS, *extensions.sweeps, *(partial(one, self.row) for one in mine)]:
             try:
