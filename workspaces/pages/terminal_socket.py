@@ -43,6 +43,7 @@ NONSENSE = 4400
 TYPED_TOO_MUCH = 4413
 WAITING_INPUT = 1024 * 1024  # typed bytes that are buffered here while the program does not read
 LONGEST_REPLY = 4096
+NOTED_S = 4.0  # how long the last word on an ended program waits for the runner's
 LONGEST_NAME = 60
 LONGEST_ASKED = 16 * 1024  # bytes of input in one request for approval
 RECHECK_PAUSE = 1.0  # least seconds between two checks of the caller, however many events the team has
@@ -158,6 +159,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
             elif isinstance(part, Gap):
                 await self._say(type="gap", **{"from": part.start, "to": part.end})
                 self._offset = self._taken = part.end
+        await self._until_noted()
         status, words = await sync_to_async(terminals.end_of)(self._terminal.pk)
         await self._say(type="exit", status=status, words=words)
 
@@ -166,6 +168,12 @@ class TerminalSocket(AsyncWebsocketConsumer):
         while not (self._folder / "claim").exists():
             if await sync_to_async(terminals.is_over)(self._terminal.pk):
                 break
+            await asyncio.sleep(0.1)
+
+    async def _until_noted(self):
+        """Wait a moment for the runner to note why the program ended, so that it is said here as everywhere else."""
+        deadline = time.monotonic() + NOTED_S
+        while time.monotonic() < deadline and not await sync_to_async(terminals.is_over)(self._terminal.pk):
             await asyncio.sleep(0.1)
 
     async def _join(self) -> dict:
@@ -319,6 +327,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
             await self._has_input.wait()
             self._has_input.clear()
             while self._input and self._typist and self._may_type:
+                await self._touch()  # a connection that types nothing is no use of the workspace
                 data = self._input[0]
                 try:
                     arrived = await self._typist.type(data, self._typed)
@@ -332,10 +341,10 @@ class TerminalSocket(AsyncWebsocketConsumer):
                 # Not `arrived`: a second connection of the same viewer may be ahead, and what follows here is older.
                 self._typed += len(data)
                 await self._tell(type="typed", count=arrived)
-            await self._touch()
 
     async def _touch(self):
-        if time.monotonic() - self._touched > 5:
+        """Count what was typed as use of the workspace, unless the program has ended and takes nothing."""
+        if time.monotonic() - self._touched > 5 and client.status(self._folder).state == "running":
             self._touched = time.monotonic()
             await sync_to_async(self._used)()
 
