@@ -42,9 +42,7 @@ class Feed:
         for key in keys:
             self._waiting[key].add(future)
         try:
-            # Not wait_for: up to Python 3.11 it loses a cancellation that comes together with the event.
-            async with asyncio.timeout(timeout):
-                await future
+            await asyncio.wait_for(future, timeout)
             return True
         except TimeoutError:
             return False
@@ -66,8 +64,7 @@ class Feed:
                 for team_id, subjects in (await patiently(partial(query_in_thread, self._news))).items():
                     self._wake(team_id, subjects)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_INTERVAL):
-                        await self._heard.wait()
+                    await asyncio.wait_for(self._heard.wait(), POLL_INTERVAL)
         finally:
             stop()
 

@@ -7,7 +7,7 @@ from django.db.models.functions import RowNumber
 from django.utils.translation import gettext_lazy
 
 from workspaces import operations
-from workspaces.models import Command, Phase, Snapshot
+from workspaces.models import Command, Phase, ReasonCode, Snapshot
 
 
 class CheckState(TextChoices):
@@ -43,6 +43,11 @@ CHECK_TONES = {
 SERVICE_TONES = {ServiceState.RUNNING: "accent", ServiceState.FAILED: "red"}
 
 
+def has_unknown_end(operation) -> bool:
+    """Return whether nobody knows how a program ended, also if that is because its workspace ended with it."""
+    return operation.phase == Phase.UNCERTAIN or (operation.outcome or {}).get("reason_code") == ReasonCode.LOST
+
+
 @dataclass(frozen=True)
 class Check:
     """A check of the environment and its last command; `last.after` is the number of the snapshot before it."""
@@ -57,7 +62,7 @@ class Check:
             return CheckState.NEVER_RUN
         if not operations.is_over(self.last.operation):
             return CheckState.RUNNING
-        if self.last.operation.phase == Phase.UNCERTAIN:
+        if has_unknown_end(self.last.operation):
             return CheckState.UNCERTAIN
         if self.last.cancelled_at and self.last.exit_status != 0:
             return CheckState.CANCELLED

@@ -40,6 +40,9 @@ STARTING_KINDS = frozenset(
     }
 )
 LEASE = timedelta(seconds=settings.HANDRAIL_LEASE_SECONDS)
+WAITS = "waits"  # in the progress of an operation that was put off: why
+WAITING_KINDS = frozenset({"pause", "stop", "trash", "put_away"})  # put off while their driver's backend is away
+PUT_OFF = timedelta(seconds=2)
 
 
 class StaleEpoch(Exception):
@@ -190,6 +193,12 @@ def put_behind(operation: Operation, earlier: Operation):
     """Let the operation be due after another; what that one submits on its end comes before it."""
     due_at = max(clock.now(), earlier.due_at) + timedelta(milliseconds=1)
     _held(operation, Phase.CLAIMED, Phase.STARTED).update(due_at=due_at)
+
+
+def put_off(operation: Operation, why: str):
+    """Let the operation, which can be repeated from its beginning, be due a little later; call `requeue` after it."""
+    later = {"due_at": clock.now() + PUT_OFF, "progress": operation.progress | {WAITS: why}}
+    _held(operation, Phase.CLAIMED, Phase.STARTED).update(**later)
 
 
 def requeue_expired_claims(runner):

@@ -9,8 +9,8 @@ from django.db.models import Q
 
 from dashboard.models import Actor
 from dashboard.problems import conflict, not_allowed
-from workspaces import needs_approval, operations, recordings
-from workspaces.models import EndCode, Operation, Phase, State, Terminal
+from workspaces import endings, needs_approval, operations, recordings
+from workspaces.models import EndCode, Operation, Phase, ReasonCode, State, Terminal
 from workspaces.provisioning import isolation
 from workspaces.shim import client
 from workspaces.shim.recording import asciicast
@@ -124,7 +124,12 @@ def how_it_ended(terminal: Terminal, ended_by: str = "") -> tuple[int | None, st
         return end.exit_status, "Exited (0)." if end.exit_status == 0 else f"Exited ({end.exit_status})."
     run = terminal.run
     if run is not None and run.ended_at is not None:
+        if run.end_code in endings.BY_ITSELF:
+            return end.exit_status, endings.sentence(run.end_code, run.end_reason)
         ended_by = RUN_ENDED.get(run.end_code, "ended")
+    outcome = terminal.operation.outcome or {}
+    if not ended_by and outcome.get("reason_code") == ReasonCode.LOST:
+        return end.exit_status, outcome["reason"]
     return end.exit_status, ENDED_BY.get(ended_by) or f"Ended: {end.words()}."
 
 

@@ -5,11 +5,25 @@ from functools import cached_property
 from django.urls import reverse
 
 from approvals.call_span import CallSpan, span_of
+from approvals.calls import BROKER
+from approvals.evaluation import OWN_VERBS
 from workspaces import terminals
 from workspaces.models import Command
+from workspaces.shown_state import before_a_call, shown_state
 
 
 class WorkspacePart:
+    @property
+    def place_trouble(self) -> str:
+        """What keeps Handrail from running the call in its workspace now; "" of a call that its agent runs itself."""
+        runs_here = self.action.workspace_id and self.action.mode == BROKER and self.action.tool not in OWN_VERBS
+        return before_a_call(self.action.workspace) if self.is_open and runs_here else ""
+
+    @property
+    def place_state(self) -> str:
+        """The state of the workspace, for a row, where `place_trouble` has a reason."""
+        return shown_state(self.action.workspace) if self.place_trouble else ""
+
     @cached_property
     def output_address(self) -> str:
         """The URL of the command that the runner ran for it, with its output; "" if there is none."""

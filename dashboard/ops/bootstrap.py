@@ -16,14 +16,13 @@ from approvals.notify import vapid
 from dashboard.addresses import is_loopback
 from dashboard.event_log import triggers
 from dashboard.files.locks import is_locked
-from dashboard.keys import keyring, log_key
 from dashboard.keys.key_files import make_private
 from dashboard.models import Membership, Role, Team
 from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
 from dashboard.people import passkeys
 from dashboard.tokens import make_sign_in_link
-from workspaces import identity, same_keys
+from workspaces import identity
 from workspaces.models import Runner
 
 UNUSED = ["redoc*"]  # not collected: no page loads them, and Redoc is the largest static file of all
@@ -79,14 +78,6 @@ def _migrate(say):
         raise StartRefused(str(refused)) from None
     say("creating the database" if is_empty else f"migrating: {len(pending)} steps")
     call_command("migrate", interactive=False, verbosity=0)
-
-
-def same_keys_as_others():
-    """Raise StartRefused if another host uses this database with other keys."""
-    try:
-        same_keys.refuse_others()
-    except same_keys.KeysDiffer as error:
-        raise StartRefused(str(error)) from None
 
 
 def forget_heartbeat():
@@ -149,11 +140,9 @@ def prepare(say) -> None:
         )
     migrate(say)
     forget_heartbeat()
-    same_keys_as_others()
     collect_static(say)
     tasks.arrange()
-    for make in (vapid.private_key, log_key.private_key, keyring.load):  # now, so that the first backup has them
-        make()
+    vapid.private_key()  # made now, so that the first backup has it
 
 
 def warnings() -> list[str]:

@@ -22,7 +22,7 @@ from dashboard.ops import database, scheduled_backups
 from dashboard.people import passkeys, sso
 from workspaces import stores
 from workspaces.envelope.ring import is_held
-from workspaces.models import Runner
+from workspaces.models import Runner, State, Workspace
 
 QUEUE_STALE = 120.0  # seconds; the queue touches its heartbeat every 5
 DISK_NEEDED, DISK_COMFORT = 200 * 10**6, 2 * 10**9  # bytes
@@ -37,11 +37,13 @@ class Finding:
     words: str
     what_to_do: str = ""
     needed: bool = True  # Handrail does not work without it
+    is_used: bool = False  # (a driver) workspaces are on it: without it these do not work, and Handrail does
 
 
 def needed_to_work() -> list[Finding]:
     """Return the quick checks for /readyz, made inside the web server. Messages are safe to show to anybody."""
-    return [Finding("web", True, "Running."), *_database(deep=False), *_store()]
+    parts = [Finding("web", True, "Running."), *_database(deep=False), *_store()]
+    return parts + [found for found in _drivers() if found.is_used and not found.ok]
 
 
 def examine(*, deep: bool) -> list[Finding]:
@@ -340,10 +342,19 @@ def _drivers() -> list[Finding]:
     findings = []
     for name, probe in sorted((runner.capabilities if runner else {}).items()):
         notes = " ".join(probe.get("notes", []))
+        part, used = f"driver {name}", _workspaces_on(runner, name)
         if probe.get("available"):
             words = f"Available, isolation: {probe.get('isolation')}. {_held(probe.get('envelope'))} {notes}".strip()
-            findings.append(Finding(f"driver {name}", True, words, needed=False))
+            findings.append(Finding(part, True, words, needed=False, is_used=bool(used)))
         else:
-            words = f"{probe.get('reason') or 'Not available.'} {notes}".strip()
-            findings.append(Finding(f"driver {name}", False, words, probe.get("what_to_do", ""), needed=False))
+            words = f"{probe.get('reason') or 'Not available.'} {used} {notes}".strip()
+            what_to_do = probe.get("what_to_do", "")
+            findings.append(Finding(part, False, words, what_to_do, needed=bool(used), is_used=bool(used)))
     return findings
+
+
+def _workspaces_on(runner: Runner, driver: str) -> str:
+    """Return how many workspaces of this host a driver runs, as a sentence; "" if none."""
+    kept = Workspace.objects.kept().filter(runner=runner, environment__driver=driver)
+    number = kept.exclude(state__in=[State.ARCHIVED, State.FAILED]).count()
+    return f"{number} {'workspace is' if number == 1 else 'workspaces are'} on it." if number else ""

@@ -41,10 +41,13 @@ def answers_at_once(app):
 @never_cache
 @require_safe
 def readyz(request):
-    """Return 200 with all needed parts when they work, else 503 naming those that do not."""
+    """Return 200 with all needed parts when they work, else 503 naming those that do not.
+
+    A driver that does not work is named as well, and leaves the status as it is: all else works.
+    """
     findings = doctor.needed_to_work()
     parts = [{"part": found.part, "ok": found.ok, "words": found.words} for found in findings]
-    wrong = [found for found in findings if not found.ok]
+    wrong = [found for found in findings if not found.ok and not found.is_used]
     if wrong:
         detail = " ".join(f"{found.part}: {found.words}" for found in wrong)
         told = problem_response(unavailable(detail, parts=parts))

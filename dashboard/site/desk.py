@@ -33,8 +33,8 @@ from dashboard.feed import cursor_of
 from dashboard.models import Agent, Event, Membership, Team
 from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in, without
 from dashboard.people import sessions
-from dashboard.site import second_factor
-from workspaces.models import Operation, Phase, Run, State, Workspace
+from dashboard.site import desk_troubles, second_factor
+from workspaces.models import Run, State, Workspace
 from workspaces.services import caps, retention, schedules, secret_expiry, store_maintenance
 from workspaces.services.retention import What, sweeps
 
@@ -109,16 +109,9 @@ def _went_wrong(caller, since, now) -> dict:
             (workspace, caller.can("put_hook_back", workspace.team_id))
             for workspace in workspaces.exclude(hook_problem="").select_related("team").order_by("key")[:10]
         ],
-        "frozen": list(
-            workspaces.filter(state=State.READY, vitals__has_key="frozen").select_related("team").order_by("key")[:10]
-        ),
-        "operations": list(
-            Operation.objects.filter(
-                workspace__in=workspaces, phase=Phase.UNCERTAIN, action=None, settled_at__gte=since
-            )
-            .select_related("workspace__team")
-            .order_by("-settled_at")[:10]
-        ),
+        **desk_troubles.away(workspaces),
+        "ended": desk_troubles.ended(caller, workspaces),
+        "operations": desk_troubles.unknown(caller, workspaces, since),
         "stores": store_maintenance.damaged(caller.team_ids),
         "caps": caps.pressing(caller.team_ids),
         "sweeps": sweeps.late(caller.team_ids),

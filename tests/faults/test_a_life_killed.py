@@ -189,21 +189,56 @@ def test_the_engine_killed_at_a_step(held, engine, chance, seed, one_round):
     desk.check(seed)
 
 
-def test_an_engine_that_is_away_is_said_and_nothing_is_lost(held, engine):
+def test_an_engine_that_is_away_is_said_and_what_is_asked_for_meanwhile_is_done_after_it(held, engine):
+    desk, wish = held
+    stays, pauses, goes = (Life(desk, wish) for _ in range(3))
+    for life in (stays, pauses, goes):
+        life.make()
+    engine.stop()
+    desk.tells(lambda: seen(stays)["reason_code"] == "unreachable", within=20)
+    lost = seen(stays)
+    assert lost["state"] == "ready"
+    assert lost["reason"].startswith("The Docker engine")
+    assert "Its files are unchanged" in lost["reason"]
+    [driver] = [part for part in desk.product.get("/readyz").json if part["part"] == "driver docker"]
+    assert (driver["ok"], "workspaces are on it" in driver["words"]) == (False, True)
+    pauses.call("POST", "/pause")
+    path = f"/workspaces/{goes.key}"
+    assert desk.insist("DELETE", path, desk.person).status == 202
+    desk.tells(lambda: waits(pauses), within=20)
+    assert (seen(pauses)["state"], seen(pauses)["busy"]) == ("ready", "pause")
+    engine.start()
+    desk.tells(lambda: seen(pauses)["state"] == "paused", within=60)
+    desk.tells(lambda: seen(stays)["state"] == "stopped", within=60)
+    ended = stays.settled()["reason"]
+    assert ended.startswith("The Docker engine was stopped at ")
+    assert ended.endswith(" and ended its containers.")
+    desk.tells(lambda: desk.insist("GET", path, desk.agent).status in (404, 410), within=60)
+    stays.call("POST", "/resume")
+    stays.is_whole()
+
+
+def test_a_pause_asked_of_a_killed_engine_ends_no_program_until_it_can_be_finished(held, engine):
     desk, wish = held
     life = Life(desk, wish)
     life.make()
-    engine.stop()
-    desk.tells(lambda: bool(life.settled()["reason"]), within=60)
-    lost = life.settled()
-    assert lost["state"] == "ready"
-    assert lost["reason"].startswith("It can't be reached. Nothing is lost")
-    assert "The Docker engine" in lost["reason"]
+    engine.stop(signal.SIGKILL)
+    desk.tells(lambda: seen(life)["reason_code"] == "backend_lost", within=20)
+    life.call("POST", "/pause")
+    desk.tells(lambda: waits(life), within=20)
+    life.run("echo goes on")
     engine.start()
-    desk.tells(lambda: life.settled()["state"] == "stopped", within=60)
-    assert "its first process was killed or crashed" in life.settled()["reason"]
-    life.call("POST", "/resume")
-    life.is_whole()
+    desk.tells(lambda: seen(life)["state"] == "paused", within=60)
+
+
+def waits(life) -> bool:
+    [pause] = [each for each in life.call("GET", "/operations").json["operations"] if each["kind"] == "pause"]
+    return "waits" in pause["progress"]
+
+
+def seen(life) -> dict:
+    """The workspace now, also while something waits."""
+    return life.call("GET").json
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 import pytest
 
 from workspaces.drivers.base import EndReason
-from workspaces.models import EndCode, Run, StateCode, Workspace
-from workspaces.runner.reconcile.liveness import _note_unreachable
+from workspaces.models import EndCode, StateCode, Workspace
+from workspaces.runner.reconcile.liveness import note
 from workspaces.terminals import ENDED_BY, RUN_ENDED
 
 
@@ -25,13 +25,13 @@ def test_a_new_reason_drops_the_code_of_the_old_one(up):
 
 
 def test_what_can_be_reached_again_loses_only_the_words_of_that(up):
-    rows, run = Workspace.objects.filter(pk=up.pk), Run(workspace=up)
-    _note_unreachable(run, "Whatever the words are.")
+    rows = Workspace.objects.filter(pk=up.pk)
+    note(up, "Whatever the words are.", StateCode.UNREACHABLE)
     assert rows.values_list("reason", "reason_code").get() == ("Whatever the words are.", "unreachable")
-    _note_unreachable(run, "")
+    note(up, "")
     assert rows.values_list("reason", "reason_code").get() == ("", "")
     rows.update(reason="It cannot be reached now, says somebody else.")
-    _note_unreachable(run, "")
+    note(up, "")
     assert rows.values_list("reason", "reason_code").get() == ("It cannot be reached now, says somebody else.", "")
 
 

@@ -30,6 +30,10 @@ class DriverError(Exception):
     """A backend refused or failed; the message is a sentence for a person."""
 
 
+class BackendLost(DriverError):
+    """The service that a driver depends on, such as a container engine, does not answer."""
+
+
 class ImageMissing(DriverError):
     """The image is not on this host."""
 
@@ -206,6 +210,8 @@ class Driver:
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
     default_image: ClassVar[str] = ""  # the reference for `find_image` if an environment names no image
+    backend: ClassVar[str] = ""  # the service on which Runs depend, as in "Docker engine"; "" if there is none
+    unit: ClassVar[str] = "first process"  # what ends with a Run, for messages
 
     def __init__(self, home: Path, runtime: Path, options: Mapping[str, str] | None = None):
         self.home = Path(home)
@@ -222,6 +228,13 @@ class Driver:
     def mark_of_host(self) -> str:
         """Return a cheap fingerprint that changes when `probe` would return another result."""
         return ""
+
+    async def held_up(self) -> Mapping[str, str]:
+        """Return {run id: sentence} of the Runs whose programs somebody else stopped, without asking the Runs.
+
+        BackendLost if the service that the driver depends on does not answer, so nothing can be started or ended.
+        """
+        return {}
 
     async def prepare(self, spec: RunSpec) -> None:
         """Make the folders of `spec` usable by its uid. Call it only before a start, while the workspace is down."""
@@ -243,6 +256,10 @@ class Driver:
         """Return why a Run that is gone ended."""
         raise NotImplementedError
 
+    async def how_it_crashed(self, record: RunRecord) -> str:
+        """Return a sentence on a Run that ended with EndReason.CRASHED, if more is known than that."""
+        return ""
+
     async def freeze(self, record: RunRecord) -> None:
         """Stop all programs of the Run and return once none runs; new ones are refused until `thaw`."""
         raise NotImplementedError
@@ -253,10 +270,6 @@ class Driver:
 
     async def frozen(self, record: RunRecord) -> bool:
         raise NotImplementedError
-
-    def lacks_files(self, spec: RunSpec) -> bool:
-        """Return whether the workspace's files are gone from this host: a start would make an empty place for them."""
-        return not spec.workspace.is_dir()
 
     # Memory (only with `capabilities.memory`). A memory image is valid for one resume, with the tree as it was paused.
 
@@ -297,10 +310,6 @@ class Driver:
     async def processes(self, record: RunRecord, *, open_files: bool = False) -> Sequence[Process]:
         """Return the processes of the Run without its init; with `open_files` also the tree's files each holds open."""
         raise NotImplementedError
-
-    async def tasks(self, record: RunRecord) -> int:
-        """Return how many processes and threads the Run has, with its init; DriverError if it cannot tell."""
-        raise DriverError("Processes are not counted in this kind of workspace.")
 
     async def stop(self, record: RunRecord, *, grace_s: float = 5.0) -> None:
         """End every program (SIGTERM, after the grace SIGKILL) and the Run; the record stays for `end_reason`."""

@@ -19,6 +19,8 @@ def permission_to_cancel(operation: Operation) -> str:
     fetched = operation.workspace is not None and operation.workspace.source.keys() & {"git", "upload", "fork"}
     if operation.kind == "create" and fetched and operation.progress.get("step", "files") == "files":
         return "create_workspace"
+    if operations.WAITS in operation.progress:
+        return "delete_workspace" if operation.kind == "trash" else "use_workspace"
     return CANCEL_PERMISSIONS.get(operation.kind, "")
 
 

@@ -4,6 +4,7 @@ import time
 from datetime import datetime
 from functools import partial
 
+from dashboard import clock
 from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.models import Actor, Event, Team
@@ -11,7 +12,7 @@ from dashboard.problems import conflict, not_allowed, unavailable
 from dashboard.threads import standing_aside
 from workspaces import absent, needs_approval, operations
 from workspaces.activity import touch
-from workspaces.models import FOLDER, Operation, Phase, State, Workspace
+from workspaces.models import FOLDER, Operation, Phase, Run, State, Workspace
 from workspaces.provisioning import capacity, caps
 
 STARTING = ("create", "resume", "restore_checkpoint")  # exclusive kinds after which the workspace is up
@@ -72,6 +73,13 @@ def must_not_be_trashed(snapshot):
             code="snapshot_in_trash",
             in_trash_until=snapshot.drop_at and snapshot.drop_at.isoformat(),
         )
+
+
+def dismiss(workspace, told: Operation | Run, *, by: Actor):
+    """Put away what needs a person: an operation with an unknown outcome, or a Run that ended by itself."""
+    with Team.objects.turn(workspace.team_id):
+        if type(told).objects.filter(pk=told.pk, dismissed_at=None).update(dismissed_at=clock.now()):
+            record(workspace, by, "workspace.dismissed", {"kind": getattr(told, "kind", "run")})
 
 
 def resume(workspace, *, by: Actor) -> Operation | None:

@@ -76,6 +76,7 @@ class Operation(models.Model):
     cancelled_at = models.DateTimeField(null=True, blank=True)  # when cancellation was requested; it may come too late
     started_at = models.DateTimeField(null=True, blank=True)
     settled_at = models.DateTimeField(null=True, blank=True)
+    dismissed_at = models.DateTimeField(null=True, blank=True)  # when a person put away that its outcome is unknown
 
     objects = OperationQuerySet.as_manager()
 

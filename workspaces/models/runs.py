@@ -28,6 +28,7 @@ class EndCode(models.TextChoices):
     OUT_OF_MEMORY = "out_of_memory", "out of memory"
     HOST_RESTARTED = "host_restarted", "the host restarted"
     CRASHED = "crashed", "its first process was killed or crashed"
+    BACKEND_LOST = "backend_lost", "the engine that it depends on was stopped"
     REMOVED = "removed", "its container was removed by somebody else"
     UNSEEN = "unseen", "It had exited."
     LOST = "lost", "nothing is left of what ran"
@@ -69,6 +70,8 @@ class Run(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     end_reason = models.CharField(max_length=200, blank=True)  # as a message
     end_code = models.CharField(max_length=16, choices=EndCode, blank=True)
+    dismissed_at = models.DateTimeField(null=True, blank=True)  # when a person put away that it ended by itself
+    stopped_services = models.JSONField(default=list, blank=True)  # names of those that a person stopped
     memory_kept = models.BooleanField(default=False)  # its programs continue at the next resume
     cold = models.BooleanField(default=True)
     setup_seconds = models.FloatField(null=True, blank=True)

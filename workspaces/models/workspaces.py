@@ -30,7 +30,14 @@ class StateCode(models.TextChoices):
     """The meaning of Workspace.reason, where code depends on it."""
 
     UNREACHABLE = "unreachable"  # its host cannot tell the state of its programs
+    BACKEND_LOST = "backend_lost"  # its programs go on, and nothing can be started or ended: its engine is away
+    HELD_UP = "held_up"  # somebody else stopped its programs, or took its folder away
     NOT_CLEARED = "not_cleared"  # it has ended, and its remains could not be cleaned up yet
+
+    @classmethod
+    def out_of_reach(cls) -> list[str]:
+        """Return the codes of a workspace that is up and cannot be used as usual until something is mended."""
+        return [cls.UNREACHABLE, cls.BACKEND_LOST, cls.HELD_UP]
 
 
 class WorkspaceQuerySet(LockingQuerySet):
@@ -93,7 +100,7 @@ class Workspace(models.Model):
     missing_snapshot = models.TextField(blank=True)
     proof = models.JSONField(default=dict, blank=True)  # the last one: {at, snapshot, entries, differ, names, how}
     alarm = models.JSONField(default=dict, blank=True)  # a proof that found differences and was not answered yet
-    vitals = models.JSONField(default=dict, blank=True)  # the last measurement: {at, bytes, frozen, ports, processes}
+    vitals = models.JSONField(default=dict, blank=True)  # the last measurement: {at, bytes, frozen, ports}
     # Why the agent in a connected folder is not gated, as a message (approvals.connect.hook_watch); empty when it is.
     hook_problem = models.TextField(blank=True)
     # A connected folder: whether a person wants the agent's calls held in a box, and why that was not possible.

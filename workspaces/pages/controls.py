@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import clock
-from dashboard.pages import READ_OR_WRITE, ask_first, asked, carry_out, is_confirmed, must, signed_in
+from dashboard.pages import READ_OR_WRITE, ask_first, asked, came_from, carry_out, is_confirmed, must, signed_in
 from dashboard.problems import Problem, conflict, invalid
 from workspaces import history, lifecycle, usage
 from workspaces.models import Operation, Run
@@ -19,11 +19,14 @@ from workspaces.provisioning import capacity
 from workspaces.services import commands, environments, idle, integrity
 
 
-def _carry(request, team, key, verb, do, *, then="workspace", say="", to_operation=False):
-    """Check the permission, call `do`, and redirect to a page of the workspace or of the operation it returned."""
+def _carry(request, team, key, verb, do, *, then="workspace", then_to="", say="", to_operation=False):
+    """Check the permission, call `do`, and redirect to a page of the workspace or of the operation it returned.
+
+    `then_to`: an address in the place of `then`.
+    """
     workspace = find(request, team, key)
     must(request.caller, verb, workspace.team_id)
-    here = reverse(then, args=[team, key])
+    here = then_to or reverse(then, args=[team, key])
     operation_page = lambda operation: reverse("workspace-operation", args=[team, key, operation.pk])  # noqa: E731
     return carry_out(
         request, lambda: do(workspace), then=operation_page if to_operation else here, otherwise=here, say=say
@@ -59,6 +62,28 @@ def stop_operation(request, team, key, pk):
         then=there,
         otherwise=there,
     )
+
+
+@signed_in
+@require_POST
+def dismiss_operation(request, team, key, pk):
+    """Put away that the outcome of an operation is unknown."""
+
+    def put_away(workspace):
+        lifecycle.dismiss(workspace, get_object_or_404(Operation, pk=pk, workspace=workspace), by=request.caller.actor)
+
+    return _carry(request, team, key, "use_workspace", put_away, then_to=came_from(request, "/"))
+
+
+@signed_in
+@require_POST
+def dismiss_run(request, team, key, pk):
+    """Put away that a workspace ended by itself."""
+
+    def put_away(workspace):
+        lifecycle.dismiss(workspace, get_object_or_404(Run, pk=pk, workspace=workspace), by=request.caller.actor)
+
+    return _carry(request, team, key, "use_workspace", put_away, then_to=came_from(request, "/"))
 
 
 @signed_in
@@ -135,7 +160,6 @@ def size(request, team, key):
     context["usage"] = usage.of_workspace(head.workspace)
     try:
         found = history.largest(head.workspace)
-        head.workspace.refresh_from_db(fields=["vitals"])  # measured meanwhile
         context["largest"] = [(path.decode("utf-8", "surrogateescape"), size) for path, size in found]
     except Problem as problem:
         context["refused"] = problem.detail

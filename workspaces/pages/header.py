@@ -11,10 +11,10 @@ from django.utils.translation import gettext, gettext_lazy
 from dashboard import clock
 from dashboard.models import Agent, Event
 from dashboard.pages import Gone
-from workspaces import agents_at_work
+from workspaces import agents_at_work, endings
 from workspaces.activity import Awake, why_awake
 from workspaces.drivers.base import get_driver_class
-from workspaces.models import FOLDER, AgentsTogether, Operation, State, Workspace
+from workspaces.models import FOLDER, AgentsTogether, Operation, State, StateCode, Workspace
 from workspaces.pages.about import About
 from workspaces.pages.operation_view import OperationView
 from workspaces.provisioning import capacity, isolation
@@ -23,7 +23,7 @@ from workspaces.services import retention
 from workspaces.services.agent_bindings import bound
 from workspaces.services.environments.drift import Drift, drift_of
 from workspaces.services.retention import holds
-from workspaces.templatetags.workspace_words import frozen_words
+from workspaces.shown_state import MOVES, out_of_reach, shown_state, what_to_do
 
 ISOLATION_WORDS = {
     "none": gettext_lazy("Not sandboxed: runs as you, in your folder. Handrail asks for approval and takes snapshots."),
@@ -62,6 +62,7 @@ def with_display_columns(workspaces):
     running = count_of(under_way.filter(command__service=""), by="workspace")
     waiting = count_of(Workspace.objects.filter(pk=OuterRef("pk"), actions__status="pending"), by="pk")
     busy = under_way.filter(exclusive=True)
+    moves = busy.filter(kind__in=[*MOVES]).order_by("due_at").values("kind")[:1]
     return workspaces.select_related(
         "team",
         "environment",
@@ -72,7 +73,7 @@ def with_display_columns(workspaces):
         "head",
         "baseline",
         "runner",
-    ).annotate(is_busy=Exists(busy), running=running, waiting=waiting)
+    ).annotate(is_busy=Exists(busy), running=running, waiting=waiting, moves=Subquery(moves))
 
 
 def count_of(rows, *, by: str):
@@ -116,14 +117,26 @@ class Head:
 
     @property
     def state(self) -> str:
-        """The state to display: "deleted", "frozen" or "working" if they apply, else the stored one."""
-        if self.workspace.trashed_at:
-            return "deleted"
-        if self.frozen:
-            return "frozen"
-        if self.workspace.state == State.READY and self.workspace.running:
-            return "working"
-        return self.workspace.state
+        return shown_state(self.workspace)
+
+    @property
+    def out_of_reach(self) -> str:
+        return out_of_reach(self.workspace)
+
+    @property
+    def what_to_do(self) -> str:
+        """What brings its driver back, or it; "" if that is not known."""
+        return what_to_do(self.workspace) if self.out_of_reach else ""
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether an operation changes its state now; one that waits for its engine leaves the state as it is."""
+        return bool(self.workspace.moves) and not self.out_of_reach
+
+    @property
+    def ended_by_itself(self) -> bool:
+        run = self.run if self.workspace.state == State.STOPPED and not self.workspace.trashed_at else None
+        return run is not None and run.end_code in endings.BY_ITSELF
 
     @property
     def reason(self) -> str:
@@ -131,11 +144,15 @@ class Head:
         if workspace.trashed_at:
             words = gettext("Snapshot %(number)s has all files.")
             return words % {"number": workspace.head.number} if workspace.head else ""
+        if self.ended_by_itself and workspace.head and not workspace.missing_snapshot:
+            files = gettext("Files are as in snapshot %(number)s.") % {"number": workspace.head.number}
+            return f"{workspace.reason} {files}".strip()
         return workspace.reason
 
     @cached_property
     def awake(self) -> Awake | None:
-        return None if self.workspace.trashed_at else why_awake(self.workspace)
+        is_told = self.workspace.trashed_at or self.out_of_reach or self.is_moving
+        return None if is_told else why_awake(self.workspace)
 
     @cached_property
     def bound(self) -> list[str]:
@@ -225,19 +242,13 @@ class Head:
 
     @property
     def frozen(self) -> str:
-        return frozen_words(self.workspace)
+        return self.workspace.vitals.get("frozen", "")
 
     @property
     def size(self) -> tuple[int, int, bool] | None:
         """(bytes on disk, the limit or 0, whether to warn); None before the first measurement."""
         size, limit = self.workspace.vitals.get("bytes"), capacity.size_limit(self.workspace)
         return None if size is None else (size, limit, bool(limit) and size >= limit * capacity.NEARLY_FULL)
-
-    @property
-    def processes(self) -> dict:
-        """{count, limit} of a workspace that is up and whose limit on processes and threads is reached, else {}."""
-        is_up = self.workspace.state == State.READY and not self.workspace.trashed_at
-        return self.workspace.vitals.get("processes", {}) if is_up else {}
 
     @property
     def ports(self) -> list[dict]:
@@ -347,6 +358,7 @@ class Head:
     @property
     def opens_terminal(self) -> bool:
         usable = self.workspace.state in (State.READY, State.PAUSED) and not self.workspace.trashed_at
+        usable = usable and not self.is_moving and self.out_of_reach in ("", StateCode.BACKEND_LOST)
         return usable and self.caller.can("type_in_terminal", self.workspace.team_id)
 
     @cached_property
@@ -378,7 +390,7 @@ class Head:
     @property
     def buttons(self) -> list[tuple[str, str]]:
         """(URL name, label) of the buttons for the current state."""
-        if self.workspace.trashed_at or not self.may_use:
+        if self.workspace.trashed_at or self.is_moving or not self.may_use:
             return []
         files_only = [("workspace-pause-files", gettext("Pause without memory"))] if self._keeps_memory else []
         is_paused = not self.workspace.environment.ephemeral  # others are stopped instead: lifecycle.pause refuses

@@ -8,7 +8,8 @@ from functools import cached_property
 from django.utils.translation import gettext, gettext_lazy
 
 from workspaces.lifecycle import permission_to_cancel
-from workspaces.models import Operation
+from workspaces.models import Operation, StateCode
+from workspaces.operations import WAITING_KINDS, WAITS
 
 OPERATION_LABELS = {
     "create": gettext_lazy("Creating"),
@@ -62,10 +63,19 @@ class OperationView:
 
     @property
     def step(self) -> str:
-        if self.row.phase == "due":
-            return "queued"
+        if self.waits or self.row.phase == "due":
+            return self.waits or gettext("queued")
         words = STEP_LABELS.get(self.row.progress.get("step"), "")
         return f"{words}, {self.counted}" if words and self.counted else words or self.counted
+
+    @property
+    def waits(self) -> str:
+        """That it is done once its driver answers, if it waits for that."""
+        place = self.row.workspace
+        is_lost = place is not None and place.reason_code in (StateCode.UNREACHABLE, StateCode.BACKEND_LOST)
+        if WAITS not in self.row.progress and not (is_lost and self.kind in WAITING_KINDS):
+            return ""
+        return gettext("will be done when the engine answers")
 
     @property
     def counted(self) -> str:

@@ -33,7 +33,7 @@ from workspaces.runner.ledger import Ledger
 from workspaces.runner.measure import disk_quota
 from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
-from workspaces.runner.reconcile import liveness, orphans, other_hosts
+from workspaces.runner.reconcile import liveness, orphans
 from workspaces.services import idle, periodic_snapshots, rehearsals, retention, run_tokens
 from workspaces.services.retention.layers import setup_layers
 from workspaces.shim import pool
@@ -89,6 +89,7 @@ class Daemon:
         self._jobs: dict = {}  # operation id: task
         self._warming: dict = {}  # driver: task
         self.vitals = Vitals(self)
+        self.devices: dict = {}  # workspace id: the file system of a connected folder
         self._cancel_events: dict = {}  # operation id: the job's cancel event
         self._cancelled: set = set()  # operations whose program was cancelled
         self._woken = asyncio.Event()
@@ -247,8 +248,7 @@ class Daemon:
         for claimed in await self.thread(self._claim_due):
             self._start_job(claimed, recovering=False)
         try:
-            async with asyncio.timeout(POLL_INTERVAL):  # wait_for may lose a cancellation
-                await self._woken.wait()
+            await asyncio.wait_for(self._woken.wait(), POLL_INTERVAL)
         except TimeoutError:
             pass
 
@@ -346,7 +346,6 @@ class Daemon:
             idle.sweep,
             periodic_snapshots.sweep,
             liveness.request_missing_snapshots,
-            other_hosts.sweep,
         )
         for sweep in [*SWEEPS, *extensions.sweeps, *(partial(one, self.row) for one in mine)]:
             try:

@@ -1,6 +1,7 @@
 """Probe which drivers work on this host and what they offer, for pages, doctor and the API."""
 
 import asyncio
+import contextlib
 import time
 
 from workspaces.drivers.base import BUILT_IN
@@ -17,11 +18,12 @@ class DriverProbes:
         self._daemon = daemon
         self._marks: list[str] = []
         self.isolation: dict[str, str] = {}  # by driver
+        self.due = asyncio.Event()  # set when a call of a driver failed in a way that a probe would tell
 
     async def save(self):
         """Probe every driver and save the findings in the runner's row."""
         found = {}
-        self._marks = self._marks_of_host()
+        self._marks = await asyncio.to_thread(self._marks_of_host)
         for name in BUILT_IN:
             driver = self._daemon.driver(name)
             probe = await driver.probe()
@@ -39,10 +41,13 @@ class DriverProbes:
         self.isolation = {name: probe["isolation"] for name, probe in found.items()}
 
     async def until_due(self):
-        """Wait for PROBE_INTERVAL_S, or until a driver's mark of the host changes."""
+        """Wait for PROBE_INTERVAL_S, or until a driver's mark of the host changes or a probe is due."""
         until = time.monotonic() + PROBE_INTERVAL_S
-        while time.monotonic() < until and self._marks_of_host() == self._marks:
-            await asyncio.sleep(MARKS_INTERVAL_S)
+        while time.monotonic() < until and await asyncio.to_thread(self._marks_of_host) == self._marks:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.due.wait(), MARKS_INTERVAL_S)
+                break
+        self.due.clear()
 
     def _marks_of_host(self) -> list[str]:
         return [self._daemon.driver(name).mark_of_host() for name in BUILT_IN]

@@ -11,13 +11,11 @@ from django.utils.crypto import salted_hmac
 
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
-from dashboard.visible_text import plain_size
 from workspaces import extensions, lifecycle, paths, secrets
 from workspaces.drivers.base import Address, DriverError
 from workspaces.envelope.output_refusals import sentence
 from workspaces.models import Command, Operation, ReasonCode
-from workspaces.provisioning import limits
-from workspaces.runner import quarantine, redacted_files, refused_to_program
+from workspaces.runner import ended_with, quarantine, redacted_files, refused_to_program
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.services import network, run_tokens
 from workspaces.shim import client
@@ -81,7 +79,7 @@ async def run(
     try:
         await client.start(folder(job), spec, handed)
         failpoint("K7")
-        return await _follow(job, hosts)
+        return await _follow(job, hosts, owner)
     finally:
         _close(job, owner, token)
 
@@ -99,14 +97,6 @@ def _open(job, owner, reaches) -> str:
 def _close(job, owner, token: str):
     if token:
         job.daemon.network.passes(owner.run_id).end(token)
-
-
-def _words(end, workspace) -> str:
-    """Return how a program ended, in words; where memory ran out, with the limit."""
-    words, limit = end.words(), limits.in_force(workspace.environment)["memory_bytes"]
-    if not limit or not (end.reason == "oom" or end.oom_kills):
-        return words
-    return f"{words}. The limit is {plain_size(limit)}; its environment can set a higher one"
 
 
 def _shorter(*seconds: float | None) -> float | None:
@@ -158,12 +148,12 @@ async def find(job, reaches=()) -> dict | None:
     owner = await job.owner()
     token = _open(job, owner, reaches) if owner is not None else ""
     try:
-        return await _follow(job)
+        return await _follow(job, owner=owner)
     finally:
         _close(job, owner, token)
 
 
-async def _follow(job, hosts=None) -> dict:
+async def _follow(job, hosts=None, owner=None) -> dict:
     status = await client.wait(folder(job))
     if status.state == "lost":
         status = await client.settle(folder(job))
@@ -171,10 +161,7 @@ async def _follow(job, hosts=None) -> dict:
     end = status.exit
     if end.reason == "not_started":
         return Refused(end.words(), ReasonCode.NOT_STARTED).outcome()
-    told = asdict(end) | {
-        "words": _words(end, job.workspace),
-        "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode(),
-    }
+    told = asdict(end) | {"words": end.words(), "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode()}
     if end.held:
         held_tail = tail(folder(job), end.output_bytes, HELD_TAIL)
         told["blocked"] = await refused_to_program.refused(job, told, held_tail, hosts)
@@ -190,6 +177,10 @@ async def _follow(job, hosts=None) -> dict:
     if end.reason == "lost" and await job.thread(_is_being_ended, job):
         reason = "It was killed when its workspace ended; its exit status is unknown."
         return told | Refused(reason, ReasonCode.KILLED, words=reason).outcome()
+    if end.reason == "lost" and (why := await ended_with.its_run(job, owner)):
+        # What it did before is unknown, which is for a person to settle where one approved it.
+        is_unclear = {"uncertain": True} if job.operation.kind not in ended_with.TOLD_BY_THE_RUN else {}
+        return told | Refused(why, ReasonCode.LOST, words=why, **is_unclear).outcome()
     if end.reason == "lost":
         return told | unclear(f"{end.words()}. It is not run again by itself.", ReasonCode.LOST).outcome()
     return told | {"ok": True}

@@ -10,7 +10,7 @@ from dashboard.models import Actor, Team
 from dashboard.problems import Problem, invalid
 from workspaces import lifecycle, needs_approval
 from workspaces.activity import idle_after, stops_after, why_awake
-from workspaces.models import Operation, Run, State, Workspace
+from workspaces.models import Operation, Run, State, StateCode, Workspace
 
 IDLE = Actor.system("idle")
 EPHEMERAL = Actor.system("ephemeral")
@@ -39,7 +39,7 @@ def sweep(runner):
     archived.
     """
     here = Workspace.objects.kept().filter(runner=runner).select_related("environment", "team")
-    _pause(here.filter(state=State.READY))
+    _pause(here.filter(state=State.READY).exclude(reason_code__in=StateCode.out_of_reach()))
     ended = Run.objects.filter(workspace=OuterRef("pk")).order_by("-started_at").values("ended_at")[:1]
     _stop(here.filter(state=State.PAUSED).annotate(asleep_since=Subquery(ended)))
     _archive(here.filter(state=State.STOPPED, environment__ephemeral=True).annotate(ended=Subquery(ended)))

@@ -11,13 +11,14 @@ from dashboard import clock
 from dashboard.lookup import Order
 from dashboard.problems import invalid
 from workspaces.checks import failing
-from workspaces.models import State
+from workspaces.models import State, StateCode
 
 STATES = [
     ("", gettext_lazy("All"), Q()),
     ("awake", gettext_lazy("Ready"), Q(state=State.READY)),
     ("asleep", gettext_lazy("Paused"), Q(state__in=[State.PAUSED, State.STOPPED])),
     ("archived", gettext_lazy("Archived"), Q(state=State.ARCHIVED)),
+    ("away", gettext_lazy("Can't be reached"), Q(state=State.READY, reason_code__in=StateCode.out_of_reach())),
     ("broken", gettext_lazy("Failed"), Q(state=State.FAILED)),
     ("checks", gettext_lazy("Checks failed"), failing()),
 ]

@@ -7,26 +7,13 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.visible_text import visible
-from workspaces.models import Phase, State
+from workspaces.models import Phase, ReasonCode, State
+from workspaces.shown_state import shown_state
 
 register = template.Library()
 
 
-@register.filter
-def workspace_state(workspace) -> str:
-    """Return the state to display, derived ("deleted", "frozen", "working") or stored; `state_words` labels it."""
-    if workspace.trashed_at:
-        return "deleted"
-    if frozen_words(workspace):
-        return "frozen"
-    return "working" if workspace.state == State.READY and workspace.running else workspace.state
-
-
-@register.filter
-def frozen_words(workspace) -> str:
-    """Return why the programs of a workspace that is up are frozen: its limit or the host's disk is full; else ""."""
-    is_up = workspace.state == State.READY and not workspace.trashed_at
-    return workspace.vitals.get("frozen", "") if is_up else ""
+register.filter("workspace_state", shown_state)
 
 
 @register.filter
@@ -67,32 +54,21 @@ def command_words(command) -> str:
             if phase == Phase.STARTED and command.workspace.state == State.PAUSED
             else gettext("Running")
         )
-        if phase == Phase.STARTED and frozen_words(command.workspace):
-            goes_on = gettext("Frozen: disk full")
         words = {Phase.DUE: gettext("Queued")}.get(phase, goes_on)
         return gettext("%(state)s (stopping)") % {"state": words} if command.cancelled_at else words
     if command.cancelled_at and command.exit_status != 0:
         return gettext("Stopped by a person")
-    if command.operation.outcome.get("reason") == "oom":
-        return gettext("Out of memory")
     if command.signal:
         return gettext("Ended by signal %(signal)s") % {"signal": command.signal}
     if command.exit_status is None:
+        if command.operation.outcome.get("reason_code") in (ReasonCode.LOST, ReasonCode.KILLED):
+            return gettext("Ended with its workspace")
         return gettext("Ended while paused") if "exit_status" in command.operation.outcome else gettext("Did not run")
     return (
         gettext("Done")
         if command.exit_status == 0
         else gettext("Failed with status %(exit_status)s") % {"exit_status": command.exit_status}
     )
-
-
-@register.filter
-def command_reason(command) -> str:
-    """Return why a command ended in another way than by its own exit, or did not run; "" for other commands."""
-    outcome = command.operation.outcome or {}
-    if outcome.get("reason") == "exited":
-        return outcome.get("words", "") if outcome.get("oom_kills") else ""
-    return outcome.get("words") or outcome.get("reason") or ""
 
 
 @register.simple_tag
@@ -115,7 +91,7 @@ def command_tone(command) -> str:
     if phase == Phase.UNCERTAIN:
         return "amber"
     if phase != Phase.SETTLED:
-        return "red" if phase == Phase.STARTED and frozen_words(command.workspace) else "accent"
+        return "accent"
     return "calm" if command.exit_status == 0 else "red"
 
 

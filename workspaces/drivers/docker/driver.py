@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import os
 import select
+import shutil
+import signal
 import socket
 import struct
 import time
@@ -39,15 +41,22 @@ from ..local import START_S, LocalDriver, listen
 from ..processes import boot_id, start_time, this_host
 from ..sandbox import own
 from . import bundle, container
-from .engine import INSTALLATION, RUN, WORKSPACE, Engine, EngineLost, runs
+from .engine import INSTALLATION, LOST, RUN, WORKSPACE, Engine, EngineLost, runs
 from .images import Images
 
 GIVE_BACK_S = 300.0
+PAUSED = (
+    "Somebody paused its container (`docker pause`), so its programs stand still. "
+    "`docker unpause {}` lets them continue."
+)
+KILLED = 128 + signal.SIGKILL  # the exit status of a container whose first process was killed
 OWN_KERNEL = {"runsc": "runsc (gVisor)", "kata": "Kata Containers"}  # {part of a runtime's program: display name}
 
 
 class DockerDriver(LocalDriver):
     name = "docker"
+    backend = "Docker engine"
+    unit = "container"
     capabilities = Capabilities(
         isolation="container",
         freeze=True,
@@ -69,6 +78,19 @@ class DockerDriver(LocalDriver):
 
     async def probe(self) -> Probe:
         return await asyncio.to_thread(self._probe)
+
+    def mark_of_host(self) -> str:
+        return self.engine.silence()
+
+    async def held_up(self) -> Mapping[str, str]:
+        return await asyncio.to_thread(self._held_up)
+
+    def _held_up(self) -> Mapping[str, str]:
+        if silence := self.engine.silence():
+            raise EngineLost(LOST.format(self.engine.address, silence))
+        with self.engine.talk(timeout=10) as client:
+            paused = self.engine.paused(client)
+        return {run_id: PAUSED.format(name) for run_id, name in paused.items()}
 
     async def prepare(self, spec: RunSpec) -> None:
         await asyncio.to_thread(self._prepare, spec)
@@ -226,6 +248,15 @@ class DockerDriver(LocalDriver):
             raise DriverError(f"its container ended: {state['Error']}")
         return EndReason.CRASHED
 
+    async def how_it_crashed(self, record: RunRecord) -> str:
+        return await asyncio.to_thread(self._how_it_crashed, record)
+
+    def _how_it_crashed(self, record: RunRecord) -> str:
+        with self.engine.talk() as client:
+            found = self.engine.find(client, record.run_id)
+        was_killed = found is not None and found["State"].get("ExitCode") == KILLED
+        return "The workspace's container was killed." if was_killed else ""
+
     def _extra_grace_s(self, record: RunRecord) -> float:
         # The init of a setup Run chowns every file to the workspace's user before it exits.
         return GIVE_BACK_S if record.phase == "setup" else super()._extra_grace_s(record)
@@ -273,10 +304,11 @@ class DockerDriver(LocalDriver):
     # This host
 
     def _probe(self) -> Probe:
-        install = (
-            "Install Docker on this host (Debian: `apt install docker.io`) and let Handrail's user reach its socket "
-            "(group docker, which is as good as root), or name another socket in HANDRAIL_DOCKER_HOST."
+        reach = (
+            "let Handrail's user reach its socket (group docker, which is as good as root), or name another socket in "
+            "HANDRAIL_DOCKER_HOST."
         )
+        install = f"Install Docker on this host (Debian: `apt install docker.io`) and {reach}"
         if not self.engine.address.startswith("unix://"):
             reason = f"{self.engine.address} is no socket of this host, and containers are shown folders of this host."
             return Probe(False, reason, install)
@@ -286,6 +318,11 @@ class DockerDriver(LocalDriver):
                 has_base = bool(client.images("handrail/base"))
             bundle.find_or_make(self.home / "docker")
             self.sweep()
+        except EngineLost as error:
+            if "Permission denied" in str(error):
+                return Probe(False, str(error), f"{reach[0].upper()}{reach[1:]}")
+            is_installed = shutil.which("docker") or shutil.which("dockerd")
+            return Probe(False, str(error), "Start it: `systemctl start docker`." if is_installed else install)
         except DriverError as error:
             return Probe(False, str(error), install)
         reason, what_to_do = self._unfit(info)

@@ -13,14 +13,15 @@ from docker import APIClient
 from docker.constants import DEFAULT_DOCKER_API_VERSION
 from docker.errors import APIError, DockerException, NotFound
 
-from ..base import DriverError
+from ..base import BackendLost, DriverError
 
 INSTALLATION, RUN, WORKSPACE = (f"handrail.{name}" for name in ("installation", "run", "workspace"))  # labels
 ENGINE_S = 60.0
+PING_S = 5.0
 LOST = "The Docker engine at {} does not answer ({})."
 
 
-class EngineLost(DriverError):
+class EngineLost(BackendLost):
     """The engine does not answer, so the state of its containers is unknown."""
 
 
@@ -62,6 +63,17 @@ class Engine:
             except OSError as error:
                 raise EngineLost(LOST.format(self.address, error.strerror or error)) from error
 
+    def silence(self) -> str:
+        """Return why the engine does not answer, "" if it does: by one ping over the socket."""
+        with socket.socket(socket.AF_UNIX) as trial:
+            trial.settimeout(PING_S)
+            try:
+                trial.connect(self.address.removeprefix("unix://"))
+                trial.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+                return "" if trial.recv(1) else "it closed the connection"
+            except OSError as error:
+                return str(error.strerror or error)
+
     def _ask_version(self) -> str:
         """Return the API version to use: the lower one of the engine's and the SDK's."""
         with contextlib.closing(
@@ -91,6 +103,11 @@ class Engine:
         return f"{self.installation[:12]}-{name}"
 
     # Containers
+
+    def paused(self, client: APIClient) -> dict[str, str]:
+        """Return {run id: container's name} of our containers that are paused; Handrail itself pauses none."""
+        filters = {"label": f"{INSTALLATION}={self.installation}", "status": "paused"}
+        return {found["Labels"][RUN]: found["Names"][0].lstrip("/") for found in client.containers(filters=filters)}
 
     def name_of(self, run_id: str) -> str:
         return f"handrail-{self.installation[:12]}-{run_id}"

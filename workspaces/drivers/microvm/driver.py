@@ -54,6 +54,7 @@ logger = logging.getLogger("handrail.runner")
 
 class MicroVMDriver(Roots):
     name = "microvm"
+    unit = "virtual machine"
     capabilities = Capabilities(
         isolation="microvm",
         freeze=True,
@@ -115,9 +116,6 @@ class MicroVMDriver(Roots):
         self._check(spec)
         for folder, size in ((spec.workspace, spec.limits.disk or GUEST_DISK), (spec.home, HOME_DISK)):
             disks.prepare(folder, size, inside=inside(), outside=spec.uid)
-
-    def lacks_files(self, spec: RunSpec) -> bool:
-        return super().lacks_files(spec) or not disks.has_files(spec.workspace)
 
     def _check(self, spec: RunSpec) -> None:
         super()._check(spec)

@@ -12,7 +12,7 @@ from dashboard.models import Team
 from workspaces import lifecycle, paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, ReasonCode, State, Workspace
-from workspaces.runner import removing, snapshots
+from workspaces.runner import removing, snapshots, waiting
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.operations import kept_changes
 from workspaces.runner.operations.comparing import prove
@@ -35,7 +35,8 @@ class PutAway(Kind):
             raise job.wrong_state()
         await job.mark_started()
         if workspace.state != State.ARCHIVED:
-            await _end(job)
+            async with waiting.for_backend(job):
+                await _end(job)
             try:
                 await _verify(job)
             except (StoreError, DriverError) as error:
@@ -129,13 +130,12 @@ def _remove_files(workspace) -> str:
     return f"Its files could not all be removed from the host ({'; '.join(left)}). Archive it again." if left else ""
 
 
-async def bring_back(job: Job, lost: str = ""):
-    """Restore the files of a workspace from its newest snapshot and compare every byte; it is stopped then.
+async def bring_back(job: Job):
+    """Restore the files of an archived workspace from its newest snapshot and compare every byte; it is stopped then.
 
-    It was archived, or its files are gone: `lost` says so. Raise StoreError or DriverError; its state stays, and its
-    snapshots are unchanged.
+    Raise StoreError or DriverError; it stays archived, and its snapshots are unchanged.
     """
-    workspace, job.brings_back = job.workspace, True
+    workspace = job.workspace
     if workspace.head is None:
         raise Refused("Its files were in a snapshot that is lost, so it can't be resumed.", ReasonCode.SNAPSHOT_MISSING)
     await job.progress(step="restore")
@@ -151,17 +151,13 @@ async def bring_back(job: Job, lost: str = ""):
         proof = await job.thread(prove, workspace, tree, full=True, lend=False)
     if proof["differ"]:
         raise StoreError(f"{proof['differ']:,} entries are not as in snapshot {proof['snapshot']}")
-    await job.thread(_mark_back, job, proof, lost)
-    job.brings_back = False
+    await job.thread(_mark_back, job, proof)
     failpoint("archive.returned")
 
 
-def _mark_back(job: Job, proof: dict, lost: str):
+def _mark_back(job: Job, proof: dict):
     with Team.objects.turn(job.workspace.team_id):
-        Workspace.objects.filter(pk=job.workspace.pk).update(state=State.STOPPED, reason=lost, missing_snapshot="")
+        Workspace.objects.filter(pk=job.workspace.pk).update(state=State.STOPPED, reason="")
         data = {name: proof[name] for name in ("snapshot", "entries", "differ")}
-        if lost:
-            lifecycle.record(job.workspace, job.by, "workspace.files_lost", data | {"reason": lost})
-        else:
-            lifecycle.record(job.workspace, job.by, "workspace.unarchived", data)
-    job.workspace.state, job.workspace.missing_snapshot = State.STOPPED, ""
+        lifecycle.record(job.workspace, job.by, "workspace.unarchived", data)
+    job.workspace.state = State.STOPPED

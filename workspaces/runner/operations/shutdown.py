@@ -7,11 +7,11 @@ from dashboard import clock
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
 from dashboard.models import Team
-from workspaces import extensions, lifecycle, paths
-from workspaces.drivers.base import DriverError
+from workspaces import endings, extensions, lifecycle, paths
+from workspaces.drivers.base import BackendLost, DriverError
 from workspaces.manifests import body
 from workspaces.models import FOLDER, EndCode, Phase, Run, State, StateCode, Workspace
-from workspaces.runner import folder_manifest, programs, removing, secret_scan
+from workspaces.runner import folder_manifest, programs, removing, secret_scan, waiting
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.measure import ports
 from workspaces.runner.reconcile import suspended
@@ -23,15 +23,14 @@ from workspaces.store import StoreError
 
 logger = logging.getLogger("handrail.runner")
 NOT_CLEARED = "It exited. Cleanup failed and will be retried."
-# Messages for a Run that ended without a request.
-ENDED_WORDS = {
-    EndCode.OUT_OF_MEMORY: "It ran out of memory; its programs were stopped.",
-    EndCode.HOST_RESTARTED: "The machine was restarted, which ended its programs.",
-}
 
 
 async def bring_down(job: Job, code: EndCode, words: str = "", *, thorough: bool = False) -> str:
-    """End the programs and the Run, and take the end snapshot. Return why the snapshot is missing, or ""."""
+    """End the programs and the Run, and take the end snapshot. Return why the snapshot is missing, or "".
+
+    BackendLost, before anything is ended, while the driver's backend does not answer.
+    """
+    await job.driver.held_up()
     services = await _services_at_the_end(job)
     owner = await job.owner() if job.driver.capabilities.files_need_run else None
     if owner is not None and await job.driver.alive(owner):
@@ -162,7 +161,8 @@ class _EndRun(Kind):
         if workspace.state == State.PAUSED:  # nothing runs; the end snapshot was taken or is recorded as missing
             await discard_memory(job, "the workspace was stopped meanwhile.")
             return {"ok": True, "missing_snapshot": workspace.missing_snapshot}
-        return {"ok": True, "missing_snapshot": await self.end(job)}
+        async with waiting.for_backend(job):
+            return {"ok": True, "missing_snapshot": await self.end(job)}
 
     async def end(self, job) -> str:
         return await bring_down(job, self.end_code)
@@ -225,9 +225,11 @@ class CloseDeadRun(Kind):
         """Return why the Run ended, as a code and as a message."""
         try:
             code = EndCode(await job.driver.end_reason(owner)) if owner is not None else EndCode.LOST
+            return code, await endings.reason_of(code, job.driver, owner)
+        except BackendLost:
+            raise  # it can tell later
         except DriverError as error:
             return EndCode.UNKNOWN, str(error)
-        return code, code.label
 
     def finish(self, job, outcome):
         rows = Workspace.objects.filter(pk=job.workspace.pk, state=State.READY)
@@ -240,7 +242,7 @@ class CloseDeadRun(Kind):
             rows.filter(reason_code=StateCode.NOT_CLEARED).update(reason="")
             return
         reason, missing_snapshot = outcome["reason"], outcome["missing_snapshot"]
-        words = f"{ENDED_WORDS.get(outcome['end_code']) or f'It ended by itself: {reason}.'} {missing_snapshot}".strip()
+        words = f"{endings.sentence(outcome['end_code'], reason)} {missing_snapshot}".strip()
         rows.update(state=State.STOPPED, reason=words, missing_snapshot=missing_snapshot, vitals=at_rest(job.workspace))
         lifecycle.record(
             job.workspace, job.by, "workspace.ended", {"reason": words[:1000], "missing_snapshot": missing_snapshot}
@@ -258,7 +260,8 @@ class Trash(Kind):
         if workspace.environment.driver == FOLDER:
             await job.thread(folder_manifest.take_away, workspace)
         if workspace.state == State.READY:
-            return {"ok": True, "missing_snapshot": await bring_down(job, EndCode.TRASHED)}
+            async with waiting.for_backend(job):
+                return {"ok": True, "missing_snapshot": await bring_down(job, EndCode.TRASHED)}
         await discard_memory(job, "the workspace went to the trash meanwhile.")
         return {"ok": True, "missing_snapshot": await end_snapshot(job) if workspace.missing_snapshot else ""}
 

@@ -1,46 +1,93 @@
 """Check open Runs with their drivers: end those that died, mark unreachable ones, retake missing end snapshots."""
 
+import logging
 from datetime import timedelta
 
 from dashboard import clock
-from dashboard.models import Actor, Team
+from dashboard.models import Actor, Event, Team
 from workspaces import lifecycle, operations
-from workspaces.drivers.base import DriverError
-from workspaces.models import Operation, Run, State, StateCode, Workspace
-from workspaces.runner.reconcile import services
+from workspaces.drivers.base import BackendLost, DriverError
+from workspaces.models import EndCode, Operation, Run, State, StateCode, Workspace
+from workspaces.runner.reconcile import folders, services
 
-UNREACHABLE = "It can't be reached. Nothing is lost and nothing was changed."
+logger = logging.getLogger("handrail.runner")
+UNREACHABLE = "The workspace can't be reached, so it is not known whether its programs run. Its files are unchanged."
+GOES_ON = "Its programs go on. It is paused, stopped or deleted once that answers."
 SYSTEM = Actor.system("runner")
 MAX_RETRY_PAUSE_S = 60  # the longest pause between two attempts to end a dead Run
+LOST = (StateCode.UNREACHABLE, StateCode.BACKEND_LOST)
 
 
 async def watch(daemon):
-    """Check every open Run of this host once: end dead ones, tend the network of live ones, keep services up."""
+    """Check every open Run of this host once: end dead ones, tend the network of live ones, keep services up.
+
+    Connected folders are looked at as well, with a Run or without.
+    """
     rows = Run.objects.filter(ended_at=None, runner=daemon.row, ready_at__isnull=False)
     runs = await daemon.thread(lambda: list(rows.select_related("workspace__environment", "workspace__team")))
     await daemon.network.prune({str(run.pk) for run in runs})
-    if not runs:
-        return
+    gone = await folders.away(daemon)
+    for workspace, words in gone.items():
+        await daemon.thread(note, workspace, words, StateCode.HELD_UP if words else "")
+    looked_at = {}
     for driver, run, owner in await daemon.with_owners(runs):
-        try:
-            dead = owner is None or not await driver.alive(owner)
-        except DriverError as error:
-            await daemon.thread(_note_unreachable, run, f"{UNREACHABLE} {error}")
-            continue  # the driver does not answer: unreachable is not dead
-        if run.workspace.reason_code == StateCode.UNREACHABLE:
-            await daemon.thread(_note_unreachable, run, "")
-        if dead:
-            await daemon.thread(request_close, run.workspace, str(run.pk))
-        else:
-            await daemon.network.tend(run, owner)
-    await daemon.thread(services.keep_up, daemon.row)
+        if driver.name not in looked_at:
+            looked_at[driver.name] = await _look_at(driver)
+        await _check(daemon, driver, run, owner, *looked_at[driver.name])
+    if runs:
+        await daemon.thread(services.keep_up, daemon.row)
 
 
-def request_close(workspace, what: str):
+async def _look_at(driver) -> tuple[str, dict]:
+    """Return (why the driver's backend does not answer, the Runs that somebody holds up: {run id: sentence})."""
+    try:
+        return "", dict(await driver.held_up())
+    except BackendLost as error:
+        return str(error), {}
+    except DriverError as error:
+        logger.warning("%s cannot say which programs stand still: %s", driver.name, error)
+        return "", {}
+
+
+async def _check(daemon, driver, run, owner, lost: str, held_up: dict):
+    try:
+        dead = owner is None or not await driver.alive(owner)
+    except DriverError as error:  # the driver does not answer: unreachable is not dead
+        await daemon.thread(note, run.workspace, f"{error} {UNREACHABLE}", StateCode.UNREACHABLE)
+        return
+    if dead:
+        await daemon.thread(_close_dead, run, driver)
+        return
+    if lost:
+        await daemon.thread(note, run.workspace, f"{lost} {GOES_ON}", StateCode.BACKEND_LOST)
+    elif words := held_up.get(str(run.pk)):
+        await daemon.thread(note, run.workspace, words, StateCode.HELD_UP)
+    elif run.workspace.environment.driver != folders.FOLDER:
+        await daemon.thread(note, run.workspace, "")
+    await daemon.network.tend(run, owner)
+
+
+def _close_dead(run, driver):
+    """Have a dead Run ended, unless an operation that was asked for is about to end it."""
+    ends = Operation.objects.open().filter(workspace=run.workspace, kind__in=[*lifecycle.ENDS_ON_REQUEST])
+    if not ends.exists():
+        request_close(run.workspace, str(run.pk), _ended_by_backend(run, driver))
+
+
+def _ended_by_backend(run, driver) -> tuple | None:
+    """Return (code, message) if the Run died while the driver's backend did not answer, else None."""
+    if not driver.backend or run.workspace.reason_code not in LOST:
+        return None
+    noted = Event.objects.filter(workspace_id=run.workspace_id, verb="workspace.unreachable").order_by("-seq").first()
+    at = f" at {clock.in_utc(noted.at)}" if noted is not None else ""
+    return EndCode.BACKEND_LOST, f"The {driver.backend} was stopped{at} and ended its {driver.unit}s."
+
+
+def request_close(workspace, what: str, why: tuple | None = None):
     """Submit an `ended` operation; after a failed one again, with a pause from two seconds that doubles to a minute.
 
     `what` identifies the Run for deduplication: one operation at a time. A retry keeps the reason that the first
-    attempt found, because it may otherwise see the effects of that attempt.
+    attempt found, because it may otherwise see the effects of that attempt. `why`: (code, message) if it is known.
     """
     asked = Operation.objects.filter(workspace=workspace, dedupe__startswith=f"ended:{what}")
     tries, last = asked.count(), asked.order_by("created_at").last()
@@ -48,18 +95,22 @@ def request_close(workspace, what: str):
     if last is not None and not (operations.is_over(last) and clock.now() - last.settled_at >= pause):
         return
     args = {"why": last.progress.get("why") or last.args.get("why")} if last is not None else {}
+    args = args or ({"why": list(why)} if why else {})
     dedupe, kind = f"ended:{what}:{tries + 1}", "ended"
     operations.submit(kind, workspace=workspace, by=SYSTEM, args=args, exclusive=True, dedupe=dedupe)
 
 
-def _note_unreachable(run, words: str):
-    """Set or, with "", clear the reason why a workspace cannot be reached. Record an event only on a change."""
-    rows = Workspace.objects.filter(pk=run.workspace_id, state=State.READY)
-    rows = rows.exclude(reason=words) if words else rows.filter(reason_code=StateCode.UNREACHABLE)
-    with Team.objects.turn(run.workspace.team_id):
-        if rows.update(reason=words, reason_code=StateCode.UNREACHABLE if words else ""):
+def note(workspace, words: str, code: str = ""):
+    """Set or, with "", clear the reason why a workspace cannot be reached. Record an event if the code changes."""
+    rows = Workspace.objects.filter(pk=workspace.pk, state=State.READY)
+    rows = rows.exclude(reason=words) if words else rows.filter(reason_code__in=StateCode.out_of_reach())
+    was = rows.values_list("reason_code", flat=True).first()
+    if was is None:
+        return
+    with Team.objects.turn(workspace.team_id):
+        if rows.update(reason=words, reason_code=code) and was != code:
             verb = "workspace.unreachable" if words else "workspace.reachable"
-            lifecycle.record(run.workspace, SYSTEM, verb, {"reason": words[:1000]})
+            lifecycle.record(workspace, SYSTEM, verb, {"reason": words[:1000]})
 
 
 def request_missing_snapshots(runner):

@@ -9,7 +9,7 @@ from datetime import timedelta
 from dashboard import clock
 from dashboard.models import Actor
 from workspaces import operations
-from workspaces.models import Command, Operation, Run, State
+from workspaces.models import Command, Operation, Run, State, StateCode
 from workspaces.services import commands
 
 LONGEST_PAUSE = 60.0
@@ -22,6 +22,7 @@ def keep_up(runner):
     """Start every service that should run and does not."""
     busy = Operation.objects.open().filter(exclusive=True, workspace__runner=runner).values("workspace")
     up = Run.objects.filter(runner=runner, ended_at=None, ready_at__isnull=False, workspace__state=State.READY)
+    up = up.exclude(workspace__reason_code__in=[StateCode.UNREACHABLE, StateCode.HELD_UP])
     for run in up.exclude(workspace__in=busy).select_related("workspace__environment", "workspace__team"):
         if run.workspace.vitals.get("frozen") or run.workspace.team.stopped_at:
             continue

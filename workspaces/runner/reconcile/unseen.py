@@ -8,14 +8,13 @@ recorded (`lifecycle.resume_for_use`), and the operation is due again after that
 from django.db import transaction
 
 from dashboard.models import Team
-from workspaces import lifecycle, operations
-from workspaces.models import FOLDER, EndCode, Operation, Phase, State
+from workspaces import endings, lifecycle, operations
+from workspaces.models import FOLDER, Operation, Phase, State
 from workspaces.runner import snapshots
 from workspaces.runner.reconcile import liveness
 from workspaces.runner.refusals import Again
 
 RESUMED = "resumed_for_it"  # in the progress of the operation: done once
-BY_ITSELF = (EndCode.OUT_OF_MEMORY, EndCode.CRASHED, EndCode.REMOVED, EndCode.UNSEEN, EndCode.LOST, EndCode.UNKNOWN)
 
 
 async def resume_first(job):
@@ -46,7 +45,7 @@ def _is_ended_on_request(job) -> bool:
 
 def _ended_by_itself(job) -> bool:
     last = job.workspace.runs.exclude(ended_at=None).order_by("-ended_at").first()
-    return last is not None and last.end_code in BY_ITSELF and last.ended_at >= job.operation.created_at
+    return last is not None and last.end_code in endings.BY_ITSELF and last.ended_at >= job.operation.created_at
 
 
 @transaction.atomic

@@ -15,6 +15,7 @@ from dashboard.access import Caller
 from dashboard.models import Actor, Event, Team
 from dashboard.problems import conflict, invalid
 from workspaces import extensions, operations, recordings
+from workspaces.checks import has_unknown_end
 from workspaces.models import (
     FAILING_STATES,
     OPEN_STATES,
@@ -178,7 +179,7 @@ def _end_with_command(run: ScheduledRun):
 
 
 def _state_after(command: Command) -> str:
-    if command.operation.phase == Phase.UNCERTAIN:
+    if has_unknown_end(command.operation):
         return ScheduledState.UNCLEAR
     if command.exit_status == 0:
         return ScheduledState.PASSED

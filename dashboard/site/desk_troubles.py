@@ -1,0 +1,95 @@
+"""Problems of workspaces on the Desk: engines that do not answer, and workspaces that ended by themselves."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from django.db.models import OuterRef, Subquery
+
+from workspaces import endings, terminals
+from workspaces.drivers.base import get_driver_class
+from workspaces.models import Command, Operation, Phase, ReasonCode, Run, State, StateCode, Workspace
+from workspaces.shown_state import what_to_do
+
+MAX_ROWS = 10
+
+
+@dataclass
+class Away:
+    """An engine that does not answer, with the workspaces that are up on it."""
+
+    engine: str
+    host: str
+    workspaces: list = field(default_factory=list)
+
+    @property
+    def reason(self) -> str:
+        """What its driver said, without what is so of one workspace."""
+        return what_to_do(self.workspaces[0])
+
+    @property
+    def keys(self) -> str:
+        return ", ".join(workspace.key for workspace in self.workspaces[:MAX_ROWS])
+
+
+def away(workspaces) -> dict:
+    """Return {engines: [Away], held_up: [Workspace]}: engines that do not answer, and workspaces held up one by one."""
+    rows = workspaces.filter(state=State.READY, reason_code__in=StateCode.out_of_reach())
+    found, held_up = defaultdict(list), []
+    for workspace in rows.select_related("team", "environment", "runner").order_by("key"):
+        backend = get_driver_class(workspace.environment.driver).backend
+        if backend and workspace.reason_code != StateCode.HELD_UP:
+            found[backend, workspace.runner and workspace.runner.host].append(workspace)
+        else:
+            held_up.append(workspace)
+    return {"engines": [Away(*which, each) for which, each in found.items()], "held_up": held_up[:MAX_ROWS]}
+
+
+@dataclass
+class Ended:
+    """A workspace that ended by itself, with what ended with it; until somebody resumes it or puts this away."""
+
+    run: Run
+    may_use: bool
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.run.workspace
+
+    @property
+    def reason(self) -> str:
+        return endings.sentence(self.run.end_code, self.run.end_reason)
+
+    @property
+    def commands(self) -> list[str]:
+        """The first lines of the commands that ended with it, not of services."""
+        lost = Command.objects.filter(run=self.run, service="", operation__outcome__reason_code=ReasonCode.LOST)
+        return [text.splitlines()[0][:80] for text in lost.values_list("shown", flat=True)[:3] if text.strip()]
+
+
+def ended(caller, workspaces) -> list[Ended]:
+    newest = Run.objects.filter(workspace=OuterRef("workspace")).order_by("-started_at").values("pk")[:1]
+    runs = Run.objects.filter(
+        workspace__in=workspaces.filter(state=State.STOPPED), end_code__in=endings.BY_ITSELF, dismissed_at=None
+    )
+    runs = runs.filter(pk=Subquery(newest)).select_related("workspace__team").order_by("-ended_at")
+    return [Ended(run, caller.can("use_workspace", run.workspace.team_id)) for run in runs[:MAX_ROWS]]
+
+
+def unknown(caller, workspaces, since) -> list[tuple[Operation, str, bool]]:
+    """Return (operation, what it ran, whether the caller may put it away) of operations with an unknown outcome.
+
+    An approved call has its card.
+    """
+    rows = Operation.objects.filter(workspace__in=workspaces, phase=Phase.UNCERTAIN, action=None, dismissed_at=None)
+    rows = rows.filter(settled_at__gte=since).select_related("workspace__team", "command", "terminal")
+    return [
+        (operation, _text_of(operation), caller.can("use_workspace", operation.workspace.team_id))
+        for operation in rows.order_by("-settled_at")[:MAX_ROWS]
+    ]
+
+
+def _text_of(operation: Operation) -> str:
+    if command := getattr(operation, "command", None):
+        return command.shown
+    terminal = getattr(operation, "terminal", None)
+    return terminals.name_of(terminal) if terminal else ""

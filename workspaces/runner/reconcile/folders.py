@@ -1,0 +1,40 @@
+"""Connected folders that were moved, deleted or unmounted: nothing of Handrail runs in them that would notice."""
+
+import os
+from pathlib import Path
+
+from workspaces.models import FOLDER, State, StateCode, Workspace
+
+GONE = "Its folder {} is not there: it was moved, deleted or unmounted. Put it back to continue; nothing was changed."
+OTHER = "Another file system is mounted at {} now, or its own is not. Mount it again to continue; nothing was changed."
+
+
+async def away(daemon) -> dict:
+    """Return {workspace: sentence} of the connected folders of this host that are away, or "" for one that is back."""
+    return await daemon.thread(_away, daemon.row, daemon.devices)
+
+
+def _away(runner, devices: dict) -> dict:
+    """`devices`: {workspace id: the file system that its folder was on when it was seen last}."""
+    rows = Workspace.objects.kept().filter(runner=runner, state=State.READY, environment__driver=FOLDER)
+    found = {}
+    for workspace in rows.select_related("team", "head"):
+        if words := _why_away(workspace, devices):
+            found[workspace] = words
+        elif workspace.reason_code == StateCode.HELD_UP:
+            found[workspace] = ""
+    return found
+
+
+def _why_away(workspace, devices: dict) -> str:
+    folder = Path(workspace.source.get("path") or "")
+    try:
+        device = folder.stat().st_dev
+        is_empty = next(os.scandir(folder), None) is None
+    except OSError:
+        return GONE.format(folder)
+    had_files = workspace.head is not None and workspace.head.entries > 1
+    if devices.get(workspace.pk, device) != device or (is_empty and had_files and workspace.pk not in devices):
+        return OTHER.format(folder)
+    devices[workspace.pk] = device
+    return ""

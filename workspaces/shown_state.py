@@ -1,0 +1,60 @@
+"""The state of a workspace as pages show it: what is stored, or what a person has to know first."""
+
+from django.utils.translation import gettext
+
+from workspaces.models import State, StateCode
+
+# What exclusive operations that change the state are called while they are under way, by kind.
+MOVES = {
+    "pause": "pausing",
+    "stop": "stopping",
+    "ended": "stopping",
+    "resume": "resuming",
+    "restore_checkpoint": "resuming",
+    "rebuild": "rebuilding",
+    "put_away": "archiving",
+    "trash": "deleting",
+}
+OUT_OF_REACH = {
+    StateCode.UNREACHABLE: "unreachable",
+    StateCode.BACKEND_LOST: "backend_lost",
+    StateCode.HELD_UP: "held_up",
+}
+
+
+def shown_state(workspace) -> str:
+    """Return the state for `state_words` of handrail. Load it by `pages.header.with_display_columns`."""
+    if workspace.trashed_at:
+        return "deleted"
+    if code := out_of_reach(workspace):
+        return OUT_OF_REACH[code]
+    if moves := getattr(workspace, "moves", None):
+        return MOVES[moves]
+    return "working" if workspace.state == State.READY and workspace.running else workspace.state
+
+
+def out_of_reach(workspace) -> str:
+    """Return the StateCode of a workspace that is up and cannot be used as usual now; "" for any other."""
+    is_up = workspace.state == State.READY and not workspace.trashed_at
+    return workspace.reason_code if is_up and workspace.reason_code in OUT_OF_REACH else ""
+
+
+def what_to_do(workspace) -> str:
+    """Return what brings its driver back, as the last probe of its host said; "" if its driver works."""
+    probes = workspace.runner.capabilities if workspace.runner is not None else {}
+    probe = probes.get(workspace.environment.driver, {})
+    return "" if probe.get("available", True) else probe.get("what_to_do", "")
+
+
+def before_a_call(workspace) -> str:
+    """Return what keeps Handrail from running an approved call in the workspace now; "" if nothing does."""
+    if workspace.trashed_at:
+        return gettext("%(key)s is in the trash.") % {"key": workspace.key}
+    if out_of_reach(workspace):
+        return gettext("%(key)s can't be used now. %(reason)s") % {"key": workspace.key, "reason": workspace.reason}
+    words = {"key": workspace.key, "reason": workspace.reason}
+    if workspace.state == State.PAUSED:
+        return gettext("%(key)s is paused; approving resumes it.") % words
+    if workspace.state == State.STOPPED:
+        return gettext("%(key)s is stopped; resume it, then approve. %(reason)s") % words
+    return ""
