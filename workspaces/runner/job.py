@@ -9,10 +9,11 @@ from dashboard.failpoints import failpoint
 from dashboard.models import Team
 from dashboard.retries import retried
 from workspaces import lifecycle, operations
-from workspaces.drivers.base import RunRecord
+from workspaces.drivers.base import DriverError, RunRecord
 from workspaces.models import Operation, Phase, ReasonCode, Run, Snapshot, State, Workspace
 from workspaces.paths import inside
 from workspaces.runner import files, programs, snapshots, tree_access
+from workspaces.runner.measure import ports
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import spec_of
 
@@ -176,8 +177,17 @@ class Job:
         It can be cancelled only if `how` has the job's `cancel`, for a snapshot that a person requested by itself.
         """
         how = {"progress": self.watch()["progress"], "operation": self.operation} | how
+        if "ports" not in how:
+            how["ports"] = await self._ports_now()
         async with self.open_tree() as tree:
             return await self.thread(snapshots.take, self.workspace, tree, kind=kind, label=label, by=self.by, **how)
+
+    async def _ports_now(self) -> list[dict] | None:
+        """Return the ports on which programs listen at this moment; None if they can't be read."""
+        try:
+            return await ports.of(self.driver, owner) if (owner := await self.owner()) else None
+        except (DriverError, OSError):
+            return None
 
     async def run_program(
         self,
