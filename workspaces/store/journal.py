@@ -17,6 +17,7 @@ from .attributes import Attributes, set_on
 from .depth import RAISE_LIMITS_AT, raise_limits
 from .errors import StoreError
 from .file_system import sync_tree
+from .moves import has_begun, move_aside, move_back
 from .safe_open import RENAME_EXCHANGE, open_beneath, open_root, parent_beneath, rename_at
 
 VERSION = 2
@@ -191,8 +192,9 @@ def _place(tree_fd: int, stage_fd: int, step: dict) -> None:
         there = _inode(at, name)
         if there == step["inode"]:
             return
-        if there is not None and not _exchange(stage_fd, staged, at, name):
-            rename_at(at, name, stage_fd, staged + _ASIDE)
+        is_begun = has_begun(stage_fd, staged + _ASIDE)
+        if is_begun or (there is not None and not _exchange(stage_fd, staged, at, name)):
+            move_aside(at, name, stage_fd, staged + _ASIDE)
             there = None
         if there is None:
             rename_at(stage_fd, staged, at, name)
@@ -207,15 +209,16 @@ def _unplace(tree_fd: int, stage_fd: int, step: dict) -> None:
                 _exchange(stage_fd, staged, at, name)
                 return
             rename_at(at, name, stage_fd, staged)
-        if aside and _inode(at, name) is None:
-            rename_at(stage_fd, staged + _ASIDE, at, name)
+        if has_begun(stage_fd, staged + _ASIDE) or (aside and _inode(at, name) is None):
+            move_back(stage_fd, staged + _ASIDE, at, name)
 
 
 def _exchange(stage_fd: int, staged: bytes, at: int, name: bytes) -> bool:
     try:
         rename_at(stage_fd, staged, at, name, RENAME_EXCHANGE)
     except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ENOSYS):  # overlayfs and network file systems lack RENAME_EXCHANGE
+        # Network file systems lack RENAME_EXCHANGE, and overlayfs renames no folder of a lower layer.
+        if error.errno in (errno.EINVAL, errno.ENOSYS, errno.EXDEV):
             return False
         raise
     return True
@@ -224,15 +227,17 @@ def _exchange(stage_fd: int, staged: bytes, at: int, name: bytes) -> bool:
 def _remove(tree_fd: int, stage_fd: int, step: dict) -> None:
     with parent_beneath(tree_fd, as_path(step["path"])) as (at, name):
         staged = as_path(step["staged"])
-        if _inode(at, name) is not None and _inode(stage_fd, staged) is None:
-            rename_at(at, name, stage_fd, staged)
+        is_to_go = _inode(at, name) is not None and _inode(stage_fd, staged) is None
+        if is_to_go or has_begun(stage_fd, staged):
+            move_aside(at, name, stage_fd, staged)
 
 
 def _unremove(tree_fd: int, stage_fd: int, step: dict) -> None:
     staged = as_path(step["staged"])
     with parent_beneath(tree_fd, as_path(step["path"])) as (at, name):
-        if _inode(stage_fd, staged) is not None and _inode(at, name) is None:
-            rename_at(stage_fd, staged, at, name)
+        is_gone = _inode(stage_fd, staged) is not None and _inode(at, name) is None
+        if is_gone or has_begun(stage_fd, staged):
+            move_back(stage_fd, staged, at, name)
 
 
 def _adjust(tree_fd: int, stage_fd: int, step: dict, side: str = "to") -> None:

@@ -26,7 +26,7 @@ from .sender import Sender
 
 _MODULES = (
     "atomic_write", "attributes", "depth", "errors", "file_system", "files", "folded", "journal", "mount_point",
-    "safe_open", "swap",
+    "moves", "safe_open", "swap",
     "guest/__init__", "guest/builder", "guest/exec", "guest/file_ops", "guest/protocol", "guest/server",
 )  # fmt: skip
 Connect = Callable[[], tuple[int, int, Callable[[], None]]]
