@@ -10,7 +10,7 @@ from django.db.models import F, Q
 from approvals import bound_files, calls, mcp_tools, own_questions, rehearsals, solo
 from approvals.calls import sha256
 from approvals.evaluation import PolicyResult, PolicyUnavailable, can_be_held, content, current, judge
-from approvals.evidence import EVIDENCE_TIMEOUT, evidence_of
+from approvals.evidence import Allowance, evidence_of
 from approvals.evidence.keeping import pack
 from approvals.expiry import end_if_due
 from approvals.models import AapRequest, Action, Decision, DecisionEvidence, LineComment, Revision, Status, Tier
@@ -58,7 +58,7 @@ def decide(
     apply: bool = False,
     rehearsal=None,
     passkey: dict | None = None,
-    evidence_s: float = EVIDENCE_TIMEOUT,
+    allowance: Allowance | None = None,
 ):
     """Record an answer and return the action, which stays pending while votes are missing for the quorum.
 
@@ -68,7 +68,7 @@ def decide(
     `apply`: approve the result of the rehearsal (its id, if known, is `rehearsal`) instead of a run.
 
     `passkey`: the answer of the person's passkey, which some approvals take (step_up), {challenge, credential}.
-    `evidence_s`: for how many seconds at most evidence is gathered, which is kept with an approval.
+    `allowance`: what the evidence that is kept with an approval may take, if it is for several together.
 
     The first final verdict wins: later answers raise Problem 409 with the winner, as do answers to another digest.
     An edit that the policy forbids, or that is invalid, raises Problem 422 and changes nothing. Problem 403.
@@ -81,7 +81,7 @@ def decide(
     if verdict == EDIT and not edited:
         verdict = APPROVE  # an edit that changes nothing is an approval
     # The evidence is gathered before the transaction, because it may take two seconds.
-    evidence = _evidence(action, evidence_s) if verdict == APPROVE and action.digest == digest else None
+    evidence = _evidence(action, allowance or Allowance()) if verdict == APPROVE and action.digest == digest else None
     is_open = action.status == Status.PENDING and action.digest == digest
     tree = rehearsals.tree_to_apply(action, rehearsal) if apply and is_open else ""
     confirmed = _confirmed(action, caller, passkey, alone, unheld, tree) if passkey and is_open else None
@@ -139,8 +139,11 @@ def _confirmed(action: Action, caller, passkey: dict, alone, unheld: bool, tree:
     return assertions.confirm(action, caller=caller, digest=action.digest, verdict=verdict, answer=passkey)
 
 
-def _evidence(action: Action, seconds: float) -> bytes | None:
-    return pack(evidence_of(action, current(action), seconds)) if action.status == Status.PENDING else None
+def _evidence(action: Action, allowance: Allowance) -> bytes | None:
+    if action.status != Status.PENDING:
+        return None
+    with allowance.spending() as seconds:
+        return pack(evidence_of(action, current(action), seconds))
 
 
 def extend(action: Action, *, caller):

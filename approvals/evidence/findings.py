@@ -2,6 +2,7 @@
 
 import base64
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,6 +26,21 @@ class TimeLimit:
     @property
     def left(self) -> float:
         return max(0.05, self.until - time.monotonic())
+
+
+class Allowance:
+    """The seconds that the evidence of several actions may take together; `left` of them."""
+
+    def __init__(self, seconds: float = EVIDENCE_TIMEOUT):
+        self.left = seconds
+
+    @contextmanager
+    def spending(self):
+        began = time.monotonic()
+        try:
+            yield self.left
+        finally:
+            self.left = max(0.0, self.left - (time.monotonic() - began))
 
 
 @dataclass

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from approvals import gate, own_questions
+from approvals.evidence import Allowance
 from approvals.models import Action, Decision
 from approvals.pages import alike_numbers
 from approvals.pages.alike_groups import MAX_ANSWERED, MIN_ALIKE, are_alike, differing, kind_of, split, sums_of
@@ -132,19 +133,13 @@ def _decide(request, group: list[Card], chosen):
     """Answer what was ticked for a while; the page then asks to go on, and at the end says how many were answered."""
     verdict, ticked = request.POST["verdict"], _ticked(request, group)
     comment = asked(request, "comment")["comment"][:4000] if verdict == "deny" else ""
-    left_s = _seconds_left(request)
+    allowance = Allowance(_seconds_left(request))
     began, failed = time.monotonic(), []
     while ticked:
-        action, spent = ticked.pop(0).action, time.monotonic() - began
+        action = ticked.pop(0).action
+        how = {"verdict": verdict, "digest": action.digest, "comment": comment, "allowance": allowance}
         try:
-            gate.decide(
-                action,
-                caller=request.caller,
-                verdict=verdict,
-                digest=action.digest,
-                comment=comment,
-                evidence_s=max(0, left_s - spent),
-            )
+            gate.decide(action, caller=request.caller, **how)
         except Problem as problem:
             failed.append(f"{action}: {problem.detail}")
         if time.monotonic() - began >= STEP_SECONDS:
@@ -156,8 +151,7 @@ def _decide(request, group: list[Card], chosen):
     said += len(failed)
     if not ticked:
         return _say_how_many(request, verdict, wanted, said, then=reverse("waiting") + filter_query(chosen))
-    left_ms = int(1000 * max(0, left_s - (time.monotonic() - began)))
-    return _go_on(request, wanted, ticked, said=said, left_ms=left_ms, comment=comment)
+    return _go_on(request, wanted, ticked, said=said, left_ms=int(1000 * allowance.left), comment=comment)
 
 
 def _go_on(request, wanted: list[str], left: list[Card], **carried):
