@@ -42,6 +42,7 @@ urlpatterns = [
     path("environments/devcontainer/", environments.from_devcontainer, name="environment-devcontainer"),
     path("environments/<uuid:pk>/", environments.environment, name="environment"),
     path("environments/<uuid:pk>/edit/", environments.edit, name="environment-edit"),
+    path("environments/<uuid:pk>/image/pull/", environments.pull_image, name="environment-image-pull"),
     path("environments/<uuid:pk>/go-back/", installed.go_back, name="environment-go-back"),
     path("artifacts/", artifacts.index, name="artifacts"),
     path("artifacts/<uuid:pk>/zip/", artifacts.as_zip, name="artifact-zip"),

@@ -312,6 +312,7 @@ _DECLARED = [
         POST /environments/devcontainer
         POST /workspaces/{key}/installed
         POST /environments/{name}/installed/undo
+        POST /environments/{name}/image/pull
         PUT /workspaces/{key}/network/host-ports
         POST /workspaces/{key}/previews
         GET /storage

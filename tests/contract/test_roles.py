@@ -43,6 +43,7 @@ VERBS = {
     "POST /environments/devcontainer": "manage_environments",
     "POST /workspaces/{key}/installed": "manage_environments",
     "POST /environments/{name}/installed/undo": "manage_environments",
+    "POST /environments/{name}/image/pull": "manage_environments",
     "POST /workspaces/{key}/lessons": "propose_lesson",
     "POST /workspaces/{key}/hand-overs": "hand_over",
     "POST /lessons/{lesson_id}/accept": "decide_lesson",
@@ -183,6 +184,7 @@ BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cance
 # Nothing is in the trash here, and nobody else's draft is there for a caller.
 OF_WHAT_IS_NOT_THERE = {
     "POST /environments/{name}/installed/undo",
+    "POST /environments/{name}/image/pull",
     "POST /workspaces/{key}/untrash",
     "PATCH /comments/{comment_id}",
     "DELETE /comments/{comment_id}",

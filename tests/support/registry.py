@@ -24,6 +24,7 @@ class Registry:
 
     def __init__(self):
         self.blobs: dict[str, bytes] = {}
+        self.tags: dict[str, str] = {}  # {tag: digest of its manifest}
         self.asked: list[str] = []
         registry = self
 
@@ -33,6 +34,7 @@ class Registry:
             def do_GET(self):
                 registry.asked.append(self.path)
                 name = self.path.rpartition("/")[2]
+                name = registry.tags.get(name, name)
                 content = b"{}" if self.path == "/v2/" else registry.blobs.get(name)
                 self.send_response(404 if content is None else 200)
                 kind = MANIFEST if "/manifests/" in self.path else "application/octet-stream"

@@ -202,3 +202,12 @@ def test_no_git_of_the_workspace_makes_its_bundle(desk, docker, repository, tmp_
     (tmp_path / "bundle").write_bytes(desk.get(f"/workspaces/{key}/bundle").body)
     told = subprocess.run(["git", "bundle", "list-heads", "bundle"], cwd=tmp_path, capture_output=True, text=True)
     assert f"{first} HEAD" in told.stdout
+
+
+def test_the_image_of_a_private_registry_is_refused_in_words(desk, docker, product, lead_token):
+    lead, name = type(desk)(product, lead_token), f"tagged-{uuid.uuid4().hex[:8]}"
+    lead.post("/environments", {"name": name, "driver": "docker", "image": "127.0.0.1:1/team/app:3.12"})
+    told = lead.post(f"/environments/{name}/image/pull", expect=409).json
+    assert told["detail"].startswith("127.0.0.1 is at a private address")
+    listed = {each["name"]: each for each in lead.get("/environments").json["environments"]}
+    assert (listed[name]["version"], listed[name]["image"]) == (1, "127.0.0.1:1/team/app:3.12")

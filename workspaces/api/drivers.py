@@ -6,13 +6,14 @@ from ninja import Router, Status
 from pydantic import Field, Strict, StrictInt
 
 from dashboard.api_base import PROBLEMS
-from dashboard.problems import invalid, not_allowed
+from dashboard.problems import invalid, not_allowed, not_found
+from workspaces import operations
 from workspaces.api import schemas
-from workspaces.api.lookup import team_of
+from workspaces.api.lookup import ended_well, team_of
 from workspaces.models import AgentsTogether, Environment, Runner
 from workspaces.provisioning import devcontainer, images, isolation
 from workspaces.services import environments as environment_versions
-from workspaces.services.environments import installed
+from workspaces.services.environments import installed, pulled
 
 router = Router(tags=["environments"])
 
@@ -130,6 +131,22 @@ def save_environment(request, wish: NewEnvironment):
         fields["build"] = {part: value for part, value in fields["build"].items() if value}
     latest = Environment.objects.filter(team=team, name=name).order_by("-version").first()
     return Status(201, _shown(environment_versions.save(team, name, fields, base=latest, by=request.auth.actor)))
+
+
+@router.post("/environments/{name}/image/pull", response={201: dict} | PROBLEMS)
+def pull_image(request, name: str):
+    """Let the registry of its image resolve the tag to a digest, and pull that; save it in the next version.
+
+    Answered when it is there; 409 with the reason if it could not be had, 503 with `operation` if it takes longer.
+    """
+    team = team_of(request)
+    latest = Environment.objects.visible_to(request.auth).filter(team=team, name=name).order_by("-version").first()
+    if latest is None:
+        raise not_found("environment")
+    if not request.auth.can("manage_environments", team):
+        raise not_allowed("You don't have permission to do this.")
+    ended_well(operations.wait(pulled.ask(latest, by=request.auth.actor), 120))
+    return Status(201, _shown(environment_versions.newest_of(latest)))
 
 
 class DevContainer(schemas.Strict):

@@ -381,8 +381,15 @@ class Driver:
         """Return the digest of a local image for `RunSpec.image`. Never pulls; raise ImageMissing if it is not here."""
         raise DriverError("This kind of workspace has no image.")
 
-    async def pull_image(self, reference: str) -> str:
-        """Pull an image by its digest from a registry that the operator allowed; return what `find_image` returns."""
+    async def resolve_image(self, reference: str) -> str:
+        """Return the reference with the digest that its registry gives its tag now. Raise DriverError."""
+        raise DriverError("This kind of workspace pulls no image.")
+
+    async def pull_image(self, reference: str, *, asked: bool = False) -> str:
+        """Pull an image by its digest from a registry that the operator allowed, or a lead asked for it (`asked`).
+
+        Return what `find_image` returns.
+        """
         raise DriverError("This kind of workspace pulls no image.")
 
     async def build_image(self, build: Build, name: str) -> str:

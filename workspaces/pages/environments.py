@@ -18,7 +18,7 @@ from workspaces.pages.forms import DRIVERS
 from workspaces.pages.header import find
 from workspaces.provisioning import devcontainer, images, isolation, presets
 from workspaces.services import environments
-from workspaces.services.environments import suggested
+from workspaces.services.environments import pulled, suggested
 
 REACHES = {"setup": gettext_lazy("Hosts allowed for setup"), "agent": gettext_lazy("Hosts allowed for the agent")}
 
@@ -60,8 +60,24 @@ def environment(request, pk):
         "default_image": images.DEFAULT,
         "where": DRIVERS.get(found.driver, found.driver),
         "may_edit": request.caller.can("manage_environments", found.team),
+        "may_be_pulled": found == versions[0] and pulled.may_be_pulled(found),
+        "pull": pulled.last(found),
     }
     return render(request, "workspaces/environment.html", context)
+
+
+@signed_in
+@require_POST
+def pull_image(request, pk):
+    """Request the image that the environment names by a tag."""
+    found = _find(request, pk)
+    must(request.caller, "manage_environments", found.team)
+    return carry_out(
+        request,
+        lambda: pulled.ask(found, by=request.caller.actor),
+        then=reverse("environment", args=[pk]),
+        say=lambda operation: gettext("The image is being pulled. This page says when it is there."),
+    )
 
 
 @signed_in

@@ -31,6 +31,7 @@ OPERATION_LABELS = {
     "archive": gettext_lazy("Creating an archive"),
     "put_away": gettext_lazy("Archiving"),
     "promote": gettext_lazy("Keeping files as an artifact"),
+    "pull_image": gettext_lazy("Pulling an image"),
     "keep_installed": gettext_lazy("Keeping what was installed"),
     "trash": gettext_lazy("Moving to the trash"),
     "forget": gettext_lazy("Deleting data past its retention"),

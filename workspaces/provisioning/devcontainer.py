@@ -146,7 +146,11 @@ def _image(reading: Reading, found: dict, file: Path | None):
     dockerfile = build.get("dockerfile") or found.get("dockerFile")
     if not dockerfile:
         if isinstance(found.get("image"), str):
-            reading.take("image", "Containers have this image. It is not pulled by itself.", driver="docker")
+            reading.take(
+                "image",
+                "Containers have this image. A lead can have it pulled on the environment's page.",
+                driver="docker",
+            )
             reading.fields["image"] = found["image"]
         return
     if file is None:

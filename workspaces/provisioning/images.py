@@ -3,12 +3,15 @@
 import re
 from pathlib import Path
 
+from django.conf import settings
+
 from dashboard.problems import invalid
-from workspaces.provisioning.sources import allowed_folder
+from workspaces.provisioning.sources import allowed_folder, public_addresses
 
 DEFAULT = "handrail/base:bookworm"  # built by `make images`
 DOCKERFILE = "Dockerfile"
 MAX_BUILD_ARGS = 50
+DOCKER_HUB = ("docker.io", "registry-1.docker.io")
 PINNED = "@sha256:"  # in the name of an image that names its digest
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9.-]+(?::\d{1,5})?/)?"
@@ -25,6 +28,27 @@ def check(image: str, dockerfile: str = DOCKERFILE) -> str:
     elif image and not REFERENCE.fullmatch(image):
         raise invalid(f"{image!r} is neither the name of an image nor the path of a folder with a Dockerfile.")
     return image
+
+
+def may_be_pulled(driver: str, image: str) -> bool:
+    """Return whether an environment names an image by a tag that its registry can resolve to a digest."""
+    return driver == "docker" and bool(image) and not image.startswith("/") and "sha256:" not in image
+
+
+def host_of_registry(reference: str) -> tuple[str, str]:
+    """Return (the registry of an image as the engine names it, the host that is contacted for it)."""
+    first, slash, _ = reference.partition("/")
+    if not slash or not ("." in first or ":" in first or first == "localhost"):
+        return DOCKER_HUB
+    return (first.lower(), first.lower()) if first.lower() not in ("docker.io", "index.docker.io") else DOCKER_HUB
+
+
+def check_registry(reference: str):
+    """Problem 422 if the registry of an image is at a private address, unless the operator named it or allows them."""
+    registry, host = host_of_registry(reference)
+    if registry not in settings.HANDRAIL_PULL_FROM:
+        name, _, port = host.partition(":")
+        public_addresses(name, int(port or 443))
 
 
 def context_of(image: str, dockerfile: str = DOCKERFILE) -> Path | None:

@@ -81,7 +81,7 @@ def check_git(address: str, ref: str = "") -> Git:
     # Rebuild the address from its checked parts, so that git and curl cannot parse it differently from us.
     where = f"[{host}]" if ":" in host else host
     rebuilt = f"{user}{where}:{path}" if scp else f"{scheme}://{user}{where}:{port}{path}"
-    return Git(rebuilt, ref, scheme, host, port, _public_addresses(host, port), path)
+    return Git(rebuilt, ref, scheme, host, port, public_addresses(host, port), path)
 
 
 def _parts(address: str) -> tuple[str, str, str, int, str]:
@@ -124,7 +124,7 @@ def allowed_folder(path: str, what: str) -> Path:
     return real
 
 
-def _public_addresses(host: str, port: int) -> tuple[str, ...]:
+def public_addresses(host: str, port: int) -> tuple[str, ...]:
     """Resolve the host; Problem 422 if an address is private (egress/addresses.py) and the settings forbid that."""
     try:
         found = listed_in(settings.HANDRAIL_EGRESS_HOSTS, host) or [

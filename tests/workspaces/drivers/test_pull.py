@@ -90,3 +90,26 @@ def test_another_content_under_the_digest_is_refused(of_engine, registry):
 def test_an_image_that_the_registry_does_not_have_is_said(of_engine, registry):
     with pytest.raises(DriverError, match=r"could not be pulled from 127\.0\.0\.1"):
         of_engine.pull(f"{registry.host}/test/nowhere@{PINNED}")
+
+
+def test_a_tag_is_resolved_to_the_digest_that_the_registry_has_now(of_engine, registry):
+    pinned = registry.image(uuid.uuid4().hex)
+    name, _, digest = pinned.partition("@")
+    registry.tags["3.12"] = digest
+    assert of_engine.resolve(f"{name}:3.12") == f"{name}:3.12@{digest}"
+    assert of_engine.resolve(pinned) == pinned
+    unnamed = Images(of_engine.engine)
+    with pytest.raises(ImageMissing, match="HANDRAIL_PULL_FROM names none"):
+        unnamed.pull(f"{name}:3.12@{digest}")
+    made = unnamed.pull(f"{name}:3.12@{digest}", asked=True)
+    try:
+        assert unnamed.find(f"{name}:3.12@{digest}")["Id"] == made
+    finally:
+        with Client(OPTIONS["docker"]["address"]) as client:
+            client.remove_image(pinned, force=True)
+
+
+@pytest.mark.parametrize("reference", ["{host}/test/pinned:none", "127.0.0.1:1/test/app:1", "127.0.0.1:1/test/app"])
+def test_a_registry_that_has_no_such_tag_or_does_not_answer_is_said(of_engine, registry, reference):
+    with pytest.raises(DriverError, match=r"127\.0\.0\.1:\d+ gave no digest for '127\.0\.0\.1"):
+        of_engine.resolve(reference.format(host=registry.host))

@@ -16,6 +16,7 @@ import struct
 import time
 from collections.abc import Mapping, Set
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from docker import APIClient
@@ -98,8 +99,11 @@ class DockerDriver(LocalDriver):
     async def find_image(self, reference: str) -> str:
         return (await asyncio.to_thread(self.images.find, reference))["Id"]
 
-    async def pull_image(self, reference: str) -> str:
-        return await asyncio.to_thread(self.images.pull, reference)
+    async def resolve_image(self, reference: str) -> str:
+        return await asyncio.to_thread(self.images.resolve, reference)
+
+    async def pull_image(self, reference: str, *, asked: bool = False) -> str:
+        return await asyncio.to_thread(partial(self.images.pull, reference, asked=asked))
 
     async def build_image(self, build: Build, name: str) -> str:
         return await asyncio.to_thread(self.images.build, build, name)

@@ -17,9 +17,11 @@ from .engine import INSTALLATION, RUN, WORKSPACE, Engine
 LAYER, TOUCHES = "handrail.layer", "handrail.touches-workspace"  # labels
 LAYERS, BUILDS = "handrail/setup", "handrail/build"  # repositories of the images we make
 BUILD_S = 3600.0
+RESOLVE_S = 60.0
 NOT_THERE = (
     "There is no image {0!r} on this Docker engine, and Handrail pulls none automatically. `docker pull` or `docker "
-    "load` it there; `make images` makes handrail/base:bookworm."
+    "load` it there, or let a lead pull it by its digest on the environment's page; `make images` makes "
+    "handrail/base:bookworm."
 )
 BY_DIGEST = "@sha256:"
 NOT_FROM_THERE = (
@@ -42,15 +44,30 @@ class Images:
         with self.engine.talk() as client:
             return _inspect(client, reference)
 
-    def pull(self, reference: str) -> str:
+    def resolve(self, reference: str) -> str:
+        """Ask the image's registry for the digest of its tag; return the reference with it. Raise DriverError."""
+        if BY_DIGEST in reference:
+            return reference
+        registry = registry_of(reference)
+        with self.engine.talk(RESOLVE_S) as client:
+            try:
+                digest = client.inspect_distribution(reference)["Descriptor"]["digest"]
+            except APIError as error:
+                raise DriverError(
+                    f"{registry} gave no digest for {reference!r}: {error.explanation or error}"
+                ) from error
+        return f"{reference}@{digest}"
+
+    def pull(self, reference: str, *, asked: bool = False) -> str:
         """Pull an image by its digest, which the engine compares with what it got; return its id.
 
-        Raise ImageMissing for an image without a digest, or of a registry that may not be asked.
+        Raise ImageMissing for an image without a digest, or of a registry that may not be asked. `asked`: a lead asked
+        for this image.
         """
         if BY_DIGEST not in reference:
             raise ImageMissing(NOT_THERE.format(reference))
-        registry = _registry_of(reference)
-        if registry not in self.pull_from:
+        registry = registry_of(reference)
+        if not asked and registry not in self.pull_from:
             raise ImageMissing(NOT_FROM_THERE.format(reference, ", ".join(self.pull_from) or "none", registry))
         with self.engine.talk(BUILD_S) as client:
             try:
@@ -143,7 +160,7 @@ class Images:
         return removed
 
 
-def _registry_of(reference: str) -> str:
+def registry_of(reference: str) -> str:
     """Return the host of the registry that a reference names, with its port if it names one."""
     try:
         return resolve_repository_name(reference.partition("@")[0])[0].lower()

@@ -12,6 +12,7 @@ from workspaces.runner.operations.export import MakeArchive, MakeBundle, Push
 from workspaces.runner.operations.hold import Hold
 from workspaces.runner.operations.programs import Maintain, RunCommand, RunService, RunTerminal
 from workspaces.runner.operations.promote import Promote
+from workspaces.runner.operations.pull_image import PullImage
 from workspaces.runner.operations.pull_request import OpenPullRequest
 from workspaces.runner.operations.rebuild import Rebuild
 from workspaces.runner.operations.rehearse import Rehearse
@@ -52,6 +53,7 @@ KINDS = {
     "promote": Promote(),
     "keep_installed": KeepInstalled(),
     "push": Push(),
+    "pull_image": PullImage(),
     "pull_request": OpenPullRequest(),
     "allow_host": AllowHost(),
     "store_check": CheckStore(),
