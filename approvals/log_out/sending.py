@@ -27,10 +27,12 @@ from dashboard.files.locks import take_lock
 from dashboard.keys import keyring
 from dashboard.keys.key_files import make_private
 from dashboard.models import Event, Membership, Role
+from dashboard.workers.deadlines import Late, within
 
 logger = logging.getLogger("handrail.log_out")
 BATCH = 200  # events of one message
-TIMEOUT = 10  # seconds
+TIMEOUT = 10  # seconds without a byte
+DEADLINE = 2 * TIMEOUT  # seconds for a whole answer
 TAIL_BYTES = 65_536  # read first of the end of a day's file
 LEASE = timedelta(seconds=90)  # within which another host does not send to the same target
 RETRIES = [timedelta(seconds=seconds) for seconds in (5, 10, 30, 120, 600, 3600)]  # the last one for ever
@@ -91,16 +93,26 @@ def _to_webhook(target: LogTarget, events: list[Event]):
         "Handrail-Timestamp": timestamp,
         "Handrail-Signature": f"sha256={formats.signature(secret, timestamp, body)}",
     }
+    [answered] = within(DEADLINE, [lambda: _post(target.address, body, headers)])
+    if isinstance(answered, Late):
+        raise NotTaken(f"It did not answer within {DEADLINE} s.")
+    if isinstance(answered, Exception):
+        raise answered
+    if not 200 <= answered < 300:
+        raise NotTaken(f"It answered {answered}.")
+
+
+def _post(address: str, body: bytes, headers: dict) -> int:
+    """Return the status. Raise NotTaken, OSError."""
     try:
         with only_reachable():
             answer = requests.post(
-                target.address, data=body, headers=headers, timeout=TIMEOUT, allow_redirects=False, stream=True
+                address, data=body, headers=headers, timeout=TIMEOUT, allow_redirects=False, stream=True
             )
             answer.close()
     except requests.RequestException as error:
         raise NotTaken(f"It could not be reached ({type(error).__name__}).") from None
-    if not 200 <= answer.status_code < 300:
-        raise NotTaken(f"It answered {answer.status_code}.")
+    return answer.status_code
 
 
 def _to_syslog(target: LogTarget, events: list[Event]):

@@ -2,9 +2,9 @@
 
 import logging
 import secrets
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from urllib.parse import urlsplit
 
 import requests
@@ -23,11 +23,12 @@ from approvals.notify.hashes import sha256
 from approvals.notify.reach import Unreachable, only_reachable
 from approvals.notify.routing import settings_of
 from dashboard import clock, json_text
+from dashboard.workers.deadlines import Late, within
 
 logger = logging.getLogger("handrail.notify")
-BATCH = 40  # deliveries that one task sends
-AT_A_TIME = 20
-TIMEOUT = 10  # seconds for one message
+BATCH = 20  # deliveries at a time
+TIMEOUT = 10  # seconds without a byte, of one message
+DEADLINE = 2 * TIMEOUT  # seconds for one message
 LEASE = timedelta(seconds=90)  # within which another host does not send the same delivery
 RETRIES = [timedelta(seconds=seconds) for seconds in (10, 30, 120, 600, 1800)]
 CLOSE_TTL, OTHER_TTL = 3600, 6 * 3600  # seconds for which a push service keeps a message
@@ -61,11 +62,24 @@ def send_due() -> int:
                 continue
             if job:
                 jobs.append((delivery, job))
-    with only_reachable(), ThreadPoolExecutor(AT_A_TIME) as pool:
-        outcomes = list(pool.map(lambda pair: pair[1](), jobs))
+    outcomes = within(DEADLINE, [partial(_guarded, job) for _, job in jobs])
     for (delivery, _), outcome in zip(jobs, outcomes, strict=True):
-        _record(delivery, outcome, clock.now())
+        _record(delivery, _outcome(outcome), clock.now())
     return len(jobs)
+
+
+def _guarded(job) -> Outcome:
+    with only_reachable():
+        return job()
+
+
+def _outcome(found: Outcome | Exception) -> Outcome:
+    if isinstance(found, Late):
+        return Outcome(f"It did not answer within {DEADLINE} s.", again=True)
+    if isinstance(found, Exception):  # one that can't be sent must not keep the others from being recorded
+        logger.error("a notification could not be sent", exc_info=found)
+        return Outcome("It could not be sent; the queue's log says why.", again=True)
+    return found
 
 
 def _prepare(delivery: Delivery, now: datetime):

@@ -99,6 +99,7 @@ class Dripping:
     def __enter__(self):
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/"
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._drip)
         self._thread.start()
         return self
@@ -110,10 +111,12 @@ class Dripping:
                 connection.sendall(b"HTTP/1.1 204 No Content\r\nSlow: ")
                 for _ in range(300):
                     connection.sendall(b"x")
-                    time.sleep(0.1)
+                    if self._over.wait(0.1):
+                        break
             except OSError:
                 pass
 
     def __exit__(self, *args):
+        self._over.set()
         self._thread.join()
         self._socket.close()

@@ -15,6 +15,7 @@ from dashboard import clock
 from dashboard.keys import keyring
 from dashboard.models import Actor, Event, Team
 from dashboard.ops.queue import Queue
+from tests.support.aap_receiver import Dripping
 from tests.support.receivers import Syslog, Webhook
 from workspaces import secrets
 from workspaces.egress.addresses import read_networks
@@ -271,6 +272,17 @@ def test_the_queue_sends_when_something_happened(team):
     assert queue.queue_due() == ["approvals.tasks.send_log"]
     tasks.send_log()
     assert queue.queue_due() == []
+
+
+def test_a_target_that_answers_byte_by_byte_is_left_after_a_while(team, webhook, monkeypatch):
+    monkeypatch.setattr(sending, "DEADLINE", 1)
+    with Dripping() as dripping:
+        slow, _ = targets.add(team, "webhook", dripping.url, by=BY)
+        targets.add(team, "webhook", webhook.url, by=BY)
+        assert tasks.send_log() == 1
+        slow.refresh_from_db()
+        assert (slow.failures, slow.problem) == (1, "It did not answer within 1 s.")
+    assert len(webhook.got) == 1
 
 
 def test_a_target_that_hangs_keeps_no_alert_from_the_admins(team, alice, monkeypatch):
