@@ -1,14 +1,18 @@
 """Making a workspace: from nothing, from git, under a key that somebody uses already."""
 
+import io
 import os
 import subprocess
+import tarfile
 import tempfile
 import uuid
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.support.waiting import until
+from workspaces.provisioning import devcontainer
 
 
 def test_an_empty_one_is_ready_with_a_first_snapshot(desk):
@@ -69,6 +73,28 @@ def test_a_setup_script_that_fails_says_so_in_words(desk):
     assert "exit 1" in made["reason"]
     assert "about to fail" in made["reason"]
     assert "the hosts allowed for setup" in made["reason"]
+
+
+def test_pip_installs_what_a_repository_requires(desk):
+    packed, tree = io.BytesIO(), io.BytesIO()
+    about, name = "shop_parts-1.0.dist-info", "shop_parts-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(packed, "w") as wheel:
+        wheel.writestr("shop_parts.py", "print('from the wheel')\n")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: shop-parts\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\nRoot-Is-Purelib: true\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    files = {name: packed.getvalue(), "requirements.txt": f"./{name}\n".encode()}
+    with tarfile.open(fileobj=tree, mode="w") as tar:
+        for path, content in files.items():
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    file = '{"postCreateCommand": "pip3 install --user --no-index -r requirements.txt"}'
+    setup = devcontainer.read(file).fields["setup"]
+    upload = desk.post("/uploads", tree.getvalue()).json["id"]
+    made = desk.create(setup=setup + "python3 -m shop_parts > said", source={"upload": upload})
+    assert (made["state"], made["reason"]) == ("ready", "")
+    assert desk.run(made["key"], "cat said; .venv/bin/python -m shop_parts") == b"from the wheel\n" * 2
 
 
 def test_a_failed_one_can_be_tried_again(desk):

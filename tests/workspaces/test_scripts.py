@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from workspaces.scripts import UNTIL_A_FAILURE, shell_words
+from workspaces.scripts import UNTIL_A_FAILURE, VENV, of_setup, shell_words
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,20 @@ def test_a_script_ends_at_the_first_command_that_fails(script, status, said):
 )
 def test_what_a_status_says(status, words):
     assert shell_words(status) == words
+
+
+@pytest.mark.parametrize(
+    ("script", "driver", "gets"),
+    [
+        ("pip install -r requirements.txt", "sandbox", True),
+        ("python3 -m pip install --user -r requirements.txt", "sandbox", True),
+        ("# postCreateCommand\nsh -c 'pip3 install -e .' || exit\n", "sandbox", True),
+        ("pip install -r requirements.txt", "docker", False),
+        ("python3 -m venv .venv\n.venv/bin/pip install -r requirements.txt", "sandbox", False),
+        (". env/bin/activate; pip install x", "sandbox", False),
+        ("cat pip.conf ./pip; pipeline; my-pip", "sandbox", False),
+        ("npm ci", "sandbox", False),
+    ],
+)
+def test_a_setup_in_a_sandbox_that_calls_pip_gets_an_environment_of_python(script, driver, gets):
+    assert of_setup(script, driver) == (VENV if gets else "") + script

@@ -25,7 +25,7 @@ from workspaces.runner.reconcile import suspended
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import agents_spec, spec_of, uid_of
 from workspaces.runner.shown_manifest import show_first, with_manifest
-from workspaces.scripts import UNTIL_A_FAILURE, shell_words
+from workspaces.scripts import UNTIL_A_FAILURE, of_setup, shell_words
 from workspaces.services import run_tokens
 from workspaces.store import Cancelled, StoreError
 
@@ -225,7 +225,7 @@ async def run_set_up(job: Job, script: str, *, before=None, keep=None, tree=None
         began = time.monotonic()
         ended = await programs.run(
             job,
-            [owner.address.shell, *UNTIL_A_FAILURE, script],
+            [owner.address.shell, *UNTIL_A_FAILURE, of_setup(script, workspace.environment.driver)],
             cwd="/workspace",
             env={"HANDRAIL_PHASE": "setup"},
             timeout_s=settings.HANDRAIL_SETUP_SECONDS,
