@@ -19,7 +19,7 @@ MAX_FIELDS = 100
 # h11 also accepts bare LF, folded lines and control characters in values: implementations disagree on each of them.
 STRICT_LINES = re.compile(rb"(?:[!-~\x80-\xff][\t -~\x80-\xff]*\r\n)+\r\n")
 FIRST_LINE = re.compile(rb"[!-~]+ [!-~]+ HTTP/[0-9]\.[0-9]\r\n|HTTP/[0-9]\.[0-9] [0-9]{3}[ \r]")
-FIELD = re.compile(rb"[!#-'*+.^_`|~0-9A-Za-z-]+:")
+FIELD = re.compile(rb"\A[!#-'*+.^_`|~0-9A-Za-z-]+:")
 CONTROL = re.compile(rb"[^\t -~\x80-\xff\r\n]|\r(?!\n)")
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
 HOST_FIELD = re.compile(rb"\r\nhost:", re.IGNORECASE)
@@ -178,8 +178,8 @@ async def _read_head(reader: asyncio.StreamReader, read: int = 0) -> bytes:
             size = MAX_HEAD_BYTES + 1
         if size > MAX_HEAD_BYTES:
             raise BadHead(f"The head of a message has at most {MAX_HEAD_BYTES // 1024} KB.")
-    if len(lines) - 2 > MAX_FIELDS:
-        raise BadHead(f"The head of a message has at most {MAX_FIELDS} fields.")
+        if len(lines) - 2 > MAX_FIELDS:
+            raise BadHead(f"The head of a message has at most {MAX_FIELDS} fields.")
     return b"".join(lines)
 
 
