@@ -179,6 +179,9 @@ def test_a_dev_server_is_reached_by_the_next_call_and_from_this_machine(folder, 
     folder.runs(SERVE.format(port=free_port, address=address))
     own = f"[{address}]" if ":" in address else "127.0.0.1"
     assert "from the box" in folder.get(f"http://{own}:{free_port}/index.html", "python3 straight.py")
+    names = {"127.0.0.1": ["127.0.0.1"], "::1": ["[::1]", "ip6-loopback"], "0.0.0.0": ["127.0.0.2", "app.localhost."]}
+    for name in names[address]:
+        assert "from the box" in folder.get(f"http://{name}:{free_port}/index.html"), name
     assert eventually(lambda: is_open(free_port))
     assert fetched(free_port) == "from the box"
 
