@@ -84,6 +84,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
         self._has_input = asyncio.Event()
         self._ready = asyncio.Event()
         self._touched = float("-inf")
+        self._using: asyncio.Task | None = None  # kept, so that the task is not collected
         self._asleep = False
         await self.accept()
         work = (self._show(), self._recheck(), self._hand_over(), self._tell_people())
@@ -327,7 +328,7 @@ class TerminalSocket(AsyncWebsocketConsumer):
             await self._has_input.wait()
             self._has_input.clear()
             while self._input and self._typist and self._may_type:
-                await self._touch()  # a connection that types nothing is no use of the workspace
+                self._touch()  # a connection that types nothing is no use of the workspace
                 data = self._input[0]
                 try:
                     arrived = await self._typist.type(data, self._typed)
@@ -342,11 +343,14 @@ class TerminalSocket(AsyncWebsocketConsumer):
                 self._typed += len(data)
                 await self._tell(type="typed", count=arrived)
 
-    async def _touch(self):
-        """Count what was typed as use of the workspace, unless the program has ended and takes nothing."""
+    def _touch(self):
+        """Count what is typed as use of the workspace, unless the program has ended and takes nothing.
+
+        Beside the typing, which does not wait for the database: the line may be gone in a moment.
+        """
         if time.monotonic() - self._touched > 5 and client.status(self._folder).state == "running":
             self._touched = time.monotonic()
-            await sync_to_async(self._used)()
+            self._using = asyncio.create_task(self._or_break(sync_to_async(self._used)()))
 
     def _used(self):
         """Record typing as activity, and resume the workspace if it is paused."""

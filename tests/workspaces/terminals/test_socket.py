@@ -47,6 +47,25 @@ def test_any_offset_can_be_asked_for_long_after_the_end(opened, viewer):
     assert (later.frames[0]["offset"], end["status"]) == (7, 0)
 
 
+def test_looking_at_a_terminal_that_has_ended_resumes_nothing(lead, viewer):
+    key = lead.create()["key"]
+    terminal = lead.post(f"/workspaces/{key}/terminals", {"argv": ["bash", "-c", "echo over"]}).json["id"]
+
+    async def look(*typed):
+        async with viewer(terminal) as lena:
+            end = await lena.to_the_end()
+            for data in typed:
+                await lena.type(data)
+            return end
+
+    assert asyncio.run(look())["status"] == 0
+    lead.post(f"/workspaces/{key}/pause", expect=202)
+    assert lead.settled(key)["state"] == "paused"
+    assert asyncio.run(look(b"ls\r"))["status"] == 0
+    asked = lead.get(f"/workspaces/{key}/operations").json["operations"]
+    assert (lead.settled(key)["state"], {each["kind"] for each in asked}) == ("paused", {"create", "pause"})
+
+
 def test_a_terminal_that_cannot_start_says_why(lead, place, viewer):
     terminal = lead.post(f"/workspaces/{place}/terminals", {"argv": ["/nowhere/tool"]}).json["id"]
 
