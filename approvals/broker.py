@@ -17,13 +17,13 @@ from approvals.decisions import is_unheld
 from approvals.evaluation import can_be_held, content, current, with_all
 from approvals.expiry import end_if_due, mark_uncertain, record_carried
 from approvals.models import Action, ActionEndCode, Status, Tier
-from approvals.prompts import masked
 from approvals.transitions import applied_tree, withdraw
 from dashboard import clock
 from dashboard.problems import Problem, conflict
 from workspaces import history, lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.envelope.output_refusals import in_short
+from workspaces.masking import without_keys
 from workspaces.models import Command, Run, State, Workspace
 from workspaces.runner import applying, snapshots
 from workspaces.runner.job import Kind
@@ -249,7 +249,7 @@ def next_content(arguments: dict, now: bytes | None) -> bytes:
 
 def _shown(outcome: dict) -> dict:
     """Return the outcome with the end of its output, in which what looks like a secret is masked before the cut."""
-    return outcome | {"tail": masked(outcome["tail"], [])[-SHOWN_TAIL:]} if "tail" in outcome else outcome
+    return outcome | {"tail": without_keys(outcome["tail"])[-SHOWN_TAIL:]} if "tail" in outcome else outcome
 
 
 def told(outcome: dict) -> dict:

@@ -1,7 +1,6 @@
 """Evaluate a call against the active policy. Any error here leads to a question for a person."""
 
 import logging
-import re
 import shlex
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +18,7 @@ from approvals.context.symlinks import AWAY, changes_files, context_for, home_of
 from approvals.models import Action, Decision, Policy, Revision, Tier
 from approvals.policy.verdict import reason
 from dashboard.strict_json import without_nul
+from workspaces.masking import without_credentials
 from workspaces.models import FOLDER
 from workspaces.provisioning.isolation import holds_programs
 from workspaces.services import network
@@ -29,7 +29,6 @@ ALLOWED = (Tier.LOW, Tier.MEDIUM)
 QUORUM = {Tier.CRITICAL: 2}  # how many different people must approve; other tiers that need approval take one
 MAX_TITLE = 300
 # A name and password in a URL. Titles go to the event log, from which nothing can be removed.
-CREDENTIALS = re.compile(r"//[^/\s@]+@")
 # Handrail's own verbs (approvals.workspace_actions), which no rule can allow: {tool: title}.
 OWN_VERBS = {
     "Handrail.Delete": "Move {key} to the trash",
@@ -165,14 +164,6 @@ def _for_a_person(tool: str, arguments: dict, reading: PolicyResult) -> PolicyRe
         return reading
     title, why = own_questions.title_of(tool, arguments), own_questions.REASONS[tool]
     return replace(reading, tier=Tier.HIGH.value, reasons=[why], undo="unknown", title=title, envelope=None)
-
-
-def without_credentials(text: str) -> str:
-    """Mask credentials in what Handrail writes about a call.
-
-    The call itself is shown unmasked: its bytes are what a person approves.
-    """
-    return CREDENTIALS.sub("//…@", text)
 
 
 def _judged(tool: str, arguments: dict, cwd: str | None, workspace, *, held: bool, **by):

@@ -24,6 +24,7 @@ from dashboard.failpoints import failpoint
 from dashboard.models import Actor, Team
 from dashboard.problems import conflict, invalid, not_allowed, unavailable
 from workspaces import activity, agents_at_work, lifecycle, operations
+from workspaces.masking import masked
 from workspaces.models import Snapshot, Workspace
 
 __all__ = [
@@ -264,12 +265,20 @@ def report(action: Action, status: str, *, caller, details: dict, blocked=(), no
     """
     if action.workspace:
         activity.touch(action.workspace)
+    note, details = masked(note, action.workspace), _masked(action, details)
     if status == Status.UNCERTAIN:
         running = Q(status=Status.RUNNING, mode=GATE)
         mark_uncertain(action, note, by=caller.actor, when=running, details=details, blocked=blocked)
         return action
     open_ones = Q(status__in=(Status.RUNNING, Status.UNCERTAIN), mode=GATE)
     return _end(action, status, note, caller, when=open_ones, details=details, blocked=blocked)
+
+
+def _masked(action: Action, details: dict | None) -> dict | None:
+    """Return what an agent tells of an end with its texts masked."""
+    return details and {
+        name: masked(value, action.workspace) if isinstance(value, str) else value for name, value in details.items()
+    }
 
 
 def settle(action: Action, status: str, *, caller, note: str = "") -> Action:
@@ -284,6 +293,7 @@ def _end(action: Action, status: str, note: str, caller, *, when: Q, details=Non
         raise invalid("An outcome must be succeeded or failed.")
     if len(note) > MAX_NOTE:
         raise invalid(f"A note can have at most {MAX_NOTE:,} characters.")
+    note = masked(note, action.workspace)
     result = (action.result or {}) | (details or {}) | {"note": note, "by": caller.actor.label}
     verb = f"action.{status}"
     fields = {"ended_at": clock.now(), "result": result} | ({"blocked": list(blocked)} if blocked else {})

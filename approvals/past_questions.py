@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 from approvals import policies
-from approvals.evaluation import without_credentials
 from approvals.models import Policy
 from approvals.past.transcripts import home_for
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.folder import user_env
+from workspaces.masking import without_credentials
 from workspaces.models import Environment, Workspace
 
 DAYS = 30

@@ -17,13 +17,13 @@ from django.db.models import Q
 
 from approvals.calls import Call
 from approvals.decisions import may_approve
-from approvals.evaluation import content, without_credentials
+from approvals.evaluation import content
 from approvals.models import Action, ActionMessage, Status
 from approvals.transitions import record
 from dashboard import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
-from workspaces import secrets
+from workspaces.masking import masked
 from workspaces.models import FOLDER
 
 MAX_TEXT = 4000  # characters of a message
@@ -105,9 +105,7 @@ def _add(action: Action, kind: str, text: str, user=None) -> ActionMessage:
     if action.messages.count() >= MAX_MESSAGES:
         raise conflict(f"{MAX_MESSAGES} messages about one call are the most.")
     text = text.strip().replace("\0", "␀")
-    if action.workspace:
-        text = secrets.without_values(action.workspace, text)
-    text = without_credentials(text)[:MAX_TEXT]
+    text = masked(text, action.workspace)[:MAX_TEXT]
     return ActionMessage.objects.create(action=action, kind=kind, text=text, user=user, at=clock.now())
 
 

@@ -34,6 +34,7 @@ from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed
 from dashboard.retries import retried
 from workspaces import activity, agents_at_work
+from workspaces.masking import masked
 
 # A call that Handrail carries out in place of its agent, since a person approved what a rehearsal of it left.
 APPLIED = Q(status__in=[Status.RUNNING, Status.SUCCEEDED, Status.FAILED], mode=GATE, operation__isnull=False)
@@ -243,7 +244,7 @@ def _insert(call: Call, bound: Bound, found: PolicyResult, caller, team, expires
         call_id=call.call_id,
         idempotency_key=call.idempotency_key,
         body_hash=call.body_hash,
-        reasoning=call.reasoning,
+        reasoning=masked(call.reasoning, call.workspace),
         tier=found.tier,
         undo=found.undo,
         digest=sha256(canonical),

@@ -85,8 +85,8 @@ def on_ask_first(request, wanted):
         return problem_response(wanted)  # in the event loop, without database access: the view did not use `answered`
     try:
         return ask_first(request, wanted)
-    except Problem as problem:
-        return problem_response(problem)
+    except Exception as error:  # ninja handles none that a handler raises
+        return api.on_exception(request, error)
 
 
 @api.exception_handler(Http404)

@@ -42,7 +42,9 @@ class Feed:
         for key in keys:
             self._waiting[key].add(future)
         try:
-            await asyncio.wait_for(future, timeout)
+            # Not wait_for: up to Python 3.11 it loses a cancellation that comes together with the event.
+            async with asyncio.timeout(timeout):
+                await future
             return True
         except TimeoutError:
             return False
@@ -64,7 +66,8 @@ class Feed:
                 for team_id, subjects in (await patiently(partial(query_in_thread, self._news))).items():
                     self._wake(team_id, subjects)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._heard.wait(), POLL_INTERVAL)
+                    async with asyncio.timeout(POLL_INTERVAL):
+                        await self._heard.wait()
         finally:
             stop()
 

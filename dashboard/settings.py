@@ -365,7 +365,8 @@ Q_CLUSTER = {
 }
 # The lanes that the queue process of this host serves; others are left to `manage.py qcluster` elsewhere.
 _lanes = [Q_CLUSTER["name"], *Q_CLUSTER["ALT_CLUSTERS"]]
-HANDRAIL_LANES = [name.strip() for name in env("HANDRAIL_LANES", ",".join(_lanes)).split(",") if name.strip() != "none"]
+_served = [name.strip() for name in env("HANDRAIL_LANES").split(",") if name.strip()]
+HANDRAIL_LANES = [] if _served == ["none"] else _served or _lanes
 if unknown := set(HANDRAIL_LANES) - set(_lanes):
     raise ImproperlyConfigured(f"HANDRAIL_LANES: {', '.join(sorted(unknown))} is none of {', '.join(_lanes)}, or none.")
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from html import escape
 from typing import NamedTuple
 
+from django.template.defaultfilters import filesizeformat
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext, ngettext
 
@@ -258,3 +259,8 @@ def _label(char: str) -> str:
 
 def _code(char: str) -> str:
     return f"U+{ord(char):04X}"
+
+
+def plain_size(count: int) -> str:
+    """Format a number of bytes for words that are stored: the no-break space of Django's format is shown as hidden."""
+    return filesizeformat(count).replace("\xa0", " ")

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from dashboard.keys.key_files import read_or_make
+from workspaces import same_keys
 from workspaces.drivers.processes import boot_id
 from workspaces.models import Runner
 
@@ -63,6 +64,7 @@ def register() -> Runner:
         "version": code_version(),
         "installation": installation(),
         "home": str(settings.HANDRAIL_HOME)[:400],
+        "keys": same_keys.fingerprints(),
     }
     with transaction.atomic():
         _refuse(Runner.objects.locked().filter(host=settings.HANDRAIL_HOST_NAME).first())
@@ -71,7 +73,7 @@ def register() -> Runner:
 
 def take_over(host: str) -> bool:
     """Let the next installation that starts be the runner of a host; False if there is none with this name."""
-    return bool(Runner.objects.filter(host=host).update(installation="", home=""))
+    return bool(Runner.objects.filter(host=host).update(installation="", home="", keys={}))
 
 
 class Lead:

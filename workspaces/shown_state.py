@@ -30,7 +30,15 @@ def shown_state(workspace) -> str:
         return OUT_OF_REACH[code]
     if moves := getattr(workspace, "moves", None):
         return MOVES[moves]
+    if frozen_words(workspace):
+        return "frozen"
     return "working" if workspace.state == State.READY and workspace.running else workspace.state
+
+
+def frozen_words(workspace) -> str:
+    """Return why the programs of a workspace that is up are frozen: its limit or the host's disk is full; else ""."""
+    is_up = workspace.state == State.READY and not workspace.trashed_at
+    return workspace.vitals.get("frozen", "") if is_up else ""
 
 
 def out_of_reach(workspace) -> str:

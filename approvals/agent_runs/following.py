@@ -18,7 +18,8 @@ from dashboard.access import Caller, caller_of
 from dashboard.models import Actor, Team
 from dashboard.problems import Problem, conflict, not_allowed
 from dashboard.texts import bounded
-from workspaces import lifecycle, operations, recordings, secrets
+from workspaces import lifecycle, operations, recordings
+from workspaces.masking import masked
 from workspaces.models import Phase, ReasonCode, Snapshot, State
 
 BY = Actor.system("agent runs")
@@ -195,8 +196,8 @@ def _end(run: AgentRun, turn: AgentTurn):
     if result.has_no_session and end == TurnEnd.CRASHED:
         run.native_id, run.session = launcher.first_session(), None
     if result.answer:
-        run.summary = secrets.without_values(run.workspace, result.answer.replace("\0", "␀"))[:MAX_SAID]
-    _close(run, turn, end, secrets.without_values(run.workspace, reason))
+        run.summary = masked(result.answer.replace("\0", "␀"), run.workspace)[:MAX_SAID]
+    _close(run, turn, end, masked(reason, run.workspace))
 
 
 def _how(run: AgentRun, turn: AgentTurn, result: ProgramResult) -> tuple[str, str]:

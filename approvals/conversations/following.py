@@ -14,11 +14,11 @@ from django.db.models import F, Q
 
 from approvals.conversations import places, rows, sessions
 from approvals.conversations.lines import Line
-from approvals.conversations.masking import Masker
 from approvals.conversations.transcripts import READERS
 from approvals.models import AgentSession, Follow, MessageSource
 from dashboard import clock
 from dashboard.models import Actor, Event, Team
+from workspaces.masking import Masker
 from workspaces.store import StoreError
 from workspaces.store.safe_open import BadPath
 

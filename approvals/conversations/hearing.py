@@ -1,11 +1,13 @@
 """Rows of conversations from what hooks tell, at once: prompts, calls, results and last answers.
 
-The events are Claude Code's and Codex's, which have the same names. Nothing here decides anything, so no failure of it
+The events of Claude Code and Codex, which have the same names, are read as they are; those of other agents as their
+dialects read them. Nothing here decides anything, so no failure of it
 may hold up a call.
 """
 
 import logging
 
+from approvals.agents.heard import After, Before, Began, Ended, Heard, Prompted, TurnEnded
 from approvals.agents.own_words import is_of_the_program
 from approvals.conversations import places, rows, sessions
 from approvals.conversations.lines import MAX_ID, Line
@@ -22,6 +24,47 @@ def hear(dialect: str, event: dict, caller, workspace: Workspace | None):
     except Exception:
         # Broad on purpose: the caller answers a hook, and an agent runs its tool when a hook fails.
         logger.exception("could not store the event of a hook in its conversation")
+
+
+def hear_plainly(dialect: str, heard: Heard, caller, workspace: Workspace | None):
+    """Store what a dialect read of a hook's event in its conversation. It never raises."""
+    try:
+        _keep_plainly(dialect, heard, caller, workspace)
+    except Exception:
+        # Broad on purpose: as above.
+        logger.exception("could not store the event of a hook in its conversation")
+
+
+def _keep_plainly(dialect: str, heard: Heard, caller, workspace: Workspace | None):
+    if not heard.session or len(heard.session) > MAX_ID:
+        return
+    lines = _lines_of(heard)
+    if not lines and not isinstance(heard, Began | Ended):
+        return
+    noted = {"cwd": text({"cwd": heard.cwd}, "cwd"), "gated_by": "hook"}
+    session = sessions.session_of(caller.agent, dialect, heard.session, workspace=workspace, **noted)
+    if lines:
+        rows.add(session, lines, MessageSource.HOOK)
+    if isinstance(heard, Ended):
+        sessions.end(session, text(heard.noted, "reason"))
+
+
+def _lines_of(heard: Heard) -> list[Line]:
+    match heard:
+        case Prompted():
+            return _prompted({"prompt": heard.text})
+        case TurnEnded():
+            return _said({"last_assistant_message": heard.said})
+        case Before() | After():
+            about = {"tool": heard.tool, "call_id": heard.call_id}
+            called = [Line(Role.ASSISTANT, MessageKind.CALL, heard.arguments, **about)]
+            if isinstance(heard, Before):
+                return called
+            content = heard.error if heard.error is not None else heard.response
+            result = Line(Role.TOOL, MessageKind.RESULT, _printed(content), ok=not heard.failed, **about)
+            # Without an id nothing tells that a call is the one that was heard before its result.
+            return [*called, result] if heard.call_id else [result]
+    return []
 
 
 def _keep(dialect: str, event: dict, caller, workspace: Workspace | None):

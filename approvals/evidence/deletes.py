@@ -2,9 +2,8 @@
 
 import json
 
-from django.template.defaultfilters import filesizeformat
-
 from approvals.calls import beneath
+from dashboard.visible_text import plain_size
 from workspaces import runner_client
 
 from .argv import after, git_verb, is_known, parse
@@ -90,7 +89,7 @@ def say_weight(finding: Finding, told: dict, verb: str):
     if told["matches"]:
         least = "" if told["complete"] else "at least "
         folders = f" and {_count(told['folders'], 'folder')}" if told["folders"] else ""
-        size = filesizeformat(told["bytes"]).replace("\xa0", " ")
+        size = plain_size(told["bytes"])
         finding.says.append(f"{verb} {least}{_count(told['files'], 'file')}{folders}, {size}.")
         finding.says += _by_git(told)
     else:

@@ -5,14 +5,14 @@ from contextlib import suppress
 from django.db import transaction
 
 from approvals.agents.heard import After
-from approvals.evaluation import content, without_credentials
+from approvals.evaluation import content
 from approvals.hooks import held_calls, opened_hosts
 from approvals.models import Action
 from approvals.transitions import record
 from dashboard.problems import Problem
-from workspaces import secrets
 from workspaces.drivers.handrail_run import HOW_TO_ASK
 from workspaces.envelope.output_refusals import refusals_in, sentence
+from workspaces.masking import masked
 
 MAX_SHOWN = 500  # characters of a command that nobody allowed
 OF_LOOKUPS = [{"kind": "socket", "what": f"{family} UDP"} for family in ("IPv4", "IPv6")]
@@ -32,7 +32,7 @@ def ran_differently(action: Action, heard: After, *, by) -> bool:
         return False
     if opened_hosts.opened(action) and ran == opened_hosts.command_line(action):
         return False
-    shown = without_credentials(secrets.without_values(action.workspace, ran) if action.workspace else ran)
+    shown = masked(ran, action.workspace)
     with transaction.atomic():
         record(action, "action.ran_differently", by=by, data={"ran": shown.replace("\0", "␀")[:MAX_SHOWN]})
     return True

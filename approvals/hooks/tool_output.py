@@ -3,7 +3,7 @@
 import re
 
 from approvals.agents.heard import After
-from approvals.prompts import masked
+from workspaces.masking import masked
 
 TAIL = 4000  # characters of output that are kept
 EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,3})\n?")
@@ -23,7 +23,7 @@ def result_of(heard: After, workspace) -> dict:
     found = {} if exit_status is None else {"exit_status": exit_status}
     if text is None:
         return found
-    text = masked(text.replace("\0", "␀"), [workspace] if workspace else [])  # PostgreSQL cannot store NUL
+    text = masked(text.replace("\0", "␀"), workspace)  # PostgreSQL cannot store NUL
     return found | {"output_bytes": len(text.encode("utf-8", "surrogatepass")), "tail": text[-TAIL:]}
 
 

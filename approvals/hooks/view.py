@@ -95,17 +95,17 @@ def _note_prompt(request, heard: Prompted, caller):
 
 
 def _keep_what_it_says(event: dict, request, heard: Heard, dialect: Dialect, caller):
-    """Keep the event's part of the conversation, of agents and clients whose events tell of it."""
+    """Keep the event's part of the conversation."""
     of_client = dialect.name in agents.CLIENT_DIALECTS
-    if not dialect.names_are_ours and not of_client:
-        return
     workspace = None
     with suppress(Problem):
         workspace = workspace_of(request, heard, caller)
     if of_client:
         acp.hear(event, caller, workspace)
-    else:
+    elif dialect.names_are_ours:
         hearing.hear(dialect.name, event, caller, workspace)
+    else:
+        hearing.hear_plainly(dialect.name, heard, caller, workspace)
 
 
 def _record(heard: Turning, caller):

@@ -3,12 +3,12 @@
 import json
 from dataclasses import dataclass
 
-from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext, gettext_lazy
 
 from approvals.bound_files import BOUND, CHANGES, COMMIT, FILE, MCP, NOT_READ, SENDS
 from approvals.evidence import pushes
 from approvals.mcp_tools import SERVER
+from dashboard.visible_text import plain_size
 from workspaces.diff import FileDiff, compare
 from workspaces.highlight import deadline
 
@@ -65,7 +65,7 @@ def _shown(file, old, command: str, is_later: bool, until: float) -> ShownFile:
         return ShownFile(file.path, note % file.sha256[:12])
     if file.state != FILE:
         return ShownFile(file.path, WHY_NOT.get(file.state, file.state))
-    note = f"{file.kind}, {filesizeformat(file.size)}".replace("\xa0", " ")
+    note = f"{file.kind}, {plain_size(file.size)}"
     if is_later and (old is None or old.sha256 != file.sha256):
         note += ", changed"
     if file.content is None:

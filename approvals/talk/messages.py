@@ -9,10 +9,10 @@ from datetime import timedelta
 from django.db.models import Q
 
 from approvals.models import Action, AgentMessage
-from approvals.prompts import masked
 from dashboard import clock
 from dashboard.models import Agent, Event, Team
 from dashboard.problems import conflict, invalid, not_allowed
+from workspaces.masking import masked
 from workspaces.models import Workspace
 
 MAX_TEXT = 4000  # characters of a message
@@ -52,7 +52,7 @@ def without_secrets(text: str, agent: Agent, session: str) -> str:
     used = used.filter(session=session) if session else used
     keys = list(dict.fromkeys(used.order_by("-number").values_list("workspace", flat=True)[: 10 * MAX_WORKSPACES]))
     found = Workspace.objects.filter(pk__in=keys[:MAX_WORKSPACES])
-    return masked(text.strip().replace("\0", "␀"), found)
+    return masked(text.strip().replace("\0", "␀"), *found)
 
 
 def quoted(message: AgentMessage) -> str:

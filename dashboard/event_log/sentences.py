@@ -274,6 +274,7 @@ WORDS = {
     "workspace.retried": gettext_lazy("Tried to create it again"),
     "workspace.revised": gettext_lazy("Updated from its source"),
     "workspace.revision_refused": gettext_lazy("Update from its source refused"),
+    "workspace.files_lost": gettext_lazy("Files were gone from the host and restored from a snapshot"),
     "workspace.root_changed": gettext_lazy("Image or set-up was built again"),
     "workspace.stopped": gettext_lazy("Stopped"),
     "workspace.thawed": gettext_lazy("Resumed after a full disk"),

@@ -78,7 +78,7 @@ def _end_approvals(note: str) -> dict:
 
 def _take_over_runner():
     """Let each host's next start register it; on a single-host installation, assign the workspaces to this host."""
-    Runner.objects.update(installation="", home="")
+    Runner.objects.update(installation="", home="", keys={})
     runners = list(Runner.objects.all()[:2])
     if len(runners) == 1:
         Runner.objects.filter(pk=runners[0].pk).update(host=socket.gethostname(), heartbeat_at=None)

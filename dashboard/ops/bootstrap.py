@@ -16,13 +16,14 @@ from approvals.notify import vapid
 from dashboard.addresses import is_loopback
 from dashboard.event_log import triggers
 from dashboard.files.locks import is_locked
+from dashboard.keys import keyring, log_key
 from dashboard.keys.key_files import make_private
 from dashboard.models import Membership, Role, Team
 from dashboard.ops import database, tasks
 from dashboard.ops.backup import RESTORING
 from dashboard.people import passkeys
 from dashboard.tokens import make_sign_in_link
-from workspaces import identity
+from workspaces import identity, same_keys
 from workspaces.models import Runner
 
 UNUSED = ["redoc*"]  # not collected: no page loads them, and Redoc is the largest static file of all
@@ -78,6 +79,14 @@ def _migrate(say):
         raise StartRefused(str(refused)) from None
     say("creating the database" if is_empty else f"migrating: {len(pending)} steps")
     call_command("migrate", interactive=False, verbosity=0)
+
+
+def same_keys_as_others():
+    """Raise StartRefused if another host uses this database with other keys."""
+    try:
+        same_keys.refuse_others()
+    except same_keys.KeysDiffer as error:
+        raise StartRefused(str(error)) from None
 
 
 def forget_heartbeat():
@@ -140,9 +149,11 @@ def prepare(say) -> None:
         )
     migrate(say)
     forget_heartbeat()
+    same_keys_as_others()
     collect_static(say)
     tasks.arrange()
-    vapid.private_key()  # made now, so that the first backup has it
+    for make in (vapid.private_key, log_key.private_key, keyring.load):  # now, so that the first backup has them
+        make()
 
 
 def warnings() -> list[str]:

@@ -109,6 +109,9 @@ def _went_wrong(caller, since, now) -> dict:
             (workspace, caller.can("put_hook_back", workspace.team_id))
             for workspace in workspaces.exclude(hook_problem="").select_related("team").order_by("key")[:10]
         ],
+        "frozen": list(
+            workspaces.filter(state=State.READY, vitals__has_key="frozen").select_related("team").order_by("key")[:10]
+        ),
         **desk_troubles.away(workspaces),
         "ended": desk_troubles.ended(caller, workspaces),
         "operations": desk_troubles.unknown(caller, workspaces, since),

@@ -102,6 +102,7 @@ WORKSPACE_STATES = {
     "ready": (gettext_lazy("Ready"), "calm"),
     "running": (gettext_lazy("Working"), "accent"),
     "working": (gettext_lazy("Working"), "accent"),
+    "frozen": (gettext_lazy("Frozen: disk full"), "red"),
     "paused": (gettext_lazy("Paused"), "quiet"),
     "stopped": (gettext_lazy("Stopped"), "quiet"),
     "archived": (gettext_lazy("Archived"), "quiet"),

@@ -12,7 +12,6 @@ import time
 import pytest
 from django.core.exceptions import ValidationError
 
-from approvals import prompts
 from approvals.agent_definitions import documents
 from approvals.agents import gemini
 from approvals.conversations.transcripts import claude_code, codex
@@ -29,7 +28,7 @@ from dashboard.problems import Problem
 from dashboard.site import invitations, search_text
 from dashboard.templatetags import handrail as tags
 from tests.support.shapes import shapes
-from workspaces import diff, word_marks
+from workspaces import diff, masking, word_marks
 from workspaces.code_hosts import base as code_host_addresses
 from workspaces.code_hosts.base import Refused
 from workspaces.diff import readable, tables
@@ -92,7 +91,7 @@ READERS = {
     "output: of a recording, as text": lambda text: search_text.ESCAPES.sub(b"", data_of(text)),
     "output: why bubblewrap failed": sandbox.explanation,
     "output: marked": lambda text: tags.marked_line(text, ["zq", "a"]),
-    "hook: masked": lambda text: prompts.masked(text, []),
+    "hook: masked": lambda text: masking.without_keys(text),
     "hook: exit code": tool_output.EXIT_CODE.match,
     "hook: an address in a prompt": gemini._only_address,
     "hook: strict JSON": lambda text: strict_json.loads(data_of(text)),

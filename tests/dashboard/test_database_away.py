@@ -5,6 +5,8 @@ import pytest
 from django.db import InterfaceError, OperationalError, connection
 from django.test import Client
 
+from workspaces.models import Environment, Workspace
+
 pytestmark = pytest.mark.django_db
 
 
@@ -45,3 +47,23 @@ def test_the_api_says_it_to_programs(kind):
     with refusing(away(kind)):
         answer = Client(headers={"Authorization": "Bearer hr_x"}).get("/api/v1/me")
     assert (answer.status_code, answer["Content-Type"]) == (503, "application/problem+json")
+
+
+def test_a_full_disk_is_said_where_a_request_becomes_an_action(team, agent, agent_token, api):
+    environment = Environment.objects.create(team=team, name="boxes", driver="sandbox")
+    source = {"git": "https://host.example/app.git"}
+    Workspace.objects.create(
+        team=team, key="ws", environment=environment, state="ready", created_by_agent=agent, source=source
+    )
+
+    def refuse(execute, sql, params, many, context):
+        if sql.startswith("INSERT") and "approvals_action" in sql:
+            raise OperationalError("database or disk is full")
+        return execute(sql, params, many, context)
+
+    client, path = api(agent_token), "/api/v1/workspaces/ws/push"
+    client.raise_request_exception = False
+    with connection.execute_wrapper(refuse):
+        answer = client.post(path, {"branch": "day"}, content_type="application/json")
+    assert (answer.status_code, answer["Content-Type"]) == (507, "application/problem+json")
+    assert client.post(path, {"branch": "day"}, content_type="application/json").status_code == 202

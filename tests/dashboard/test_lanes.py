@@ -13,12 +13,13 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 from django.utils import timezone
 from django_q.brokers import get_broker
-from django_q.models import OrmQ, Schedule
+from django_q.models import Failure, OrmQ, Schedule
+from django_q.tasks import async_task
 
 from dashboard import lanes
-from dashboard.lanes import LANE_OF, LANES
+from dashboard.lanes import LANE_OF, LANES, Lane
 from dashboard.ops import doctor, tasks
-from dashboard.ops.queue import Queue
+from dashboard.ops.queue import Queue, do
 from dashboard.site.measures import exposition
 from tests.support import CHECKOUT
 from tests.support.waiting import until
@@ -66,6 +67,27 @@ def test_time_limits_fit_together():
     for lane in LANES.values():
         assert lane.retry > 3 * lane.timeout  # else what waits claimed would be given out again
         assert lane.workers >= 1
+
+
+def test_a_task_is_cut_short_by_the_limit_of_its_lane(transactional_db):
+    async_task("time.sleep", 300, cluster="logs")
+    row = OrmQ.objects.get(key="logs")
+    do(Lane("logs", workers=1, timeout=1, retry=400), row.pk, row.payload)
+    assert [(one.cluster, "maximum timeout" in one.result) for one in Failure.objects.all()] == [("logs", True)]
+    assert not OrmQ.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "served"),
+    [("", "push"), ("none", None), (" push , logs ", "logs"), ("pusch", "pusch is none of handrail, push, ")],
+)
+def test_a_host_names_the_lanes_that_it_serves(given, served, tmp_path):
+    code = "from django.conf import settings; print(settings.HANDRAIL_LANES)"
+    environment = os.environ | {"HANDRAIL_LANES": given, "DJANGO_SETTINGS_MODULE": "dashboard.settings"}
+    environment["HANDRAIL_HOME"] = str(tmp_path)
+    done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, env=environment, capture_output=True, text=True)
+    told = done.stdout + done.stderr
+    assert served in told if served else done.stdout == "[]\n"
 
 
 def test_a_task_is_claimed_once_by_our_queue_and_by_clusters_of_django_q(transactional_db):

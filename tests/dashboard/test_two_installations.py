@@ -1,16 +1,25 @@
 """Two installations over one database: none takes the workspaces of another, and what is elsewhere is not gone."""
 
+import shutil
+from datetime import datetime, timedelta
+from pathlib import Path
+
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from approvals.notify import vapid
 from dashboard import clock
+from dashboard.keys import keyring, log_key
+from dashboard.keys.key_files import read_or_make
+from dashboard.models import Event
 from dashboard.ops import bootstrap
 from dashboard.ops.bootstrap import StartRefused
 from dashboard.problems import Problem
 from tests.pages.conftest import keep_tree, make_command, make_workspace, workspace  # noqa: F401 - fixtures
-from workspaces import history, identity, operations, paths, recordings, stores
-from workspaces.models import Operation, Runner, StoreIdentity
+from workspaces import history, identity, operations, paths, recordings, same_keys, stores
+from workspaces.models import Operation, Phase, Run, Runner, State, StoreIdentity, Workspace
+from workspaces.runner.reconcile import other_hosts
 
 
 @pytest.fixture
@@ -123,3 +132,130 @@ def test_two_copies_of_one_home_do_not_run_at_once(homes, transactional_db):
     homes("a")
     second.hold()
     second.leave()
+
+
+@pytest.fixture
+def keys_of(homes, settings):
+    """`keys_of("a", "host-a")`: go on as this installation, with keys of its own; return their folder."""
+
+    def move(name: str, host: str) -> Path:
+        homes(name, host)
+        settings.KEYS_DIR = settings.HANDRAIL_HOME / "keys"
+        read_or_make(settings.KEYS_DIR / "secret_key")
+        for make in (vapid.private_key, log_key.private_key, keyring.load):
+            make()
+        return settings.KEYS_DIR
+
+    return move
+
+
+def test_an_installation_with_other_keys_than_its_database_is_refused_in_words(keys_of, db):
+    first = keys_of("a", "host-a")
+    bootstrap.same_keys_as_others()
+    noted = identity.register().keys
+    assert set(noted) == {"secret_key", "ring", "vapid", "log"} == set(same_keys.WHAT_FOR)
+    for path in first.iterdir():  # a fingerprint is no part of a key
+        assert not any(mark in path.read_text() for marks in noted.values() for mark in marks)
+    second = keys_of("b", "host-b")
+    for name in same_keys.WHAT_FOR:  # each of them is asked about
+        shutil.copytree(first, second, dirs_exist_ok=True)
+        bootstrap.same_keys_as_others()
+        (second / name).unlink()
+        keys_of("b", "host-b")
+        with pytest.raises(StartRefused, match=rf"host-a uses this database with other keys: keys/{name} \("):
+            bootstrap.same_keys_as_others()
+    assert Runner.objects.count() == 1
+    Runner.objects.update(heartbeat_at=None)
+    call_command("take_over_host", "host-a")
+    bootstrap.same_keys_as_others()
+
+
+def test_a_key_that_one_host_added_to_the_ring_is_needed_by_the_others(keys_of, db):
+    first = keys_of("a", "host-a")
+    identity.register()
+    shutil.copytree(first, keys_of("b", "host-b"), dirs_exist_ok=True)
+    keyring.add_key()
+    bootstrap.same_keys_as_others()  # it can read all that host-a encrypts
+    identity.register()
+    keys_of("a", "host-a")
+    with pytest.raises(StartRefused, match=r"host-b uses this database with other keys: keys/ring \(secrets"):
+        bootstrap.same_keys_as_others()
+
+
+def make_run(place):
+    now = clock.now()
+    Run.objects.create(workspace=place, runner=place.runner, started_at=now, ready_at=now, epoch=1)
+
+
+def asked_to_run(client, place) -> dict:
+    """Return a command that is asked for over the API."""
+    address = f"/api/v1/workspaces/{place.key}/commands"
+    return client.post(address, {"argv": ["true"]}, content_type="application/json").json()
+
+
+@pytest.fixture
+def silent(elsewhere):
+    """The same, and host-b has not answered for an hour; the workspace was up."""
+    make_run(elsewhere)
+    Workspace.objects.update(state=State.READY, reason="")
+    Runner.objects.update(heartbeat_at=clock.now() - timedelta(hours=1))
+    elsewhere.refresh_from_db()
+    return elsewhere
+
+
+def test_a_workspace_whose_host_is_silent_says_since_when_and_a_command_what_it_waits_for(
+    silent, api, token_of, alice, browser_of
+):
+    since = silent.runner.heartbeat_at
+    words = f"host-b, which has not answered since {since:%Y-%m-%d %H:%M} UTC"
+    client = api(token_of(alice))
+    listed = client.get("/api/v1/workspaces").json()["workspaces"]
+    for found in (client.get(f"/api/v1/workspaces/{silent.key}").json(), *listed):
+        assert (found["state"], found["reason_code"]) == ("ready", "unreachable")
+        assert words in found["reason"]
+        assert datetime.fromisoformat(found["unreachable_since"]) == since.replace(
+            microsecond=since.microsecond // 1000 * 1000
+        )
+    asked = asked_to_run(client, silent)
+    assert asked["reason"] == f"It waits for {words}."
+    refused = client.get(f"/api/v1/commands/{asked['id']}/output")
+    assert (refused.status_code, refused.json()["code"]) == (503, "elsewhere")
+    assert client.post(f"/api/v1/workspaces/{silent.key}/pause").status_code == 202
+    waiting = client.get(f"/api/v1/workspaces/{silent.key}/operations").json()["operations"]
+    assert [each["waits_for"] for each in waiting if each["kind"] == "pause"] == [f"It waits for {words}."]
+
+    here = identity.register()
+    other_hosts.sweep(here)
+    other_hosts.sweep(here)
+    assert Event.objects.filter(verb="workspace.unreachable").count() == 1
+    page = browser_of(alice).get(f"/w/{silent.team.slug}/{silent.key}/").content.decode()
+    assert words in page
+
+
+def test_a_host_that_answers_is_not_called_unreachable(elsewhere, api, token_of, alice):
+    make_run(elsewhere)
+    Workspace.objects.update(state=State.READY, reason="")
+    other_hosts.sweep(identity.register())
+    found = api(token_of(alice)).get(f"/api/v1/workspaces/{elsewhere.key}").json()
+    assert (found["reason"], found["reason_code"], found["unreachable_since"]) == ("", "", None)
+
+
+def test_an_operator_says_that_a_host_is_lost(silent, team, api, token_of, alice, capsys):
+    client = api(token_of(alice))
+    asked = asked_to_run(client, silent)
+    under_way = make_command(silent).operation
+    Operation.objects.filter(pk=under_way.pk).update(phase=Phase.STARTED, settled_at=None, runner=silent.runner)
+    call_command("take_over_host", "host-b", "--lost")
+    told = capsys.readouterr().out
+    assert f"Failed as lost with host-b: {silent.key}." in told
+    assert f"manage.py accept_store {team.slug}" in told
+    command = client.get(f"/api/v1/commands/{asked['id']}").json()
+    assert command["reason"] == "Its host host-b is lost, and its files with it. It did not run."
+    under_way.refresh_from_db()
+    assert (under_way.phase, under_way.outcome["reason_code"]) == (Phase.UNCERTAIN, "lost")
+    found = client.get(f"/api/v1/workspaces/{silent.key}").json()
+    assert (found["state"], found["reason"]) == ("failed", "Its host host-b is lost, and its files with it.")
+    assert not Run.objects.filter(ended_at=None).exists()
+    call_command("accept_store", team.slug)  # from here on a host that is there can delete it
+    deletion = Operation.objects.create(kind="delete", workspace=silent, due_at=clock.now(), args={}, by={})
+    assert deletion in operations.claimable(identity.register())

@@ -1,6 +1,7 @@
 """Two hosts over one database: a runner that was stopped for longer than its lease comes back, and is refused."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ def test_what_a_silent_host_had_claimed_is_done_by_another_and_the_old_epoch_is_
         first.start()
         token = first.agent_token()
         runner = first.part_pid("runner")
+        shutil.copytree(first.home / "keys", other.home / "keys")
         cartridge.touch()
         assert first.post("/api/v1/workspaces", token, {"key": "shared"}).status == 201
         until(lambda: state_of(runner) == "T")  # it has claimed the creation, and not begun it

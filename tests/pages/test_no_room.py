@@ -78,3 +78,23 @@ def test_another_error_while_it_is_recorded_is_not_waited_for(due, runner):
         runner()
     due.refresh_from_db()
     assert (due.phase, "malformed" in due.outcome["reason"]) == (Phase.UNCERTAIN, True)
+
+
+def test_a_start_that_the_database_did_not_take_has_not_happened(due, runner):
+    """The ledger says by then that it has started, and the disk is full at the commit."""
+    refused = []
+
+    def refuse(execute, sql, params, many, context):
+        if '"started_at" = %s' in sql and not refused:
+            refused.append(execute(sql, params, many, context))
+            runner.daemon.ledger.write(due.pk, due.epoch + 1, "started")
+            raise OperationalError(FULL)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(refuse):
+        runner()
+    due.refresh_from_db()
+    assert (len(refused), due.phase, runner.daemon.ledger.get(due.pk)) == (1, Phase.DUE, (1, "claimed"))
+    runner()
+    due.refresh_from_db()
+    assert (due.phase, due.outcome["ok"]) == (Phase.SETTLED, True)

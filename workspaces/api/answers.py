@@ -1,12 +1,13 @@
 """Convert workspaces, runs, snapshots, commands, terminals and restores to the fields of their response schemas."""
 
+from workspaces import place
 from workspaces.manifests.body import not_kept
-from workspaces.models import Operation, Run
+from workspaces.models import Operation, Run, StateCode
 from workspaces.provisioning import isolation
 
 
 def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: list[str] | None = None) -> dict:
-    head, environment = workspace.head, workspace.environment
+    head, environment, away = workspace.head, workspace.environment, place.unreachable(workspace)
     return {
         "key": workspace.key,
         "team": workspace.team.slug,
@@ -17,9 +18,10 @@ def workspace_out(workspace, busy: str | None, run: Run | None = None, agents: l
         "environment_version": environment.version,
         "source": {name: value for name, value in workspace.source.items() if name != "fork"},
         "state": workspace.state,
-        "reason": workspace.reason,
+        "reason": away or workspace.reason,
         "hook_problem": workspace.hook_problem,
-        "reason_code": workspace.reason_code,
+        "reason_code": StateCode.UNREACHABLE if away else workspace.reason_code,
+        "unreachable_since": workspace.runner.heartbeat_at if away else None,
         "busy": busy,
         "labels": workspace.labels,
         "owner": workspace.owner.username if workspace.owner else None,
@@ -72,7 +74,7 @@ def command_out(command) -> dict:
         "check": command.check_name or None,
         "exit_status": command.exit_status,
         "signal": command.signal,
-        "reason": outcome.get("words") or outcome.get("reason", ""),
+        "reason": outcome.get("words") or outcome.get("reason") or place.waits_for(command.operation),
         "output_bytes": command.output_bytes,
         "truncated": command.truncated,
         "envelope": command.envelope,

@@ -8,7 +8,7 @@ from django.http import HttpResponse, JsonResponse
 from dashboard import clock
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, unavailable
-from workspaces import absent, activity, agents_at_work, extensions, history, lifecycle, operations
+from workspaces import absent, activity, agents_at_work, extensions, history, lifecycle, operations, place
 from workspaces.api import answers, schemas
 from workspaces.models import Command, Operation, Terminal, Workspace
 from workspaces.needs_approval import AskFirst
@@ -22,6 +22,7 @@ SHOWN_WITH = (
     "baseline",
     "owner",
     "forked_from",
+    "runner",
 )  # rows that answers.workspace_out reads
 CONTROLLED = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
 
@@ -149,5 +150,6 @@ def operation_out(operation) -> dict:
         and bool(lifecycle.permission_to_cancel(operation)),
         "asked_to_stop": operation.cancelled_at is not None,
         "outcome": operation.outcome,
+        "waits_for": place.waits_for(operation),
         "created_at": operation.created_at,
     }

@@ -171,6 +171,9 @@ class WorkspaceOut(Schema):
         description="what `reason` says: unreachable (its driver doesn't answer), backend_lost (its programs go on, "
         "and it is paused, stopped or deleted once its engine answers), held_up, not_cleared or empty"
     )
+    unreachable_since: datetime | None = Field(
+        None, description="when its host, which is away, answered last; null while it answers, or never did"
+    )
     hook_problem: str = Field("", description="of a connected folder: why its agent is, or was, not gated")
     busy: str | None = Field(description="the kind of the exclusive operation in flight")
     labels: dict[str, str]
@@ -244,6 +247,7 @@ class OperationOut(Schema):
     can_be_stopped: bool
     asked_to_stop: bool
     outcome: dict | None
+    waits_for: str = Field("", description="what it waits for, as a message: its host, which does not answer")
     created_at: datetime
 
 

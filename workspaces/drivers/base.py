@@ -271,6 +271,10 @@ class Driver:
     async def frozen(self, record: RunRecord) -> bool:
         raise NotImplementedError
 
+    def lacks_files(self, spec: RunSpec) -> bool:
+        """Return whether the workspace's files are gone from this host: a start would make an empty place for them."""
+        return not spec.workspace.is_dir()
+
     # Memory (only with `capabilities.memory`). A memory image is valid for one resume, with the tree as it was paused.
 
     async def pause(self, record: RunRecord, spec: RunSpec) -> None:
@@ -310,6 +314,10 @@ class Driver:
     async def processes(self, record: RunRecord, *, open_files: bool = False) -> Sequence[Process]:
         """Return the processes of the Run without its init; with `open_files` also the tree's files each holds open."""
         raise NotImplementedError
+
+    async def tasks(self, record: RunRecord) -> int:
+        """Return how many processes and threads the Run has, with its init; DriverError if it cannot tell."""
+        raise DriverError("Processes are not counted in this kind of workspace.")
 
     async def stop(self, record: RunRecord, *, grace_s: float = 5.0) -> None:
         """End every program (SIGTERM, after the grace SIGKILL) and the Run; the record stays for `end_reason`."""

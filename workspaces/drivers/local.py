@@ -128,6 +128,9 @@ class LocalDriver(Driver):
         tree = record.address.cwd
         return [_process(entry, tree) for entry in answer["processes"]]
 
+    async def tasks(self, record: RunRecord) -> int:
+        return (await self._ask(record, "tasks"))["tasks"]
+
     async def stop(self, record: RunRecord, *, grace_s: float = 5.0) -> None:
         await asyncio.to_thread(self._stop, record, grace_s)
 

@@ -9,6 +9,7 @@ from workspaces import extensions, needs_approval, operations
 from workspaces.activity import touch
 from workspaces.history import LIVE, changes_guarded, find_snapshot, listing, store_of
 from workspaces.lifecycle.states import must_be, must_not_be_trashed, record
+from workspaces.masking import masked
 from workspaces.models import Operation, Snapshot, State
 from workspaces.paths import inside
 from workspaces.store import StoreError
@@ -24,7 +25,11 @@ def snapshot(workspace, *, by: Actor, kind: str = "manual", label: str = "") -> 
         raise invalid("A label can have at most 120 characters.")
     touch(workspace)
     return operations.submit(
-        "snapshot", workspace=workspace, by=by, args={"kind": kind, "label": label}, exclusive=True
+        "snapshot",
+        workspace=workspace,
+        by=by,
+        args={"kind": kind, "label": masked(label, workspace)[:120]},
+        exclusive=True,
     )
 
 

@@ -28,6 +28,7 @@ class Runner(models.Model):
     version = models.CharField(max_length=32, blank=True)
     installation = models.CharField(max_length=64, blank=True)  # the id in its HANDRAIL_HOME (identity.py)
     home = models.CharField(max_length=400, blank=True)  # that HANDRAIL_HOME
+    keys = models.JSONField(default=dict, blank=True)  # {key: [fingerprint, newest first]} (same_keys.py)
     unclear = models.JSONField(default=list, blank=True)  # messages about sandboxes and programs of unknown owner
     capabilities = models.JSONField(
         default=dict

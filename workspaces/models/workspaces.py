@@ -100,7 +100,7 @@ class Workspace(models.Model):
     missing_snapshot = models.TextField(blank=True)
     proof = models.JSONField(default=dict, blank=True)  # the last one: {at, snapshot, entries, differ, names, how}
     alarm = models.JSONField(default=dict, blank=True)  # a proof that found differences and was not answered yet
-    vitals = models.JSONField(default=dict, blank=True)  # the last measurement: {at, bytes, frozen, ports}
+    vitals = models.JSONField(default=dict, blank=True)  # the last measurement: {at, bytes, frozen, ports, processes}
     # Why the agent in a connected folder is not gated, as a message (approvals.connect.hook_watch); empty when it is.
     hook_problem = models.TextField(blank=True)
     # A connected folder: whether a person wants the agent's calls held in a box, and why that was not possible.

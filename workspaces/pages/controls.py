@@ -160,6 +160,7 @@ def size(request, team, key):
     context["usage"] = usage.of_workspace(head.workspace)
     try:
         found = history.largest(head.workspace)
+        head.workspace.refresh_from_db(fields=["vitals"])  # measured meanwhile
         context["largest"] = [(path.decode("utf-8", "surrogateescape"), size) for path, size in found]
     except Problem as problem:
         context["refused"] = problem.detail

@@ -23,7 +23,7 @@ from workspaces.services import retention
 from workspaces.services.agent_bindings import bound
 from workspaces.services.environments.drift import Drift, drift_of
 from workspaces.services.retention import holds
-from workspaces.shown_state import MOVES, out_of_reach, shown_state, what_to_do
+from workspaces.shown_state import MOVES, frozen_words, out_of_reach, shown_state, what_to_do
 
 ISOLATION_WORDS = {
     "none": gettext_lazy("Not sandboxed: runs as you, in your folder. Handrail asks for approval and takes snapshots."),
@@ -242,13 +242,19 @@ class Head:
 
     @property
     def frozen(self) -> str:
-        return self.workspace.vitals.get("frozen", "")
+        return frozen_words(self.workspace)
 
     @property
     def size(self) -> tuple[int, int, bool] | None:
         """(bytes on disk, the limit or 0, whether to warn); None before the first measurement."""
         size, limit = self.workspace.vitals.get("bytes"), capacity.size_limit(self.workspace)
         return None if size is None else (size, limit, bool(limit) and size >= limit * capacity.NEARLY_FULL)
+
+    @property
+    def processes(self) -> dict:
+        """{count, limit} of a workspace that is up and whose limit on processes and threads is reached, else {}."""
+        is_up = self.workspace.state == State.READY and not self.workspace.trashed_at
+        return self.workspace.vitals.get("processes", {}) if is_up else {}
 
     @property
     def ports(self) -> list[dict]:

@@ -71,6 +71,7 @@ EVENT_LABELS = {
     "workspace.dismissed": gettext_lazy("Put away a problem"),
     "workspace.unreachable": gettext_lazy("Can't be reached"),
     "workspace.reachable": gettext_lazy("Reachable again"),
+    "workspace.files_lost": gettext_lazy("Files were gone, snapshot restored"),
     "workspace.root_changed": gettext_lazy("Image or setup rebuilt"),
     "workspace.failed": gettext_lazy("Failed"),
     "workspace.retried": gettext_lazy("Retried"),

@@ -7,9 +7,9 @@ No workspace is started that would exceed the host's configured capacity.
 import shutil
 
 from django.conf import settings
-from django.template.defaultfilters import filesizeformat
 
 from dashboard.problems import Problem, unavailable
+from dashboard.visible_text import plain_size
 from workspaces.models import Run
 from workspaces.provisioning import limits
 
@@ -30,7 +30,7 @@ def refuse_new():
     if free < settings.HANDRAIL_RESERVE_BYTES:
         raise Problem(
             507,
-            f"The disk has {filesizeformat(free)} left; {filesizeformat(settings.HANDRAIL_RESERVE_BYTES)} are reserved "
+            f"The disk has {plain_size(free)} left; {plain_size(settings.HANDRAIL_RESERVE_BYTES)} are reserved "
             "for snapshots. Nothing new is created until there is room.",
         )
 
@@ -57,7 +57,7 @@ def refuse_when_promised(workspace, runner=None, *, beside_itself=False):
             f"This host is full: {len(promised)} workspaces are running. Pause one, or wait until one is paused."
         )
     wanted = workspace.environment.limits
-    _refuse_beyond(settings.HANDRAIL_PROMISED_MEMORY, "memory_bytes", wanted, promised, "memory", filesizeformat)
+    _refuse_beyond(settings.HANDRAIL_PROMISED_MEMORY, "memory_bytes", wanted, promised, "memory", plain_size)
     _refuse_beyond(settings.HANDRAIL_PROMISED_CPUS, "cpus", wanted, promised, "processors", "{:g}".format)
 
 

@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
-from django.template.defaultfilters import filesizeformat
 
 from dashboard.files.atomic_write import move_into_place
 from dashboard.keys.key_files import make_private
 from dashboard.problems import Problem, invalid
+from dashboard.visible_text import plain_size
 from workspaces.provisioning import capacity
 from workspaces.store import Limits
 
@@ -44,7 +44,7 @@ def receive(team_id, body, *, by) -> tuple[str, int]:
                 if size > settings.HANDRAIL_UPLOAD_BYTES:
                     raise Problem(413, f"An upload can have at most {settings.HANDRAIL_UPLOAD_BYTES:,} bytes.")
                 if kept + size > MAX_KEPT_UPLOADS * settings.HANDRAIL_UPLOAD_BYTES:
-                    used = filesizeformat(kept)
+                    used = plain_size(kept)
                     raise Problem(429, f"Upload quota exceeded: {used} used. Retention deletes uploads.")
                 capacity.refuse_new()
                 file.write(chunk)

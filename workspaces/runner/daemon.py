@@ -33,7 +33,7 @@ from workspaces.runner.ledger import Ledger
 from workspaces.runner.measure import disk_quota
 from workspaces.runner.measure.disk_quota import Vitals
 from workspaces.runner.network import Network
-from workspaces.runner.reconcile import liveness, orphans
+from workspaces.runner.reconcile import liveness, orphans, other_hosts
 from workspaces.services import idle, periodic_snapshots, rehearsals, retention, run_tokens
 from workspaces.services.retention.layers import setup_layers
 from workspaces.shim import pool
@@ -248,7 +248,8 @@ class Daemon:
         for claimed in await self.thread(self._claim_due):
             self._start_job(claimed, recovering=False)
         try:
-            await asyncio.wait_for(self._woken.wait(), POLL_INTERVAL)
+            async with asyncio.timeout(POLL_INTERVAL):  # wait_for may lose a cancellation
+                await self._woken.wait()
         except TimeoutError:
             pass
 
@@ -346,6 +347,7 @@ class Daemon:
             idle.sweep,
             periodic_snapshots.sweep,
             liveness.request_missing_snapshots,
+            other_hosts.sweep,
         )
         for sweep in [*SWEEPS, *extensions.sweeps, *(partial(one, self.row) for one in mine)]:
             try:

@@ -51,6 +51,7 @@ class Job:
         self.by = operations.actor_of(operation)
         self.workspace: Workspace = operation.workspace
         self.setup_seconds: float | None = None  # duration of the setup script, once it has run
+        self.brings_back = False  # it restores files that are gone from this host, into an empty place
         self._open_tree = None  # the tree that `open_tree` yields
         self.cancel = threading.Event()  # set when cancellation is requested; not every kind can be cancelled
 
@@ -67,7 +68,11 @@ class Job:
         if self.operation.phase == Phase.STARTED:
             return
         failpoint("K6")
-        await self.thread(self._mark_started, begins)
+        try:
+            await self.thread(self._mark_started, begins)
+        except Exception:
+            self.operation.phase = Phase.CLAIMED  # whatever was written: nothing that comes after this happens
+            raise
 
     @retried
     def _mark_started(self, begins):

@@ -11,10 +11,12 @@ from django.utils.crypto import salted_hmac
 
 from dashboard.failpoints import failpoint
 from dashboard.keys.keyring import Unreadable
+from dashboard.visible_text import plain_size
 from workspaces import extensions, lifecycle, paths, secrets
 from workspaces.drivers.base import Address, DriverError
 from workspaces.envelope.output_refusals import sentence
 from workspaces.models import Command, Operation, ReasonCode
+from workspaces.provisioning import limits
 from workspaces.runner import ended_with, quarantine, redacted_files, refused_to_program
 from workspaces.runner.refusals import Refused, unclear
 from workspaces.services import network, run_tokens
@@ -99,6 +101,14 @@ def _close(job, owner, token: str):
         job.daemon.network.passes(owner.run_id).end(token)
 
 
+def _words(end, workspace) -> str:
+    """Return how a program ended, in words; where memory ran out, with the limit."""
+    words, limit = end.words(), limits.in_force(workspace.environment)["memory_bytes"]
+    if not limit or not (end.reason == "oom" or end.oom_kills):
+        return words
+    return f"{words}. The limit is {plain_size(limit)}; its environment can set a higher one"
+
+
 def _shorter(*seconds: float | None) -> float | None:
     return min((limit for limit in seconds if limit), default=None)
 
@@ -161,7 +171,10 @@ async def _follow(job, hosts=None, owner=None) -> dict:
     end = status.exit
     if end.reason == "not_started":
         return Refused(end.words(), ReasonCode.NOT_STARTED).outcome()
-    told = asdict(end) | {"words": end.words(), "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode()}
+    told = asdict(end) | {
+        "words": _words(end, job.workspace),
+        "tail": base64.b64encode(tail(folder(job), end.output_bytes)).decode(),
+    }
     if end.held:
         held_tail = tail(folder(job), end.output_bytes, HELD_TAIL)
         told["blocked"] = await refused_to_program.refused(job, told, held_tail, hosts)

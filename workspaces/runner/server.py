@@ -133,8 +133,9 @@ async def listing(request):
 
 @routes.get("/workspaces/{id}/largest")
 async def largest(request):
-    """→ {"largest": [{path_b64, bytes}]}; see disk_quota.largest."""
+    """→ {"largest": [{path_b64, bytes}]}; see disk_quota.largest. What is shown beside it is measured first."""
     workspace = await _workspace(request)
+    await request.app["daemon"].vitals.measure_now(workspace)
     found = await request.app["daemon"].thread(disk_quota.largest, await _tree(request, workspace))
     entries = [{"path_b64": base64.b64encode(path).decode(), "bytes": size} for path, size in found]
     return web.json_response({"largest": entries})

@@ -9,9 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from dashboard.problems import conflict
+from workspaces.drivers.base import DriverError
 from workspaces.models import Run, State
 from workspaces.runner import snapshots
 from workspaces.runner.snapshot_tree import KeptTree
+
+GONE = "The disk or folder with its files is gone from this host."
 
 
 async def readable_tree(daemon, workspace):
@@ -49,6 +52,11 @@ async def _up(daemon, driver, workspace):
     return owner if owner is not None and await driver.alive(owner) else None
 
 
+def are_gone(driver, workspace, spec) -> bool:
+    """Return whether the files, of which there is a snapshot, are gone from this host."""
+    return workspace.head is not None and not workspace.source.get("path") and driver.lacks_files(spec)
+
+
 @asynccontextmanager
 async def open_tree(job, spec):
     """Yield the live tree for an operation that changes it or reads it anew.
@@ -64,6 +72,8 @@ async def open_tree(job, spec):
         yield snapshots.with_rules(workspace, driver.tree(owner, cache=snapshots.cache_of(workspace)))
         return
     asked = replace(spec(f"reader-{job.operation.pk}"), image=None)  # no program runs in it: any root will do
+    if not job.brings_back and await job.thread(are_gone, driver, workspace, asked):
+        raise DriverError(f"{GONE} *Resume* brings back those of snapshot {workspace.head.number}.")
     await driver.prepare(asked)
     await job.thread(Run.objects.forget_memory, workspace.pk)  # any start makes kept memory worthless
     owner = await driver.start(asked)

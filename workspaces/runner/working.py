@@ -16,7 +16,7 @@ from dashboard.door.entering import STOPPED
 from dashboard.models import Team
 from dashboard.retries import retried
 from workspaces import operations
-from workspaces.models import Operation, ReasonCode
+from workspaces.models import Operation, Phase, ReasonCode
 from workspaces.runner.job import Job
 from workspaces.runner.operations import kind_named
 from workspaces.runner.refusals import Again, Refused, outcome_of, record_stale_epoch, unclear
@@ -44,7 +44,7 @@ async def work(daemon, operation: Operation, recovering: bool):
 
 
 async def _record(daemon, function, *args):
-    """Call the function, which records something, until the database and the ledger can take it."""
+    """Call the function until the database and the ledger can take what it asks of them; return what it returns."""
     while True:
         try:
             return await daemon.thread(function, *args)
@@ -72,16 +72,21 @@ async def _outcome(kind, job: Job, recovering: bool) -> dict | None:
     except Again:
         return None
     except Exception as error:
-        if _passes(error) and not await daemon.thread(_may_have_started, daemon, operation):
+        if _passes(error) and not recovering and await _record(daemon, _has_not_started, operation):
             logger.warning("operation %s is due again: %s", operation.kind, error)
             await asyncio.sleep(PAUSE)
             return None
         return outcome_of(error, kind, operation)
 
 
+def _has_not_started(operation: Operation) -> bool:
+    """Return whether the start failed, and the database has none of what is written with it."""
+    return operation.phase == Phase.CLAIMED and Operation.objects.filter(pk=operation.pk, phase=Phase.CLAIMED).exists()
+
+
 def _check_new(daemon, operation: Operation) -> Refused | None:
     """Note a claimed operation in the ledger; return why it must not run, or None."""
-    if _may_have_started(daemon, operation):
+    if _is_in_ledger(daemon, operation):
         reason = "This host already ran it; the database was restored to an earlier state."
         return unclear(reason, ReasonCode.RESTORED)
     daemon.ledger.write(operation.pk, operation.epoch, "claimed")
@@ -91,8 +96,8 @@ def _check_new(daemon, operation: Operation) -> Refused | None:
     return None
 
 
-def _may_have_started(daemon, operation: Operation) -> bool:
-    """Return whether the ledger says so. It is written before the commit after which an operation takes effect."""
+def _is_in_ledger(daemon, operation: Operation) -> bool:
+    """Return whether the ledger says that the operation has started."""
     known = daemon.ledger.get(operation.pk)
     return known is not None and known[1] != "claimed"
 
@@ -100,6 +105,8 @@ def _may_have_started(daemon, operation: Operation) -> bool:
 @retried
 def _settle(kind, job: Job, outcome: dict | None):
     if outcome is None:
+        if _is_in_ledger(job.daemon, job.operation):
+            job.daemon.ledger.write(job.operation.pk, job.operation.epoch, "claimed")
         operations.requeue(job.operation)
         return
     outcome = redaction.clean(outcome)

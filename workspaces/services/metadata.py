@@ -8,6 +8,7 @@ from django.utils.translation import gettext
 from dashboard.models import Actor, Team
 from dashboard.problems import invalid
 from workspaces.lifecycle import record
+from workspaces.masking import masked
 from workspaces.models import Workspace, WorkspaceLabel
 
 TICKET = re.compile(r"[\w][\w./#-]{0,99}")
@@ -62,7 +63,7 @@ def _description(workspace, value) -> str:
     value = " ".join((value or "").split())
     if len(value) > MAX_DESCRIPTION:
         raise invalid(gettext("A description can have at most %(most)s characters.") % {"most": MAX_DESCRIPTION})
-    return value
+    return masked(value, workspace)[:MAX_DESCRIPTION]
 
 
 def _owner(workspace, value):

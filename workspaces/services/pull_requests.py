@@ -12,6 +12,7 @@ from dashboard.problems import Problem, conflict, invalid
 from workspaces import checks, code_hosts, extensions, lifecycle, needs_approval, operations, runner_client, secrets
 from workspaces.code_hosts import Repository
 from workspaces.code_hosts.base import MAX_BODY, MAX_TITLE
+from workspaces.masking import masked
 from workspaces.models import Command, Operation, PullRequest, Scope, Secret
 from workspaces.provisioning import sources
 from workspaces.services import export
@@ -169,7 +170,7 @@ def describe(workspace, branch: str = "HEAD") -> dict:
         f"Made in the workspace {as_code(workspace.key)}.",
     ]
     body = "\n\n".join(part for part in parts if part)
-    return {"title": title[:MAX_TITLE], "body": secrets.without_values(workspace, body)[:MAX_BODY]}
+    return {"title": masked(title, workspace)[:MAX_TITLE], "body": masked(body, workspace)[:MAX_BODY]}
 
 
 def _state(check) -> str:

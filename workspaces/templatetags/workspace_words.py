@@ -8,12 +8,15 @@ from django.utils.translation import gettext, gettext_lazy
 
 from dashboard.visible_text import visible
 from workspaces.models import Phase, ReasonCode, State
-from workspaces.shown_state import shown_state
+from workspaces.shown_state import frozen_words, shown_state
 
 register = template.Library()
 
 
 register.filter("workspace_state", shown_state)
+
+
+register.filter("frozen_words", frozen_words)
 
 
 @register.filter
@@ -54,10 +57,14 @@ def command_words(command) -> str:
             if phase == Phase.STARTED and command.workspace.state == State.PAUSED
             else gettext("Running")
         )
+        if phase == Phase.STARTED and frozen_words(command.workspace):
+            goes_on = gettext("Frozen: disk full")
         words = {Phase.DUE: gettext("Queued")}.get(phase, goes_on)
         return gettext("%(state)s (stopping)") % {"state": words} if command.cancelled_at else words
     if command.cancelled_at and command.exit_status != 0:
         return gettext("Stopped by a person")
+    if command.operation.outcome.get("reason") == "oom":
+        return gettext("Out of memory")
     if command.signal:
         return gettext("Ended by signal %(signal)s") % {"signal": command.signal}
     if command.exit_status is None:
@@ -69,6 +76,15 @@ def command_words(command) -> str:
         if command.exit_status == 0
         else gettext("Failed with status %(exit_status)s") % {"exit_status": command.exit_status}
     )
+
+
+@register.filter
+def command_reason(command) -> str:
+    """Return why a command ended in another way than by its own exit, or did not run; "" for other commands."""
+    outcome = command.operation.outcome or {}
+    if outcome.get("reason") == "exited":
+        return outcome.get("words", "") if outcome.get("oom_kills") else ""
+    return outcome.get("words") or outcome.get("reason") or ""
 
 
 @register.simple_tag
@@ -91,7 +107,7 @@ def command_tone(command) -> str:
     if phase == Phase.UNCERTAIN:
         return "amber"
     if phase != Phase.SETTLED:
-        return "accent"
+        return "red" if phase == Phase.STARTED and frozen_words(command.workspace) else "accent"
     return "calm" if command.exit_status == 0 else "red"
 
 

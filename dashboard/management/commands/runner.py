@@ -7,8 +7,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from approvals import runner_part
 from dashboard.loop_watch import LoopWatch
+from workspaces import same_keys
 from workspaces.identity import OtherInstallation
 from workspaces.runner.daemon import AlreadyRunning, Daemon
+from workspaces.same_keys import KeysDiffer
 
 
 class Command(BaseCommand):
@@ -17,8 +19,9 @@ class Command(BaseCommand):
     def handle(self, **options):
         runner_part.register()
         try:
+            same_keys.refuse_others()
             asyncio.run(_run())
-        except (AlreadyRunning, OtherInstallation) as error:
+        except (AlreadyRunning, OtherInstallation, KeysDiffer) as error:
             raise CommandError(str(error)) from None
 
 

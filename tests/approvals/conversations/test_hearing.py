@@ -2,10 +2,10 @@
 
 import pytest
 
-from approvals.conversations.masking import Masker
 from approvals.conversations.rows import INLINE
 from approvals.models import Action, AgentSession, Message, MessageBody
 from workspaces import secrets
+from workspaces.masking import Masker
 from workspaces.models import HandedSecret
 
 from .conftest import CALL, before, said, told

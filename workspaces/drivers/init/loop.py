@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 
-from .processes import members, processes, send_signal, signal_all, write_proc
+from .processes import members, processes, send_signal, signal_all, tasks, write_proc
 from .protocol import PROTOCOL, Client, Refused
 from .spawn import shell, spawn
 from .terminals import resize
@@ -296,6 +296,9 @@ class Init:
 
     def op_processes(self, client, request, fds):
         return {"processes": [p.describe(bool(request.get("open"))) for p in processes()]}
+
+    def op_tasks(self, client, request, fds):
+        return {"tasks": tasks()}
 
     # Freeze, thaw, stop
 

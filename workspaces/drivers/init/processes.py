@@ -71,6 +71,18 @@ def processes():
     return [seen for seen in found if seen.state not in "ZX"]
 
 
+def tasks():
+    """Return how many processes and threads there are in the namespace, as a limit counts them."""
+    found = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                found += len(os.listdir(f"/proc/{name}/task"))
+            except OSError:
+                continue  # ended meanwhile
+    return found
+
+
 def members(pid, known=frozenset()):
     """Return the (pid, start time) of the program's session, its descendants, and those of `known`; parents first.
 

@@ -21,6 +21,7 @@ what was refused to a program in a ring.
   signal     pid, signal                send a signal to the program's session and descendants
   end        pid, grace_s               SIGTERM to all of these, SIGKILL after the grace
   processes  open                       → processes: [{pid, ppid, session, state, argv, cwd, open}]
+  tasks      -                          → tasks: processes and threads of the Run, its init included
   freeze     -                          stop all programs; answered when all threads are stopped
   thaw       -                          continue the programs that `freeze` stopped
   quiet      grace_s                    end all programs and refuse new ones; answered when none is left

@@ -72,6 +72,12 @@ def prepare(folder: Path, size: int, *, inside: int, outside: int) -> None:
         os.chown(place / "disk", outside, outside)
 
 
+def has_files(folder: Path) -> bool:
+    """Return whether `folder` has a disk, or files that `prepare` would put onto one."""
+    loose = any(name != KEEPS for name in os.listdir(folder))
+    return loose or disk_of(folder).exists() or (keeps(folder) / "staged").exists()
+
+
 def make_empty(folder: Path, size: int, outside: int) -> None:
     """Make a disk without a file system, for a guest that never mounts it (a template)."""
     keeps(folder).mkdir(parents=True)

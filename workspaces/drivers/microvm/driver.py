@@ -117,6 +117,9 @@ class MicroVMDriver(Roots):
         for folder, size in ((spec.workspace, spec.limits.disk or GUEST_DISK), (spec.home, HOME_DISK)):
             disks.prepare(folder, size, inside=inside(), outside=spec.uid)
 
+    def lacks_files(self, spec: RunSpec) -> bool:
+        return super().lacks_files(spec) or not disks.has_files(spec.workspace)
+
     def _check(self, spec: RunSpec) -> None:
         super()._check(spec)
         if spec.home is None or not spec.home.is_dir():

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.template.defaultfilters import filesizeformat
 
 from dashboard import clock, lanes
 from dashboard.models import Actor
+from dashboard.visible_text import plain_size
 from workspaces import lifecycle, paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import Operation, Run, Workspace
-from workspaces.provisioning import capacity
+from workspaces.provisioning import capacity, limits
 from workspaces.runner.measure import ports
 
 logger = logging.getLogger("handrail.runner")
@@ -77,6 +77,15 @@ class Vitals:
         if words := run.workspace.vitals.get("frozen"):
             raise DriverError(words)
 
+    async def measure_now(self, workspace):
+        """Measure a workspace that is frozen or has become smaller; freeze or thaw it by that."""
+        run = await self.daemon.thread(_up_of, workspace)
+        if run is None or not (run.workspace.vitals.get("frozen") or workspace.pk not in self._measured):
+            return
+        self.forget(workspace.pk)
+        for driver, _, owner in await self.daemon.with_owners([run]):
+            await self._measure(run, driver, owner)
+
     def forget(self, workspace_id):
         """Drop the measurement of a workspace that has become smaller; the next round takes a new one."""
         self._measured.pop(workspace_id, None)
@@ -88,6 +97,7 @@ class Vitals:
         size = await self._size(workspace)
         vitals = {"at": (await self.daemon.thread(clock.now)).isoformat(), "bytes": size}
         vitals["ports"] = await ports.of(driver, owner)
+        vitals |= await _used_up(driver, owner, workspace)
         # A sandbox with its own disk enforces the limit itself: writes beyond it fail in the program.
         too_large = "" if "disk" in owner.limits else _too_large(workspace, size)
         words = too_large or (_disk_is_full() if driver.capabilities.freeze else "")
@@ -155,6 +165,18 @@ def _up_of(workspace):
     return rows.select_related("workspace__environment", "workspace__team").first()
 
 
+async def _used_up(driver, owner, workspace) -> dict:
+    """Return {"processes": {count, limit}} if the limit on processes and threads is reached, else {}."""
+    limit = limits.in_force(workspace.environment)["pids"]
+    if "pids" not in owner.limits or not limit:
+        return {}
+    try:
+        count = await driver.tasks(owner)
+    except DriverError:
+        return {}  # started by an older version, or busy; what needs it to answer says so
+    return {"processes": {"count": limit, "limit": limit}} if count >= limit else {}
+
+
 def _note(workspace, vitals: dict, words: str):
     was = workspace.vitals
     if {**was, "at": ""} == {**vitals, "at": ""}:
@@ -175,7 +197,7 @@ def _too_large(workspace, size: int) -> str:
     if not limit or size <= limit:
         return ""
     return (
-        f"This workspace uses {filesizeformat(size)} of {filesizeformat(limit)}, so its programs are frozen. Delete "
+        f"This workspace uses {plain_size(size)} of {plain_size(limit)}, so its programs are frozen. Delete "
         "something or raise the limit of its environment to continue."
     )
 
@@ -188,7 +210,7 @@ def _disk_is_full() -> str:
     free = capacity.free_bytes()
     if free >= settings.HANDRAIL_RESERVE_BYTES / 2:
         return ""
-    return f"This machine's disk has {filesizeformat(free)} left, so all programs are frozen until there is room."
+    return f"This machine's disk has {plain_size(free)} left, so all programs are frozen until there is room."
 
 
 def _used() -> int:

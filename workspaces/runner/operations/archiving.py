@@ -130,12 +130,13 @@ def _remove_files(workspace) -> str:
     return f"Its files could not all be removed from the host ({'; '.join(left)}). Archive it again." if left else ""
 
 
-async def bring_back(job: Job):
-    """Restore the files of an archived workspace from its newest snapshot and compare every byte; it is stopped then.
+async def bring_back(job: Job, lost: str = ""):
+    """Restore the files of a workspace from its newest snapshot and compare every byte; it is stopped then.
 
-    Raise StoreError or DriverError; it stays archived, and its snapshots are unchanged.
+    It was archived, or its files are gone: `lost` says so. Raise StoreError or DriverError; its state stays, and its
+    snapshots are unchanged.
     """
-    workspace = job.workspace
+    workspace, job.brings_back = job.workspace, True
     if workspace.head is None:
         raise Refused("Its files were in a snapshot that is lost, so it can't be resumed.", ReasonCode.SNAPSHOT_MISSING)
     await job.progress(step="restore")
@@ -151,13 +152,17 @@ async def bring_back(job: Job):
         proof = await job.thread(prove, workspace, tree, full=True, lend=False)
     if proof["differ"]:
         raise StoreError(f"{proof['differ']:,} entries are not as in snapshot {proof['snapshot']}")
-    await job.thread(_mark_back, job, proof)
+    await job.thread(_mark_back, job, proof, lost)
+    job.brings_back = False
     failpoint("archive.returned")
 
 
-def _mark_back(job: Job, proof: dict):
+def _mark_back(job: Job, proof: dict, lost: str):
     with Team.objects.turn(job.workspace.team_id):
-        Workspace.objects.filter(pk=job.workspace.pk).update(state=State.STOPPED, reason="")
+        Workspace.objects.filter(pk=job.workspace.pk).update(state=State.STOPPED, reason=lost, missing_snapshot="")
         data = {name: proof[name] for name in ("snapshot", "entries", "differ")}
-        lifecycle.record(job.workspace, job.by, "workspace.unarchived", data)
-    job.workspace.state = State.STOPPED
+        if lost:
+            lifecycle.record(job.workspace, job.by, "workspace.files_lost", data | {"reason": lost})
+        else:
+            lifecycle.record(job.workspace, job.by, "workspace.unarchived", data)
+    job.workspace.state, job.workspace.missing_snapshot = State.STOPPED, ""

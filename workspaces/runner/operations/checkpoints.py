@@ -7,10 +7,10 @@ note in the database that these files are replaced; put disks and memory of the 
 from functools import partial
 
 from django.conf import settings
-from django.template.defaultfilters import filesizeformat
 
 from dashboard.failpoints import failpoint
 from dashboard.models import Event, Team
+from dashboard.visible_text import plain_size
 from workspaces import lifecycle, paths
 from workspaces.models import Checkpoint, EndCode, ReasonCode, Run, State, Workspace
 from workspaces.provisioning import capacity
@@ -63,7 +63,7 @@ class KeepCheckpoint(Kind):
 
 def _refuse_without_room(needed: int):
     if capacity.free_bytes() - needed < settings.HANDRAIL_RESERVE_BYTES:
-        raise Refused(f"The checkpoint takes {filesizeformat(needed)}, and the disk has no room for that.")
+        raise Refused(f"The checkpoint takes {plain_size(needed)}, and the disk has no room for that.")
 
 
 class RestoreCheckpoint(Resume):

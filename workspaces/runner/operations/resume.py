@@ -7,12 +7,13 @@ from workspaces.manifests import body
 from workspaces.manifests.cause import cause_of
 from workspaces.manifests.keep import keep
 from workspaces.models import EndCode, Run, State, Workspace
-from workspaces.runner import notes, shown_manifest
+from workspaces.runner import notes, shown_manifest, tree_access
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.operations.archiving import bring_back
 from workspaces.runner.operations.comparing import prove
 from workspaces.runner.operations.create import bring_up
 from workspaces.runner.operations.shutdown import bring_down, end_run
+from workspaces.runner.run_spec import spec_of
 from workspaces.services import commands
 from workspaces.services.environments.drift import drift_of
 from workspaces.store import StoreError
@@ -38,7 +39,10 @@ class Resume(Kind):
             await _close_dead_run(job)
         elif not is_up:
             await end_run(job, EndCode.RUNNER_STOPPED)
-        found = {}
+        lost = "" if is_up else await job.thread(_lost, job)
+        if lost:
+            await bring_back(job, lost)
+        found = {"lost": lost}
 
         async def compare():
             async with job.lock(), job.open_tree():
@@ -71,7 +75,9 @@ class Resume(Kind):
             return
         proof, now = outcome["proof"], clock.now()
         Run.objects.filter(pk=outcome["run"]).update(proof_entries=proof["entries"], proof_differ=proof["differ"])
-        Workspace.objects.filter(pk=workspace.pk).update(state=State.READY, reason="", last_active_at=now)
+        Workspace.objects.filter(pk=workspace.pk).update(
+            state=State.READY, reason=outcome.get("lost", ""), last_active_at=now
+        )
         note_proof(workspace, proof, outcome["alarm"])
         commands.maintain(workspace, before=job.operation)
         record = body.of_resume(workspace, outcome["run"], outcome, at=now, cause=cause_of(job.by, job.operation))
@@ -90,6 +96,17 @@ def memory_message(job, run) -> str | None:
 async def _is_up(job) -> bool:
     owner = await job.owner()
     return owner is not None and await job.driver.alive(owner)
+
+
+def _lost(job) -> str:
+    """Return in words that the files are gone from this host, of which the newest snapshot is all there is, else ""."""
+    workspace = job.workspace
+    if not tree_access.are_gone(job.driver, workspace, spec_of(workspace, f"reader-{job.operation.pk}")):
+        return ""
+    then = workspace.head.created_at.strftime("%Y-%m-%d %H:%M UTC")
+    return (
+        f"{tree_access.GONE} They are those of snapshot {workspace.head.number} of {then}; what came after it is lost."
+    )
 
 
 async def _close_dead_run(job):

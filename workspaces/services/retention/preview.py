@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from django.conf import settings
-from django.template.defaultfilters import filesizeformat
 
 from dashboard import clock
 from dashboard.problems import invalid
+from dashboard.visible_text import plain_size
 from workspaces import usage
 from workspaces.services.retention import warnings
 from workspaces.services.retention.layers import TRASH, Item, Layer, layers
@@ -114,7 +114,7 @@ class Preview:
         wait = f" {moved:,} of the snapshots first wait {days} in the trash." if moved and self.trash_days else ""
         if self.forecast is None:
             return f"The store can't be read, so it is not known how much space that frees.{wait}"
-        freed, waiting, held = (filesizeformat(size).replace("\xa0", " ") for size in self.forecast)
+        freed, waiting, held = (plain_size(size) for size in self.forecast)
         later = (
             f" {waiting} more stay in packs that are more than half in use, until those are rewritten."
             if self.forecast.waiting

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from django.db.models import Q, QuerySet
-from django.template.defaultfilters import filesizeformat
 
 from dashboard.models import Team
+from dashboard.visible_text import plain_size
 from workspaces.models import Workspace
 from workspaces.provisioning import uploads
 from workspaces.services import archives
@@ -54,7 +54,7 @@ class _Files(Layer):
                 found = path.stat()
                 at = datetime.fromtimestamp(found.st_mtime, UTC)
                 if at < cutoff:
-                    size = filesizeformat(found.st_size).replace("\xa0", " ")  # its no-break space is shown marked
+                    size = plain_size(found.st_size)
                     yield path, f"{self.what} of {size}", at
 
 

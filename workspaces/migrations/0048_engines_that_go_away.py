@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("workspaces", "0046_runner_identity"),
+        ("workspaces", "0047_runner_keys"),
     ]
 
     operations = [

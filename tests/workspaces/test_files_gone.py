@@ -1,0 +1,63 @@
+"""Files that are gone from the host come back from the newest snapshot before any program starts."""
+
+import shutil
+
+import pytest
+
+from workspaces.drivers.base import RunSpec
+from workspaces.drivers.microvm import disks
+from workspaces.drivers.microvm.driver import MicroVMDriver
+
+
+@pytest.fixture
+def stopped(desk):
+    """A workspace that is stopped: with a file of its snapshot. Yield (key, its folder on the host)."""
+    key = desk.create()["key"]
+    desk.run(key, "echo precious > precious; mkdir empty")
+    desk.post(f"/workspaces/{key}/stop", expect=202)
+    desk.settled(key)
+    pk = desk.product.shell(f"from workspaces.models import *; print(Workspace.objects.get(key='{key}').pk)").strip()
+    return key, desk.product.home / "workspaces" / pk
+
+
+def test_a_workspace_whose_folder_is_gone_comes_up_with_its_snapshot_and_says_so(desk, stopped):
+    key, folder = stopped
+    shutil.rmtree(folder / "tree")
+    desk.post(f"/workspaces/{key}/resume", expect=202)
+    up = desk.settled(key)
+    assert (up["state"], up["alarm"]) == ("ready", {}), up
+    assert "is gone from this host" in up["reason"]
+    assert "those of snapshot 2 of " in up["reason"]
+    assert desk.run(key, "cat precious; ls -d empty") == b"precious\nempty\n"
+    desk.post(f"/workspaces/{key}/stop", expect=202)
+    desk.settled(key)
+    desk.post(f"/workspaces/{key}/resume", expect=202)
+    assert desk.settled(key)["reason"] == ""
+
+
+def test_an_empty_folder_is_a_persons_edit_that_is_asked_about(desk, stopped):
+    key, folder = stopped
+    shutil.rmtree(folder / "tree" / "empty")
+    (folder / "tree" / "precious").unlink()
+    desk.post(f"/workspaces/{key}/resume", expect=202)
+    up = desk.settled(key)
+    assert (up["state"], up["reason"]) == ("ready", "")
+    assert up["alarm"]["differ"] >= 2
+
+
+def test_a_guest_lacks_its_files_only_without_a_disk_and_without_files_for_one(tmp_path):
+    folder = tmp_path / "tree"
+    spec = RunSpec("run", "", "key", folder, tmp_path / "home")
+    lacks = MicroVMDriver.lacks_files
+    driver = MicroVMDriver.__new__(MicroVMDriver)
+    assert lacks(driver, spec)
+    disks.keeps(folder).mkdir(parents=True)
+    assert lacks(driver, spec)
+    (disks.keeps(folder) / "staged").mkdir()
+    assert not lacks(driver, spec)
+    (disks.keeps(folder) / "staged").rmdir()
+    disks.disk_of(folder).touch()
+    assert not lacks(driver, spec)
+    disks.disk_of(folder).unlink()
+    (folder / "file").touch()
+    assert not lacks(driver, spec)

@@ -1,0 +1,53 @@
+"""Installations on one database have the same keys: what one encrypts or signs, the other has to read and prove.
+
+A host's row has fingerprints of its keys, never a key. Another one whose keys differ is refused at its start, in words.
+"""
+
+import hashlib
+from contextlib import suppress
+
+from django.conf import settings
+
+from dashboard.keys import keyring
+from workspaces.models import Runner
+
+FILES = ("secret_key", "vapid", "log")  # in KEYS_DIR; made at the first start
+WHAT_FOR = {
+    "secret_key": "sessions",
+    "ring": "secrets and memory images",
+    "vapid": "push notifications",
+    "log": "the signatures of manifests",
+}
+
+
+class KeysDiffer(Exception):
+    """Another installation on this database has other keys; the text can be shown."""
+
+
+def fingerprints() -> dict[str, list[str]]:
+    """Return the fingerprints of this installation's keys, newest first; without those that are not made yet."""
+    found = {name: settings.KEYS_DIR / name for name in FILES}
+    own = {name: [_of(name, path.read_bytes().strip())] for name, path in found.items() if path.exists()}
+    if keyring.path().exists():
+        with suppress(keyring.Unreadable):  # said where it is used
+            own["ring"] = [_of("ring", key.id + key.bytes) for key in keyring.load().keys]
+    return own
+
+
+def _of(name: str, key: bytes) -> str:
+    """Return a fingerprint from which nobody who reads the database finds a key, even one that a person thought up."""
+    return hashlib.scrypt(key, salt=f"handrail {name}".encode(), n=2**12, r=8, p=1, dklen=12).hex()
+
+
+def refuse_others():
+    """Raise KeysDiffer if a key here is not the newest one of each other host that uses this database."""
+    here = fingerprints()
+    for row in Runner.objects.exclude(host=settings.HANDRAIL_HOST_NAME).order_by("host"):
+        lacking = [name for name, noted in row.keys.items() if noted and noted[0] not in here.get(name, [])]
+        if lacking:
+            told = " and ".join(f"keys/{name} ({WHAT_FOR.get(name, name)})" for name in sorted(lacking))
+            raise KeysDiffer(
+                f"The host {row.host} uses this database with other keys: {told} in {settings.HANDRAIL_HOME} cannot be "
+                f"used beside them. Stop this Handrail and copy the folder keys/ of {row.host} (home {row.home}) here. "
+                f"If that host is lost for good: `manage.py take_over_host {row.host}`."
+            )
