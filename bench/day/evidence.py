@@ -43,7 +43,8 @@ QUERIES = {
 }
 JSON = ("data", "outcome", "result", "args", "arguments")
 CANARY = "canary-9f2c71d0b5e84a6e"  # the value of a secret of the team
-OPEN = "select * from workspaces_operation where phase in ('due', 'claimed', 'started')"
+# A terminal whose viewer was cut off stays open, as it should.
+OPEN = "select * from workspaces_operation where phase in ('due', 'claimed', 'started') and kind <> 'terminal'"
 
 
 @dataclass

@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.day import watch
 
 BACK_WITHIN = 120.0  # seconds
+MEASURED_EVERY = 25.0  # seconds until the runner, which measures disks in rounds, thaws what it froze on a full one
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Fault:
     restarts: list[str] = field(default_factory=list)
     outage: bool = True  # whether requests may be refused meanwhile
     kills: bool = True  # whether work may end as uncertain
+    after: float = 0.0  # seconds after that within which what it brought about may still be refused
 
 
 class Faults:
@@ -180,7 +182,9 @@ class Faults:
 
     async def fill_disk(self):
         disk = self.day.disk
-        await self._make("a full disk", disk.fill, disk.empty, self.chance.uniform(5, 15), kills=False)
+        await self._make(
+            "a full disk", disk.fill, disk.empty, self.chance.uniform(5, 15), kills=False, after=MEASURED_EVERY
+        )
 
     async def slow_network(self):
         network = self.day.network

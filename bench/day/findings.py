@@ -38,7 +38,7 @@ def in_outage(evidence, at: float, until: float | None = None, **wanted) -> bool
     until = at if until is None else until
     for fault in evidence.faults:
         if all(getattr(fault, name) == value for name, value in wanted.items()):
-            back = fault.back or float("inf")
+            back = fault.back + fault.after if fault.back else float("inf")
             if fault.began - 1 <= until and at <= back + GRACE:
                 return True
     return False
