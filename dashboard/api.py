@@ -15,7 +15,7 @@ from pydantic import Field
 
 from dashboard import json_text, outages
 from dashboard.api_base import PROBLEMS, Bearer, StrictParser
-from dashboard.database_errors import is_full
+from dashboard.database_errors import is_away, is_full
 from dashboard.models import Team
 from dashboard.problems import Problem, of_text, problem_response
 from workspaces.api.lookup import ask_first
@@ -138,7 +138,8 @@ def on_database_trouble(request, error):
     """Answer 507 for a full disk, whose transaction was rolled back as a whole, else 503."""
     if is_full(error):
         return problem_response(Problem(507, "The disk is full; nothing was changed. Make room and ask again."))
-    logger.exception("the database failed in %s %s", request.method, request.path)
+    told = logger.warning if is_away(error) else logger.exception  # each request of an outage fails alike
+    told("the database failed in %s %s: %s", request.method, request.path, error)
     return outages.response(request)
 
 

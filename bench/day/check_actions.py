@@ -82,15 +82,20 @@ def one_request_makes_one_action(evidence):
 def acknowledged_answers_are_kept(evidence):
     names = {row["id"]: row["username"] for row in evidence.rows["users"]}
     digests = {row["id"]: row["digest"] for row in evidence.rows["revisions"]}
-    kept = {(row["action_id"], names[row["user_id"]]): row for row in evidence.rows["decisions"]}
+    kept = defaultdict(list)  # a person may answer to each revision
+    for row in evidence.rows["decisions"]:
+        answer = {"verdict": row["verdict"], "digest": digests[row["revision_id"]], "comment": row["comment"]}
+        kept[row["action_id"], names[row["user_id"]]].append(answer)
     for verb in ("approve", "deny", "edit"):
         for each in told(evidence, verb):
-            row = kept.get((each.about["action"], each.actor))
-            if row is None:
+            answers = [one for one in kept[each.about["action"], each.actor] if one["digest"] == each.about["digest"]]
+            if verb == "edit" and kept[each.about["action"], each.actor]:
+                continue  # which revision an edit is kept with is the product's own affair
+            if not answers:
                 yield f"{each.actor} was told that {verb} was kept for {each.about['action']}, and it is gone"
-            elif verb != "edit" and (row["verdict"], digests[row["revision_id"]]) != (verb, each.about["digest"]):
-                yield f"{each.actor} answered {verb} to {each.about['digest']}, and another answer is kept"
-            elif verb == "deny" and row["comment"] != each.about["comment"]:
+            elif answers[0]["verdict"] != verb:
+                yield f"{each.actor} answered {verb} to {each.about['digest']}, and {answers[0]['verdict']} is kept"
+            elif verb == "deny" and answers[0]["comment"] != each.about["comment"]:
                 yield f"the reason of {each.actor}'s denial of {each.about['action']} is another one now"
 
 
