@@ -22,7 +22,8 @@ BLOCK, NOT_DELIVERED = 2, 1
 CONNECT_TIMEOUT = 10  # seconds
 FIRST_CONTACT = 30  # seconds for which a gate retries until Handrail has accepted the call
 WORKSPACE_PATIENCE = 86_400 - 600  # ends before the agent's own time-out, after which the tool would run
-REPORT_TIMEOUT = 20
+REPORT_CONTACT = 20  # seconds for which a report retries until Handrail has accepted it
+REPORT_TIMEOUT = 50  # a report that Handrail holds while its database is away; the agents' own time-out is 60
 PROMPT_TIMEOUT = 2  # for a report that a person at the terminal waits for
 # Seconds. A connection that stayed open this long after the call was sent was held by Handrail, to wait for a person.
 HELD = 1.0
@@ -89,7 +90,7 @@ def main(arguments) -> int:
         return fail(f"Handrail's hook cannot read its connection or the call ({error}), so nothing is allowed.")
     watch_reader()
     try:
-        body = post_until_answered(connection, call, patience, min(patience, FIRST_CONTACT))
+        body = post_until_answered(connection, call, patience, min(patience, FIRST_CONTACT if gate else REPORT_CONTACT))
         answer = read_json(body)
     except NoAnswer as error:
         return fail(

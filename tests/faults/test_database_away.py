@@ -53,15 +53,15 @@ def connected(server, monkeypatch, django_db_blocker):
     connections["default"] = before
 
 
-def hook(product, token: str, command: str) -> subprocess.Popen:
-    """Start the hook's program as Claude Code does before a call."""
+def hook(product, token: str, command: str, role: str = "gate", **more) -> subprocess.Popen:
+    """Start the hook's program as Claude Code does before a call; with the role "report" after it."""
     event = {
         "session_id": "5d6e", "transcript_path": "/tmp/none.jsonl", "cwd": "/tmp", "permission_mode": "default",
         "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": command},
-        "tool_use_id": f"toolu_{command.split()[-1]}",
+        "tool_use_id": f"toolu_{command.split()[-1]}", **more,
     }  # fmt: skip
     asked = subprocess.Popen(
-        [sys.executable, "-IS", command_hook.__file__, "env", "gate"],
+        [sys.executable, "-IS", command_hook.__file__, "env", role],
         env={"HANDRAIL_URL": product.url, "HANDRAIL_TOKEN": token},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -84,12 +84,22 @@ def pending(product, token: str, count: int) -> list[dict]:
     return found if len(found) == count else []
 
 
+def approve(product, token: str, actions: list[dict]):
+    for each in actions:
+        digest = product.get(f"/api/v1/actions/{each['id']}", token).json["digest"]
+        told = {"verdict": "approve", "digest": digest}
+        assert product.post(f"/api/v1/actions/{each['id']}/decision", token, told).status == 200
+
+
 def test_what_waits_goes_on_when_the_database_is_back(server, running):
     agent, person = running.agent_token(), running.person_token("rita", "reviewer")
     assert running.post("/api/v1/workspaces", agent, {"key": "busy"}).status == 201
     until(lambda: running.get("/api/v1/workspaces/busy", agent).json["state"] == "ready")
     counts = {"argv": ["sh", "-c", f"for i in $(seq 1 {LINES}); do echo $i; sleep 0.25; done"]}
     command = running.post("/api/v1/workspaces/busy/commands", agent, counts).json
+    first = hook(running, agent, "git push origin zero")
+    approve(running, person, until(lambda: pending(running, person, 1)))
+    assert decision(first) == "allow"
     waits = hook(running, agent, "git push origin one")
     [asked] = until(lambda: pending(running, person, 1))
     parts = {name: running.part_pid(name) for name in ("web", "runner", "queue")}
@@ -100,18 +110,21 @@ def test_what_waits_goes_on_when_the_database_is_back(server, running):
         server.stop()
         began = time.monotonic()
         comes = hook(running, agent, "git push origin two")
+        ended = {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "clean", "stderr": ""}}
+        reports = hook(running, agent, "git push origin zero", "report", **ended)
         refused = [running.get("/api/v1/me", agent), running.post("/api/v1/workspaces", agent, {"key": "later"})]
         time.sleep(max(0, SECONDS - (time.monotonic() - began)))
         assert [waits.poll(), comes.poll()] == [None, None]
         server.start()
         meanwhile = [line for line in running.log[logged:].splitlines() if " INFO " not in line]
         took = time.monotonic() - began
-        for each in until(lambda: pending(running, person, 2)):
-            digest = running.get(f"/api/v1/actions/{each['id']}", person).json["digest"]
-            told = {"verdict": "approve", "digest": digest}
-            assert running.post(f"/api/v1/actions/{each['id']}/decision", person, told).status == 200
+        approve(running, person, until(lambda: pending(running, person, 2)))
         assert poll.result().status == 200
     assert [decision(waits), decision(comes)] == ["allow", "allow"]
+    reports.communicate(timeout=60)
+    assert reports.returncode == 0
+    [told] = running.get("/api/v1/actions?status=succeeded", agent).json["actions"]
+    assert "zero" in told["title"]
     for answer in refused:
         assert answer.status == 503, answer.text
         assert answer.headers["Retry-After"] == "5"
