@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Exists, F, OuterRef, Subquery, TextChoices, Window
-from django.db.models.functions import RowNumber
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, TextChoices, Window
+from django.db.models.functions import Coalesce, RowNumber
 from django.utils.translation import gettext_lazy
 
 from workspaces import operations
@@ -73,6 +73,19 @@ class Check:
         return CHECK_TONES[self.state]
 
 
+def counted(commands: QuerySet) -> QuerySet:
+    """Leave out each try of a service that failed and was followed by another; `failures`: those up to the last one.
+
+    A service that always fails is then one row for each run, not one for each try.
+    """
+    same = Command.objects.filter(run=OuterRef("run"), service=OuterRef("service")).exclude(service="")
+    failed = same.filter(ended_at__isnull=False).exclude(exit_status=0)
+    failures = failed.order_by().values("service").annotate(n=Count("*")).values("n")
+    repeated = Q(ended_at__isnull=False) & ~Q(exit_status=0)
+    later = Exists(same.filter(created_at__gt=OuterRef("created_at")))
+    return commands.exclude(repeated & Q(later)).annotate(failures=Coalesce(Subquery(failures), 0))
+
+
 @dataclass(frozen=True)
 class Service:
     """A service of the environment and its last command in the last run."""
@@ -80,6 +93,7 @@ class Service:
     name: str
     text: str
     last: Command | None = None
+    failures: int = 0  # tries in the last run that failed
 
     @property
     def runs(self) -> bool:
@@ -91,11 +105,21 @@ class Service:
             return ServiceState.NOT_STARTED
         if self.runs:
             return ServiceState.RUNNING
-        if self.last.cancelled_at:
+        if self.last.cancelled_at or self.name in self.last.run.stopped_services:
             return ServiceState.CANCELLED
         if self.last.run.ended_at:
             return ServiceState.RUN_ENDED
         return ServiceState.DONE if self.last.exit_status == 0 else ServiceState.FAILED
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether it runs, or waits for its next try."""
+        return self.runs or self.state == ServiceState.FAILED
+
+    @property
+    def fails_again(self) -> bool:
+        """Whether it failed more than once since the workspace started, and is tried again."""
+        return self.failures > 1 and self.state in (ServiceState.FAILED, ServiceState.RUNNING)
 
     @property
     def tone(self) -> str:
@@ -108,8 +132,11 @@ def services_of(workspace) -> list[Service]:
     rank = Window(RowNumber(), partition_by=[F("service")], order_by=[F("created_at").desc()])
     last = {}
     if workspace.environment.services:
-        last = {command.service: command for command in ran.annotate(rank=rank).filter(rank=1)}
-    return [Service(name, text, last.get(name)) for name, text in workspace.environment.services.items()]
+        last = {command.service: command for command in counted(ran).annotate(rank=rank).filter(rank=1)}
+    return [
+        Service(name, text, last.get(name), last[name].failures if name in last else 0)
+        for name, text in workspace.environment.services.items()
+    ]
 
 
 def checks_of(*workspaces) -> dict:

@@ -85,6 +85,7 @@ urlpatterns = [
     path(f"{AT}size/", controls.size, name="workspace-size"),
     path(f"{AT}size/remove/", controls.remove, name="workspace-size-remove"),
     path(f"{AT}services/start/", controls.start_service, name="service-start"),
+    path(f"{AT}services/stop/", controls.stop_service, name="service-stop"),
     path(f"{AT}agents/", workspace.bind_agents, name="workspace-agents"),
     path(f"{AT}details/", details.details, name="workspace-details"),
     path(f"{AT}suggested/", repository_files.suggested, name="workspace-suggested"),

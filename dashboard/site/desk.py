@@ -34,7 +34,7 @@ from dashboard.models import Agent, Event, Membership, Team
 from dashboard.pages import Slice, asked, came_from, in_threads, must, signed_in, without
 from dashboard.people import sessions
 from dashboard.site import desk_troubles, second_factor
-from workspaces.models import Run, State, Workspace
+from workspaces.models import Run, State, StateCode, Workspace
 from workspaces.services import caps, retention, schedules, secret_expiry, store_maintenance
 from workspaces.services.retention import What, sweeps
 
@@ -107,7 +107,10 @@ def _went_wrong(caller, since, now) -> dict:
         "workspaces": list(workspaces.filter(state=State.FAILED).select_related("team")[:10]),
         "hooks": [
             (workspace, caller.can("put_hook_back", workspace.team_id))
-            for workspace in workspaces.exclude(hook_problem="").select_related("team").order_by("key")[:10]
+            for workspace in workspaces.exclude(hook_problem="")
+            .exclude(reason_code=StateCode.HELD_UP)  # its folder is away, and has a row of its own
+            .select_related("team")
+            .order_by("key")[:10]
         ],
         "frozen": list(
             workspaces.filter(state=State.READY, vitals__has_key="frozen").select_related("team").order_by("key")[:10]

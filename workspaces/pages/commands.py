@@ -11,7 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 from dashboard.pages import Slice, ask_first, carry_out, download, must, signed_in
 from dashboard.visible_text import hidden_note
 from workspaces import operations, recordings
-from workspaces.checks import checks_of, services_of
+from workspaces.checks import checks_of, counted, services_of
 from workspaces.models import Command
 from workspaces.pages.header import find, load_header
 from workspaces.services import commands as command_service
@@ -31,7 +31,7 @@ def checks(request, team, key):
     context = {
         "nav": "workspaces",
         "head": head,
-        "page": Slice(request, commands.exclude(check_name="") if only else commands, size=50),
+        "page": Slice(request, commands.exclude(check_name="") if only else counted(commands), size=50),
         "checks": checks_of(head.workspace)[head.workspace.pk],
         "services": services_of(head.workspace),
         "filters": [("?", gettext("All"), not only, None), ("?only=checks", gettext("Checks"), only, None)],

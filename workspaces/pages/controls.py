@@ -201,12 +201,23 @@ def _ask_to_remove(request, team: str, key: str, path: bytes):
 @signed_in
 @require_POST
 def start_service(request, team, key):
+    return _move_service(request, team, key, commands.start_service)
+
+
+@signed_in
+@require_POST
+def stop_service(request, team, key):
+    """Stop a service, also one that waits for its next try."""
+    return _move_service(request, team, key, commands.stop_service)
+
+
+def _move_service(request, team, key, move):
     name = asked(request, "service")["service"]
 
-    def start(workspace):
+    def do(workspace):
         run = Run.objects.filter(workspace=workspace, ended_at=None, ready_at__isnull=False).first()
         if run is None:
             raise conflict(gettext("%(key)s isn't running; its services start with it.") % {"key": key})
-        commands.start_service(workspace, run, name, by=request.caller.actor)
+        move(workspace, run, name, by=request.caller.actor)
 
-    return _carry(request, team, key, "use_workspace", start, then="workspace-checks")
+    return _carry(request, team, key, "use_workspace", do, then="workspace-checks")

@@ -13,6 +13,7 @@ from dashboard.models import Agent, Event
 from dashboard.pages import Gone
 from workspaces import agents_at_work, endings
 from workspaces.activity import Awake, why_awake
+from workspaces.checks import services_of
 from workspaces.drivers.base import get_driver_class
 from workspaces.models import FOLDER, AgentsTogether, Operation, State, StateCode, Workspace
 from workspaces.pages.about import About
@@ -210,6 +211,13 @@ class Head:
         return self.caller.can("manage_environments", self.workspace.team_id)
 
     @property
+    def failing_services(self) -> list:
+        """Its services that fail again and again."""
+        if self.tab != "workspace" or self.workspace.state != State.READY or self.workspace.trashed_at:
+            return []
+        return [service for service in services_of(self.workspace) if service.fails_again]
+
+    @property
     def silent(self) -> str:
         """A message if its host has no recent heartbeat: the page may be out of date. Else ""."""
         runner = self.workspace.runner
@@ -220,7 +228,8 @@ class Head:
     @property
     def hook_problem(self) -> str:
         """Why the agent in this connected folder is not gated."""
-        return "" if self.workspace.trashed_at else self.workspace.hook_problem
+        is_away = self.out_of_reach == StateCode.HELD_UP
+        return "" if self.workspace.trashed_at or is_away else self.workspace.hook_problem
 
     @property
     def may_put_hook_back(self) -> bool:

@@ -18,6 +18,7 @@ from django.utils.translation import gettext, gettext_lazy
 from dashboard.models import Event
 from dashboard.moments import long_date
 from workspaces import changed_lines, extensions
+from workspaces.checks import counted
 from workspaces.comparisons import Lines
 from workspaces.models import Command
 from workspaces.models.snapshots import SOME_PATHS
@@ -235,7 +236,8 @@ def timeline_of(workspace, *, before: str = "", day: str = "", only_files: bool 
     if not only_files:
         actions = workspace.actions.select_related("agent__owner", "team", "snapshot_before", "operation__command")
         entries += [Entry("action", a.created_at, a) for a in _newest(actions, "created_at", until)]
-        commands = Command.objects.filter(workspace=workspace, operation__action=None).select_related("operation")
+        commands = Command.objects.filter(workspace=workspace, operation__action=None)
+        commands = counted(commands).select_related("operation")
         entries += [Entry("command", c.created_at, c) for c in _newest(commands, "created_at", until)]
         opened = workspace.terminals.select_related("operation")
         entries += [Entry("terminal", t.created_at, t, name_of(t)) for t in _newest(opened, "created_at", until)]

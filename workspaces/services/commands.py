@@ -160,6 +160,7 @@ def start_service(workspace, run, name: str, *, by: Actor) -> Command:
     if text is None:
         raise invalid(f"The environment has no service named {name!r}.")
     with Team.objects.turn(workspace.team_id):
+        _note_stopped(run, name, False)
         running = Command.objects.filter(run=run, service=name, operation__in=Operation.objects.open()).first()
         if running:
             return running
@@ -177,3 +178,25 @@ def start_service(workspace, run, name: str, *, by: Actor) -> Command:
         )
         record(workspace, by, "service.asked", {"service": name}, subject=command)
     return command
+
+
+def stop_service(workspace, run, name: str, *, by: Actor):
+    """Stop a service until it is started again or its workspace is, also one that waits for its next try."""
+    running = Command.objects.filter(run=run, service=name, operation__in=Operation.objects.open()).first()
+    if running is not None:
+        cancel_command(running, by=by)
+    last = running or Command.objects.filter(run=run, service=name).order_by("-created_at").first()
+    with Team.objects.turn(workspace.team_id):
+        if last is not None and _note_stopped(run, name, True) and running is None:
+            record(workspace, by, "command.cancelled", subject=last)
+
+
+def _note_stopped(run, name: str, stopped: bool) -> bool:
+    """Note in the Run whether a person stopped the service; return whether that is a change. In a team's turn."""
+    run.refresh_from_db(fields=["stopped_services"])
+    if (name in run.stopped_services) == stopped:
+        return False
+    others = [each for each in run.stopped_services if each != name]
+    run.stopped_services = [*others, name] if stopped else others
+    run.save(update_fields=["stopped_services"])
+    return True

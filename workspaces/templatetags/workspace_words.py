@@ -48,6 +48,13 @@ def snapshot_words(snapshot) -> str:
 @register.filter
 def command_words(command) -> str:
     """Return a label for the command's state or end. Load it with its operation and workspace."""
+    words, failures = _command_words(command), getattr(command, "failures", 0)
+    if failures < 2:
+        return words
+    return gettext("%(words)s · failed %(n)s times") % {"words": words, "n": failures}
+
+
+def _command_words(command) -> str:
     phase = command.operation.phase
     if phase == Phase.UNCERTAIN:
         return gettext("Outcome unknown")

@@ -27,7 +27,7 @@ def keep_up(runner):
         if run.workspace.vitals.get("frozen") or run.workspace.team.stopped_at:
             continue
         for name in run.workspace.environment.services:
-            if _is_due(run, name):
+            if name not in run.stopped_services and _is_due(run, name):
                 commands.start_service(run.workspace, run, name, by=SERVICES)
 
 
