@@ -9,6 +9,8 @@ TAIL = 4000  # characters of output that are kept
 EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,3})\n?")
 # The tools whose output is kept. Others may return a file that they read or wrote, under names of any agent.
 PRINTS = ("Bash", "BashOutput", "Agent", "Task")
+# Words in the name of an MCP server's tool that reads a file.
+READS = re.compile(r"(?i)(?:^|[_-])(?:reads?|view|open|load|cat|download|files?|contents?|blob)(?:[_-]|$)")
 
 
 def result_of(heard: After, workspace) -> dict:
@@ -28,9 +30,9 @@ def result_of(heard: After, workspace) -> dict:
 
 
 def _printed(heard: After) -> str | None:
-    """Return the output of a command, a sub-agent or an MCP tool; None for all other tools."""
+    """Return the output of a command, a sub-agent or an MCP tool; None for all other tools and what reads files."""
     response = heard.response
-    if heard.tool not in PRINTS and not heard.tool.startswith("mcp__"):
+    if heard.tool not in PRINTS and not _is_of_a_server(heard.tool):
         return None
     if isinstance(response, str):
         return response
@@ -42,6 +44,12 @@ def _printed(heard: After) -> str | None:
         texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
         return "\n".join(text for text in texts if isinstance(text, str)) if texts else None
     return None
+
+
+def _is_of_a_server(tool: str) -> bool:
+    """Return whether it is an MCP server's tool that does not read files by its name."""
+    own = re.sub(r"([a-z])([A-Z])", r"\1_\2", tool.rpartition("__")[2])  # readFile
+    return tool.startswith("mcp__") and not READS.search(own)
 
 
 def _ended_well(response) -> bool:

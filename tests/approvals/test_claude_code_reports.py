@@ -100,8 +100,12 @@ def test_what_failed_keeps_its_exit_status_and_output(hook, agent_token):
         ("Bash", {"stdout": "", "stderr": "", "interrupted": False, "backgroundTaskId": "b1"}, {"tail": ""}),
         ("Read", {"type": "text", "file": {"content": "the file"}}, {}),
         ("mcp__x__y", [{"type": "text", "text": "done"}], {"tail": "done"}),
+        ("mcp__fs__read_file", [{"type": "text", "text": "words of a file"}], {}),
+        ("mcp__fs__readMultipleFiles", [{"type": "text", "text": "words of a file"}], {}),
+        ("mcp__hub__get_file_contents", [{"type": "text", "text": "words of a file"}], {}),
+        ("mcp__files__deploy", [{"type": "text", "text": "done"}], {"tail": "done"}),
     ],
-    ids=["command", "background", "read", "mcp"],
+    ids=["command", "background", "read", "mcp", "mcp read", "mcp readMultiple", "mcp contents", "mcp of files"],
 )
 def test_what_a_tool_printed_is_kept_and_files_are_not(
     hook, agent_token, decide, bob, settings, tool, response, result
