@@ -57,7 +57,7 @@ def hook_command(connection: Path, role: str, *more: str, python: str = sys.exec
 
 def status_message() -> str:
     """Return the line that Claude Code's terminal shows while a call waits, with the URL of the pending actions."""
-    return f"Asking Handrail. Approve at {settings.HANDRAIL_PUBLIC_URL}{reverse('waiting')}"
+    return f"Asking Handrail. Answer at {settings.HANDRAIL_PUBLIC_URL}{reverse('waiting')}"
 
 
 def entries(connection: Path, folder: Path | None = None, **where) -> dict[str, dict]:

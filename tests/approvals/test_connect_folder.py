@@ -263,7 +263,7 @@ def test_the_hook_fails_closed_also_when_its_shell_dies_or_its_time_is_over(conn
 
 def test_the_developers_terminal_says_where_to_approve(product, connected):
     [gate] = json.loads((connected / ".claude/settings.local.json").read_text())["hooks"]["PreToolUse"][0]["hooks"]
-    assert gate["statusMessage"] == f"Asking Handrail. Approve at {product.url}/waiting/"
+    assert gate["statusMessage"] == f"Asking Handrail. Answer at {product.url}/waiting/"
 
 
 def test_the_test_call_leaves_no_open_action(product, connected):

@@ -172,11 +172,15 @@ def install(named: str) -> Path:
 
 def _npm(folder: Path, package: str):
     line = ["npm", "install", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund", "--save-exact"]
+    line.append("--fetch-retry-maxtimeout=10000")  # ms; npm's own is a minute, for each try
     try:
         subprocess.run([*line, package], check=True, capture_output=True, text=True, timeout=NPM_SECONDS)
     except subprocess.CalledProcessError as error:
         lines = [line for line in error.stderr.strip().splitlines() if "error" in line.lower()]
-        raise unavailable(f"npm could not bring {package}: {(lines or ['it says nothing'])[0][:300]}") from None
+        told = list(dict.fromkeys([*lines[:1], *(line for line in lines if "request to" in line)][:2]))
+        if any("CERT" in line for line in lines):
+            told.append("If a proxy here signs TLS itself, name the file of its CA in NODE_EXTRA_CA_CERTS.")
+        raise unavailable(f"npm could not bring {package}: {' '.join(told or ['it says nothing'])[:500]}") from None
     except subprocess.TimeoutExpired:
         raise unavailable(f"npm did not bring {package} within {NPM_SECONDS // 60} minutes.") from None
 

@@ -5,7 +5,7 @@ import pytest
 from approvals import agents
 from approvals.models import Action, AgentSession, Message
 from tests.approvals.agents.real_agents import FOLDER, SESSION, after, before, headers
-from tests.approvals.conftest import LIST
+from tests.approvals.conftest import LIST, WIPE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 IN_CLAUDE_WORDS = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "prompt": "Where are we?"}
@@ -27,6 +27,15 @@ ANSWERS = {
     "copilot": None,
     "opencode": None,
 }
+
+
+def test_the_result_of_a_denied_call_says_that_it_did_not_run(hook, agent_token, bob, browser_of):
+    hook(agent_token, before("claude-code", WIPE), path="/hooks/claude-code")
+    event = after("claude-code", WIPE)[0] | {"hook_event_name": "PostToolUseFailure", "error": "denied"}
+    hook(agent_token, event, path="/hooks/claude-code")
+    shown = browser_of(bob).get(f"/conversations/{AgentSession.objects.get().pk}/").text
+    assert "did not run" in shown
+    assert "failed" not in shown
 
 
 @pytest.mark.parametrize("program", agents.DIALECTS)
