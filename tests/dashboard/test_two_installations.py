@@ -228,8 +228,10 @@ def test_a_workspace_whose_host_is_silent_says_since_when_and_a_command_what_it_
     other_hosts.sweep(here)
     other_hosts.sweep(here)
     assert Event.objects.filter(verb="workspace.unreachable").count() == 1
-    page = browser_of(alice).get(f"/w/{silent.team.slug}/{silent.key}/").content.decode()
-    assert words in page
+    pause = next(each for each in waiting if each["kind"] == "pause")
+    browser, at = browser_of(alice), f"/w/{silent.team.slug}/{silent.key}/"
+    for address in (at, f"{at}operations/{pause['id']}/", "/workspaces/"):
+        assert words in browser.get(address).content.decode(), address
 
 
 def test_a_host_that_answers_is_not_called_unreachable(elsewhere, api, token_of, alice):

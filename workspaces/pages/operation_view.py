@@ -7,6 +7,7 @@ from functools import cached_property
 
 from django.utils.translation import gettext, gettext_lazy
 
+from workspaces import place
 from workspaces.lifecycle import permission_to_cancel
 from workspaces.models import Operation, StateCode
 from workspaces.operations import WAITING_KINDS, WAITS
@@ -71,9 +72,11 @@ class OperationView:
 
     @property
     def waits(self) -> str:
-        """That it is done once its driver answers, if it waits for that."""
-        place = self.row.workspace
-        is_lost = place is not None and place.reason_code in (StateCode.UNREACHABLE, StateCode.BACKEND_LOST)
+        """That it is done once its host or its driver answers, if it waits for that."""
+        if words := place.waits_for(self.row):
+            return words
+        workspace = self.row.workspace
+        is_lost = workspace is not None and workspace.reason_code in (StateCode.UNREACHABLE, StateCode.BACKEND_LOST)
         if WAITS not in self.row.progress and not (is_lost and self.kind in WAITING_KINDS):
             return ""
         return gettext("will be done when the engine answers")

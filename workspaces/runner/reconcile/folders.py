@@ -21,7 +21,7 @@ def _away(runner, devices: dict) -> dict:
     for workspace in rows.select_related("team", "head"):
         if words := _why_away(workspace, devices):
             found[workspace] = words
-        elif workspace.reason_code == StateCode.HELD_UP:
+        elif workspace.reason_code in StateCode.out_of_reach():
             found[workspace] = ""
     return found
 
