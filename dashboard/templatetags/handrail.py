@@ -188,6 +188,19 @@ def visible_line(raw) -> str:
     return shown.visible(_text(raw), one_line=True)
 
 
+@register.filter
+def reason_line(raw) -> str:
+    """Render a reason on one line as `visible_line` does, with what stands between backticks as code."""
+    return mark_safe(re.sub(r"`([^`<]+)`", r"<code>\1</code>", visible_line(raw)))
+
+
+@register.filter
+def beginning_of_reason(text: str) -> str:
+    """Return the first line of a reason; where it announces what follows, with the first line of that."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+
+
 @register.simple_tag
 def marked_line(line: str, words: list[str]) -> str:
     """Render untrusted text on one line, with the words that were searched for marked, in any case."""

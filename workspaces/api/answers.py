@@ -1,8 +1,9 @@
 """Convert workspaces, runs, snapshots, commands, terminals and restores to the fields of their response schemas."""
 
-from workspaces import place
+from dashboard.problems import Problem
+from workspaces import place, recordings
 from workspaces.manifests.body import not_kept
-from workspaces.models import Operation, Run, StateCode
+from workspaces.models import Operation, Phase, Run, StateCode
 from workspaces.provisioning import isolation
 
 
@@ -75,7 +76,7 @@ def command_out(command) -> dict:
         "exit_status": command.exit_status,
         "signal": command.signal,
         "reason": outcome.get("words") or outcome.get("reason") or place.waits_for(command.operation),
-        "output_bytes": command.output_bytes,
+        "output_bytes": _output_bytes(command),
         "truncated": command.truncated,
         "envelope": command.envelope,
         "blocked": command.blocked,
@@ -83,6 +84,16 @@ def command_out(command) -> dict:
         "started_at": command.started_at,
         "ended_at": command.ended_at,
     }
+
+
+def _output_bytes(command) -> int:
+    """Return the bytes of its output, of one that runs those so far; 0 if its host alone knows them."""
+    if command.operation.phase != Phase.STARTED:
+        return command.output_bytes
+    try:
+        return recordings.length(recordings.folder_of(command))
+    except (Problem, OSError):
+        return command.output_bytes
 
 
 def terminal_out(terminal) -> dict:

@@ -160,6 +160,10 @@ class LocalDriver(Driver):
             if (known := self._read(spec.run_id)) is not None and known.pid is not None:
                 raise DriverError("This Run has ended; it cannot be started again.")
             return self._launch(spec, folder, lock, **how)
+        except BaseException:
+            if self._read(spec.run_id) is None:  # nothing was started, and no record leads to the folder
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
         finally:
             os.close(lock)
 

@@ -20,9 +20,16 @@ BUILD_S = 3600.0
 RESOLVE_S = 60.0
 NOT_THERE = (
     "There is no image {0!r} on this Docker engine, and Handrail pulls none automatically. `docker pull` or `docker "
-    "load` it there, or let a lead pull it by its digest on the environment's page; `make images` makes "
-    "handrail/base:bookworm."
+    "load` it there, or let a lead pull it by its digest on the environment's page{1}."
 )
+OURS = "handrail/base:"
+MADE_HERE = "; `make images` makes it"
+
+
+def _not_there(reference: str) -> ImageMissing:
+    return ImageMissing(NOT_THERE.format(reference, MADE_HERE if reference.startswith(OURS) else ""))
+
+
 BY_DIGEST = "@sha256:"
 NOT_FROM_THERE = (
     "There is no image {0!r} on this Docker engine, and it was not pulled: HANDRAIL_PULL_FROM names {1}, not its "
@@ -65,7 +72,7 @@ class Images:
         for this image.
         """
         if BY_DIGEST not in reference:
-            raise ImageMissing(NOT_THERE.format(reference))
+            raise _not_there(reference)
         registry = registry_of(reference)
         if not asked and registry not in self.pull_from:
             raise ImageMissing(NOT_FROM_THERE.format(reference, ", ".join(self.pull_from) or "none", registry))
@@ -172,7 +179,7 @@ def _inspect(client: APIClient, reference: str) -> dict:
     try:
         return client.inspect_image(reference)
     except NotFound as error:
-        raise ImageMissing(NOT_THERE.format(reference)) from error
+        raise _not_there(reference) from error
 
 
 def _show_changes(client: APIClient, container: str, inspect: InspectFile) -> None:
