@@ -116,3 +116,9 @@ def test_processes_are_counted_where_a_limit_is_in_force(limits, tasks, said):
     workspace = SimpleNamespace(environment=SimpleNamespace(driver="sandbox", limits={"pids": 64}))
     found = asyncio.run(disk_quota._used_up(Driver(), SimpleNamespace(limits=limits), workspace))
     assert found == ({"processes": {"count": 64, "limit": 64}} if said else {})
+
+
+def test_a_page_that_asks_first_posts_to_its_own_address(full, lena, browser_of, read):
+    """The address bar shows the page that the person came from, which takes no POST."""
+    asks = address(full, "size/remove/?path=big")
+    assert f'<form method="post" action="{asks}"' in read(browser_of(lena), asks)
