@@ -27,9 +27,15 @@ def unreachable(workspace) -> str:
     return away and f"It is on {away}. Nothing is lost and nothing was changed: it goes on when that host is back."
 
 
-def waits_for(operation) -> str:
-    """Return what an operation that has not ended waits for, as a message; "" unless its workspace's host is away."""
-    away = operation.settled_at is None and operation.workspace and silence(operation.workspace)
+def waits_for(operation, workspace=None) -> str:
+    """Return what an operation that has not ended waits for, as a message; "" unless its workspace's host is away.
+
+    A coroutine gives the workspace, loaded with its runner.
+    """
+    if operation.settled_at is not None:
+        return ""
+    workspace = workspace or operation.workspace
+    away = workspace and silence(workspace)
     return f"It waits for {away}." if away else ""
 
 

@@ -75,7 +75,9 @@ def command_out(command) -> dict:
         "check": command.check_name or None,
         "exit_status": command.exit_status,
         "signal": command.signal,
-        "reason": outcome.get("words") or outcome.get("reason") or place.waits_for(command.operation),
+        "reason": outcome.get("words")
+        or outcome.get("reason")
+        or place.waits_for(command.operation, command.workspace),
         "output_bytes": _output_bytes(command),
         "truncated": command.truncated,
         "envelope": command.envelope,
