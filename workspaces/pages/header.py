@@ -132,7 +132,7 @@ class Head:
     @property
     def is_moving(self) -> bool:
         """Whether an operation changes its state now; one that waits for its engine leaves the state as it is."""
-        return bool(self.workspace.moves) and not self.out_of_reach
+        return bool(getattr(self.workspace, "moves", "")) and not self.out_of_reach
 
     @property
     def ended_by_itself(self) -> bool:
