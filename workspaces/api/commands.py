@@ -65,7 +65,7 @@ async def get_command(request, id: str, wait: float = 0):
         subject=id.lower(),
         timeout=min(wait, MAX_WAIT_S),
     )
-    return Status(200, answers.command_out(command))
+    return Status(200, await query_in_thread(answers.command_out, command))
 
 
 @router.get("/commands/{id}/output", response={200: None} | PROBLEMS, auth=AsyncBearer(), tags=["commands"])
