@@ -43,14 +43,17 @@ def broken(request) -> HttpResponse:
     return defaults.server_error(request)
 
 
-async def patiently(call, *, until: float = inf):
-    """Return `await call()`; while the database is away try it again, up to this moment of the monotonic clock."""
+async def patiently(call, *, until: float = inf, passes=is_away):
+    """Return `await call()`; while the database is away try it again, up to this moment of the monotonic clock.
+
+    `passes` says of an error whether it passes by itself.
+    """
     has_waited = False
     while True:
         try:
             result = await call()
         except Exception as error:
-            if not is_away(error) or time.monotonic() + PAUSE > until:
+            if not passes(error) or time.monotonic() + PAUSE > until:
                 raise
             _began(error)
             has_waited = True

@@ -3,12 +3,15 @@
 import sqlite3
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import OperationalError, connection
 
+from dashboard import outages
 from dashboard.models import Actor
-from workspaces import paths
+from workspaces import operations, paths
 from workspaces.models import Operation, Phase, StoreTask
 from workspaces.runner import working
+from workspaces.runner.job import Job
 from workspaces.services import store_maintenance
 from workspaces.store import Store
 
@@ -98,3 +101,21 @@ def test_a_start_that_the_database_did_not_take_has_not_happened(due, runner):
     runner()
     due.refresh_from_db()
     assert (due.phase, due.outcome["ok"]) == (Phase.SETTLED, True)
+
+
+def test_what_has_begun_waits_for_room(due, runner, monkeypatch):
+    """A step of work that has begun, and that a full disk kept from writing, is done once there is room."""
+    monkeypatch.setattr(outages, "PAUSE", 0)
+    refused = []
+    job = Job(runner.daemon, operations.claim(due, runner.daemon.row))
+
+    def step():
+        refused.append(1)
+        if len(refused) < 3:
+            raise OperationalError(FULL)
+        return "done"
+
+    with pytest.raises(OperationalError, match=FULL):
+        async_to_sync(job.thread)(step)
+    async_to_sync(job.mark_started)()
+    assert (async_to_sync(job.thread)(step), len(refused)) == ("done", 3)

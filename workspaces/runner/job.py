@@ -5,8 +5,10 @@ import time
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
+from dashboard.database_errors import is_full
 from dashboard.failpoints import failpoint
 from dashboard.models import Team
+from dashboard.outages import patiently
 from dashboard.retries import retried
 from workspaces import lifecycle, operations
 from workspaces.drivers.base import DriverError, RunRecord
@@ -56,8 +58,10 @@ class Job:
         self.cancel = threading.Event()  # set when cancellation is requested; not every kind can be cancelled
 
     async def thread(self, function, *args, **kwargs):
-        """Run a blocking function (database, store) off the event loop."""
-        return await self.daemon.thread(function, *args, **kwargs)
+        """Run a blocking function (database, store) off the event loop; once it has begun, wait for a full database."""
+        if self.operation.phase != Phase.STARTED:
+            return await self.daemon.thread(function, *args, **kwargs)
+        return await patiently(lambda: self.daemon.thread(function, *args, **kwargs), passes=is_full)
 
     async def mark_started(self, begins=None):
         """Record durably, in the database and the ledger, that it may have happened from here on.
