@@ -177,3 +177,15 @@ def used(pid: int) -> int:
 def resident(pid: int) -> int:
     with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_after_a_fork_bomb_a_command_starts_and_can_end_all_others(guests):
+    guest = guests(replace(SMALL, pids=40)).start()
+    with InitClient(guest.owner.address.socket, timeout_s=60) as init:
+        argv = ["bash", "-c", "b() { b | b & }; b; exec sleep 60"]
+        started = init.start(argv, env=dict(guest.owner.address.env), cwd="/workspace", stdio="pipe", keep=True)
+        os.close(started.fd)
+        assert init.request("tasks", timeout_s=60)["tasks"] >= 1
+        guest.sh("sleep 3")
+    assert "inside" in guest.sh("exec bash -c 'echo inside; kill -KILL -1; echo on'")
+    assert guest.sh("true | id -u").strip().isdigit()
