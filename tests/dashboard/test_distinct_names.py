@@ -158,6 +158,7 @@ SHORTENED = {
     "client/handrail_client/aais/presenter.py": "a digest of the whole name follows",
     "client/handrail_client/mcp/identity.py": "the letters of tools' names; a digest says which server it is",
     "client/handrail_client/mcp/messages.py": "only to find more methods that are asked about",
+    "dashboard/problems.py": "a code made of what Handrail itself calls a thing",
     "dashboard/settings.py": "of an installation on this host, from its own path",
     "dashboard/site/context.py": "of one's own session",
     "dashboard/site/invitations.py": REFUSES,

@@ -420,7 +420,7 @@ def test_it_is_deleted_with_its_history(nightly, lena, call):
 def test_what_is_wrong_is_named(workspace, team, lena, wish, field):
     with pytest.raises(Problem) as refused:
         schedules.add(team, NIGHTLY | wish, caller=caller_of(lena))
-    assert (refused.value.status, refused.value.extra) == (422, {"field": field})
+    assert (refused.value.status, refused.value.extra["field"]) == (422, field)
 
 
 def test_a_name_is_there_once(nightly, team, lena):

@@ -189,10 +189,10 @@ def test_what_a_set_up_installs_again_for_a_fork_is_made_from_the_origins_files(
     fork = Workspace.objects.create(team=made.team, key="fork", environment=made.environment, source=source)
     fork.baseline = fork.head = snapshot(fork, 1)
     fork.save()
-    assert rootfs._after_set_up(fork) == made.baseline
+    assert rootfs._origin(fork) == made
     late.delete()
     with pytest.raises(rootfs.DriverError, match="an agent may have changed"):
-        rootfs._after_set_up(fork)
+        rootfs._origin(fork)
 
 
 def test_the_agents_are_set_and_shown_by_api_and_page(shop, send, api, token_of, lena, agent_token, browser_of):
