@@ -6,6 +6,7 @@ the lock of the folder does.
 """
 
 import os
+import threading
 import zlib
 from importlib.metadata import PackageNotFoundError, version
 
@@ -84,15 +85,21 @@ class Lead:
 
     def __init__(self):
         self._holding = None  # the connection whose session has the lock
+        self._taking = threading.Lock()  # else two threads that both lost it would refuse each other
 
     def hold(self):
         """Take the lock unless this process has it; again if its connection was lost, as with a restarted server.
 
         Raise OtherInstallation if another process has it.
         """
-        if connection.vendor != "postgresql" or (self._holding is not None and self._holding.is_usable()):
+        if connection.vendor == "postgresql":
+            with self._taking:
+                self._hold()
+
+    def _hold(self):
+        if self._holding is not None and self._holding.is_usable():
             return
-        self.leave()
+        self._let_go()
         opened = connection.copy()
         opened.inc_thread_sharing()  # the runner's threads use it in turn
         try:
@@ -112,6 +119,10 @@ class Lead:
 
     def leave(self):
         """Let another process have it."""
+        with self._taking:
+            self._let_go()
+
+    def _let_go(self):
         if self._holding is not None:
             self._holding.close()
             self._holding = None
