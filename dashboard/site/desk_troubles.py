@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import OuterRef, Subquery
 
-from workspaces import endings, terminals
+from workspaces import endings, place, terminals
 from workspaces.drivers.base import get_driver_class
 from workspaces.models import Command, Operation, Phase, ReasonCode, Run, State, StateCode, Workspace
 from workspaces.shown_state import what_to_do
@@ -32,12 +32,15 @@ class Away:
 
 
 def away(workspaces) -> dict:
-    """Return {engines: [Away], held_up: [Workspace]}: engines that do not answer, and workspaces held up one by one."""
+    """Return {engines: [Away], held_up: [Workspace]}: engines that do not answer, and workspaces held up one by one.
+
+    A workspace whose whole host does not answer is one of the latter: nobody knows whether its engine does.
+    """
     rows = workspaces.filter(state=State.READY, reason_code__in=StateCode.out_of_reach())
     found, held_up = defaultdict(list), []
     for workspace in rows.select_related("team", "environment", "runner").order_by("key"):
         backend = get_driver_class(workspace.environment.driver).backend
-        if backend and workspace.reason_code != StateCode.HELD_UP:
+        if backend and workspace.reason_code != StateCode.HELD_UP and not place.is_away(workspace):
             found[backend, workspace.runner and workspace.runner.host].append(workspace)
         else:
             held_up.append(workspace)

@@ -1,5 +1,6 @@
 """A workspace whose engine, container or folder is away: it is said wherever a person looks, and can be put away."""
 
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -8,6 +9,7 @@ from django.urls import reverse
 from dashboard import clock
 from dashboard.models import Actor
 from workspaces import operations
+from workspaces.drivers.base import get_driver_class
 from workspaces.models import (
     Command,
     EndCode,
@@ -21,6 +23,7 @@ from workspaces.models import (
     Terminal,
     Workspace,
 )
+from workspaces.runner.reconcile import liveness, other_hosts
 from workspaces.shown_state import OUT_OF_REACH
 
 START = "Start it: `systemctl start docker`."
@@ -94,6 +97,20 @@ def test_the_desk_has_one_row_for_an_engine_and_the_status_page_an_error(browser
     status = page(browser, "/status/")
     row = status[status.index("driver docker") :]
     assert 'data-tone="amber"' in row[: row.index("</tr>")]
+
+
+def test_a_host_that_is_away_is_not_taken_for_its_engine(browser, up, settings):
+    settings.HANDRAIL_HOST_NAME = "here"
+    Runner.objects.update(heartbeat_at=clock.now() - timedelta(minutes=5), capabilities={})
+    Workspace.objects.filter(pk=up.pk).update(reason="")
+    other_hosts.sweep(Runner.objects.create(host="here"))
+    text = " ".join(page(browser, "/").split())
+    assert "It is on vm, which has not answered since" in text
+    assert "engine doesn't answer" not in text
+    docker = get_driver_class("docker")
+    assert liveness.ended_by_backend(Run.objects.get(), docker) is None
+    Workspace.objects.filter(pk=up.pk).update(reason=f"{LOST} {liveness.GOES_ON}", reason_code=StateCode.BACKEND_LOST)
+    assert liveness.ended_by_backend(Run.objects.get(), docker)[0] == EndCode.BACKEND_LOST
 
 
 def test_what_is_asked_for_meanwhile_says_that_it_is_done_later_and_can_be_taken_back(browser, up):

@@ -71,12 +71,14 @@ def _close_dead(run, driver):
     """Have a dead Run ended, unless an operation that was asked for is about to end it."""
     ends = Operation.objects.open().filter(workspace=run.workspace, kind__in=[*lifecycle.ENDS_ON_REQUEST])
     if not ends.exists():
-        request_close(run.workspace, str(run.pk), _ended_by_backend(run, driver))
+        request_close(run.workspace, str(run.pk), ended_by_backend(run, driver))
 
 
-def _ended_by_backend(run, driver) -> tuple | None:
+def ended_by_backend(run, driver) -> tuple | None:
     """Return (code, message) if the Run died while the driver's backend did not answer, else None."""
-    if not driver.backend or run.workspace.reason_code not in LOST:
+    # Another host may have marked it while this one was away (other_hosts), which says nothing of the backend.
+    is_noted_here = run.workspace.reason.endswith((UNREACHABLE, GOES_ON))
+    if not driver.backend or run.workspace.reason_code not in LOST or not is_noted_here:
         return None
     noted = Event.objects.filter(workspace_id=run.workspace_id, verb="workspace.unreachable").order_by("-seq").first()
     at = f" at {clock.in_utc(noted.at)}" if noted is not None else ""
