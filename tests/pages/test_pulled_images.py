@@ -83,6 +83,7 @@ def test_only_leads_ask_and_only_for_tags(browser_of, bob, lena, shop, client, t
         ("docker.io/team/app:1", "registry-1.docker.io"),
         ("ghcr.io/team/app:1", "ghcr.io"),
         ("localhost/app", "localhost"),
+        ("Inner/app:1", "inner"),
         ("inner.test:5000/app:1", "inner.test:5000"),
     ],
 )

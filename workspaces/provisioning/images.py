@@ -38,7 +38,8 @@ def may_be_pulled(driver: str, image: str) -> bool:
 def host_of_registry(reference: str) -> tuple[str, str]:
     """Return (the registry of an image as the engine names it, the host that is contacted for it)."""
     first, slash, _ = reference.partition("/")
-    if not slash or not ("." in first or ":" in first or first == "localhost"):
+    # Engines also take a first part with a capital for a host: no repository of Docker Hub has one.
+    if not slash or not ("." in first or ":" in first or first == "localhost" or first != first.lower()):
         return DOCKER_HUB
     return (first.lower(), first.lower()) if first.lower() not in ("docker.io", "index.docker.io") else DOCKER_HUB
 

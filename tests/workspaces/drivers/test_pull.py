@@ -27,6 +27,7 @@ def images(folder, *pull_from) -> Images:
         ("registry.example.org:5000/team/app:1@" + PINNED, "registry.example.org:5000"),
         ("app@" + PINNED, "docker.io"),
         ("team/app@" + PINNED, "docker.io"),
+        ("Inner/app@" + PINNED, "inner"),
     ],
 )
 def test_a_registry_that_is_not_named_is_not_asked(tmp_path, reference, registry):

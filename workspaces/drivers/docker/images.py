@@ -169,6 +169,9 @@ class Images:
 
 def registry_of(reference: str) -> str:
     """Return the host of the registry that a reference names, with its port if it names one."""
+    first, slash, _ = reference.partition("/")
+    if slash and first != first.lower():  # a host for the engine; the SDK takes one without a dot for Docker Hub's
+        return first.lower()
     try:
         return resolve_repository_name(reference.partition("@")[0])[0].lower()
     except InvalidRepository as error:
