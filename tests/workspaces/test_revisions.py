@@ -1,13 +1,16 @@
 """The next revision of a workspace's source: merged or in place, never over what the agent changed unseen."""
 
+import io
 import os
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
 from tests.support import CHECKOUT
 from tests.workspaces.test_upload import tar_of
+from workspaces.management.commands.push import pack
 
 
 def upload(desk, *members) -> str:
@@ -92,6 +95,18 @@ def push(product, token, *args):
     environment = product.environment | {"HANDRAIL_TOKEN": token}
     command = [sys.executable, "manage.py", "push", *args]
     return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_name_that_is_ignored_takes_no_other_name_of_its_file_with_it(tmp_path):
+    (tmp_path / "a.log").write_text("kept\n")
+    (tmp_path / "b").hardlink_to(tmp_path / "a.log")
+    (tmp_path / "c").hardlink_to(tmp_path / "a.log")
+    archive = io.BytesIO()
+    pack(tmp_path, archive, ["*.log"])
+    archive.seek(0)
+    with tarfile.open(fileobj=archive) as tar:
+        assert [(member.name, member.linkname) for member in tar] == [("b", ""), ("c", "b")]
+        assert tar.extractfile("c").read() == b"kept\n"
 
 
 def test_a_second_push_is_the_next_revision(desk, product, token, tmp_path):

@@ -112,6 +112,9 @@ def pack(source: Path, archive, patterns: list[str]) -> list[str]:
         name = member.name + "/" if member.isdir() else member.name
         member.uname = member.gname = ""
         if spec.match_file(name):
+            if member.isreg():  # else another name of the file would be written as a link to this one
+                found = (source / member.name).lstat()
+                tar.inodes.pop((found.st_ino, found.st_dev), None)
             return None
         if member.ischr() or member.isblk():
             left_out.append(member.name)
