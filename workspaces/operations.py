@@ -149,6 +149,11 @@ def start(operation: Operation):
     operation.phase, operation.started_at = Phase.STARTED, now
 
 
+def has_started(operation: Operation) -> bool:
+    """Return whether the database has the operation as started in this very epoch."""
+    return _held(operation, Phase.STARTED).exists()
+
+
 def extend(runner):
     """Extend the leases of the operations that this runner has in flight; called with each heartbeat."""
     Operation.objects.in_flight().filter(runner=runner).update(lease_until=clock.now() + LEASE)

@@ -119,3 +119,16 @@ def test_what_has_begun_waits_for_room(due, runner, monkeypatch):
         async_to_sync(job.thread)(step)
     async_to_sync(job.mark_started)()
     assert (async_to_sync(job.thread)(step), len(refused)) == ("done", 3)
+
+
+def test_a_start_that_was_saved_and_not_answered_has_happened(due, runner):
+    """The database went away right after the commit, so the start is tried again."""
+    job = Job(runner.daemon, operations.claim(due, runner.daemon.row))
+    async_to_sync(job.mark_started)()
+    job.operation.phase = Phase.CLAIMED
+    async_to_sync(job.mark_started)()
+    assert job.operation.phase == Phase.STARTED
+    Operation.objects.filter(pk=due.pk).update(epoch=job.operation.epoch + 1)
+    job.operation.phase = Phase.CLAIMED
+    with pytest.raises(operations.StaleEpoch):
+        async_to_sync(job.mark_started)()

@@ -80,11 +80,17 @@ class Job:
 
     @retried
     def _mark_started(self, begins):
-        with Team.objects.turn(self.operation.of_team):
-            if begins:
-                begins()
-            operations.start(self.operation)
-            self.daemon.ledger.write(self.operation.pk, self.operation.epoch, "started")
+        try:
+            with Team.objects.turn(self.operation.of_team):
+                if begins:
+                    begins()
+                operations.start(self.operation)
+                self.daemon.ledger.write(self.operation.pk, self.operation.epoch, "started")
+        except operations.StaleEpoch:
+            # An earlier try may have been committed by a database that went away before it said so.
+            if not operations.has_started(self.operation):
+                raise
+            self.operation.phase = Phase.STARTED
 
     async def progress(self, **what):
         """Merge `what` into the operation's progress and save it."""
