@@ -12,7 +12,6 @@ import rfc8785
 from bench.day.check_actions import told
 from bench.day.findings import in_outage, rule
 
-TO_OPEN = 5.0  # seconds from the end of an outage until all must be true again
 SLOWEST = 20.0  # seconds; p99 of a verb that does not wait
 WAITS = ("wait ", "hook", "follow", "typed")
 RUN_UP = 90.0  # seconds of a process that are left out when its memory is compared

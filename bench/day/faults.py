@@ -164,13 +164,22 @@ class Faults:
         """Kill the first process of a workspace, and with it all that runs there."""
 
         def kill():
-            records = list(self.day.product.home.glob("runs/*/record.json"))
-            if not records:
+            running = list(self._of_runs())
+            if not running:
                 return False
-            os.kill(json.loads(self.chance.choice(records).read_text())["pid"], signal.SIGKILL)
+            os.kill(self.chance.choice(running), signal.SIGKILL)
             return True
 
         await self._make("kill a sandbox", kill, outage=False)
+
+    def _of_runs(self):
+        for record in self.day.product.home.glob("runs/*/record.json"):
+            try:
+                found = json.loads(record.read_text())
+                if watch.start_of(found["pid"]) == found["start_time"]:  # else the number is another process's now
+                    yield found["pid"]
+            except OSError:
+                continue
 
     async def kill_database(self):
         cluster = self.day.cluster
