@@ -199,7 +199,9 @@ def _lanes() -> list[Finding]:
     for lane in lanes.LANES.values():
         seconds = waiting[lane.name]
         here = lane.name in settings.HANDRAIL_LANES
-        words = f"Work waits for {seconds:.0f} s." if seconds >= 1 else f"No task waits in the lane {lane.name}."
+        words = f"No task waits in the lane {lane.name}."
+        if seconds >= 1:
+            words = f"Its oldest task has waited {seconds:.0f} s."
         way = "" if here else f"Nothing on this host serves it: start `manage.py qcluster -n {lane.name}` on one."
         if here and seconds > lane.patience:
             way = "See the `queue` lines of `make up`. Its other tasks take long, or the queue does not run."

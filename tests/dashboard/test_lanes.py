@@ -132,7 +132,7 @@ def test_what_waits_too_long_is_shown_with_its_lane(team):
     assert [one.part for one in doctor.examine(deep=False) if one.part.startswith("lane ") and not one.ok] == [
         "lane timely", "lane logs"
     ]  # fmt: skip
-    assert lane("logs").words.startswith("Work waits for 10")
+    assert lane("logs").words.startswith("Its oldest task has waited 10")
     assert f'handrail_lane_waiting_seconds{{lane="logs",team="{team.slug}"}} 10' in exposition.text(team).decode()
     assert f'handrail_lane_waiting_seconds{{lane="push",team="{team.slug}"}} 0.0' in exposition.text(team).decode()
 
