@@ -30,7 +30,8 @@ def _why_away(workspace, devices: dict) -> str:
     folder = Path(workspace.source.get("path") or "")
     try:
         device = folder.stat().st_dev
-        is_empty = next(os.scandir(folder), None) is None
+        with os.scandir(folder) as entries:
+            is_empty = next(entries, None) is None
     except OSError:
         return GONE.format(folder)
     had_files = workspace.head is not None and workspace.head.entries > 1
