@@ -62,7 +62,7 @@ async def _check(daemon, driver, run, owner, lost: str, held_up: dict):
         await daemon.thread(note, run.workspace, f"{lost} {GOES_ON}", StateCode.BACKEND_LOST)
     elif words := held_up.get(str(run.pk)):
         await daemon.thread(note, run.workspace, words, StateCode.HELD_UP)
-    elif run.workspace.environment.driver != folders.FOLDER:
+    elif run.workspace.environment.driver != folders.FOLDER and run.workspace.reason_code in StateCode.out_of_reach():
         await daemon.thread(note, run.workspace, "")
     await daemon.network.tend(run, owner)
 
