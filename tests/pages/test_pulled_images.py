@@ -45,10 +45,12 @@ def test_a_lead_asks_and_the_next_version_names_the_digest(browser_of, read, len
     assert sorted(verbs) == ["environment.image_asked", "environment.image_pulled"]
 
 
-def test_why_it_was_not_pulled_stands_on_the_page(browser_of, read, lena, shop):
+@pytest.mark.parametrize("phase", [Phase.SETTLED, Phase.UNCERTAIN])
+def test_why_it_was_not_pulled_stands_on_the_page(browser_of, read, lena, shop, phase):
     lead, address = browser_of(lena), f"/environments/{shop.pk}/"
     lead.post(f"{address}image/pull/")
     settle(Operation.objects.get(kind="pull_image"), ok=False, reason="Can't resolve mcr.example.org.")
+    Operation.objects.update(phase=phase)
     page = read(lead, address)
     assert "resolve mcr.example.org." in page
     assert "Pull it by its digest" in page
