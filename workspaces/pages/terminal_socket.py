@@ -242,6 +242,8 @@ class TerminalSocket(AsyncWebsocketConsumer):
     # From the viewer
 
     async def receive(self, text_data=None, bytes_data=None):
+        if not self._tasks:
+            return  # it was accepted to be closed with a code
         if bytes_data is not None:
             await self._type(bytes_data)
             return
