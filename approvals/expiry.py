@@ -6,9 +6,10 @@ from django.db.models import Q
 
 from approvals.calls import GATE
 from approvals.models import Action, ActionEndCode, Status
-from approvals.transitions import move
+from approvals.transitions import move, withdraw
 from dashboard import clock
 from dashboard.models import Actor, Team
+from workspaces.models import Phase, ReasonCode
 
 CLOCK = Actor.system("clock")
 NO_OUTCOME = timedelta(hours=24)
@@ -86,4 +87,25 @@ def sweep(team_ids=None) -> int:
     for action in Action.objects.filter(due, team__in=team_ids)[:SWEEP_BATCH]:
         before = action.status
         changed += end_if_due(action).status != before
+    return changed
+
+
+def follow_operations() -> int:
+    """End the actions whose operations were ended in place of the runner that had them, as those of a lost host.
+
+    A runner ends both in one transaction.
+    """
+    rows = Action.objects.filter(
+        status__in=[Status.APPROVED, Status.RUNNING],
+        operation__phase__in=[Phase.SETTLED, Phase.UNCERTAIN],
+        operation__outcome__reason_code__in=[ReasonCode.LOST, ReasonCode.RUNNER_ERROR],
+    )
+    changed = 0
+    for action in rows.select_related("operation")[:SWEEP_BATCH]:
+        note, may_have_run = action.operation.outcome["reason"], action.operation.phase == Phase.UNCERTAIN
+        when = Q(status=action.status)
+        if may_have_run or action.status == Status.RUNNING:
+            changed += mark_uncertain(action, note, by=CLOCK, when=when)
+        else:
+            changed += withdraw(action, CLOCK, note, code=ActionEndCode.NOT_STARTED, when=when)
     return changed

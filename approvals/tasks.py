@@ -2,7 +2,7 @@
 
 import time
 
-from approvals import agent_runs, gate
+from approvals import agent_runs, expiry, gate
 from approvals.models import LogTarget
 from approvals.notify import agent_runs as agent_run_notices
 from approvals.notify import going, notices, scheduled
@@ -14,7 +14,7 @@ NOTIFY_SECONDS = 60  # after which the next one begins; what is left is due agai
 
 def sweep() -> int:
     """End the actions that are due; return how many changed."""
-    return gate.sweep()
+    return gate.sweep() + expiry.follow_operations()
 
 
 def follow_agents() -> int:
