@@ -132,3 +132,14 @@ def test_a_start_that_was_saved_and_not_answered_has_happened(due, runner):
     job.operation.phase = Phase.CLAIMED
     with pytest.raises(operations.StaleEpoch):
         async_to_sync(job.mark_started)()
+
+
+def test_a_claim_that_was_saved_and_not_answered_is_due_again(due, runner):
+    operations.claim(due, runner.daemon.row)
+    claimed = [runner.daemon._claim_due() for _ in range(2)]
+    assert [[operation.pk for operation in each] for each in claimed] == [[], [due.pk]]
+    runner.daemon._jobs[due.pk] = None
+    assert runner.daemon._claim_due() == []
+    due.refresh_from_db()
+    assert (due.phase, due.epoch) == (Phase.CLAIMED, 2)
+    runner.daemon.lead.leave()

@@ -260,6 +260,8 @@ class Daemon:
         phases = set(Operation.objects.open().values_list("phase", flat=True).distinct())
         if phases - {Phase.DUE}:
             self._cancel_requested()
+        if Phase.CLAIMED in phases:
+            self._requeue_unheard()
         due = operations.claimable(self.row)[:50] if Phase.DUE in phases else []
         claimed = []
         for operation in due:
@@ -268,6 +270,12 @@ class Daemon:
             except DatabaseError:
                 logger.exception("operation %s could not be claimed; it stays due", operation.kind)
         return [operation for operation in claimed if operation is not None]
+
+    def _requeue_unheard(self):
+        """Requeue what the database has as claimed by this runner, which never heard so: it went away meanwhile."""
+        mine = Operation.objects.filter(runner=self.row, phase=Phase.CLAIMED)
+        for operation in mine.exclude(pk__in=list(self._jobs)):
+            operations.requeue(operation)
 
     def expect_cancel(self, job: Job):
         """Let the job hear of a request to cancel its operation."""
