@@ -42,7 +42,7 @@ def stop_operation(request, key: str, operation_id: str):
 
 
 def _operations(workspace):
-    return Operation.objects.select_related("workspace").filter(workspace=workspace).exclude(kind__in=PROGRAMS)
+    return Operation.objects.select_related("workspace__runner").filter(workspace=workspace).exclude(kind__in=PROGRAMS)
 
 
 def _operation(workspace, operation_id: str) -> Operation:
