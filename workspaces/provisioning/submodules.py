@@ -140,7 +140,7 @@ def absolute(parent: str, url: str) -> str:
     base, between = parent.removesuffix("/"), "/"
     while url.startswith(("./", "../")):
         if url.startswith("../"):
-            cut = max(base.rfind("/"), -1)
+            cut = base.rfind("/")
             if cut < 0:
                 cut, between = base.rfind(":"), ":"
             if cut < 0:
