@@ -1,6 +1,7 @@
 """Parse a document that defines an agent: JSON, or YAML without what JSON has no word for."""
 
 import json
+from contextlib import suppress
 
 import yaml
 
@@ -46,7 +47,11 @@ def parsed(text: bytes) -> dict:
 
 
 def _parsed(text: bytes):
-    return strict_json.loads_large(text) if text.lstrip()[:1] in (b"{", b"[", b'"') else _yaml(text)
+    first = text.lstrip()[:1]
+    if first == b'"':  # a JSON text, or YAML that begins with a quoted name
+        with suppress(Problem):
+            return strict_json.loads_large(text)
+    return strict_json.loads_large(text) if first in (b"{", b"[") else _yaml(text)
 
 
 def _yaml(text: bytes):

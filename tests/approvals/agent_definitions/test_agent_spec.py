@@ -61,6 +61,12 @@ def take(team, person, document) -> AgentDefinition:
     return agent_definitions.import_document(team, text.encode(), caller=caller_of(person))
 
 
+def test_yaml_may_begin_with_a_quoted_name(team, lena):
+    text = b'"component_type": "Agent"\n"name": "Quoted"\n"system_prompt": "You help."\n"agentspec_version": "25.4.1"\n'
+    made = agent_definitions.import_document(team, text, caller=caller_of(lena))
+    assert (made.name, made.content["system"]) == ("Quoted", "You help.")
+
+
 def test_an_agent_of_the_specifications_package_comes_back_the_same_from_json_and_yaml(spec, team, lena, tmp_path):
     as_json, as_yaml = spec("full")
     for text in (as_json, as_yaml):
