@@ -27,7 +27,8 @@ def emptied(document, depth: int = 0, within: str = ""):
         if key in OBJECTS and isinstance(value, dict) and not is_schema:
             found[key] = {name: _empty(each) for name, each in value.items()}
         elif key in OBJECTS and _is_listed(value) and not is_schema:
-            found[key] = [row | {"value": _empty(row["value"])} for row in value]
+            rows = emptied(value, depth + 1, key)
+            found[key] = [row | {"value": _empty(row["value"])} if _is_pair(row) else row for row in rows]
         elif NAME.search(key) and key not in NOT_SECRET and isinstance(value, str):
             found[key] = ""
         else:
@@ -40,7 +41,11 @@ def _empty(value):
 
 
 def _is_listed(value) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) and "value" in row for row in value)
+    return isinstance(value, list) and any(map(_is_pair, value))
+
+
+def _is_pair(row) -> bool:
+    return isinstance(row, dict) and "value" in row
 
 
 def names(document) -> set[str]:
@@ -54,7 +59,8 @@ def names(document) -> set[str]:
         if key in ENVIRONMENTS and isinstance(value, dict):
             found |= set(value)
         elif key in ENVIRONMENTS and _is_listed(value):
-            found |= {str(row.get("key") or row.get("name") or "") for row in value} - {""}
+            rows = [row for row in value if isinstance(row, dict)]
+            found |= {str(row.get("key") or row.get("name") or "") for row in rows} - {""}
         elif key not in SCHEMAS:
             found |= names(value)
     return found

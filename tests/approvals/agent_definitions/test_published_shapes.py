@@ -133,6 +133,15 @@ def test_names_of_emptied_secrets_are_listed_whatever_form_they_have(take, team)
     assert not [value for value in ("ghp_value", 'eu"', "mcp value", 'head"') if value in kept]
 
 
+def test_a_secret_is_emptied_beside_a_row_that_has_none(take, team):
+    document = copy.deepcopy(ONE)
+    rows = [{"key": "GH", "value": "ghp_value"}, {"key": "LATER"}, "a word"]
+    document["agents"][0]["tool_exec_environment_variables"] = rows
+    status, made = take(document)
+    assert (status, made["content"]["secrets"]) == (201, ["GH", "LATER"])
+    assert "ghp_value" not in json.dumps(AgentDefinition.objects.get().document)
+
+
 def test_a_document_may_be_as_large_as_the_schema_says(take, team, settings):
     empty = len(json.dumps(ONE | {"metadata": {"notes": ""}}))
     for sign, count in (('"', 2), ("é", 6)):  # bytes of each in the document, as json.dumps writes it
