@@ -14,8 +14,6 @@ NAME = "letta"
 SUFFIX = ".af"
 ASKS = "requires_approval"  # the type of a rule for a tool whose calls a person approves
 SETTINGS = ("context_window", "temperature", "max_tokens")  # of a model's configuration, in a definition
-
-
 CHOSEN = "handrail.agent"  # in a document that is kept: the place of the definition's agent among several
 
 
@@ -56,7 +54,7 @@ def read(document: dict) -> tuple[str, dict]:
     """Return (name, content) of the agent of an agent file that `chosen` returned. Problem 422."""
     agent = _agent_of(document)
     model = agent.get("llm_config") if isinstance(agent.get("llm_config"), dict) else {}
-    asks = {rule.get("tool_name") for rule in _rules(agent) if rule.get("type") == ASKS}
+    asks = {str(rule.get("tool_name")) for rule in _rules(agent) if rule.get("type") == ASKS}
     shared = {field: value for field, value in document.items() if field != "agents"}
     variables = secret_values.names(agent) | secret_values.names(shared)
     content = {
@@ -141,7 +139,7 @@ def _block(block: dict) -> dict:
 
 def _tool(tool: dict, asks: set) -> dict:
     schema = tool.get("json_schema") if isinstance(tool.get("json_schema"), dict) else {}
-    needs = tool.get("default_requires_approval") or tool.get("name") in asks
+    needs = tool.get("default_requires_approval") or str(tool.get("name")) in asks
     about = {"name": tool.get("name") or schema.get("name") or "", "description": tool.get("description") or ""}
     return about | {"schema": schema.get("parameters"), "approval": "ask" if needs else ""}
 
@@ -167,7 +165,9 @@ def _put_memory(document: dict, agent: dict, content: dict):
 
 def _add(document: dict, agent: dict, field: str, row: dict):
     """Add a block or a tool, with an id that no other has, such as block-3, which the agent names."""
-    rows = document.setdefault(field, [])
+    if not isinstance(document.get(field), list):
+        document[field] = []
+    rows = document[field]
     if not _is_old(document):
         kind, known = field.removesuffix("s"), _by_id(document, field)
         places = range(len(rows), 2 * len(rows) + 2)

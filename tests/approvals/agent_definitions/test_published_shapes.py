@@ -133,6 +133,17 @@ def test_names_of_emptied_secrets_are_listed_whatever_form_they_have(take, team)
     assert not [value for value in ("ghp_value", 'eu"', "mcp value", 'head"') if value in kept]
 
 
+def test_names_that_are_no_texts_and_lists_that_are_null_break_nothing(take, team, api, lena, token_of):
+    assert take(ONE | {"tools": [TOOL | {"id": "tool-0", "name": ["look"]}]})[0] == 422
+    rule = {"type": "requires_approval", "tool_name": []}
+    assert take(ONE | {"agents": [ONE["agents"][0] | {"tool_rules": [rule]}]}, name="Ruled")[0] == 201
+    found = take(ONE | {"blocks": None, "tools": None}, name="Bare")[1]["content"]
+    found["memory"] = [{"label": "hours", "value": "22 to 6"}]
+    body = {"name": "Bare", "content": found}
+    assert api(token_of(lena)).post("/api/v1/definitions", body, content_type="application/json").status_code == 201
+    assert take.out("Bare")["blocks"] == [{"label": "hours", "value": "22 to 6", "id": "block-0"}]
+
+
 def test_a_secret_is_emptied_beside_a_row_that_has_none(take, team):
     document = copy.deepcopy(ONE)
     rows = [{"key": "GH", "value": "ghp_value"}, {"key": "LATER"}, "a word"]
