@@ -186,7 +186,7 @@ def _say_how_many(request, verdict: str, wanted: list[str], failed: int, *, then
     if done:
         words = ngettext("%(word)s: %(n)s request.", "%(word)s: %(n)s requests.", done)
         messages.success(request, words % {"word": VERDICTS[verdict], "n": done})
-    if changed := len(ids) - done - failed:
+    if (changed := len(ids) - done - failed) > 0:
         messages.warning(
             request,
             gettext("%(changed)s had changed or ended meanwhile. They were not answered.") % {"changed": changed},

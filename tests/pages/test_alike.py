@@ -154,6 +154,14 @@ def test_the_count_at_the_end_is_of_what_is_in_the_database(pushes, decide, alic
     assert statuses(pushes) == ["denied", *["approved"] * 4]
 
 
+def test_a_second_click_that_came_too_late_for_some_counts_none_as_changed(pushes, bob, browser_of):
+    client = browser_of(bob)
+    late = {"said": "2"}  # the other request was faster with two of them
+    text = client.post(address(pushes[0]), picked(*pushes) | late | {"verdict": "deny"}, follow=True).content.decode()
+    assert "Denied: 5 requests." in text
+    assert "had changed or ended meanwhile" not in text
+
+
 def test_nothing_ticked_answers_nothing(pushes, bob, browser_of):
     shown = browser_of(bob).post(address(pushes[0]), {"step": "approve"}).content.decode()
     assert "Tick at least one request." in shown
