@@ -58,15 +58,15 @@ def fails_closed(view):
             # Broad on purpose: an agent runs its tool when a hook fails, so this view never fails.
             if (problem := of_text(error)) is None:
                 logger.exception("a hook failed")
-            why = problem.detail if problem else _words_of(error)
-            answer = dialect.deny(f"{why.rstrip('.')}, so nothing is allowed.")
-            decides = True
+            answer, decides = dialect.deny(_words_of(error, problem)), True
         return HttpResponse(body_of(prefer, answer, decides=decides), content_type="application/json")
 
     return guarded
 
 
-def _words_of(error: Exception) -> str:
+def _words_of(error: Exception, problem: Problem | None) -> str:
     if is_away(error):
-        return "Handrail's database does not answer. This is not a denial by a person. Ask again later"
-    return f"Handrail failed ({type(error).__name__})"
+        why = "Handrail's database does not answer, so nothing is allowed."
+        return f"{why} This is not a denial by a person: ask again later."
+    why = problem.detail if problem else f"Handrail failed ({type(error).__name__})"
+    return f"{why.rstrip('.')}, so nothing is allowed."

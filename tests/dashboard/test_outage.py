@@ -128,7 +128,9 @@ def test_a_hook_whose_time_is_over_is_told_that_nobody_denied(away, settings):
     settings.HANDRAIL_HOLD_SECONDS = 0.2
     denied = asyncio.run(answer_of_hook("/hooks/claude-code"))["hookSpecificOutput"]
     assert denied["permissionDecision"] == "deny"
-    assert "database does not answer. This is not a denial by a person" in denied["permissionDecisionReason"]
+    assert denied["permissionDecisionReason"] == (
+        "Handrail's database does not answer, so nothing is allowed. This is not a denial by a person: ask again later."
+    )
 
 
 def test_a_hook_waits_within_its_time(away, settings, monkeypatch):
