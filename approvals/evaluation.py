@@ -28,7 +28,6 @@ logger = logging.getLogger("handrail.gate")
 ALLOWED = (Tier.LOW, Tier.MEDIUM)
 QUORUM = {Tier.CRITICAL: 2}  # how many different people must approve; other tiers that need approval take one
 MAX_TITLE = 300
-# A name and password in a URL. Titles go to the event log, from which nothing can be removed.
 # Handrail's own verbs (approvals.workspace_actions), which no rule can allow: {tool: title}.
 OWN_VERBS = {
     "Handrail.Delete": "Move {key} to the trash",

@@ -17,6 +17,7 @@ KEYS = re.compile(
     re.DOTALL,
 )
 NAMED = re.compile(r"(?i)\b((?:pass(?:word|wd|phrase)|secret|token|api[_-]?key)\w*\s*[:=]\s*)(?!\[secret\b)[^\s,;]{4,}")
+# A name and password in a URL. Titles go to the event log, from which nothing can be removed.
 CREDENTIALS = re.compile(r"//[^/\s@]+@")
 GUESSED = "what looks like a key"  # in the names of what was taken out
 

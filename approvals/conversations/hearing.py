@@ -1,8 +1,7 @@
 """Rows of conversations from what hooks tell, at once: prompts, calls, results and last answers.
 
 The events of Claude Code and Codex, which have the same names, are read as they are; those of other agents as their
-dialects read them. Nothing here decides anything, so no failure of it
-may hold up a call.
+dialects read them. Nothing here decides anything, so no failure of it may hold up a call.
 """
 
 import logging
