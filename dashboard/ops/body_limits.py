@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import time
+from functools import partial
 from http import HTTPStatus
 
 from django.conf import settings
@@ -16,12 +18,15 @@ from approvals.model_relay import accounts
 from approvals.model_relay import application as relay
 from dashboard import outages
 from dashboard.desk_name import session_key
+from dashboard.threads import query_in_thread
 from dashboard.tokens import find_token
 from workspaces.previews.headers import COOKIE
 from workspaces.services import previews
 
 ANONYMOUS_LIMIT = 32 * 1024  # bytes; enough for a sign-in form
 FORM_OVERHEAD = 1024 * 1024  # bytes of multipart framing and other fields around an uploaded archive
+HOOK_SECONDS = 30  # for which a hook waits at most, before its view, for a database that is away
+HOOKS = "/hooks/"
 DISK_CHECK_INTERVAL = 4 * 1024 * 1024  # bytes received between two checks of the disk
 
 
@@ -34,6 +39,20 @@ class BodyRefused(Exception):
 
 
 DISK_FULL = 507, "Not enough disk space. The remaining space is reserved for saving existing work."
+
+
+async def look_up(method: str, path: str, headers: dict[str, str]) -> int:
+    """Return `limit_for`. A hook waits for a database that is away: an error here would be its agent's denial."""
+    until = time.monotonic() + _patience(path)
+    return await outages.patiently(partial(query_in_thread, limit_for, method, path, headers), until=until)
+
+
+def _patience(path: str) -> int:
+    """Return for how many seconds a request waits: a hook for as long as its agent waits beyond the hook's view."""
+    if not path.startswith(HOOKS):
+        return 0
+    dialect = agents.of_path(path)
+    return min(HOOK_SECONDS, dialect.hook_patience_s - dialect.patience_s - 1)
 
 
 def limit_for(method: str, path: str, headers: dict[str, str]) -> int:
@@ -80,7 +99,7 @@ def refuse_without_room(size: int):
 def answer(refused: BodyRefused, path: str) -> bytes:
     """Return the whole response as bytes. For a hook it is a denial: an agent would take another status as consent."""
     status = HTTPStatus(refused.status)
-    if path.startswith("/hooks/"):
+    if path.startswith(HOOKS):
         body, status = agents.of_path(path).deny(f"{refused.detail} It did not run."), HTTPStatus.OK
     else:
         body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": refused.detail}

@@ -24,7 +24,6 @@ from dashboard import outages  # isort:skip
 from dashboard.database_errors import is_away  # isort:skip
 from dashboard.loop_watch import LoopWatch  # isort:skip
 from dashboard.ops import body_limits  # isort:skip
-from dashboard.threads import query_in_thread  # isort:skip
 
 logger = logging.getLogger("handrail.web")
 CHUNK_BYTES = 64 * 1024
@@ -91,7 +90,7 @@ class Request(WebRequest):
         headers = {name.decode("latin-1").lower(): values[-1].decode("latin-1") for name, values in pairs}
         try:
             about = self.request_method, self.request_path, headers
-            self.limit = await query_in_thread(body_limits.limit_for, *about)
+            self.limit = await body_limits.look_up(*about)
         except Exception as error:
             logger.exception("the sender of a body could not be determined")
             if is_away(error) and self.channel is not None:

@@ -14,10 +14,12 @@ from django.db import OperationalError, connections
 from django.test import Client
 from django.urls import get_resolver
 
+from approvals import agents
 from dashboard import logs, long_poll, outages, threads
 from dashboard.api import api
 from dashboard.asgi import application
 from dashboard.models import Team
+from dashboard.ops import body_limits
 from dashboard.problems import TITLES
 
 TOKEN = {"Authorization": "Bearer hr_0123456789abcdefghijklmnopqrstuvwxyz"}
@@ -106,6 +108,24 @@ def test_each_page_says_so_in_a_sentence(away, settings):
             answered.add((name, answer.status_code))
     assert answered == WITHOUT
     assert said > 100
+
+
+def test_a_large_body_of_a_hook_waits_as_well(away, monkeypatch):
+    monkeypatch.setattr(outages, "PAUSE", 0.05)
+    monkeypatch.setattr(body_limits, "HOOK_SECONDS", 1)
+    headers = {"authorization": TOKEN["Authorization"]}
+    for path, waits in (("/hooks/claude-code", True), ("/api/v1/uploads", False)):
+        began = time.monotonic()
+        with pytest.raises(OperationalError):
+            asyncio.run(body_limits.look_up("POST", path, headers))
+        assert (time.monotonic() - began > 0.9) is waits, path
+
+
+def test_no_agent_gives_up_before_a_large_body_and_its_view_have_waited():
+    for dialect in agents.DIALECTS.values():
+        waits = body_limits._patience(f"/hooks/{dialect.name}")
+        assert 0 <= waits <= body_limits.HOOK_SECONDS
+        assert waits + dialect.patience_s < dialect.hook_patience_s
 
 
 def away_error() -> OperationalError:
