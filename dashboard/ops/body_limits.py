@@ -17,6 +17,7 @@ from approvals import agents
 from approvals.model_relay import accounts
 from approvals.model_relay import application as relay
 from dashboard import outages
+from dashboard.api_base import LARGE_BODIES
 from dashboard.desk_name import session_key
 from dashboard.threads import query_in_thread
 from dashboard.tokens import find_token
@@ -72,6 +73,8 @@ def limit_for(method: str, path: str, headers: dict[str, str]) -> int:
         return settings.HANDRAIL_UPLOAD_BYTES + FORM_OVERHEAD
     if method == "PUT" and path.startswith("/api/v1/workspaces/") and "/files/" in path:
         return settings.HANDRAIL_FILE_BYTES + FORM_OVERHEAD
+    if method == "POST" and path in LARGE_BODIES:
+        return LARGE_BODIES[path]
     return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
 

@@ -8,6 +8,7 @@ import pytest
 from approvals.agent_definitions import content
 from approvals.models import AgentDefinition
 from dashboard.api_base import LARGE_BODIES
+from dashboard.ops import body_limits
 
 TOOL = {"name": "look", "json_schema": {"name": "look", "parameters": {"type": "object"}}, "source_code": "x = 1"}
 ONE = {
@@ -163,3 +164,11 @@ def test_a_document_may_be_as_large_as_the_schema_says(take, team, settings):
     assert (status, said["field"]) == (422, "document")
     status, said = take(ONE, name="x" * LARGE_BODIES["/api/v1/definitions/import"])
     assert status == 413
+
+
+def test_the_web_server_lets_in_what_the_address_takes(take, lena, token_of, monkeypatch):
+    assert take(ONE)[0] == 201  # the addresses are loaded now, as they are in the web server
+    monkeypatch.setattr(body_limits, "close_old_connections", lambda: None)  # this test's own
+    address = "/api/v1/definitions/import"
+    limit = body_limits.limit_for("POST", address, {"authorization": f"Bearer {token_of(lena)}"})
+    assert limit == LARGE_BODIES[address] > 6 * content.MAX_BYTES
