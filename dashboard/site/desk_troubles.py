@@ -53,6 +53,7 @@ class Ended:
 
     run: Run
     may_use: bool
+    commands: list[str]  # the first lines of some that ended with it, not of services
 
     @property
     def workspace(self) -> Workspace:
@@ -62,20 +63,25 @@ class Ended:
     def reason(self) -> str:
         return endings.sentence(self.run.end_code, self.run.end_reason)
 
-    @property
-    def commands(self) -> list[str]:
-        """The first lines of the commands that ended with it, not of services."""
-        lost = Command.objects.filter(run=self.run, service="", operation__outcome__reason_code=ReasonCode.LOST)
-        return [text.splitlines()[0][:80] for text in lost.values_list("shown", flat=True)[:3] if text.strip()]
-
 
 def ended(caller, workspaces) -> list[Ended]:
     newest = Run.objects.filter(workspace=OuterRef("workspace")).order_by("-started_at").values("pk")[:1]
     runs = Run.objects.filter(
         workspace__in=workspaces.filter(state=State.STOPPED), end_code__in=endings.BY_ITSELF, dismissed_at=None
     )
-    runs = runs.filter(pk=Subquery(newest)).select_related("workspace__team").order_by("-ended_at")
-    return [Ended(run, caller.can("use_workspace", run.workspace.team_id)) for run in runs[:MAX_ROWS]]
+    runs = runs.filter(pk=Subquery(newest)).select_related("workspace__team").order_by("-ended_at")[:MAX_ROWS]
+    commands = _lost_commands(runs)
+    return [Ended(run, caller.can("use_workspace", run.workspace.team_id), commands[run.pk][:3]) for run in runs]
+
+
+def _lost_commands(runs) -> dict[object, list[str]]:
+    """Return {id of a run: the first lines of the commands that ended with it}."""
+    rows = Command.objects.filter(service="", operation__outcome__reason_code=ReasonCode.LOST)
+    found = defaultdict(list)
+    for run_id, text in rows.filter(run__in=[run.pk for run in runs]).values_list("run", "shown"):
+        if lines := text.strip().splitlines():
+            found[run_id].append(lines[0][:80])
+    return found
 
 
 def unknown(caller, workspaces, since) -> list[tuple[Operation, str, bool]]:

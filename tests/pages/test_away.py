@@ -4,10 +4,14 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from dashboard import clock
+from dashboard.access import caller_of
 from dashboard.models import Actor
+from dashboard.site import desk_troubles
 from workspaces import operations
 from workspaces.drivers.base import get_driver_class
 from workspaces.models import (
@@ -152,7 +156,12 @@ def killed(up):
             Terminal.objects.create(workspace=up, operation=operation, run=run, argv=["bash", "-l"])
         else:
             Command.objects.create(
-                workspace=up, operation=operation, run=run, argv=["x"], shown=f"run the {kind}", service=kind[7:]
+                workspace=up,
+                operation=operation,
+                run=run,
+                argv=["x"],
+                shown=f"run the {kind}",
+                service="web" if kind == "service" else "",
             )
     Run.objects.filter(pk=run.pk).end(EndCode.CRASHED, "The workspace's container was killed.")
     Workspace.objects.filter(pk=up.pk).update(state=State.STOPPED, reason="The workspace's container was killed.")
@@ -164,12 +173,29 @@ def test_what_ended_with_its_workspace_is_one_row_that_can_be_put_away(browser, 
     assert text.count(f"{up.key} ended by itself") == 1
     assert "The workspace's container was killed." in text
     assert "run the command" in text
+    assert "run the service" not in text
     assert "Outcome unknown" not in text
     head = page(browser, of(up))
     assert 'class="primary">Resume' in head
     browser.post(reverse("run-dismiss", args=[up.team.slug, up.key, killed.pk]))
     assert "ended by itself" not in page(browser, "/")
     assert "The workspace's container was killed." in page(browser, of(up))
+
+
+def test_three_that_ended_take_as_many_queries_as_one(up, killed, lena):
+    caller = caller_of(lena)
+    with CaptureQueriesContext(connection) as of_one:
+        assert [each.commands for each in desk_troubles.ended(caller, Workspace.objects.all())] == [["run the command"]]
+    for key in ("second", "third"):
+        other = Workspace.objects.create(
+            team=up.team, key=key, environment=up.environment, runner=up.runner, state=State.STOPPED
+        )
+        Run.objects.create(
+            workspace=other, runner=up.runner, started_at=clock.now(), ended_at=clock.now(), end_code=EndCode.CRASHED
+        )
+    with CaptureQueriesContext(connection) as of_three:
+        assert len(desk_troubles.ended(caller, Workspace.objects.all())) == 3
+    assert len(of_three) == len(of_one) == 2
 
 
 def test_the_end_of_an_earlier_run_is_no_problem_any_more(browser, up, killed):
