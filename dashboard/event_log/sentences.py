@@ -279,7 +279,7 @@ WORDS = {
     "workspace.stopped": gettext_lazy("Stopped"),
     "workspace.thawed": gettext_lazy("Resumed after a full disk"),
     "workspace.trashed": gettext_lazy("Moved to the trash"),
-    "workspace.dismissed": gettext_lazy("Put away a problem"),
+    "workspace.dismissed": gettext_lazy("Dismissed a problem"),
     "workspace.unreachable": gettext_lazy("Unreachable"),
     "workspace.unarchived": gettext_lazy("Its files came back from the archive"),
     "workspace.untrashed": gettext_lazy("Restored from trash"),

@@ -69,7 +69,7 @@ EVENT_LABELS = {
     "workspace.frozen": gettext_lazy("Frozen: disk full"),
     "workspace.thawed": gettext_lazy("Unfrozen"),
     "workspace.orphan_stopped": gettext_lazy("Stopped a leftover program"),
-    "workspace.dismissed": gettext_lazy("Put away a problem"),
+    "workspace.dismissed": gettext_lazy("Dismissed a problem"),
     "workspace.unreachable": gettext_lazy("Can't be reached"),
     "workspace.reachable": gettext_lazy("Reachable again"),
     "workspace.files_lost": gettext_lazy("Files were gone, snapshot restored"),
