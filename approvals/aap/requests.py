@@ -18,6 +18,7 @@ from dashboard import clock, json_text, strict_json
 from dashboard.models import Team
 from dashboard.problems import Problem, conflict, invalid, not_allowed, not_found
 from dashboard.texts import bounded
+from workspaces.masking import masked
 
 MAX_CALL_ID = 200
 MAX_KEY = 150  # characters; what is stored has a prefix
@@ -209,7 +210,8 @@ def report(pk, body: bytes, caller) -> None:
     request, note = find(pk, caller), told.get("note", "")
     if not is_used(request):
         raise conflict("The approval has not been used.", code="not_consumed")
-    if request.action.status in (Status.SUCCEEDED, Status.FAILED) and request.action.result.get("note", "") != note:
+    kept = masked(note, request.action.workspace)
+    if request.action.status in (Status.SUCCEEDED, Status.FAILED) and request.action.result.get("note", "") != kept:
         raise conflict("Another outcome was reported already.", code="outcome_conflict")
     gate.outcome(request.action, told["status"], caller=caller, note=note)
 

@@ -8,7 +8,10 @@ import pytest
 from django.apps import apps
 from django.db.models import CharField, JSONField, TextField
 
+from approvals import gate
+from approvals.models import Action
 from approvals.questions import _add
+from dashboard.access import caller_of
 from dashboard.models import Actor
 from workspaces import masking, secrets
 from workspaces.lifecycle import snapshot
@@ -51,6 +54,27 @@ def test_the_masker_knows_all_of_them(handed):
     assert masking.Masker(handed).stored(TEXT) == SHOWN
     assert masking.masked(SHOWN, handed) == SHOWN
     assert texts.without_secrets(handed, TEXT) == (SHOWN, ["DEPLOY", masking.GUESSED])
+
+
+def test_an_outcome_over_aap_may_be_told_twice_though_its_note_was_masked(api, agent_token, bob):
+    client = api(agent_token)
+
+    def send(path, key="one", **body):
+        answer = client.generic(
+            "POST", f"/aap/v1/requests{path}", json.dumps(body), "application/json", headers={"Idempotency-Key": key}
+        )
+        assert answer.status_code in (200, 201), answer.content
+        return answer.json()
+
+    asked = send("", tool="Bash", arguments={"command": "git push"}, timeout="10m")
+    action = Action.objects.get()
+    gate.decide(action, verdict="approve", digest=action.digest, caller=caller_of(bob))
+    send(f"/{asked['id']}/consume")
+    note = f"password={PASSWORD}"
+    first = send(f"/{asked['id']}/outcome", status="failed", note=note)
+    assert first == send(f"/{asked['id']}/outcome", status="failed", note=note)
+    action.refresh_from_db()
+    assert action.result["note"] == "password=[secret]"
 
 
 def test_what_an_agent_writes_over_the_api_is_masked_wherever_it_is_kept(api, agent_token, handed):
