@@ -4,8 +4,7 @@ What happened after the backup was made is not known. Operations in flight becom
 collected are cancelled, grants are revoked and sessions ended, so that nothing runs again by itself.
 """
 
-import socket
-
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import F, Q
@@ -81,4 +80,4 @@ def _take_over_runner():
     Runner.objects.update(installation="", home="", keys={})
     runners = list(Runner.objects.all()[:2])
     if len(runners) == 1:
-        Runner.objects.filter(pk=runners[0].pk).update(host=socket.gethostname(), heartbeat_at=None)
+        Runner.objects.filter(pk=runners[0].pk).update(host=settings.HANDRAIL_HOST_NAME, heartbeat_at=None)

@@ -13,7 +13,7 @@ from dashboard import clock
 from dashboard.keys import keyring, log_key
 from dashboard.keys.key_files import read_or_make
 from dashboard.models import Event
-from dashboard.ops import bootstrap
+from dashboard.ops import after_restore, bootstrap
 from dashboard.ops.bootstrap import StartRefused
 from dashboard.problems import Problem
 from tests.pages.conftest import keep_tree, make_command, make_workspace, workspace  # noqa: F401 - fixtures
@@ -261,3 +261,10 @@ def test_an_operator_says_that_a_host_is_lost(silent, team, api, token_of, alice
     call_command("accept_store", team.slug)  # from here on a host that is there can delete it
     deletion = Operation.objects.create(kind="delete", workspace=silent, due_at=clock.now(), args={}, by={})
     assert deletion in operations.claimable(identity.register())
+
+
+def test_the_only_host_of_a_restored_database_gets_this_ones_name(settings, db):
+    settings.HANDRAIL_HOST_NAME = "new"
+    Runner.objects.create(host="old", installation="a", home="/a")
+    after_restore._take_over_runner()
+    assert Runner.objects.values_list("host", "installation").get() == ("new", "")
