@@ -23,7 +23,8 @@ APPLIED = "This was tried on a copy, and a person approved and applied the resul
 
 def call_of(request, heard: OfCall | Asked, dialect: Dialect, caller) -> Call:
     """Return the tool call that an event is about. Problem 404, 409, 410, 422."""
-    asks = isinstance(heard, Asked)
+    asks, connection = isinstance(heard, Asked), connection_of(request)
+    connection.asked_at = connection.asked_at or clock.now()
     return Call(
         tool=ELICITATION if asks else heard.tool,
         arguments=heard.question if asks else heard.arguments,
@@ -34,7 +35,7 @@ def call_of(request, heard: OfCall | Asked, dialect: Dialect, caller) -> Call:
         hold_s=LONGEST_HOLD if dialect.patience_s >= ALL_DAY else None,
         session=heard.session,
         call_id=heard.call_id,
-        asked_at=clock.now(),
+        asked_at=connection.asked_at,
         transcript=heard.transcript,
     )
 

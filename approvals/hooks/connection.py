@@ -19,6 +19,7 @@ class Connection:
     def __init__(self):
         self.is_closed = False
         self.began = time.monotonic()
+        self.asked_at = None  # the database's time when the view first read the call; it stays if the view runs again
         self._when_sent: list[Callable] = []
         self._at_end: list[Callable] = []
 

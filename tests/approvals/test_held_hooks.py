@@ -3,12 +3,14 @@
 import asyncio
 from datetime import timedelta
 
+import psycopg
 import pytest
+from django.db import OperationalError
 
-from approvals import gate
-from approvals.hooks import open_hooks
+from approvals import gate, submission
+from approvals.hooks import open_hooks, view
 from approvals.models import Action, Status
-from dashboard import clock
+from dashboard import clock, outages
 from dashboard.models import Agent, Event
 
 from .conftest import LIST, PUSH, WIPE, before, send_hook
@@ -49,6 +51,25 @@ def in_thread(decide, bob):
         await asyncio.to_thread(lambda: decide(Action.objects.get(status=Status.PENDING), verdict, by=bob))
 
     return answer
+
+
+def test_an_outage_after_an_approval_was_used_makes_no_second_action(agent_token, monkeypatch):
+    monkeypatch.setattr(submission, "SAME_EVENT", timedelta(0))  # as if the outage took longer
+    monkeypatch.setattr(outages, "PAUSE", 0.05)
+    away = OperationalError("the connection is lost")
+    away.__cause__ = psycopg.OperationalError("the connection is lost")
+    keep, failing = view._keep_what_it_says, [away]
+
+    def keep_later(*arguments):
+        if failing:
+            raise failing.pop()
+        keep(*arguments)
+
+    monkeypatch.setattr(view, "_keep_what_it_says", keep_later)
+    answer = asyncio.run(send_hook(agent_token, before(LIST)))
+    assert answer.json["hookSpecificOutput"]["permissionDecision"] == "allow"
+    assert not failing
+    assert Action.objects.values_list("status", flat=True).get() == Status.RUNNING
 
 
 # Who lets go -------------------------------------------------------------------------------------------------------
