@@ -265,9 +265,9 @@ def report(action: Action, status: str, *, caller, details: dict, blocked=(), no
     """
     if action.workspace:
         activity.touch(action.workspace)
-    note, details = masked(note, action.workspace), _masked(action, details)
+    details = _masked(action, details)
     if status == Status.UNCERTAIN:
-        running = Q(status=Status.RUNNING, mode=GATE)
+        running, note = Q(status=Status.RUNNING, mode=GATE), masked(note, action.workspace)
         mark_uncertain(action, note, by=caller.actor, when=running, details=details, blocked=blocked)
         return action
     open_ones = Q(status__in=(Status.RUNNING, Status.UNCERTAIN), mode=GATE)
