@@ -43,7 +43,7 @@ class Finding:
 def needed_to_work() -> list[Finding]:
     """Return the quick checks for /readyz, made inside the web server. Messages are safe to show to anybody."""
     parts = [Finding("web", True, "Running."), *_database(deep=False), *_store()]
-    return parts + [found for found in _drivers() if found.is_used and not found.ok]
+    return parts + [found for found in _drivers(brief=True) if found.is_used and not found.ok]
 
 
 def examine(*, deep: bool) -> list[Finding]:
@@ -335,8 +335,11 @@ def _held(abilities: dict | None) -> str:
     return f"Programs are not held to envelopes ({found}{'' if abilities['mount_view'] else ', no mount views'})."
 
 
-def _drivers() -> list[Finding]:
-    """Report each driver as the newest runner probed it; nothing is known without a runner."""
+def _drivers(*, brief: bool = False) -> list[Finding]:
+    """Report each driver as the newest runner probed it; nothing is known without a runner.
+
+    `brief` leaves out what names paths of the host: why a driver is not available, and what to do.
+    """
     try:
         runner = Runner.objects.filter(heartbeat_at__isnull=False).order_by("-heartbeat_at").first()
     except DatabaseError:
@@ -349,8 +352,9 @@ def _drivers() -> list[Finding]:
             words = f"Available, isolation: {probe.get('isolation')}. {_held(probe.get('envelope'))} {notes}".strip()
             findings.append(Finding(part, True, words, needed=False, is_used=bool(used)))
         else:
-            words = f"{probe.get('reason') or 'Not available.'} {used} {notes}".strip()
-            what_to_do = probe.get("what_to_do", "")
+            reason = "" if brief else probe.get("reason")
+            words = f"{reason or 'Not available.'} {used} {'' if brief else notes}".strip()
+            what_to_do = "" if brief else probe.get("what_to_do", "")
             findings.append(Finding(part, False, words, what_to_do, needed=bool(used), is_used=bool(used)))
     return findings
 
