@@ -181,11 +181,10 @@ OF_THE_TEAM += ("/teams/", "/me/sessions/", "/log-targets/", "/definitions/", "/
 # A person settles what is unclear, an agent tells how its own action ended; a person takes back as a decider, and tries
 # a command as one, where an agent may try its own.
 BY_STATE = {f"POST /actions/{{action_id}}/{verb}" for verb in ("outcome", "cancel", "rehearse", "let-read", "messages")}
-# Nothing is in the trash here, and nobody else's draft is there for a caller.
+# Nobody else's draft is there for a caller.
 OF_WHAT_IS_NOT_THERE = {
     "POST /environments/{name}/installed/undo",
     "POST /environments/{name}/image/pull",
-    "POST /workspaces/{key}/untrash",
     "PATCH /comments/{comment_id}",
     "DELETE /comments/{comment_id}",
 }

@@ -37,7 +37,8 @@ def find(request, key: str, verb: str = "read", *, trashed=False) -> Workspace:
     rows = named.in_trash().order_by("-trashed_at") if trashed else named.kept()
     workspace = rows.select_related("team", "environment", "head", "baseline", "runner").first()
     if workspace is None:
-        if trashed and named.kept().exists():
+        if trashed and (kept := named.kept().first()):
+            lifecycle.require_permission(request.auth, verb, kept)
             raise conflict(f"{key} is not in the trash.", code="workspace_not_in_trash")
         raise absent.why(named)
     lifecycle.require_permission(request.auth, verb, workspace)
