@@ -26,6 +26,7 @@ from workspaces.shim.recording import Reader
 
 SERVICE_ENDS_S = 10.0  # a service that takes longer to end is kept in memory with the other programs
 TAIL = 4096  # bytes of output included in an outcome
+UNSTARTED = "It did not start: the process that was to start it was killed."
 HELD_TAIL = 1 << 16  # bytes of a held program's output in which refusals are looked for
 
 
@@ -169,6 +170,8 @@ async def _follow(job, hosts=None, owner=None) -> dict:
         status = await client.settle(folder(job))
     failpoint("K8")
     end = status.exit
+    if end is None:  # a shim that was killed between its claim and the start
+        return Refused(UNSTARTED, ReasonCode.NOT_STARTED).outcome()
     if end.reason == "not_started":
         return Refused(end.words(), ReasonCode.NOT_STARTED).outcome()
     told = asdict(end) | {
