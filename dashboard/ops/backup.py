@@ -82,6 +82,7 @@ def _copy_database(target: Path, aside: Path) -> Path:
             copied = database.copy_to(target / "database.sqlite3")
         else:
             copied = target / "database.dump"
+            copied.touch(mode=0o600)
             _postgres("pg_dump", "--format=custom", "--no-owner", f"--file={copied}")
         for store in stores:
             # Caches name inodes of this disk, and holds name processes of this host.
