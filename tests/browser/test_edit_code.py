@@ -48,7 +48,7 @@ def test_an_edit_is_marked_while_typing_and_is_what_is_approved(product, token, 
     expect(page.locator("tr.added .line").first).to_contain_text("echo first;")
     expect(page.locator(".cm-changedText").first).to_be_visible()
     page.get_by_role("button", name="Approve edited version").click()
-    expect(page.locator(".notice")).to_contain_text("Changed and approved")
+    expect(page.locator(".notice").first).to_contain_text("Changed and approved")
     found = product.get(f"/api/v1/actions/{asked['id']}", token).json
     assert found["arguments"]["command"] == f"echo first; git push origin {name} && \\\n  echo 'gone' 1 # and why"
 
@@ -84,6 +84,6 @@ def test_each_text_of_a_call_has_an_editor_and_nothing_is_lost_in_it(product, to
     page.get_by_role("button", name="Preview difference").click()
     settle(page)
     page.get_by_role("button", name="Approve edited version").click()
-    expect(page.locator(".notice")).to_contain_text("Changed and approved")
+    expect(page.locator(".notice").first).to_contain_text("Changed and approved")
     found = product.get(f"/api/v1/actions/{asked['id']}", token).json["arguments"]
     assert (found["text"], found["channel"]) == (text, asked["arguments"]["channel"] + "-x")

@@ -33,7 +33,7 @@ def test_offline_no_answer_is_taken_and_afterwards_the_card_is_as_it_is_now(prod
     expect(rita.get_by_label("Tell the agent")).to_have_value("Use the staging branch.")
     rolf.get_by_role("button", name="Approve…").click()
     rolf.get_by_role("button", name="Confirm: approve").click()
-    expect(rolf.locator(".notice")).to_contain_text("Approved: Push to")
+    expect(rolf.locator(".notice").first).to_contain_text("Approved: Push to")
     rita.context.set_offline(False)
     expect(rita.locator("#card")).to_contain_text("rolf approved this")
     now = decision(product, token, action)["decision"]
@@ -54,7 +54,7 @@ def test_after_a_pause_offline_the_buttons_come_back_and_what_was_typed_stays(pr
     settle(page)
     expect(page.get_by_label("Tell the agent")).to_have_value("Not today.")
     page.get_by_role("button", name="Deny", exact=True).click()
-    expect(page.locator(".notice")).to_contain_text("Denied: Push to")
+    expect(page.locator(".notice").first).to_contain_text("Denied: Push to")
     assert decision(product, token, action)["decision"]["comment"] == "Not today."
 
 
