@@ -60,9 +60,15 @@ def before_a_call(workspace) -> str:
         return gettext("%(key)s is in the trash.") % {"key": workspace.key}
     if out_of_reach(workspace):
         return gettext("%(key)s can't be used now. %(reason)s") % {"key": workspace.key, "reason": workspace.reason}
-    words = {"key": workspace.key, "reason": workspace.reason}
+    if frozen := frozen_words(workspace):
+        return frozen
+    if workspace.state in (State.CREATING, State.SETTING_UP, State.READY):
+        return ""
+    words = {"key": workspace.key, "reason": workspace.reason.partition("\n")[0]}
     if workspace.state == State.PAUSED:
         return gettext("%(key)s is paused; approving resumes it.") % words
     if workspace.state == State.STOPPED:
         return gettext("%(key)s is stopped; resume it, then approve. %(reason)s") % words
-    return ""
+    if workspace.state == State.ARCHIVED:
+        return gettext("%(key)s is archived; resume it, then approve.") % words
+    return gettext("%(key)s failed, so nothing can run in it. %(reason)s") % words

@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from approvals.calls import BROKER
 from dashboard import clock
 from dashboard.access import caller_of
 from dashboard.models import Actor
@@ -218,3 +219,18 @@ def test_an_unknown_outcome_names_what_ran_and_can_be_put_away(browser, up):
     assert "make deploy" in text
     browser.post(reverse("operation-dismiss", args=[up.team.slug, up.key, unknown.pk]))
     assert "Outcome unknown" not in page(browser, "/")
+
+
+@pytest.mark.parametrize("state", [*State])
+def test_a_card_says_in_each_state_what_keeps_its_call_from_running(browser, workspace, ask, state):
+    action = ask(workspace=workspace, mode=BROKER)
+    Workspace.objects.filter(pk=workspace.pk).update(state=state, reason="", reason_code="", vitals={})
+    text = page(browser, reverse("action", args=[action.pk]))
+    row = page(browser, reverse("waiting"))
+    runs = state in (State.READY, State.CREATING, State.SETTING_UP)
+    assert ('id="card-place"' in text) is not runs
+    assert ("Frozen" in row, f"{workspace.key} failed" in text) == (False, state == State.FAILED)
+    Workspace.objects.filter(pk=workspace.pk).update(vitals={"frozen": "It uses 2 GB of 1 GB."})
+    if state == State.READY:
+        assert "It uses 2 GB of 1 GB." in page(browser, reverse("action", args=[action.pk]))
+        assert "Frozen" in page(browser, reverse("waiting"))
