@@ -190,24 +190,23 @@ def _queue() -> Finding:
 
 
 def _lanes() -> list[Finding]:
-    """Report for each lane of work behind the scenes how long its oldest task waits; late ones are named."""
+    """Report each late lane of work behind the scenes with how long its oldest task waits; the others share a row."""
     try:
         waiting = lanes.waiting()
     except DatabaseError:  # its own finding says so
         return []
-    findings = []
-    for lane in lanes.LANES.values():
-        seconds = waiting[lane.name]
-        here = lane.name in settings.HANDRAIL_LANES
-        words = f"No task waits in the lane {lane.name}."
-        if seconds >= 1:
-            words = f"Its oldest task has waited {seconds:.0f} s."
-        way = "" if here else f"Nothing on this host serves it: start `manage.py qcluster -n {lane.name}` on one."
-        if here and seconds > lane.patience:
-            way = "See the `queue` lines of `make up`. Its other tasks take long, or the queue does not run."
-        ok = seconds <= lane.patience
-        findings.append(Finding(f"lane {lane.name}", ok, words, "" if ok else way, needed=False))
+    late = [lane for lane in lanes.LANES.values() if waiting[lane.name] > lane.patience]
+    findings = [_late(lane, waiting[lane.name]) for lane in late]
+    if in_time := [lane.name for lane in lanes.LANES.values() if lane not in late]:
+        findings.append(Finding("lanes", True, f"No task is late in {', '.join(in_time)}.", needed=False))
     return findings
+
+
+def _late(lane, seconds: float) -> Finding:
+    way = "See the `queue` lines of `make up`. Its other tasks take long, or the queue does not run."
+    if lane.name not in settings.HANDRAIL_LANES:
+        way = f"Nothing on this host serves it: start `manage.py qcluster -n {lane.name}` on one."
+    return Finding(f"lane {lane.name}", False, f"Its oldest task has waited {seconds:.0f} s.", way, needed=False)
 
 
 def _loops() -> list[Finding]:

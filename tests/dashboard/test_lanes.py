@@ -121,18 +121,21 @@ def test_a_task_is_claimed_once_by_our_queue_and_by_clusters_of_django_q(transac
 
 
 def test_what_waits_too_long_is_shown_with_its_lane(team):
-    def lane(name):
-        return next(one for one in doctor.examine(deep=False) if one.part == f"lane {name}")
+    def found(part):
+        return next(one for one in doctor.examine(deep=False) if one.part == part)
 
     lanes.put("approvals.tasks.send_log")
-    assert lane("logs").ok is True
+    assert (found("lanes").ok, found("lanes").words) == (
+        True, "No task is late in push, timely, webhooks, logs, handrail."
+    )  # fmt: skip
     OrmQ.objects.update(lock=timezone.now() - timedelta(seconds=1000))
     tasks.arrange()
     Schedule.objects.filter(func="workspaces.tasks.check_caps").update(next_run=timezone.now() - timedelta(days=1))
     assert [one.part for one in doctor.examine(deep=False) if one.part.startswith("lane ") and not one.ok] == [
         "lane timely", "lane logs"
     ]  # fmt: skip
-    assert lane("logs").words.startswith("Its oldest task has waited 10")
+    assert found("lane logs").words.startswith("Its oldest task has waited 10")
+    assert found("lanes").words == "No task is late in push, webhooks, handrail."
     assert f'handrail_lane_waiting_seconds{{lane="logs",team="{team.slug}"}} 10' in exposition.text(team).decode()
     assert f'handrail_lane_waiting_seconds{{lane="push",team="{team.slug}"}} 0.0' in exposition.text(team).decode()
 
