@@ -108,16 +108,18 @@ def on_unauthorized(request, error):
 
 @api.exception_handler(ValidationError)
 def on_invalid(request, error):
-    fields = [{"where": ".".join(str(part) for part in e["loc"][1:]), "what": e["msg"]} for e in error.errors]
+    places = [_inside(e["loc"]) for e in error.errors]
+    fields = [
+        {"where": ".".join(place) or "body", "what": e["msg"]} for place, e in zip(places, error.errors, strict=True)
+    ]
     first = fields[0] if fields else {"where": "body", "what": "not acceptable"}
-    named = {"field": name} if error.errors and (name := _field_of(error.errors[0]["loc"])) else {}
+    named = {"field": places[0][0]} if places and places[0] else {}
     return problem_response(Problem(422, f"{first['where']}: {first['what']}.", errors=fields, **named))
 
 
-def _field_of(place: tuple) -> str:
-    """Return the name of the field that an error is about: of a body, it stands after the body's own name."""
-    rest = place[2:] if place[:1] == ("body",) else place[1:]
-    return str(rest[0]) if rest else ""
+def _inside(place: tuple) -> list[str]:
+    """Return the names that lead to what an error is about, without "body" and what our function calls the body."""
+    return [str(part) for part in (place[2:] if place[:1] == ("body",) else place[1:])]
 
 
 @api.exception_handler(HttpError)

@@ -137,6 +137,7 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(api, workspace, field
     wish = {"name": "new", "repository": "https://1.1.1.1/team/shop.git", "idle_seconds": 60} | {field: value}
     status, said = api(**wish)
     assert (status, said.get("field")) == (422, field), said
+    assert not said["detail"].startswith("wish."), said  # a name of our function, which no caller knows
     assert (Environment.objects.count(), Event.objects.count()) == before
 
 
