@@ -31,7 +31,7 @@ from workspaces.models import (
 from workspaces.runner.reconcile import liveness, other_hosts
 from workspaces.shown_state import OUT_OF_REACH
 
-START = "Start it: `systemctl start docker`."
+START = "Start it: `systemctl start docker`, or name another socket in HANDRAIL_DOCKER_HOST."
 SYSTEM = Actor.system("test")
 LOST = "The Docker engine at unix:///s does not answer (Connection refused)."
 

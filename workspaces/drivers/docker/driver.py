@@ -326,7 +326,8 @@ class DockerDriver(LocalDriver):
             if "Permission denied" in str(error):
                 return Probe(False, str(error), f"{reach[0].upper()}{reach[1:]}")
             is_installed = shutil.which("docker") or shutil.which("dockerd")
-            return Probe(False, str(error), "Start it: `systemctl start docker`." if is_installed else install)
+            start = "Start it: `systemctl start docker`, or name another socket in HANDRAIL_DOCKER_HOST."
+            return Probe(False, str(error), start if is_installed else install)
         except DriverError as error:
             return Probe(False, str(error), install)
         reason, what_to_do = self._unfit(info)
