@@ -21,7 +21,7 @@ from workspaces import extensions
 from workspaces.drivers import own_programs
 from workspaces.drivers.base import BUILT_IN
 from workspaces.models import Environment
-from workspaces.provisioning import sources
+from workspaces.provisioning.git import running
 from workspaces.runner import programs
 from workspaces.runner.code_host import reads
 from workspaces.runner.run_spec import system_files_of
@@ -114,7 +114,7 @@ BY_NAME = {
     "approvals/connect/codex_trust.py": None,  # the person's Codex, as their shell finds it
     "workspaces/drivers/microvm/disks.py": None,  # mke2fs, by the runner's own PATH
     "workspaces/provisioning/agent_programs.py": None,  # npm, by the runner's own PATH
-    "workspaces/provisioning/sources.py": lambda: sources.LOCAL["PATH"],
+    "workspaces/provisioning/git/running.py": lambda: running.LOCAL["PATH"],
     "workspaces/services/git_remotes.py": lambda: git_remotes.QUIET["PATH"],
 }
 STARTS = ("run", "Popen", "check_output", "check_call", "create_subprocess_exec", "execvp", "execvpe")

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, Thread
 import pytest
 
 from dashboard.problems import Problem
-from workspaces.provisioning import sources
+from workspaces.provisioning.git import addresses, cloning, running
 
 HERE = "127.77.9.1"  # a part of loopback that nothing but tests listens on
 ELSEWHERE = "127.77.9.2"
@@ -102,7 +102,7 @@ def test_a_host_is_read_as_the_client_reads_it_and_handed_on_so(names, written, 
     if ":" not in host:
         names(host, HERE)
         names("fass.example", ELSEWHERE)
-    source = sources.check_git(f"https://{written}/x.git")
+    source = addresses.check_git(f"https://{written}/x.git")
     where = f"[{host}]" if ":" in host else host
     assert (source.host, source.address) == (host, f"https://{where}:443/x.git")
     assert source.pinned == ((host,) if ":" in host else (HERE,))
@@ -134,7 +134,7 @@ def test_a_host_is_read_as_the_client_reads_it_and_handed_on_so(names, written, 
 def test_what_two_programs_could_read_in_two_ways_is_refused(names, address):
     names("good.example", HERE)
     with pytest.raises(Problem):
-        sources.check_git(address)
+        addresses.check_git(address)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "git", "ssh"])
@@ -163,7 +163,7 @@ def test_the_addresses_that_the_proxy_refuses_are_refused(names, settings, schem
     names("somewhere.test", "93.184.215.14")
     names("somewhere.test", address)
     with pytest.raises(Problem) as refused:
-        sources.check_git(f"{scheme}://somewhere.test/x.git")
+        addresses.check_git(f"{scheme}://somewhere.test/x.git")
     assert refused.value.detail.startswith(f"somewhere.test is at a private address ({address})")
 
 
@@ -178,9 +178,9 @@ def test_a_clone_over_git_goes_to_the_checked_address(names, bare, tmp_path):
     daemon = subprocess.Popen([*command, f"--interpolated-path={folder.parent}/%H%D"], start_new_session=True)
     try:
         until_listening(port)
-        source = sources.check_git(f"git://known-here.test:{port}/x.git")
+        source = addresses.check_git(f"git://known-here.test:{port}/x.git")
         target = into(tmp_path)
-        assert sources.clone(source, target) == sha
+        assert cloning.clone(source, target) == sha
     finally:
         daemon.terminate()
         daemon.wait()
@@ -201,7 +201,7 @@ def test_a_clone_over_http_goes_to_the_checked_address(names, bare, serve, tmp_p
     names("known-here.test", HERE)
     port = serve(partial(Quiet, directory=str(folder.parent)))
     target = into(tmp_path)
-    assert sources.clone(sources.check_git(f"http://known-here.test:{port}/x.git"), target) == sha
+    assert cloning.clone(addresses.check_git(f"http://known-here.test:{port}/x.git"), target) == sha
     assert (target / "file").read_text() == "text\n"
 
 
@@ -216,9 +216,9 @@ def test_a_redirect_is_not_followed(names, serve, tmp_path):
         request.end_headers()
 
     outer, heard = asked(redirect)
-    source = sources.check_git(f"http://known-here.test:{serve(outer)}/x.git")
-    with pytest.raises(sources.CloneFailed):
-        sources.clone(source, into(tmp_path))
+    source = addresses.check_git(f"http://known-here.test:{serve(outer)}/x.git")
+    with pytest.raises(running.CloneFailed):
+        cloning.clone(source, into(tmp_path))
     assert len(heard) == 1
     assert heard_inside == []
 
@@ -241,9 +241,9 @@ def test_the_credentials_of_who_runs_this_are_for_hosts_that_an_admin_named(
     (home / ".gitconfig").write_text("[credential]\nhelper = \"!printf 'username=x\\npassword=canary-2\\n'; :\"\n")
     monkeypatch.setenv("HOME", str(home))
     handler, heard = asked(ask_for_a_password)
-    source = sources.check_git(f"http://known-here.test:{serve(handler)}/x.git")
-    with pytest.raises(sources.CloneFailed):
-        sources.clone(source, into(tmp_path))
+    source = addresses.check_git(f"http://known-here.test:{serve(handler)}/x.git")
+    with pytest.raises(running.CloneFailed):
+        cloning.clone(source, into(tmp_path))
     assert heard
     assert any("Authorization" in headers for headers in heard) == named
 
@@ -252,7 +252,7 @@ def test_ssh_is_for_hosts_that_an_admin_named(names, settings):
     names("known-here.test", HERE)
     for address in ("ssh://git@known-here.test/x.git", "git@known-here.test:x.git"):
         with pytest.raises(Problem) as refused:
-            sources.check_git(address)
+            addresses.check_git(address)
         assert "HANDRAIL_GIT_HOSTS" in refused.value.detail
 
 
@@ -270,9 +270,9 @@ def test_ssh_goes_to_the_checked_address(names, settings, tmp_path):
 
         listening = threading.Thread(target=answer)
         listening.start()
-        source = sources.check_git(f"ssh://git@known-here.test:{server.getsockname()[1]}/x.git")
-        with pytest.raises(sources.CloneFailed):
-            sources.clone(source, into(tmp_path))
+        source = addresses.check_git(f"ssh://git@known-here.test:{server.getsockname()[1]}/x.git")
+        with pytest.raises(running.CloneFailed):
+            cloning.clone(source, into(tmp_path))
         listening.join()
     assert heard == [b"SSH-2.0-"]
 
@@ -280,7 +280,7 @@ def test_ssh_goes_to_the_checked_address(names, settings, tmp_path):
 def test_the_short_form_of_ssh_is_the_same(names, settings):
     names("known-here.test", HERE)
     settings.HANDRAIL_GIT_HOSTS = ["known-here.test"]
-    source = sources.check_git("git@Known-Here.test:team/x.git")
-    assert source == sources.Git(
+    source = addresses.check_git("git@Known-Here.test:team/x.git")
+    assert source == addresses.Git(
         "git@known-here.test:team/x.git", "", "ssh", "known-here.test", 22, (HERE,), "team/x.git"
     )

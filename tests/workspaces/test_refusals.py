@@ -5,7 +5,7 @@ import pytest
 from dashboard.problems import conflict
 from workspaces.drivers.base import DriverError
 from workspaces.models import Operation, Phase, ReasonCode
-from workspaces.provisioning.sources import CloneFailed
+from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.operations.create import Failed
 from workspaces.runner.operations.shutdown import Stop
 from workspaces.runner.operations.snapshot import RestoreSnapshot, TakeSnapshot

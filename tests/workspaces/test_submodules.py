@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.problems import Problem
 from workspaces.manifests.submodules import submodules_of
-from workspaces.provisioning import sources, submodules
+from workspaces.provisioning.git import running, submodules
 from workspaces.store import LocalTree
 
 HERE = "127.77.9.3"
@@ -197,7 +197,7 @@ def test_keys_are_lent_to_submodules_of_the_same_owner_alone(served, places, tmp
 def test_the_source_itself_is_refused_as_ever(places, tmp_path):
     with pytest.raises(Problem):
         submodules.clone({"git": "/etc"}, tmp_path)
-    with pytest.raises(sources.CloneFailed):
+    with pytest.raises(running.CloneFailed):
         submodules.clone({"git": str(repository(places / "one")), "ref": "nowhere"}, tmp_path / "sources" / "..")
 
 

@@ -17,7 +17,7 @@ from workspaces.lifecycle.boundaries import snapshot_before
 from workspaces.lifecycle.states import must_not_be_trashed, record, resume, retry
 from workspaces.models import KEY_PATTERN, Environment, State, Workspace, WorkspaceLabel
 from workspaces.provisioning import capacity, caps, eligibility, images, isolation, uploads
-from workspaces.provisioning.sources import check_git
+from workspaces.provisioning.git.addresses import check_git
 
 
 def create(team, key: str, *, caller: Caller, wish: dict) -> tuple[Workspace, bool]:

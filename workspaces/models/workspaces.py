@@ -71,7 +71,7 @@ class Workspace(models.Model):
     reason = models.TextField(blank=True)  # why it is in this state, as a message
     reason_code = models.CharField(max_length=16, choices=StateCode, blank=True)
     labels = models.JSONField(default=dict, blank=True)  # {k: v}; queried through WorkspaceLabel
-    # {"git", "ref", "sha", "submodules"} (provisioning/submodules.py) or {"upload"} or {} or {"path"}.
+    # {"git", "ref", "sha", "submodules"} (provisioning/git/submodules.py) or {"upload"} or {} or {"path"}.
     source = models.JSONField(default=dict, blank=True)
     # Owner of its files when the runner is root; two workspaces never share a uid.
     uid = models.PositiveIntegerField(unique=True, null=True, blank=True)

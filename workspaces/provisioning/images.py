@@ -6,7 +6,7 @@ from pathlib import Path
 from django.conf import settings
 
 from dashboard.problems import invalid
-from workspaces.provisioning.sources import allowed_folder, public_addresses
+from workspaces.provisioning.git.addresses import allowed_folder, public_addresses
 
 DEFAULT = "handrail/base:bookworm"  # built by `make images`
 DOCKERFILE = "Dockerfile"

@@ -6,7 +6,7 @@ from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.models import Operation, Phase, ReasonCode
-from workspaces.provisioning.sources import CloneFailed
+from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner.reconcile.liveness import SYSTEM
 from workspaces.store import Cancelled, StoreError
 from workspaces.store.errors import path_of

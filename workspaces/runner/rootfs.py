@@ -17,7 +17,7 @@ from workspaces import paths
 from workspaces.drivers.base import Build, DriverError, ImageMissing, Layer
 from workspaces.models import Snapshot, Workspace
 from workspaces.provisioning import eligibility, images
-from workspaces.provisioning.sources import CloneFailed
+from workspaces.provisioning.git.running import CloneFailed
 from workspaces.runner import secret_scan, snapshots, source_files
 from workspaces.store import LocalTree, StoreError
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from workspaces.provisioning import submodules, uploads
+from workspaces.provisioning import uploads
+from workspaces.provisioning.git import submodules
 from workspaces.runner import carried
 from workspaces.store import import_archive
 

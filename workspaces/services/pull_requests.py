@@ -14,7 +14,7 @@ from workspaces.code_hosts import Repository
 from workspaces.code_hosts.base import MAX_BODY, MAX_TITLE
 from workspaces.masking import masked
 from workspaces.models import Command, Operation, PullRequest, Scope, Secret
-from workspaces.provisioning import sources
+from workspaces.provisioning.git import addresses
 from workspaces.services import export
 
 KIND = "pull_request"
@@ -139,7 +139,7 @@ def addresses_of(repository: Repository) -> tuple[str, ...]:
     """Return the checked addresses of the host's API. Problem 422 for a private one, or a public one without TLS."""
     parts = urlsplit(code_hosts.api_of(repository))
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-    pinned = sources.check_git(f"{parts.scheme}://{parts.hostname}:{port}/").pinned
+    pinned = addresses.check_git(f"{parts.scheme}://{parts.hostname}:{port}/").pinned
     if parts.scheme == "http" and not all(ipaddress.ip_address(address).is_loopback for address in pinned):
         raise invalid(f"{repository.host} is reached without TLS, so the token is not sent there.")
     return pinned

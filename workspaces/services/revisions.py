@@ -7,7 +7,7 @@ from workspaces import lifecycle, operations
 from workspaces.activity import touch
 from workspaces.history import find_snapshot
 from workspaces.models import Operation, State
-from workspaces.provisioning import sources
+from workspaces.provisioning.git import addresses
 
 
 def ask(
@@ -49,8 +49,8 @@ def _refuse_another_source(workspace, source: dict, by: Actor):
     address = source.get("git")
     if not address or by.type != "agent" or address == workspace.remote:
         return
-    known = sources.check_git(workspace.remote).address if workspace.remote else ""
-    if sources.check_git(address).address != known:
+    known = addresses.check_git(workspace.remote).address if workspace.remote else ""
+    if addresses.check_git(address).address != known:
         raise Problem(
             403,
             f"An agent can't change where {workspace.key} pushes to. A lead can take a revision of another repository.",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workspaces import history, lifecycle, paths
 from workspaces.models import ReasonCode, State
-from workspaces.provisioning import sources
+from workspaces.provisioning.git import addresses, pushing
 from workspaces.runner.git import sandbox, shown
 from workspaces.runner.job import Job, Kind
 from workspaces.runner.refusals import Refused, unclear
@@ -80,14 +80,14 @@ async def push(job: Job, *, token: str = "", again: bool = False) -> str:
     With `sha` in the arguments, only that commit; with `seen`, only if it sends what a page or card showed.
     """
     workspace, branch = job.workspace, job.args["branch"]
-    source = await job.thread(sources.check_git, workspace.remote, branch)
+    source = await job.thread(addresses.check_git, workspace.remote, branch)
     told = await _shown(job) if job.args.get("seen") else None
     scratch = Path(tempfile.mkdtemp(prefix="push-", dir=paths.folder_of(workspace.pk)))
     try:
         await make_bundle(job, ["HEAD"], scratch / "bundle")
         check = partial(_check, job.args.get("sha", ""), told)
         how = {"check": check, "token": token, "again": again}
-        return await job.thread(partial(sources.push_bundle, scratch, source, branch, **how))
+        return await job.thread(partial(pushing.push_bundle, scratch, source, branch, **how))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -8,7 +8,7 @@ from dashboard.problems import Problem
 from workspaces import code_hosts, lifecycle
 from workspaces.code_hosts import PullRequest as Wanted
 from workspaces.models import PullRequest, ReasonCode, State
-from workspaces.provisioning import sources
+from workspaces.provisioning.git import pushing, running
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.export import push
 from workspaces.runner.refusals import Refused, unclear
@@ -26,9 +26,9 @@ async def default_branches(workspace, thread) -> list[str]:
         repository, token = await thread(pull_requests.token_of, workspace)
         addresses = await thread(pull_requests.addresses_of, repository)
         found.append(await code_hosts.default_branch(repository, token, addresses))
-    with suppress(Problem, sources.CloneFailed):
-        source = await thread(sources.check_git, workspace.remote)
-        found.append(await thread(partial(sources.default_branch, source, token=token)))
+    with suppress(Problem, running.CloneFailed):
+        source = await thread(addresses.check_git, workspace.remote)
+        found.append(await thread(partial(pushing.default_branch, source, token=token)))
     return [name for name in dict.fromkeys(found) if name]
 
 

@@ -11,7 +11,8 @@ from workspaces import paths as workspace_paths
 from workspaces.drivers.base import DriverError
 from workspaces.models import ReasonCode, Workspace
 from workspaces.needs_approval import HOOK_FILES
-from workspaces.provisioning import submodules, uploads
+from workspaces.provisioning import uploads
+from workspaces.provisioning.git import submodules
 from workspaces.runner import files, notes, snapshots
 from workspaces.runner.operations.snapshot import RestoreSnapshot, resume_if_asked
 from workspaces.runner.refusals import Refused

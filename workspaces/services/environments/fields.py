@@ -12,7 +12,7 @@ from workspaces.egress.names import BadName, read_rules
 from workspaces.manifests import ignore_patterns
 from workspaces.models import FOLDER, AgentsTogether, Environment
 from workspaces.provisioning import agent_programs, eligibility, images, isolation, model_access
-from workspaces.provisioning.sources import check_git, check_word
+from workspaces.provisioning.git.addresses import check_git, check_word
 from workspaces.services.environments.limits import check_limits
 from workspaces.services.environments.lines import CHECK_NAME
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from django.conf import settings
 
 from dashboard.problems import Problem
-from workspaces.provisioning import sources
-from workspaces.provisioning.sources import CloneFailed, Git
+from workspaces.provisioning.git import addresses, cloning, running
+from workspaces.provisioning.git.addresses import Git
+from workspaces.provisioning.git.running import CloneFailed
 
 MOST = 200  # submodules of a source, nested ones included
 DEEPEST = 8
@@ -28,8 +29,8 @@ def clone(wish: dict, folder: Path, *, cancel: threading.Event | None = None) ->
     Return the source with `sha`, and, if it has submodules, `submodules`: a list of {path, url, sha, reason}, in which
     a reason says why one is not filled. Raise Problem or CloneFailed for the source alone.
     """
-    source = sources.check_git(wish["git"], wish.get("ref", ""))
-    sha = sources.clone(source, folder, cancel=cancel)
+    source = addresses.check_git(wish["git"], wish.get("ref", ""))
+    sha = cloning.clone(source, folder, cancel=cancel)
     told = _Filling(source, cancel).run(folder) if sha else []
     asked = {name: wish[name] for name in ("git", "ref") if name in wish}
     return asked | {"sha": sha} | ({"submodules": told} if told else {})
@@ -40,14 +41,14 @@ class _Filling:
 
     def __init__(self, source: Git, cancel: threading.Event | None):
         self.source, self.cancel = source, cancel
-        self.until = time.monotonic() + sources.CLONE_SECONDS
+        self.until = time.monotonic() + running.CLONE_SECONDS
         self.told: list[dict] = []
         self.more = 0
 
     def run(self, folder: Path) -> list[dict]:
         self._level(self.source, folder, "", 1)
         if any(not row["reason"] for row in self.told):
-            with sources.git_in(folder, self.cancel) as git:  # .git of each one becomes a folder below .git/modules
+            with running.git_in(folder, self.cancel) as git:  # .git of each one becomes a folder below .git/modules
                 git("submodule", "--quiet", "absorbgitdirs", check=False)
         if self.more:
             reason = f"{self.more:,} more submodules are not cloned: a source can have {MOST}."
@@ -55,7 +56,7 @@ class _Filling:
         return self.told
 
     def _level(self, parent: Git, folder: Path, prefix: str, depth: int) -> None:
-        with sources.git_in(folder, self.cancel) as git:
+        with running.git_in(folder, self.cancel) as git:
             for path, sha, said in _listed(git):
                 if len(self.told) >= MOST:
                     self.more += 1
@@ -67,7 +68,7 @@ class _Filling:
                 try:
                     checked = self._checked(parent, folder, path, said, depth)
                     self._one(checked, folder / path, sha)
-                    env = sources.LOCAL | {"GIT_LITERAL_PATHSPECS": "1"}
+                    env = running.LOCAL | {"GIT_LITERAL_PATHSPECS": "1"}
                     git("submodule", "--quiet", "init", "--", path, env=env, check=False)
                 except (CloneFailed, Problem) as error:
                     row["reason"] = str(error)[:500]
@@ -84,11 +85,11 @@ class _Filling:
         if depth > DEEPEST:
             raise CloneFailed(f"It is nested deeper than {DEEPEST} submodules.")
         if time.monotonic() > self.until:
-            raise CloneFailed(f"The submodules before it took longer than {sources.CLONE_SECONDS} seconds.")
+            raise CloneFailed(f"The submodules before it took longer than {running.CLONE_SECONDS} seconds.")
         place = folder / path
         if os.path.realpath(place) != str(Path(os.path.realpath(folder)) / path) or not place.is_dir():
             raise CloneFailed("Its path is not a folder of the source.")
-        found = sources.check_git(absolute(parent.address, url))
+        found = addresses.check_git(absolute(parent.address, url))
         if found.scheme == "file" and self.source.scheme != "file":
             raise CloneFailed("A repository from elsewhere can't name a folder of this host.")
         return self._without_keys(found)
@@ -103,7 +104,7 @@ class _Filling:
 
     def _one(self, source: Git, place: Path, sha: str) -> None:
         try:
-            found = sources.clone(dataclasses.replace(source, ref=sha), place, cancel=self.cancel)
+            found = cloning.clone(dataclasses.replace(source, ref=sha), place, cancel=self.cancel)
             if found != sha:
                 raise CloneFailed(f"Its repository has no commit {sha[:12]}.")
         except BaseException:
