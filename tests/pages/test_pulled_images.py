@@ -8,6 +8,7 @@ from dashboard.models import Actor, Event
 from dashboard.problems import Problem
 from workspaces.models import Environment, Operation, Phase
 from workspaces.provisioning import images
+from workspaces.registries import registry_of
 from workspaces.services import environments
 from workspaces.services.environments import pulled
 
@@ -80,17 +81,18 @@ def test_only_leads_ask_and_only_for_tags(browser_of, bob, lena, shop, client, t
 @pytest.mark.parametrize(
     ("image", "host"),
     [
-        ("python:3.12", "registry-1.docker.io"),
-        ("team/app", "registry-1.docker.io"),
-        ("docker.io/team/app:1", "registry-1.docker.io"),
+        ("python:3.12", "docker.io"),
+        ("team/app", "docker.io"),
+        ("docker.io/team/app:1", "docker.io"),
+        ("index.docker.io/team/app:1", "docker.io"),
         ("ghcr.io/team/app:1", "ghcr.io"),
         ("localhost/app", "localhost"),
         ("Inner/app:1", "inner"),
         ("inner.test:5000/app:1", "inner.test:5000"),
     ],
 )
-def test_the_host_of_a_registry_is_known(image, host):
-    assert images.host_of_registry(image)[1] == host
+def test_the_registry_of_an_image_is_the_one_that_engines_ask(image, host):
+    assert registry_of(image) == host
 
 
 def test_a_private_registry_is_asked_only_if_the_operator_named_it(settings, tmp_path):

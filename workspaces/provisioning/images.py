@@ -7,11 +7,12 @@ from django.conf import settings
 
 from dashboard.problems import invalid
 from workspaces.provisioning.git.addresses import allowed_folder, public_addresses
+from workspaces.registries import DOCKER_HUB, registry_of
 
 DEFAULT = "handrail/base:bookworm"  # built by `make images`
 DOCKERFILE = "Dockerfile"
 MAX_BUILD_ARGS = 50
-DOCKER_HUB = ("docker.io", "registry-1.docker.io")
+DOCKER_HUBS_HOST = "registry-1.docker.io"
 PINNED = "@sha256:"  # in the name of an image that names its digest
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9.-]+(?::\d{1,5})?/)?"
@@ -35,20 +36,11 @@ def may_be_pulled(driver: str, image: str) -> bool:
     return driver == "docker" and bool(image) and not image.startswith("/") and "sha256:" not in image
 
 
-def host_of_registry(reference: str) -> tuple[str, str]:
-    """Return (the registry of an image as the engine names it, the host that is contacted for it)."""
-    first, slash, _ = reference.partition("/")
-    # Engines also take a first part with a capital for a host: no repository of Docker Hub has one.
-    if not slash or not ("." in first or ":" in first or first == "localhost" or first != first.lower()):
-        return DOCKER_HUB
-    return (first.lower(), first.lower()) if first.lower() not in ("docker.io", "index.docker.io") else DOCKER_HUB
-
-
 def check_registry(reference: str):
     """Problem 422 if the registry of an image is at a private address, unless the operator named it or allows them."""
-    registry, host = host_of_registry(reference)
+    registry = registry_of(reference)
     if registry not in settings.HANDRAIL_PULL_FROM:
-        name, _, port = host.partition(":")
+        name, _, port = (DOCKER_HUBS_HOST if registry == DOCKER_HUB else registry).partition(":")
         public_addresses(name, int(port or 443))
 
 

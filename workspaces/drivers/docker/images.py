@@ -7,8 +7,9 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from docker import APIClient
-from docker.auth import resolve_repository_name
-from docker.errors import APIError, InvalidRepository, NotFound
+from docker.errors import APIError, NotFound
+
+from workspaces.registries import registry_of
 
 from ..base import Build, DriverError, ImageMissing, InspectFile, Layer
 from . import dockerfile
@@ -165,17 +166,6 @@ class Images:
                     client.remove_image(found["Id"])
                     removed += tags or [found["Id"]]
         return removed
-
-
-def registry_of(reference: str) -> str:
-    """Return the host of the registry that a reference names, with its port if it names one."""
-    first, slash, _ = reference.partition("/")
-    if slash and first != first.lower():  # a host for the engine; the SDK takes one without a dot for Docker Hub's
-        return first.lower()
-    try:
-        return resolve_repository_name(reference.partition("@")[0])[0].lower()
-    except InvalidRepository as error:
-        raise DriverError(str(error)) from error
 
 
 def _inspect(client: APIClient, reference: str) -> dict:
