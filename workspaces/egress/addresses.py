@@ -77,7 +77,8 @@ def with_hosts_file(path: Path) -> Resolve:
 async def resolve_public(name: str, resolve: Resolve, extra: Iterable[Network]) -> list[str]:
     """Resolve a name once and return the addresses that may be connected to. Raise Unresolved if there are none."""
     try:
-        found = await asyncio.wait_for(resolve(name), RESOLVE_TIMEOUT)
+        async with asyncio.timeout(RESOLVE_TIMEOUT):
+            found = await resolve(name)
     except (OSError, TimeoutError, UnicodeError):
         found = []
     if not found:

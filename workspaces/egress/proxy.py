@@ -277,8 +277,8 @@ class Proxy:
     async def _open(self, addresses, port: int, otherwise: str) -> Peer:
         for address in addresses:
             with contextlib.suppress(OSError, TimeoutError):
-                opening = asyncio.open_connection(address, port, limit=READ_BUFFER_BYTES)
-                return Peer(*await asyncio.wait_for(opening, CONNECT_TIMEOUT))
+                async with asyncio.timeout(CONNECT_TIMEOUT):
+                    return Peer(*await asyncio.open_connection(address, port, limit=READ_BUFFER_BYTES))
         raise Refused(502, otherwise)
 
     async def _admit(self, attempt: Attempt):

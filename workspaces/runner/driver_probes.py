@@ -45,7 +45,7 @@ class DriverProbes:
         until = time.monotonic() + PROBE_INTERVAL_S
         while time.monotonic() < until and await asyncio.to_thread(self._marks_of_host) == self._marks:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(MARKS_INTERVAL_S):  # wait_for may lose a cancellation
+                async with asyncio.timeout(MARKS_INTERVAL_S):
                     await self.due.wait()
                 break
         self.due.clear()

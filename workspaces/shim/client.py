@@ -83,7 +83,8 @@ async def wait(folder: Path, timeout_s: float | None = None) -> ShimStatus:
         if left <= 0:
             break
         try:
-            await asyncio.wait_for(_ask(folder, {"op": "wait", "offset": 1 << 62}), min(left, 30.0))
+            async with asyncio.timeout(min(left, 30.0)):
+                await _ask(folder, {"op": "wait", "offset": 1 << 62})
         except (DriverError, TimeoutError):
             await asyncio.sleep(POLL_S)  # the shim may have died; its last state is on disk
     return found

@@ -58,7 +58,8 @@ class People:
         while (found := self.listed()) == seen:
             typing = any(entry["typing"] for entry in found)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), TYPING_POLL_S if typing else LEFT_POLL_S)
+                async with asyncio.timeout(TYPING_POLL_S if typing else LEFT_POLL_S):
+                    await self._changed.wait()
             if seat.left():
                 raise ConnectionResetError
         return found

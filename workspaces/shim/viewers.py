@@ -145,7 +145,8 @@ class Viewers:
             if sizes is not None and shim.recorder.sizes > sizes:
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), DISCONNECT_POLL_S)
+                async with asyncio.timeout(DISCONNECT_POLL_S):
+                    await self._changed.wait()
             if seat.left():
                 raise ConnectionResetError  # else the connection would stay open as long as the program is silent
         # There is new output now, and a fast program could drop it before the viewer begins to read.

@@ -23,7 +23,8 @@ async def monitor(path: Path):
     client = QMPClient("handrail")
     try:
         with short_address(path) as address:
-            await asyncio.wait_for(client.connect(address), 30)
+            async with asyncio.timeout(30):
+                await client.connect(address)
         try:
             yield client
         finally:
@@ -53,7 +54,8 @@ async def save(client: QMPClient, write, held: Awaitable) -> object:
     writing = asyncio.create_task(asyncio.to_thread(_until_its_end, write, ours))
     try:
         await client.execute("migrate", {"uri": "fd:memory"})
-        await asyncio.wait_for(asyncio.shield(writing), MIGRATE_S)  # until QEMU has closed its end
+        async with asyncio.timeout(MIGRATE_S):
+            await asyncio.shield(writing)  # until QEMU has closed its end
         await _migrated(client)
     except BaseException:
         with suppress(EOFError, QMPError, ExecuteError):

@@ -94,8 +94,9 @@ async def _run(workspace, tree, question: dict, seconds: float, answer: Answer) 
         env={}, start_new_session=True,
     )  # fmt: skip
     try:
-        talk = asyncio.gather(_printed(process, marshal.dumps(launch), answer), _tail(process.stderr), process.wait())
-        _, said, status = await asyncio.wait_for(talk, seconds)
+        async with asyncio.timeout(seconds):
+            talk = _printed(process, marshal.dumps(launch), answer), _tail(process.stderr), process.wait()
+            _, said, status = await asyncio.gather(*talk)
         return status, said
     except TimeoutError:
         raise NoAnswer("git did not answer in time.") from None
