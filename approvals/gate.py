@@ -275,7 +275,7 @@ def report(action: Action, status: str, *, caller, details: dict, blocked=(), no
 
 
 def _masked(action: Action, details: dict | None) -> dict | None:
-    """Return what an agent tells of an end with its texts masked."""
+    """Return an agent's report of an end with its texts masked."""
     return details and {
         name: masked(value, action.workspace) if isinstance(value, str) else value for name, value in details.items()
     }

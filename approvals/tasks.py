@@ -50,7 +50,7 @@ def notify() -> int:
 
 
 def tell_admins() -> int:
-    """Notify admins of what their team's log has for them; return how many events were taken."""
+    """Notify admins of the alerts in their team's log; return how many events were taken."""
     from approvals.log_out import sending  # as above
 
     return sending.send_due(LogTarget.objects.to_people())

@@ -1,4 +1,4 @@
-"""What an error of the database says: the server is away, it ended one transaction for another, its disk is full."""
+"""Tell errors of the database apart: its server is away, it ended one transaction for another, its disk is full."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""While the database is away: what a request is answered, and how work that has time waits until it is back."""
+"""Answer requests while the database is away, and let work that has time wait until it is back."""
 
 import asyncio
 import logging

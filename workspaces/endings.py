@@ -1,4 +1,4 @@
-"""Why a workspace ended that nobody asked to end, in one wording for its page, the Desk, its programs and the API."""
+"""The reason why a workspace ended by itself, in one wording for its page, the Desk, its programs and the API."""
 
 from workspaces.models import EndCode
 

@@ -201,7 +201,7 @@ def put_behind(operation: Operation, earlier: Operation):
 
 
 def put_off(operation: Operation, why: str):
-    """Let the operation, which can be repeated from its beginning, be due a little later; call `requeue` after it."""
+    """Make the operation due a little later; call `requeue` after it. It has to be repeatable from its beginning."""
     later = {"due_at": clock.now() + PUT_OFF, "progress": operation.progress | {WAITS: why}}
     _held(operation, Phase.CLAIMED, Phase.STARTED).update(**later)
 

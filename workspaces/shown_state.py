@@ -1,4 +1,4 @@
-"""The state of a workspace as pages show it: what is stored, or what a person has to know first."""
+"""The state of a workspace as pages show it: the stored state, or a derived one such as frozen or unreachable."""
 
 from django.utils.translation import gettext
 
@@ -48,14 +48,14 @@ def out_of_reach(workspace) -> str:
 
 
 def what_to_do(workspace) -> str:
-    """Return what brings its driver back, as the last probe of its host said; "" if its driver works."""
+    """Return the last probe's advice on how to bring its driver back; "" if its driver works."""
     probes = workspace.runner.capabilities if workspace.runner is not None else {}
     probe = probes.get(workspace.environment.driver, {})
     return "" if probe.get("available", True) else probe.get("what_to_do", "")
 
 
 def before_a_call(workspace) -> str:
-    """Return what keeps Handrail from running an approved call in the workspace now; "" if nothing does."""
+    """Return the reason why Handrail can't run an approved call in the workspace now; "" if it can."""
     if workspace.trashed_at:
         return gettext("%(key)s is in the trash.") % {"key": workspace.key}
     if out_of_reach(workspace):

@@ -26,7 +26,7 @@ def hear(dialect: str, event: dict, caller, workspace: Workspace | None):
 
 
 def hear_plainly(dialect: str, heard: Heard, caller, workspace: Workspace | None):
-    """Store what a dialect read of a hook's event in its conversation. It never raises."""
+    """Store the lines that a dialect read from a hook's event in its conversation. It never raises."""
     try:
         _keep_plainly(dialect, heard, caller, workspace)
     except Exception:

@@ -36,7 +36,7 @@ class Connection:
             await patiently(partial(query_in_thread, function))
 
     def begin_again(self):
-        """Forget what to run after the response: the view runs again from its beginning."""
+        """Drop the callbacks for after the response: the view runs again from its beginning."""
         self._when_sent.clear()
 
     def end(self):

@@ -130,7 +130,7 @@ def reach_of(cards: list[Card]) -> list[str]:
 
 
 def _decide(request, group: list[Card], chosen):
-    """Answer what was ticked for a while; the page then asks to go on, and at the end says how many were answered."""
+    """Answer the ticked requests until this step's time is over; the page continues, then reports the count."""
     verdict, ticked = request.POST["verdict"], _ticked(request, group)
     comment = asked(request, "comment")["comment"][:4000] if verdict == "deny" else ""
     allowance = Allowance(_seconds_left(request))
@@ -155,7 +155,7 @@ def _decide(request, group: list[Card], chosen):
 
 
 def _go_on(request, wanted: list[str], left: list[Card], **carried):
-    """Show how far the answers are; the page sends what is left by itself."""
+    """Show the progress; the page submits the remaining requests by itself."""
     progress = carried | {
         "verdict": request.POST["verdict"],
         "word": VERDICTS[request.POST["verdict"]],
@@ -169,7 +169,7 @@ def _go_on(request, wanted: list[str], left: list[Card], **carried):
 
 
 def _seconds_left(request) -> float:
-    """Return what is left of the one limit for the evidence of all; the page carries it from one step to the next."""
+    """Return the remaining time of the limit for all evidence; the page passes it from one step to the next."""
     return min(_whole(request, "left_ms", 1000 * EVIDENCE_SECONDS) / 1000, EVIDENCE_SECONDS)
 
 

@@ -15,7 +15,7 @@ from workspaces.shown_state import before_a_call, shown_state
 class WorkspacePart:
     @property
     def place_trouble(self) -> str:
-        """What keeps Handrail from running the call in its workspace now; "" of a call that its agent runs itself."""
+        """The reason why Handrail can't run the call in its workspace now; "" of a call that its agent runs itself."""
         runs_here = self.action.workspace_id and self.action.mode == BROKER and self.action.tool not in OWN_VERBS
         return before_a_call(self.action.workspace) if self.is_open and runs_here else ""
 

@@ -1,4 +1,4 @@
-"""What must hold of actions and their answers (I1 to I6 and I10)."""
+"""Invariants of actions and their answers (I1 to I6 and I10)."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What must hold of the log, the files and the processes (I7 to I11), and what a day shows beyond that."""
+"""Invariants of the log, the files and the processes (I7 to I11), and further checks of a day."""
 
 import hashlib
 import re
@@ -199,7 +199,7 @@ def no_verb_is_slow(evidence):
 
 @rule("log")
 def no_part_reports_a_fault_of_its_own(evidence):
-    """Only what the planned faults bring about is left out: a database that is away or full."""
+    """Leave out the errors that planned faults bring about: a database that is away or full."""
     for part, words in raised(evidence.log.splitlines()):
         if not any(known in words for known in OF_FAULTS):
             yield f"{part} printed a traceback: {words[:200]}"

@@ -32,7 +32,7 @@ class Disk:
         return self.mount / "ballast"
 
     def fill(self):
-        """Take all the room there is."""
+        """Fill the disk."""
         with self._ballast.open("ab") as file:
             free = os.statvfs(self.mount)
             for size in (free.f_bavail * free.f_frsize, 1 << 24, 1 << 20, 1 << 12):

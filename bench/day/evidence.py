@@ -1,4 +1,4 @@
-"""What is left of a day: rows of the database, traces in workspaces, and what the actors and the watch noted.
+"""The evidence of a day: rows of the database, traces in workspaces, and the notes of the actors and the watch.
 
 It reads with plain SQL and plain files, and uses nothing of the product but the layout of its data.
 """
@@ -49,7 +49,7 @@ OPEN = "select * from workspaces_operation where phase in ('due', 'claimed', 'st
 
 @dataclass
 class Evidence:
-    """Rows are dictionaries with ids as text and times as aware datetimes."""
+    """Rows as dictionaries, with ids as text and times as aware datetimes."""
 
     rows: dict[str, list[dict]]
     traces: dict[str, list[str]]  # {workspace id: tags that ran in it, one for each run}

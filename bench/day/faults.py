@@ -1,4 +1,4 @@
-"""What fails during the day, one thing after the other, and when all was well again."""
+"""The planned faults of the day, one after the other, and when the product had recovered from each."""
 
 import asyncio
 import contextlib
@@ -74,7 +74,7 @@ class Faults:
             await self._until_back(fault)
 
     async def _until_back(self, fault: Fault):
-        """Wait for /readyz, and then until the parts that were killed are the new ones."""
+        """Wait until /readyz answers 200, and until each killed part has a new process."""
         deadline = time.monotonic() + BACK_WITHIN
         while time.monotonic() < deadline:
             await asyncio.sleep(0.3)

@@ -33,7 +33,7 @@ secrets.put(Team.objects.get(slug="main"), "DEPLOY_KEY", "agent", {value!r}, by=
 
 
 class Day:
-    """`seen`: what each actor did and heard. `is_over` is what all of them look at."""
+    """`seen` holds the journals of the actors; each of them stops when `is_over` is set."""
 
     def __init__(self, *, seed: int, minutes: float, database: str, agents: int, people: int, every: float):
         self.seed, self.minutes, self.database = seed, minutes, database
@@ -60,7 +60,7 @@ class Day:
     # Before and after
 
     def open(self):
-        """Make the ground and start the product."""
+        """Make the repository, the disk and the database server of the day, start the product, and make its tokens."""
         self.began = time.time()
         self.disk = Disk()
         environment = {"HANDRAIL_RESERVE_BYTES": "60000000"}
@@ -157,7 +157,7 @@ class Day:
         return self.product.process.poll() is not None and not self.faults.made
 
     def _pause_schedules(self):
-        """Let nothing begin by itself any more: the evidence is read one table after the other."""
+        """Pause all schedules, because the evidence is read one table after the other."""
         for row in evidence.rows_of(self, "select id from workspaces_schedule"):
             with contextlib.suppress(OSError):
                 self.product.post(f"/api/v1/schedules/{row['id']}/pause", self.people.get("adam", ""))

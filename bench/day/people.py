@@ -10,7 +10,7 @@ REASONS = ["Not before the release.", "Wrong branch.", "Use the script in `tools
 
 
 class Person(Actor):
-    """Answers what waits, and does a little of everything else that their role allows."""
+    """Answers pending requests, and does a little of everything else that the person's role allows."""
 
     def __init__(self, name: str, token: str, day, chance: random.Random, role: str):
         super().__init__(name, token, day)

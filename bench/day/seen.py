@@ -1,4 +1,4 @@
-"""What each actor of the day did and heard: one entry for each try of a request, and the client that writes them."""
+"""The journal of each actor: one entry for each try of a request, and the client that writes the entries."""
 
 import asyncio
 import json

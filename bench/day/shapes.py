@@ -1,4 +1,4 @@
-"""What agents run: shell calls of the forms that coding agents send, and programs whose output has awkward shapes.
+"""The commands of the day: shell calls as coding agents send them, and programs whose output has awkward shapes.
 
 Written for this benchmark. A file of calls of real sessions (`HANDRAIL_REAL_CALLS`, as for bench.policy) is used
 beside them when it is named; such a file is not part of the repository.

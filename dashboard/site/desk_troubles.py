@@ -23,7 +23,7 @@ class Away:
 
     @property
     def reason(self) -> str:
-        """What its driver said, without what is so of one workspace."""
+        """The driver's reason, without the words about one workspace."""
         return what_to_do(self.workspaces[0])
 
     @property
@@ -49,7 +49,7 @@ def away(workspaces) -> dict:
 
 @dataclass
 class Ended:
-    """A workspace that ended by itself, with what ended with it; until somebody resumes it or puts this away."""
+    """A workspace that ended by itself, with its commands; shown until somebody resumes it or dismisses the row."""
 
     run: Run
     may_use: bool

@@ -110,7 +110,7 @@ WORKSPACE_STATES = {
     "deleted": (gettext_lazy("In trash"), "quiet"),
     "unreachable": (gettext_lazy("Can't be reached"), "amber"),
     "backend_lost": (gettext_lazy("Engine doesn't answer"), "amber"),
-    "held_up": (gettext_lazy("Held up"), "amber"),
+    "held_up": (gettext_lazy("Can't be used"), "amber"),
     "pausing": (gettext_lazy("Pausing"), "accent"),
     "stopping": (gettext_lazy("Stopping"), "accent"),
     "resuming": (gettext_lazy("Resuming"), "accent"),

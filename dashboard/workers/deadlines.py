@@ -1,4 +1,4 @@
-"""Calls that end for their caller at a deadline. A timeout of sockets does not: it begins anew with each byte."""
+"""Calls with a deadline for their caller; the timeout of a socket begins anew with each byte."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ class Late(Exception):
 
 
 def within(seconds: float, calls: list[Callable]) -> list:
-    """Return what each call returned, or the exception that it raised: Late for those that take longer.
+    """Return the result of each call, or the exception that it raised; Late for a call that takes longer.
 
     Each has a thread of its own. They must not use the database.
     """

@@ -1,4 +1,4 @@
-"""Turns at what there is little of, shared fairly: who holds many waits until others hold few."""
+"""Fair turns at a scarce resource: a holder of many turns waits for those who hold fewer."""
 
 import threading
 from collections import Counter, deque

@@ -71,7 +71,7 @@ def of(workspace) -> str:
     [
         (StateCode.UNREACHABLE, "Can't be reached"),
         (StateCode.BACKEND_LOST, "Engine doesn't answer"),
-        (StateCode.HELD_UP, "Held up"),
+        (StateCode.HELD_UP, "Can't be used"),
     ],
 )
 def test_what_is_out_of_reach_is_a_state_of_its_own_with_its_cause_and_the_way_on(browser, up, code, label):

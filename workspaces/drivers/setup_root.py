@@ -1,4 +1,4 @@
-"""What programs of a setup find in their environment where it runs as root: in a container or a microVM."""
+"""The environment variables of a setup that runs as root: in a container or a microVM."""
 
 from .base import RunSpec
 

@@ -1,4 +1,4 @@
-"""A host that is lost for good: what was on it has ended, and what was asked of it is not waited for any more."""
+"""End the workspaces and the operations of a host that is lost for good."""
 
 from django.db.models import F
 

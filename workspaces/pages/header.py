@@ -126,7 +126,7 @@ class Head:
 
     @property
     def what_to_do(self) -> str:
-        """What brings its driver back, or it; "" if that is not known."""
+        """The advice on how to bring its driver, or the workspace itself, back; "" if there is none."""
         return what_to_do(self.workspace) if self.out_of_reach else ""
 
     @property
