@@ -53,11 +53,25 @@ def add(folder, url, path, shown=None):
     git(folder, "commit", "-qam", f"add {path}")
 
 
-def cloned(tmp_path, address):
+def cloned(tmp_path, address, **how):
     tree = tmp_path / "tree"
     tree.mkdir()
-    made = submodules.clone({"git": str(address), "sha": "old", "submodules": []}, tree)
+    made = submodules.clone({"git": str(address), "sha": "old", "submodules": []}, tree, **how)
     return tree, made, {row["path"]: row["reason"] for row in made.get("submodules", ())}
+
+
+def test_submodules_that_are_left_are_empty_folders_as_in_a_plain_clone(places, tmp_path):
+    add(repository(places / "super"), "../sub", "lib/sub")
+    tree, made, reasons = cloned(tmp_path, places / "super", left=True)
+    assert reasons == {"lib/sub": "The environment leaves submodules as empty folders."}
+    assert made["submodules"][0]["sha"] == git(places / "sub", "rev-parse", "HEAD")
+    git(places, "clone", "-q", f"file://{places / 'super'}", str(tmp_path / "plain"))
+    plain = tmp_path / "plain"
+    assert list((tree / "lib/sub").iterdir()) == list((plain / "lib/sub").iterdir()) == []
+    for asked in (["submodule", "status"], ["status", "--porcelain"]):
+        assert git(tree, *asked) == git(plain, *asked)
+    assert not (tree / ".git/modules").exists()
+    assert "[submodule" not in (tree / ".git/config").read_text()
 
 
 def test_submodules_of_submodules_are_there_and_git_has_nothing_left_to_do(places, tmp_path):

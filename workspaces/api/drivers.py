@@ -10,7 +10,7 @@ from dashboard.problems import invalid, not_allowed, not_found
 from workspaces import operations
 from workspaces.api import schemas
 from workspaces.api.lookup import ended_well, team_of
-from workspaces.models import AgentsTogether, Environment, Runner
+from workspaces.models import AgentsTogether, Environment, Lfs, Runner, Submodules
 from workspaces.provisioning import devcontainer, images, isolation
 from workspaces.services import environments as environment_versions
 from workspaces.services.environments import installed, pulled
@@ -84,6 +84,8 @@ class NewEnvironment(schemas.Strict):
     minimum_isolation: str | None = Field(None, max_length=20)
     repository: str | None = Field(None, max_length=500)
     ref: str | None = Field(None, max_length=200)
+    submodules: Submodules | None = Field(None, description="what becomes of the submodules of the source")
+    lfs: Lfs | None = Field(None, description="what becomes of the files of the source that git-lfs keeps")
     setup: str | None = Field(None, max_length=100_000)
     maintenance: str | None = Field(None, max_length=100_000)
     checks: dict[str, str] | None = Field(None, max_length=environment_versions.MAX_CHECKS)

@@ -3,7 +3,7 @@
 from workspaces.models.artifacts import Artifact
 from workspaces.models.at_work import AgentAtWork
 from workspaces.models.checkpoints import Checkpoint
-from workspaces.models.environments import FOLDER, AgentsTogether, Environment
+from workspaces.models.environments import FOLDER, AgentsTogether, Environment, Lfs, Submodules
 from workspaces.models.exports import PullRequest
 from workspaces.models.hand_overs import HandOver
 from workspaces.models.home_layers import HomeLayer
@@ -61,6 +61,7 @@ __all__ = [
     "JobKind",
     "Lesson",
     "LessonState",
+    "Lfs",
     "Manifest",
     "NoteVersion",
     "OfTeamQuerySet",
@@ -90,6 +91,7 @@ __all__ = [
     "StateCode",
     "StoreIdentity",
     "StoreTask",
+    "Submodules",
     "TeamRetention",
     "Terminal",
     "Workspace",

@@ -19,6 +19,20 @@ class AgentsTogether(models.TextChoices):
     ONE = "one_at_a_time", gettext_lazy("One at a time: refuse the second")
 
 
+class Submodules(models.TextChoices):
+    """What becomes of the submodules of a source."""
+
+    CLONED = "cloned", gettext_lazy("Cloned")
+    LEFT = "left", gettext_lazy("Left as empty folders")
+
+
+class Lfs(models.TextChoices):
+    """What becomes of the files of a source whose content git-lfs keeps elsewhere."""
+
+    LEFT = "left", gettext_lazy("Left as pointers")
+    PULLED = "pulled", gettext_lazy("Their content is pulled")
+
+
 class EnvironmentQuerySet(OfTeamQuerySet):
     def visible_to(self, who):
         """Environments that `who` may see; agents do not see those of connected folders, which they cannot request."""
@@ -42,6 +56,8 @@ class Environment(models.Model):
     build = models.JSONField(default=dict, blank=True)  # {"dockerfile", "args", "target"} of an image that is a folder
     repository = models.CharField(max_length=500, blank=True)
     ref = models.CharField(max_length=200, blank=True)
+    submodules = models.CharField(max_length=8, choices=Submodules, default=Submodules.CLONED, blank=True)
+    lfs = models.CharField(max_length=8, choices=Lfs, default=Lfs.LEFT, blank=True)
     setup = models.TextField(blank=True)
     maintenance = models.TextField(blank=True)
     maintenance_seconds = models.PositiveIntegerField(default=0, blank=True)  # 0: the installation's time limit

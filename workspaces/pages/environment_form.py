@@ -5,7 +5,7 @@ from django.utils.functional import Promise, lazy
 from django.utils.translation import gettext_lazy
 
 from dashboard.models import Team
-from workspaces.models import AgentsTogether, Environment
+from workspaces.models import AgentsTogether, Environment, Lfs, Submodules
 from workspaces.pages.forms import CODE, DRIVERS
 from workspaces.provisioning import isolation, model_access
 from workspaces.services import environments
@@ -17,6 +17,8 @@ INITIAL = (
     "minimum_isolation",
     "repository",
     "ref",
+    "submodules",
+    "lfs",
     "setup",
     "maintenance",
     "working_directory",
@@ -104,6 +106,20 @@ class EnvironmentForm(forms.Form):
         help_text=gettext_lazy("Default source of new workspaces."),
     )
     ref = _line(gettext_lazy("Branch or commit"), max_length=200)
+    submodules = forms.ChoiceField(
+        label=gettext_lazy("Submodules"),
+        required=False,
+        choices=Submodules.choices,
+        initial=Submodules.CLONED,
+        help_text=gettext_lazy("Those of the source, at creation and in each revision."),
+    )
+    lfs = forms.ChoiceField(
+        label=gettext_lazy("Files of git-lfs"),
+        required=False,
+        choices=Lfs.choices,
+        initial=Lfs.LEFT,
+        help_text=gettext_lazy("Their content is pulled from the source's own host, and is never pushed."),
+    )
     setup = _code(
         gettext_lazy("Setup script"),
         help_text=gettext_lazy("Runs once with bash -e in each new workspace; can reach only the setup hosts below."),
@@ -282,6 +298,8 @@ class EnvironmentForm(forms.Form):
             "minimum_isolation": cleaned["minimum_isolation"],
             "repository": cleaned["repository"],
             "ref": cleaned["ref"],
+            "submodules": cleaned["submodules"],
+            "lfs": cleaned["lfs"],
             "setup": cleaned["setup"].replace("\r\n", "\n"),
             "maintenance": cleaned["maintenance"].replace("\r\n", "\n"),
             "build": self._build(),

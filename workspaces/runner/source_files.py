@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from workspaces.models import Submodules
 from workspaces.provisioning import uploads
 from workspaces.provisioning.git import submodules
 from workspaces.runner import carried
@@ -19,6 +20,7 @@ def put(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
             import_archive(archive, tree, uploads.LIMITS, **watch)
     elif "git" in source:
         asked = source | {"ref": source["sha"]} if again and source.get("sha") else source
-        told = submodules.clone(asked, tree, cancel=watch.get("cancel"))
+        left = workspace.environment.submodules == Submodules.LEFT
+        told = submodules.clone(asked, tree, left=left, cancel=watch.get("cancel"))
     carried.put(workspace, tree, watch)
     return {name: told[name] for name in ("sha", "submodules") if name in told}

@@ -23,15 +23,15 @@ USERINFO = re.compile(r"//[^/@]*@")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def clone(wish: dict, folder: Path, *, cancel: threading.Event | None = None) -> dict:
-    """Clone the source {git, ref} into the empty folder, with its submodules.
+def clone(wish: dict, folder: Path, *, left: bool = False, cancel: threading.Event | None = None) -> dict:
+    """Clone the source {git, ref} into the empty folder, with its submodules, or `left` as empty folders.
 
     Return the source with `sha`, and, if it has submodules, `submodules`: a list of {path, url, sha, reason}, in which
     a reason says why one is not filled. Raise Problem or CloneFailed for the source alone.
     """
     source = addresses.check_git(wish["git"], wish.get("ref", ""))
     sha = cloning.clone(source, folder, cancel=cancel)
-    told = _Filling(source, cancel).run(folder) if sha else []
+    told = _Filling(source, cancel, left=left).run(folder) if sha else []
     asked = {name: wish[name] for name in ("git", "ref") if name in wish}
     return asked | {"sha": sha} | ({"submodules": told} if told else {})
 
@@ -39,8 +39,8 @@ def clone(wish: dict, folder: Path, *, cancel: threading.Event | None = None) ->
 class _Filling:
     """The submodules of one source, nested ones as well."""
 
-    def __init__(self, source: Git, cancel: threading.Event | None):
-        self.source, self.cancel = source, cancel
+    def __init__(self, source: Git, cancel: threading.Event | None, *, left: bool):
+        self.source, self.cancel, self.left = source, cancel, left
         self.until = time.monotonic() + running.CLONE_SECONDS
         self.told: list[dict] = []
         self.more = 0
@@ -77,6 +77,8 @@ class _Filling:
 
     def _checked(self, parent: Git, folder: Path, path: str, said: dict[str, str], depth: int) -> Git:
         """Return the checked source of a submodule; raise CloneFailed or Problem if it cannot be cloned."""
+        if self.left:
+            raise CloneFailed("The environment leaves submodules as empty folders.")
         url = said.get("url", "")
         if not url:
             raise CloneFailed(f"{MODULES} has no address for it.")

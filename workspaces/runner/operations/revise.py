@@ -9,7 +9,7 @@ from dashboard.models import Team
 from workspaces import history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.drivers.base import DriverError
-from workspaces.models import ReasonCode, Workspace
+from workspaces.models import ReasonCode, Submodules, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.provisioning import uploads
 from workspaces.provisioning.git import submodules
@@ -131,7 +131,8 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
             with open(uploads.find(workspace.team_id, upload), "rb") as archive:
                 import_archive(archive, folder, uploads.LIMITS, **watch)
         elif source:
-            source = submodules.clone(source, folder, cancel=watch["cancel"])
+            left = workspace.environment.submodules == Submodules.LEFT
+            source = submodules.clone(source, folder, left=left, cancel=watch["cancel"])
         tree = LocalTree(folder)
         if noted is not None:
             files.write(tree, versions.PATH, noted)

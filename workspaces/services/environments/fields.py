@@ -10,7 +10,7 @@ from dashboard.problems import Problem, invalid
 from workspaces import secrets
 from workspaces.egress.names import BadName, read_rules
 from workspaces.manifests import ignore_patterns
-from workspaces.models import FOLDER, AgentsTogether, Environment
+from workspaces.models import FOLDER, AgentsTogether, Environment, Lfs, Submodules
 from workspaces.provisioning import agent_programs, eligibility, images, isolation, model_access
 from workspaces.provisioning.git.addresses import check_git, check_word
 from workspaces.services.environments.limits import check_limits
@@ -38,7 +38,7 @@ def checked(fields: dict, base: Environment | None, team: Team) -> dict:
     `base` is the version that they change, None for a new environment.
     """
     found = dict(fields)
-    for field in ("agents_together", "minimum_isolation"):
+    for field in (*CHOICES, "minimum_isolation"):
         if not found.get(field, True):  # a form without an answer
             del found[field]
     for field, check in CHECKS.items():
@@ -164,12 +164,13 @@ def _seconds(most: int, given) -> int:
     return given
 
 
-def _together(given: str) -> str:
-    if given not in AgentsTogether.values:
-        raise invalid(f"agents_together must be one of {', '.join(AgentsTogether.values)}.")
+def _choice(field: str, given: str) -> str:
+    if given not in CHOICES[field].values:
+        raise invalid(f"{field} must be one of {', '.join(CHOICES[field].values)}.")
     return given
 
 
+CHOICES = {"agents_together": AgentsTogether, "submodules": Submodules, "lfs": Lfs}
 # What one field says alone, in the order in which they are checked.
 CHECKS = {
     "ref": check_word,
@@ -183,7 +184,7 @@ CHECKS = {
     "variables": _variables,
     "working_directory": _working_directory,
     "model_access": model_access.check,
-    "agents_together": _together,
+    **{field: lambda given, field=field: _choice(field, given) for field in CHOICES},
     **{field: lambda given, most=most: _seconds(most, given) for field, most in MOST_SECONDS.items()},
 }
 
