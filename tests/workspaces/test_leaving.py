@@ -69,7 +69,7 @@ def test_a_push_that_would_lose_commits_is_refused_in_words(desk, repository, le
 
 def test_branches_and_workspaces_that_cannot_be_pushed(desk, repository):
     key = desk.create(source={"git": str(repository[0])})["key"]
-    for branch in ("", "-x", "a..b", "a b", "x.lock", "a:b", "+main", "refs/../x"):
+    for branch in ("", "-x", "a..b", "a b", "x.lock", "a:b", "HEAD", "@{-1}", "refs/heads/x", "refs/../x"):
         desk.post(f"/workspaces/{key}/push", {"branch": branch}, expect=422)
     empty = desk.create()["key"]
     desk.post(f"/workspaces/{empty}/push", {"branch": "x"}, expect=409)
@@ -78,6 +78,20 @@ def test_branches_and_workspaces_that_cannot_be_pushed(desk, repository):
             operation["kind"] for operation in desk.get(f"/workspaces/{one}/operations").json["operations"]
         ]
         assert desk.get(f"/actions?workspace={one}").json["actions"] == []
+
+
+def test_branches_of_every_name_that_git_takes_are_pushed(desk, repository, lead_token):
+    lead, path = type(desk)(desk.product, lead_token), repository[0]
+    for name in ("topic/slash", "v1"):
+        subprocess.run(["git", "branch", name, "feature"], cwd=path, check=True)
+    subprocess.run(["git", "tag", "v1", "main"], cwd=path, check=True)
+    key = lead.create(source={"git": str(path), "ref": "refs/heads/topic/slash"})["key"]
+    assert lead.run(key, "git branch --show-current").decode().strip() == "topic/slash"
+    for branch in ("ünï", "fix/#12-like", "+main", "@", "日本\u200b", "v1"):
+        sha = _commit(lead, key, f"# {branch}")
+        outcome = lead.post(f"/workspaces/{key}/push", {"branch": branch}, expect=202).json["outcome"]
+        assert (outcome["ok"], _branch(path, f"refs/heads/{branch}")) == (True, sha), outcome
+    assert _branch(path, "refs/tags/v1") == _branch(path, "refs/heads/main") == repository[1]
 
 
 def _branch(path, name) -> str:

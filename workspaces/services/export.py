@@ -2,15 +2,14 @@
 
 import hashlib
 import json
-import re
 
 from dashboard.models import Actor
-from dashboard.problems import Problem, conflict, invalid
+from dashboard.problems import Problem, conflict
 from workspaces import lifecycle, needs_approval, operations, runner_client
 from workspaces.models import Operation
+from workspaces.provisioning.git import names
 
 GIT_SECONDS = 20
-BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/@{}+-]{0,199}")
 
 
 def bundle(workspace, *, by: Actor) -> Operation:
@@ -34,16 +33,15 @@ def check_push(workspace, branch: str, *, field: str = "branch"):
     """Problem 409 if the workspace has no git source, 422 for an invalid branch name, which `field` holds."""
     if not workspace.remote:
         raise conflict(f"{workspace.key} was not created from a git address, so there is nowhere to push.")
-    if branch.startswith("refs/"):
-        raise invalid("Give the branch's name alone, without refs/heads/.", field=field)
-    not_taken = ".." in branch or "@{" in branch or "//" in branch or branch.endswith((".lock", "/", "."))
-    if not BRANCH.fullmatch(branch) or not_taken or branch == "HEAD":
-        raise invalid("Not a valid branch name.", field=field)
+    names.check_branch(branch, field=field)
 
 
 def question_of(*branches: str) -> dict:
-    """Return the question for git about a push of HEAD to branches, and about what it leaves out."""
-    refspecs = [f"HEAD:{branch}" for branch in branches]
+    """Return the question for git about a push of HEAD to branches, and about what it leaves out.
+
+    HEAD stands for the branch that is checked out; every other one goes by its full name, as no branch is called HEAD.
+    """
+    refspecs = [f"HEAD:{branch if branch == 'HEAD' else names.HEADS + branch}" for branch in branches]
     return {"folder": "", "remote": "origin", "refspecs": refspecs, "left": True, "own": True}
 
 

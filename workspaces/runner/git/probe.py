@@ -28,7 +28,6 @@ PATCH_BYTES = 400_000
 OUTPUT = 2 << 20
 GITS = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git")  # never by a PATH that a workspace can change
 MOUNT_POINT = ".handrail/manifest.json"  # an empty file there is not part of the tree (`store/mount_point.py`)
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 # Run no program that the repository configures, and do not trust its commit-graph in place of the commits.
 SETTINGS = {
     "core.fsmonitor": "false",
@@ -138,6 +137,11 @@ def last_words(said):
     return words[-1][:300] if words else "nothing"
 
 
+def empty_tree(git):
+    """Return the name of the empty tree, which is another one in a repository of SHA-256 than in one of SHA-1."""
+    return git("hash-object", "-t", "tree", "--stdin").strip()
+
+
 def push(git, question):
     """Return where a push would go and what it would send, judged by the repository's remote-tracking branches."""
     outside = alternates(git, question["root"])
@@ -167,7 +171,7 @@ def left_out(git):
     changed, new, ignored: files; branches: others with commits that no remote is known to have; stashes; submodules:
     their own commits; lfs: files whose content git-lfs keeps elsewhere.
     """
-    base = git.line("rev-parse", "--verify", "--quiet", "HEAD") or EMPTY_TREE
+    base = git.line("rev-parse", "--verify", "--quiet", "HEAD") or empty_tree(git)
     changed = git("diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv", base).split("\0")
     others = ["ls-files", "-z", "--others", "--exclude-standard"]
     listed = [row.split("\t", 1) for row in git("ls-files", "-z", "--stage").split("\0") if "\t" in row]
@@ -243,7 +247,7 @@ def commit(git, step, head):
     """Return the commit that `git commit` would make, or `head` if there is nothing to commit."""
     if step["paths"]:
         git.env["GIT_INDEX_FILE"] += ".only"
-        git("read-tree", head or EMPTY_TREE)
+        git("read-tree", head or empty_tree(git))
     if step["all"] or step["paths"]:
         stage(git, step["paths"], new=False)
     tree = git.line("write-tree")
@@ -283,7 +287,7 @@ def entry(git, name, path):
     elif os.path.lexists(path):
         return b""  # a nested repository, or not a regular file
     else:
-        return b"0 " + b"0" * 40 + b"\t" + name + b"\0"
+        return b"0 " + b"0" * len(empty_tree(git)) + b"\t" + name + b"\0"
     sha = git("hash-object", "-w", "--no-filters", "--stdin", feed=content).strip().encode()
     return mode + b" " + sha + b"\t" + name + b"\0"
 
@@ -321,9 +325,8 @@ def send(git, remote, spec, patch=False):
     """
     forced, spec = spec.startswith("+"), spec.removeprefix("+")
     source, _, target = spec.partition(":")
-    target = (target or source).removeprefix("refs/heads/")
-    if target in ("HEAD", "@"):
-        target = git.branch or target
+    target = target or source
+    target = git.branch or target if target in ("HEAD", "@") else target.removeprefix("refs/heads/")
     told = {"to": target, "forced": forced}
     if ":" in spec and not source:
         return told | {"says": "removed there"}
@@ -353,7 +356,7 @@ def base_of(git, sha, there, new):
     if not base:
         first = git("rev-list", "--topo-order", sha, *new).split()[-1:]
         base = git.line("rev-parse", "--verify", "--quiet", f"{first[0]}^") if first else sha
-    return base or EMPTY_TREE
+    return base or empty_tree(git)
 
 
 def commits(git, sha, new):
@@ -391,7 +394,7 @@ def clean(git, question):
 def uncommitted(git, question):
     """Return a digest of what differs from HEAD, staged or not, and of new files that git does not ignore."""
     digest = hashlib.sha256()
-    base = git.line("rev-parse", "--verify", "--quiet", "HEAD") or EMPTY_TREE
+    base = git.line("rev-parse", "--verify", "--quiet", "HEAD") or empty_tree(git)
     digest.update(git.raw("diff", "--binary", "--no-ext-diff", "--no-textconv", "--cached", base))
     digest.update(git.raw("diff", "--binary", "--no-ext-diff", "--no-textconv", base))
     new = git.raw("ls-files", "-z", "--others", "--exclude-standard")

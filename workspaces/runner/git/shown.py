@@ -46,7 +46,7 @@ def _are_listed(sent: list[str], shown: dict) -> bool:
 
 
 def _is_there(git: probe.Git, base: str, there: list[str]) -> bool:
-    return base == probe.EMPTY_TREE or git("rev-list", "--count", base, *there).strip() == "0"
+    return base == probe.empty_tree(git) or git("rev-list", "--count", base, *there).strip() == "0"
 
 
 def _are_same(files: dict, shown: dict) -> bool:
