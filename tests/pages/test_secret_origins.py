@@ -79,7 +79,14 @@ def test_a_token_never_goes_out_without_tls(settings, tmp_path):
 
 @pytest.mark.parametrize(
     "origin",
-    ["git.example.org", "ssh://git.example.org", "https://a@git.example.org", "https://git.example.org/x", "x"],
+    [
+        "git.example.org",
+        "ssh://git@git.example.org",
+        "git://git.example.org",
+        "https://a@b.example",
+        "https://b.example/x",
+        "x",
+    ],
 )
 def test_an_origin_that_is_none_is_refused(team, origin):
     with pytest.raises(Problem) as refused:

@@ -15,10 +15,13 @@ TOKEN = "token-of-the-test"
 
 
 class CodeHost:
-    """`kind`: github, gitlab or gitea. `root`: a folder of bare repositories that allow pushes."""
+    """`kind`: github, gitlab or gitea. `root`: a folder of bare repositories that allow pushes.
 
-    def __init__(self, kind: str, root=None):
-        self.kind, self.root = kind, root
+    `is_private`: git asks for the token to read as well. `sent` has the credentials of each of git's requests.
+    """
+
+    def __init__(self, kind: str, root=None, *, is_private: bool = False):
+        self.kind, self.root, self.is_private, self.sent = kind, root, is_private, []
         self.calls, self.pulls, self.fails = [], [], None
         handler = type("Bound", (Handler,), {"host": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -143,8 +146,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _git(self, method: str, parts, raw: bytes):
         """Answer git by `git http-backend`; what needs a push asks for the token."""
+        self.host.sent.append(self.headers.get("Authorization", ""))
         wanted = f"Basic {base64.b64encode(f'x-access-token:{TOKEN}'.encode()).decode()}"
-        if "receive-pack" in self.path and self.headers.get("Authorization") != wanted:
+        if (self.host.is_private or "receive-pack" in self.path) and self.headers.get("Authorization") != wanted:
             self._send(401, b"", [("WWW-Authenticate", 'Basic realm="test"')])
             return
         env = {

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, Thread
 import pytest
 
 from dashboard.problems import Problem
+from workspaces import lifecycle
 from workspaces.provisioning.git import addresses, cloning, running
 
 HERE = "127.77.9.1"  # a part of loopback that nothing but tests listens on
@@ -248,12 +249,13 @@ def test_the_credentials_of_who_runs_this_are_for_hosts_that_an_admin_named(
     assert any("Authorization" in headers for headers in heard) == named
 
 
-def test_ssh_is_for_hosts_that_an_admin_named(names, settings):
+def test_ssh_is_for_hosts_that_an_admin_named_or_a_team_has_a_key_for(names, team):
     names("known-here.test", HERE)
     for address in ("ssh://git@known-here.test/x.git", "git@known-here.test:x.git"):
         with pytest.raises(Problem) as refused:
-            addresses.check_git(address)
+            lifecycle.check_source(team, {"git": address})
         assert "HANDRAIL_GIT_HOSTS" in refused.value.detail
+        assert refused.value.extra["secret"] == {"name": "SSH_KEY_KNOWN_HERE_TEST", "origin": "ssh://known-here.test"}
 
 
 def test_ssh_goes_to_the_checked_address(names, settings, tmp_path):

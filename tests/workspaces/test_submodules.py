@@ -109,7 +109,7 @@ def test_one_that_cannot_be_had_is_named_and_fails_nothing(places, tmp_path):
         "above": ("../../../../../../../../../etc", "leads out"),
         "helper": ("ext::sh -c touch% /tmp/x", "A git address"),
         "key": ("https://me:secret@known-here.test/x.git", "credentials"),
-        "ssh": ("git@known-here.test:a/x.git", "HANDRAIL_GIT_HOSTS"),
+        "ssh": ("git@known-here.test:a/x.git", "ssh key for known-here.test is used only"),
         "dash": ("--upload-pack=touch", "can't begin with"),
         "none": ("", "no address"),
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from workspaces.code_hosts.client import Client, Unreachable
 
+PORTS = {"http": 80, "https": 443, "ssh": 22}
 MAX_ADDRESS = 2000  # characters
 # pattern: an address of at most MAX_ADDRESS characters
 ADDRESS = re.compile(
@@ -88,10 +89,12 @@ def needs_own_branch(base: str) -> str:
 
 
 def origin_of(address: str) -> str:
-    """Return a web address of a host in the form of `Repository.base`; "" for anything else than scheme, host, port."""
-    found = re.fullmatch(r"(https?)://([A-Za-z0-9.-]+)(?::(\d{1,5}))?/?", address.strip())
-    repository = found and repository_of(f"{found[0].rstrip('/')}/a/b")
-    return repository.base if repository else ""
+    """Return the address of a host in the form of `Repository.base`; "" for anything else than scheme, host, port."""
+    found = re.fullmatch(r"(https?|ssh)://([A-Za-z0-9.-]+)(?::(\d{1,5}))?/?", address.strip())
+    if not found:
+        return ""
+    scheme, host, port = found[1], found[2].lower(), int(found[3] or PORTS[found[1]])
+    return f"{scheme}://{host}" if port == PORTS[scheme] else f"{scheme}://{host}:{port}"
 
 
 class CodeHost(ABC):

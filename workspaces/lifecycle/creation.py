@@ -10,7 +10,7 @@ from dashboard.access import Caller
 from dashboard.door.entering import refuse_when_stopped
 from dashboard.problems import conflict, invalid
 from dashboard.strict_json import canonical
-from workspaces import absent, operations
+from workspaces import absent, operations, team_credentials
 from workspaces.history import find_snapshot
 from workspaces.lifecycle import carried
 from workspaces.lifecycle.boundaries import snapshot_before
@@ -51,7 +51,7 @@ def check_source(team, source) -> dict:
         raise invalid("A source is {git, ref?}, {upload} or nothing.")
     if "git" in source:
         ref = source.get("ref") or ""
-        check_git(source["git"], ref)
+        team_credentials.refuse_without_key(team, check_git(source["git"], ref))
         return {"git": source["git"], "ref": ref}
     uploads.find(team.pk, source["upload"])
     return {"upload": source["upload"]}

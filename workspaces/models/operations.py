@@ -31,6 +31,7 @@ class ReasonCode(models.TextChoices):
     STORE = "store"
     SOURCE = "source"
     MOVED = "moved"  # HEAD is not the commit that was shown; the outcome has `shown` and `now`
+    TOKEN = "token"  # the source's host wants other credentials; the outcome has `secret`: {name, origin} to set
     SETUP = "setup"
     SNAPSHOT_MISSING = "snapshot_missing"
     NOT_STARTED = "not_started"

@@ -12,7 +12,7 @@ from workspaces.models.workspaces import Workspace
 class Scope(models.TextChoices):
     SETUP = "setup", "Setup"
     AGENT = "agent", "Agent"
-    CODE_HOST = "host", "Handrail, for pull requests"
+    CODE_HOST = "host", "Handrail, for repositories"
     MODELS = "models", "Handrail, for models"
 
 
@@ -23,8 +23,12 @@ class Secret(models.Model):
     team = models.ForeignKey(Team, models.CASCADE, related_name="secrets")
     name = models.CharField(max_length=80)  # also the environment variable that holds it
     scope = models.CharField(max_length=8, choices=Scope)
-    # The only place that a code host's token is sent to: scheme, host and port, as `code_hosts.origin_of` writes them.
+    # The only place where a credential for repositories is used: scheme, host and port, as `check_origin` writes them.
     origin = models.CharField(max_length=300, default="", blank=True)
+    host_key = models.TextField(
+        default="", blank=True
+    )  # with an ssh origin: the keys that its host may show, one a line
+    public_key = models.TextField(default="", blank=True)  # with an ssh origin: what belongs to the private key
     value = models.BinaryField()
     version = models.UUIDField(default=uuid.uuid4)  # changes with the value
     expires_at = models.DateTimeField(null=True, blank=True)

@@ -6,7 +6,7 @@ from dashboard.problems import Problem
 from workspaces import lifecycle
 from workspaces.drivers.base import DriverError
 from workspaces.models import Operation, Phase, ReasonCode
-from workspaces.provisioning.git.running import CloneFailed
+from workspaces.provisioning.git.running import CloneFailed, NotLetIn
 from workspaces.runner.reconcile.liveness import SYSTEM
 from workspaces.store import Cancelled, StoreError
 from workspaces.store.errors import path_of
@@ -43,6 +43,8 @@ def _refused(error: Exception, kind, operation) -> Refused:
     match error:
         case Refused():
             return error
+        case Problem(extra={"secret": secret}):
+            return Refused(error.detail, ReasonCode.TOKEN, secret=secret)
         case Problem():
             return Refused(error.detail)
         case Cancelled():
@@ -51,6 +53,8 @@ def _refused(error: Exception, kind, operation) -> Refused:
             return Refused(f"{kind.when_store_fails}{error}", ReasonCode.STORE)
         case DriverError():
             return Refused(str(error), ReasonCode.DRIVER)
+        case NotLetIn():
+            return Refused(str(error), ReasonCode.TOKEN, **({"secret": error.secret} if error.secret else {}))
         case CloneFailed():
             return Refused(str(error), ReasonCode.SOURCE)
     logger.error("operation %s", operation.kind, exc_info=error)

@@ -1,5 +1,6 @@
 """Put the files that a workspace is made from into an empty folder: an upload or a clone, and carried artifacts."""
 
+from functools import partial
 from pathlib import Path
 
 from workspaces.models import Submodules
@@ -7,6 +8,7 @@ from workspaces.provisioning import uploads
 from workspaces.provisioning.git import submodules
 from workspaces.runner import carried
 from workspaces.store import import_archive
+from workspaces.team_credentials import credential_of
 
 
 def put(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
@@ -20,7 +22,8 @@ def put(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
             import_archive(archive, tree, uploads.LIMITS, **watch)
     elif "git" in source:
         asked = source | {"ref": source["sha"]} if again and source.get("sha") else source
-        left = workspace.environment.submodules == Submodules.LEFT
-        told = submodules.clone(asked, tree, left=left, cancel=watch.get("cancel"))
+        how = {"left": workspace.environment.submodules == Submodules.LEFT}
+        how["credential_of"] = partial(credential_of, workspace.team)
+        told = submodules.clone(asked, tree, **how, cancel=watch.get("cancel"))
     carried.put(workspace, tree, watch)
     return {name: told[name] for name in ("sha", "submodules") if name in told}

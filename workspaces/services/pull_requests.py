@@ -9,7 +9,17 @@ from urllib.parse import urlsplit
 
 from dashboard.models import Actor
 from dashboard.problems import Problem, conflict, invalid
-from workspaces import checks, code_hosts, extensions, lifecycle, needs_approval, operations, runner_client, secrets
+from workspaces import (
+    checks,
+    code_hosts,
+    extensions,
+    lifecycle,
+    needs_approval,
+    operations,
+    runner_client,
+    secrets,
+    team_credentials,
+)
 from workspaces.code_hosts import Repository
 from workspaces.code_hosts.base import MAX_BODY, MAX_TITLE
 from workspaces.masking import masked
@@ -102,16 +112,8 @@ def token_of(workspace) -> tuple[Repository, str]:
 
 
 def secret_for(team_id, repository: Repository) -> Secret | None:
-    """Return the secret whose token goes to exactly this scheme, host and port, None if there is none.
-
-    A secret that states no origin is used where its name can only mean this host.
-    """
-    rows = Secret.objects.filter(team=team_id, scope=Scope.CODE_HOST)
-    stated = rows.filter(origin=repository.base).order_by("name").first()
-    if stated:
-        return stated
-    is_enough = code_hosts.is_named_alone(repository)
-    return rows.filter(origin="", name=repository.token_name).first() if is_enough else None
+    """Return the secret whose token goes to exactly this scheme, host and port, None if there is none."""
+    return team_credentials.secret_for(team_id, repository.base)
 
 
 def without_token(team_id, repository: Repository) -> str:
@@ -125,7 +127,7 @@ def without_token(team_id, repository: Repository) -> str:
         )
     return (
         f"There is no token for {repository.host}. A lead can set the secret {repository.token_name} with the origin "
-        f"{repository.base}, given to Handrail for pull requests."
+        f"{repository.base}, given to Handrail for repositories."
     )
 
 

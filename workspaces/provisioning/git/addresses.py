@@ -16,7 +16,7 @@ from workspaces.egress.names import BadName, host_name
 
 CLONE_SECONDS = 600
 _LOOK_SECONDS = 0.2  # interval between checks for a cancellation
-_PORTS = {"https": 443, "http": 80, "git": 9418, "ssh": 22}
+PORTS = {"https": 443, "http": 80, "git": 9418, "ssh": 22}
 _SCP = re.compile(r"^([A-Za-z0-9._-]+@)?([A-Za-z0-9.-]+):(?!//)(.+)$")
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z]+)://(?P<user>[^/?#@]*@)?(?P<host>\[[^\]/@]*\]|[^\[\]/?#@:]+)(?::(?P<port>[0-9]{1,5}))?(?P<path>/.*)"
@@ -39,6 +39,11 @@ class Git:
     lent: bool = True  # whether git may use the keys that Handrail has for hosts in HANDRAIL_GIT_HOSTS
 
 
+def is_lent(source: Git) -> bool:
+    """Return whether git may use Handrail's own credentials for the source's host."""
+    return source.lent and source.host in settings.HANDRAIL_GIT_HOSTS
+
+
 def check_word(text: str) -> str:
     """Return an address or a ref that git reads as one word, and as no option; Problem 422 for any other."""
     if text.startswith("-"):
@@ -49,7 +54,10 @@ def check_word(text: str) -> str:
 
 
 def check_git(address: str, ref: str = "") -> Git:
-    """Return the checked source; Problem 422 if it could run something, read this host's files or reach its network."""
+    """Return the checked source; Problem 422 if it could run something, read this host's files or reach its network.
+
+    Whether somebody has an ssh key for its host is for `team_credentials.refuse_without_key`, which knows the team.
+    """
     if not isinstance(address, str) or not address.strip() or address != address.strip():
         raise invalid("The git address is empty, or has spaces around it.")
     check_word(address)
@@ -63,8 +71,6 @@ def check_git(address: str, ref: str = "") -> Git:
     else:
         scheme, user, host, port, path = _parts(address)
     host = _host(host)
-    if scheme == "ssh" and host not in settings.HANDRAIL_GIT_HOSTS:
-        raise invalid(f"Handrail has no ssh key for {host}. An admin can name the host in HANDRAIL_GIT_HOSTS.")
     # Rebuild the address from its checked parts, so that git and curl cannot parse it differently from us.
     where = f"[{host}]" if ":" in host else host
     rebuilt = f"{user}{where}:{path}" if scp else f"{scheme}://{user}{where}:{port}{path}"
@@ -74,14 +80,14 @@ def check_git(address: str, ref: str = "") -> Git:
 def _parts(address: str) -> tuple[str, str, str, int, str]:
     """Split a URL into (scheme, user with its @, host, port, path); Problem 422 if it is invalid."""
     url = _URL.fullmatch(address)
-    if not url or url["scheme"].lower() not in _PORTS:
+    if not url or url["scheme"].lower() not in PORTS:
         raise invalid(
             "A git address begins with https://, http://, ssh://, git://, or is a local path that is allowed."
         )
     scheme, user = url["scheme"].lower(), url["user"] or ""
     if user and (scheme != "ssh" or not _USER.fullmatch(user)):
         raise invalid("Don't put credentials in the address: they would be stored with the workspace.")
-    port = url["port"] or str(_PORTS[scheme])
+    port = url["port"] or str(PORTS[scheme])
     if not 0 < int(port) < 65536:
         raise invalid("The address has an invalid port.")
     return scheme, user, url["host"].removeprefix("[").removesuffix("]"), int(port), url["path"]

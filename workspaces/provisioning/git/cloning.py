@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workspaces.provisioning.git import addresses, names
 from workspaces.provisioning.git.addresses import Git
+from workspaces.provisioning.git.credentials import NONE, Credential
 from workspaces.provisioning.git.running import LOCAL, CloneFailed, contacted, environment_for, git_in, pin
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -22,7 +23,7 @@ PARTIAL = (
 )
 
 
-def clone(source: Git, target: Path, *, cancel: threading.Event | None = None) -> str:
+def clone(source: Git, target: Path, *, credential: Credential = NONE, cancel: threading.Event | None = None) -> str:
     """Clone into the empty folder `target`, check out the ref and return the commit's SHA ("" for an empty repository).
 
     A plain name is a branch before it is a tag or a commit, as for `git clone --branch`; refs/heads/NAME and
@@ -31,7 +32,7 @@ def clone(source: Git, target: Path, *, cancel: threading.Event | None = None) -
     """
     options = ("--quiet", "--no-checkout", "--template=", "--no-hardlinks")
     with git_in(target, cancel) as git:
-        env = environment_for(source)
+        env = environment_for(source, credential)
         is_partial = source.scheme == "file" and _look_at_folder(git, source.address)
         try:
             git(*pin(source), "clone", *options, "--", contacted(source), ".", env=env)

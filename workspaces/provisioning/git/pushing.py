@@ -6,17 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from workspaces.provisioning.git.addresses import Git
-from workspaces.provisioning.git.running import CloneFailed, contacted, environment_for, git_in, pin, signed_in
+from workspaces.provisioning.git.credentials import NONE, Credential
+from workspaces.provisioning.git.running import CloneFailed, contacted, environment_for, git_in, pin
 
 Check = Callable[[Path, str, list[str]], None]
 
 
-def push_bundle(scratch: Path, source: Git, branch: str, *, check: Check, token: str = "", again: bool = False) -> str:
+def push_bundle(
+    scratch: Path, source: Git, branch: str, *, check: Check, credential: Credential = NONE, again: bool = False
+) -> str:
     """Push HEAD of the bundle in `scratch` to a branch of the source, never by force; return the commit's SHA.
 
     `check(repository, sha, tips)` refuses by raising, before anything is pushed: `tips` are those of the branches that
     the source has, which this repository may lack. Raise CloneFailed if a branch there has this commit already, unless
-    it is this branch and `again` is true. `token`: the password for an HTTP host.
+    it is this branch and `again` is true.
 
     The bundle comes from a workspace and is untrusted: its objects are checked, and it carries no git configuration.
     """
@@ -26,7 +29,7 @@ def push_bundle(scratch: Path, source: Git, branch: str, *, check: Check, token:
         git("init", "--quiet", "--bare", "--template=")
         git("-c", "fetch.fsckObjects=true", "fetch", "--quiet", "../bundle", "HEAD:refs/heads/pushed")
         sha = git("rev-parse", "refs/heads/pushed")
-        env = environment_for(source) | signed_in(source, token)
+        env = environment_for(source, credential)
         there = _branches_there(git, source, env)
         check(repository, sha, list(there.values()))
         if again and there.get(branch) == sha:
@@ -38,10 +41,10 @@ def push_bundle(scratch: Path, source: Git, branch: str, *, check: Check, token:
     return sha
 
 
-def default_branch(source: Git, *, token: str = "") -> str:
+def default_branch(source: Git, *, credential: Credential = NONE) -> str:
     """Return the branch that the source's HEAD names, "" if it does not say. Raise CloneFailed."""
     with tempfile.TemporaryDirectory() as folder, git_in(Path(folder)) as git:
-        env = environment_for(source) | signed_in(source, token)
+        env = environment_for(source, credential)
         told = git(*pin(source), "ls-remote", "--symref", "--", contacted(source), "HEAD", env=env)
     named = re.search(r"^ref: refs/heads/(.+)\tHEAD$", told, re.MULTILINE)
     return named[1] if named else ""

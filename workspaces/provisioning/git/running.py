@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,10 +14,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from django.conf import settings
-
 from dashboard.workers import warden
-from workspaces.provisioning.git.addresses import Git
+from workspaces import paths
+from workspaces.provisioning.git.addresses import Git, is_lent
+from workspaces.provisioning.git.credentials import NONE, Credential, complaint
 from workspaces.store import Cancelled
 
 CLONE_SECONDS = 600
@@ -25,6 +26,14 @@ _LOOK_SECONDS = 0.2  # interval between checks for a cancellation
 
 class CloneFailed(Exception):
     """A clone or push failed; the message is for a person and usually git's own."""
+
+
+class NotLetIn(CloneFailed):
+    """The host wants credentials that were not sent, or refuses those that were. `secret`: {name, origin} to set."""
+
+    def __init__(self, words: str, credential: Credential):
+        super().__init__(words)
+        self.secret = credential.secret
 
 
 def pin(source: Git) -> list[str]:
@@ -70,34 +79,93 @@ BARE = {
 LOCAL = BARE | {"HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null"}
 
 
-def environment_for(source: Git) -> dict[str, str]:
-    """Return the environment of a git process that contacts the source's host."""
+class RemoteEnvironment(dict):
+    """The environment of a git process that contacts a source's host; what it may use there, and for its messages."""
+
+    def __init__(self, told: dict[str, str], source: Git, credential: Credential):
+        super().__init__(told)
+        self.source, self.credential = source, credential
+
+    def __or__(self, more):
+        return RemoteEnvironment({**self, **more}, self.source, self.credential)
+
+
+def environment_for(source: Git, credential: Credential = NONE) -> RemoteEnvironment:
+    """Return the environment of a git process that contacts the source's host.
+
+    A team's credential comes before those that Handrail has for the host. It is in no argument of a process: a token is
+    in git's environment alone, a key in a file while git runs (`_with_key`).
+    """
     told = LOCAL | {"GIT_ALLOW_PROTOCOL": source.scheme}
     if source.scheme == "git":
         told["GIT_OVERRIDE_VIRTUAL_HOST"] = f"{source.host}:{source.port}"
-    if source.lent and source.host in settings.HANDRAIL_GIT_HOSTS:
+    if not credential.is_sent and is_lent(source):
         del told["GIT_CONFIG_GLOBAL"]
         lent = {name: os.environ[name] for name in ("HOME", "SSH_AUTH_SOCK") if name in os.environ}
         told |= {"HOME": "/nonexistent"} | lent
     if source.scheme == "ssh":
-        name = source.host if source.port == 22 else f"[{source.host}]:{source.port}"  # the form used in known_hosts
-        options = [f"HostName={source.pinned[0]}", f"HostKeyAlias={name}", "CheckHostIP=no", "BatchMode=yes"]
-        command = ["ssh", *(f"-o{option}" for option in options), "-oConnectTimeout=15", "-oForwardAgent=no"]
-        told |= {"GIT_SSH_COMMAND": shlex.join(command), "GIT_SSH_VARIANT": "ssh"}
-    return told
+        told |= {"GIT_SSH_COMMAND": _ssh(source), "GIT_SSH_VARIANT": "ssh"}
+    if credential.token and source.scheme.startswith("http"):
+        told |= _signed_in(source, credential.token)
+    return RemoteEnvironment(told, source, credential)
 
 
-def signed_in(source: Git, token: str) -> dict[str, str]:
-    """Return variables that make git send the token to an HTTP host; any name goes with it at the known hosts."""
-    if not token or not source.scheme.startswith("http"):
-        return {}
+def _signed_in(source: Git, token: str) -> dict[str, str]:
+    """Return variables that make git send the token to this scheme, host and port; any name goes with it there."""
     sent = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    host = f"[{source.host}]" if ":" in source.host else source.host
     at = len(CONFIG)
     return {
         "GIT_CONFIG_COUNT": str(at + 1),
-        f"GIT_CONFIG_KEY_{at}": "http.extraHeader",
+        f"GIT_CONFIG_KEY_{at}": f"http.{source.scheme}://{host}:{source.port}/.extraHeader",
         f"GIT_CONFIG_VALUE_{at}": f"Authorization: Basic {sent}",
     }
+
+
+def _ssh(source: Git, *more: str) -> str:
+    """Return the command of ssh for a source, with `more` of its arguments first: the first value of an option wins."""
+    options = [f"HostName={source.pinned[0]}", f"HostKeyAlias={_known_as(source)}", "CheckHostIP=no", "BatchMode=yes"]
+    return shlex.join(
+        ["ssh", *more, *(f"-o{option}" for option in options), "-oConnectTimeout=15", "-oForwardAgent=no"]
+    )
+
+
+def _known_as(source: Git) -> str:
+    """Return the host's name in known_hosts."""
+    return source.host if source.port == 22 else f"[{source.host}]:{source.port}"
+
+
+@contextmanager
+def _with_key(env: dict[str, str], tell: Callable[[str], None]) -> Iterator[dict[str, str]]:
+    """Yield the environment with a team's ssh key in files; they are deleted afterwards, also if the runner is killed.
+
+    ssh then reads no file of Handrail's user (it finds that user's home without HOME) and asks no agent.
+    """
+    credential = getattr(env, "credential", NONE)
+    if not credential.ssh_key:
+        yield env
+        return
+    with tempfile.TemporaryDirectory(prefix="ssh-", dir=paths.runtime()) as folder:
+        tell(f"+{folder}")
+        try:
+            yield env | {"GIT_SSH_COMMAND": _ssh(env.source, *_with_files(Path(folder), env.source, credential))}
+        finally:
+            tell(f"-{folder}")
+
+
+def _with_files(folder: Path, source: Git, credential: Credential) -> list[str]:
+    """Write the key and the pinned host keys into the folder; return arguments with which ssh uses these alone."""
+    key, hosts = folder / "key", folder / "known_hosts"
+    _write_private(key, f"{credential.ssh_key.strip()}\n")
+    _write_private(hosts, "".join(f"{_known_as(source)} {line}\n" for line in credential.host_key.splitlines()))
+    options = ["IdentitiesOnly=yes", "IdentityAgent=none", "PreferredAuthentications=publickey", "UpdateHostKeys=no"]
+    options += ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={hosts}", "GlobalKnownHostsFile=/dev/null"]
+    return ["-F/dev/null", f"-i{key}", *(f"-o{option}" for option in options)]
+
+
+def _write_private(file: Path, text: str):
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+        out.write(text)
 
 
 @contextmanager
@@ -117,6 +185,23 @@ def _git(
     folder: Path, tell: Callable[[str], None], cancel: threading.Event | None, *args: str, env=LOCAL, check=True
 ) -> str:
     """Run git in the folder and return its stdout; "" if it failed and `check` is false, else CloneFailed."""
+    with _with_key(env, tell) as env:
+        status, out, said = _run(folder, tell, cancel, args, env)
+    if status and check:
+        raise failure(env, said.decode("utf-8", "replace"), status)
+    return out.decode("utf-8", "replace").strip() if not status else ""
+
+
+def failure(env: dict[str, str], said: str, status: int) -> CloneFailed:
+    """Return the error for what git said on stderr: NotLetIn if the host that `env` is for wants other credentials."""
+    if isinstance(env, RemoteEnvironment) and (words := complaint(env.source, env.credential, said)):
+        return NotLetIn(words, env.credential)
+    words = said.strip().splitlines()
+    return CloneFailed(f"git said: {words[-1][:500] if words else f'exit status {status}'}")
+
+
+def _run(folder: Path, tell, cancel, args: tuple[str, ...], env: dict[str, str]) -> tuple[int, bytes, bytes]:
+    """Run git; return its exit status, stdout and stderr."""
     try:
         process = subprocess.Popen(
             ["git", *args],
@@ -133,12 +218,9 @@ def _git(
     try:
         with process:
             out, said = _hear_out(process, cancel)
+        return process.returncode, out, said
     finally:
         tell(f"-{process.pid}")
-    if process.returncode and check:
-        words = said.decode("utf-8", "replace").strip().splitlines()
-        raise CloneFailed(f"git said: {words[-1][:500] if words else f'exit status {process.returncode}'}")
-    return out.decode("utf-8", "replace").strip() if not process.returncode else ""
 
 
 def _hear_out(process: subprocess.Popen, cancel: threading.Event | None) -> tuple[bytes, bytes]:

@@ -6,13 +6,13 @@ import re
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-
-from django.conf import settings
 
 from dashboard.problems import Problem
 from workspaces.provisioning.git import addresses, cloning, running
 from workspaces.provisioning.git.addresses import Git
+from workspaces.provisioning.git.credentials import NONE, Credential
 from workspaces.provisioning.git.running import CloneFailed
 
 MOST = 200  # submodules of a source, nested ones included
@@ -23,15 +23,25 @@ USERINFO = re.compile(r"//[^/@]*@")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def clone(wish: dict, folder: Path, *, left: bool = False, cancel: threading.Event | None = None) -> dict:
+def clone(
+    wish: dict,
+    folder: Path,
+    *,
+    credential_of: Callable[[Git], Credential] = lambda source: NONE,
+    left: bool = False,
+    cancel: threading.Event | None = None,
+) -> dict:
     """Clone the source {git, ref} into the empty folder, with its submodules, or `left` as empty folders.
 
+    `credential_of` returns what the team has for the host of a source. A submodule gets the credential of its source's
+    origin if it has the source's owner too, so that a foreign repository brings none of the team's private ones.
     Return the source with `sha`, and, if it has submodules, `submodules`: a list of {path, url, sha, reason}, in which
     a reason says why one is not filled. Raise Problem or CloneFailed for the source alone.
     """
     source = addresses.check_git(wish["git"], wish.get("ref", ""))
-    sha = cloning.clone(source, folder, cancel=cancel)
-    told = _Filling(source, cancel, left=left).run(folder) if sha else []
+    credential = credential_of(source)
+    sha = cloning.clone(source, folder, credential=credential, cancel=cancel)
+    told = _Filling(source, credential, cancel, left=left).run(folder) if sha else []
     asked = {name: wish[name] for name in ("git", "ref") if name in wish}
     return asked | {"sha": sha} | ({"submodules": told} if told else {})
 
@@ -39,8 +49,8 @@ def clone(wish: dict, folder: Path, *, left: bool = False, cancel: threading.Eve
 class _Filling:
     """The submodules of one source, nested ones as well."""
 
-    def __init__(self, source: Git, cancel: threading.Event | None, *, left: bool):
-        self.source, self.cancel, self.left = source, cancel, left
+    def __init__(self, source: Git, credential: Credential, cancel: threading.Event | None, *, left: bool):
+        self.source, self.credential, self.cancel, self.left = source, credential, cancel, left
         self.until = time.monotonic() + running.CLONE_SECONDS
         self.told: list[dict] = []
         self.more = 0
@@ -98,15 +108,20 @@ class _Filling:
 
     def _without_keys(self, found: Git) -> Git:
         """Return the source without Handrail's own keys if it belongs to others than the source that a person named."""
-        if found.host not in settings.HANDRAIL_GIT_HOSTS or _owner(found) == _owner(self.source) is not None:
+        if self._credential(found).is_sent or _owner(found) == _owner(self.source) is not None:
             return found
         if found.scheme == "ssh":
-            raise CloneFailed(f"Handrail uses its key for {found.host} only for submodules of the source's own owner.")
+            raise CloneFailed(f"An ssh key for {found.host} is used only for submodules of the source's own owner.")
         return dataclasses.replace(found, lent=False)
+
+    def _credential(self, found: Git) -> Credential:
+        """Return the source's credential for a submodule of its own origin and owner, NONE for another one."""
+        return self.credential if _kept_by(found) == _kept_by(self.source) is not None else NONE
 
     def _one(self, source: Git, place: Path, sha: str) -> None:
         try:
-            found = cloning.clone(dataclasses.replace(source, ref=sha), place, cancel=self.cancel)
+            how = {"credential": self._credential(source), "cancel": self.cancel}
+            found = cloning.clone(dataclasses.replace(source, ref=sha), place, **how)
             if found != sha:
                 raise CloneFailed(f"Its repository has no commit {sha[:12]}.")
         except BaseException:
@@ -151,6 +166,13 @@ def absolute(parent: str, url: str) -> str:
             base = base[:cut]
         url = url.partition("/")[2]
     return f"{base}{between}{url}".removesuffix("/")
+
+
+def _kept_by(source: Git) -> tuple[str, str, int, str] | None:
+    """Return `_owner`, or for a host that has no owners, but repositories alone, (scheme, host, port, "")."""
+    name = source.path.strip("/")
+    is_alone = "/" not in name and "%" not in name and name not in ("", ".", "..")
+    return (source.scheme, source.host, source.port, "") if is_alone else _owner(source)
 
 
 def _owner(source: Git) -> tuple[str, str, int, str] | None:

@@ -9,7 +9,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from workspaces import history, lifecycle, paths
+from workspaces import history, lifecycle, paths, team_credentials
 from workspaces.models import ReasonCode, State
 from workspaces.provisioning.git import addresses, pushing
 from workspaces.runner.git import sandbox, shown
@@ -74,19 +74,20 @@ class Push(Kind):
         lifecycle.record(job.workspace, job.by, "workspace.pushed", data)
 
 
-async def push(job: Job, *, token: str = "", again: bool = False) -> str:
+async def push(job: Job, *, again: bool = False) -> str:
     """Push HEAD to the branch in the job's arguments; return its SHA. `again`: also if it is there already.
 
     With `sha` in the arguments, only that commit; with `seen`, only if it sends what a page or card showed.
     """
     workspace, branch = job.workspace, job.args["branch"]
     source = await job.thread(addresses.check_git, workspace.remote, branch)
+    credential = await job.thread(team_credentials.credential_of, workspace.team, source)
     told = await _shown(job) if job.args.get("seen") else None
     scratch = Path(tempfile.mkdtemp(prefix="push-", dir=paths.folder_of(workspace.pk)))
     try:
         await make_bundle(job, ["HEAD"], scratch / "bundle")
         check = partial(_check, job.args.get("sha", ""), told)
-        how = {"check": check, "token": token, "again": again}
+        how = {"check": check, "credential": credential, "again": again}
         return await job.thread(partial(pushing.push_bundle, scratch, source, branch, **how))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

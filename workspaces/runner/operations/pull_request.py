@@ -5,10 +5,11 @@ from functools import partial
 
 from dashboard import clock
 from dashboard.problems import Problem
-from workspaces import code_hosts, lifecycle
+from workspaces import code_hosts, lifecycle, team_credentials
 from workspaces.code_hosts import PullRequest as Wanted
 from workspaces.models import PullRequest, ReasonCode, State
 from workspaces.provisioning.git import pushing, running
+from workspaces.provisioning.git.addresses import check_git
 from workspaces.runner.job import Kind
 from workspaces.runner.operations.export import push
 from workspaces.runner.refusals import Refused, unclear
@@ -21,14 +22,14 @@ async def default_branches(workspace, thread) -> list[str]:
     The operation asks again before it pushes.
     """
     found = []
-    token = ""
     with suppress(Problem, code_hosts.Refused):
         repository, token = await thread(pull_requests.token_of, workspace)
         addresses = await thread(pull_requests.addresses_of, repository)
         found.append(await code_hosts.default_branch(repository, token, addresses))
     with suppress(Problem, running.CloneFailed):
-        source = await thread(addresses.check_git, workspace.remote)
-        found.append(await thread(partial(pushing.default_branch, source, token=token)))
+        source = await thread(check_git, workspace.remote)
+        credential = await thread(team_credentials.credential_of, workspace.team, source)
+        found.append(await thread(partial(pushing.default_branch, source, credential=credential)))
     return [name for name in dict.fromkeys(found) if name]
 
 
@@ -44,7 +45,7 @@ class OpenPullRequest(Kind):
         except code_hosts.Refused as error:
             raise Refused(f"{error} Nothing was pushed.", ReasonCode.SOURCE) from None
         pull_requests.check_branches(job.args["branch"], job.args["base"], [default])
-        sha = await push(job, token=token, again=True)
+        sha = await push(job, again=True)
         await job.progress(step="pull_request", sha=sha)
         wanted = Wanted(*(job.args[name] for name in ("branch", "base", "title", "body")))
         try:

@@ -4,6 +4,7 @@ A path that both the revision and the workspace changed since the base snapshot 
 """
 
 import shutil
+from functools import partial
 
 from dashboard.models import Team
 from workspaces import history, lifecycle, needs_approval
@@ -22,6 +23,7 @@ from workspaces.services.notes import versions
 from workspaces.store import LocalTree, StoreError, import_archive
 from workspaces.store.diff import MODE, REMOVED, reviewed
 from workspaces.store.text import inside_git
+from workspaces.team_credentials import credential_of
 
 CONFLICTS_NAMED = 1000
 MAX_NOTES = 1 << 20  # bytes of the notes that a clean start keeps
@@ -131,8 +133,9 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
             with open(uploads.find(workspace.team_id, upload), "rb") as archive:
                 import_archive(archive, folder, uploads.LIMITS, **watch)
         elif source:
-            left = workspace.environment.submodules == Submodules.LEFT
-            source = submodules.clone(source, folder, left=left, cancel=watch["cancel"])
+            how = {"left": workspace.environment.submodules == Submodules.LEFT}
+            how["credential_of"] = partial(credential_of, workspace.team)
+            source = submodules.clone(source, folder, **how, cancel=watch["cancel"])
         tree = LocalTree(folder)
         if noted is not None:
             files.write(tree, versions.PATH, noted)

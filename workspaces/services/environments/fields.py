@@ -15,6 +15,7 @@ from workspaces.provisioning import agent_programs, eligibility, images, isolati
 from workspaces.provisioning.git.addresses import check_git, check_word
 from workspaces.services.environments.limits import check_limits
 from workspaces.services.environments.lines import CHECK_NAME
+from workspaces.team_credentials import refuse_without_key
 
 NAME = re.compile(r"[\w][\w .-]{0,79}")
 PHASES = ("setup", "agent")
@@ -48,7 +49,7 @@ def checked(fields: dict, base: Environment | None, team: Team) -> dict:
     if "agents" in found:
         with _naming("agents"):
             found["agents"] = eligibility.check_agents(team, _texts("Agents", found["agents"]))
-    _check_together(found, base)
+    _check_together(found, base, team)
     for field, value in found.items():
         with _naming(field):
             _check_text(field, value)
@@ -189,7 +190,7 @@ CHECKS = {
 }
 
 
-def _check_together(fields: dict, base: Environment | None):
+def _check_together(fields: dict, base: Environment | None, team: Team):
     """Problem 422 for fields that do not fit one another, or those of the version that they change."""
 
     def of(field, default=""):
@@ -197,7 +198,7 @@ def _check_together(fields: dict, base: Environment | None):
 
     if of("repository") and {"repository", "ref"} & fields.keys():
         with _naming("repository"):
-            check_git(of("repository"), of("ref"))
+            refuse_without_key(team, check_git(of("repository"), of("ref")))
     with _naming("image"):
         _check_image(fields, of("image"), of("build", {}))
     secret = {name for names in of("secrets", {}).values() for name in names}
