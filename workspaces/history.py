@@ -28,6 +28,7 @@ from workspaces.store import text as store_text
 from workspaces.store.diff import with_implied
 from workspaces.store.facts import Fact, attributes, facts
 from workspaces.store.objects import FILE, FOLDER
+from workspaces.store.plan import chooser
 from workspaces.store.safe_open import split_path
 
 LIVE = "live"
@@ -461,7 +462,8 @@ def changes_guarded(workspace, tree: str, names: list[bytes] = ()) -> bool:
     """Return whether putting a tree, or these paths of it, in place of the live files needs a person for an agent."""
     rows = changes_of_trees(workspace, tree_at(workspace, LIVE), tree, count=False, owners=False)
     paths = guarded_of(row.change for row in rows)
-    return any(not names or any(path == name or path.startswith(name + b"/") for name in names) for path in paths)
+    chosen = chooser(names or [b""])
+    return any(chosen(path) for path in paths)
 
 
 def guarded_of(changes: Iterable[Change]) -> Iterator[bytes]:

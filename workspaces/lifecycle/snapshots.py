@@ -13,6 +13,7 @@ from workspaces.masking import masked
 from workspaces.models import Operation, Snapshot, State
 from workspaces.paths import inside
 from workspaces.store import StoreError
+from workspaces.store.objects import FOLDER
 from workspaces.store.safe_open import BadPath, split_path
 
 SAFETY_SNAPSHOT_TIMEOUT = 60.0  # seconds
@@ -104,9 +105,10 @@ def _refuse_unknown(workspace, target: Snapshot, names: list[bytes]):
     """
     trees = [target.tree_hex] + ([workspace.head.tree_hex] if workspace.head else [])
     with suppress(_Unreadable):
-        now = {}
+        stored, now = {}, {}
         for name in names:
-            if not any(_is_in(workspace, tree, name) for tree in trees) and not _is_there_now(workspace, name, now):
+            is_in_a_tree = any(_is_in(workspace, tree, name, stored) for tree in trees)
+            if not is_in_a_tree and not _is_there_now(workspace, name, now):
                 shown = name.decode("utf-8", "backslashreplace")
                 raise Problem(404, f"{shown} is neither in snapshot {target.number} nor in the workspace.")
 
@@ -115,14 +117,24 @@ class _Unreadable(Exception):
     """The store or the runner cannot be asked now."""
 
 
-def _is_in(workspace, tree: str, name: bytes) -> bool:
+def _is_in(workspace, tree: str, name: bytes, known: dict[tuple, set[bytes]]) -> bool:
+    """Return whether a stored tree has the path; `known` keeps the names in its folders."""
+    folder, _, last = name.rpartition(b"/")
+    if (tree, folder) not in known:
+        known[tree, folder] = set(_names_in(workspace, tree, folder))
+    return last in known[tree, folder]
+
+
+def _names_in(workspace, tree: str, folder: bytes) -> list[bytes]:
     try:
-        store_of(workspace).entry(tree, name)
+        store = store_of(workspace)
     except Problem:
         raise _Unreadable from None
+    try:
+        is_folder = store.entry(tree, folder).kind == FOLDER
+        return [entry.name for entry in store.ls(tree, folder)] if is_folder else []
     except StoreError:
-        return False
-    return True
+        return []
 
 
 def _is_there_now(workspace, name: bytes, known: dict[bytes, set[bytes]]) -> bool:

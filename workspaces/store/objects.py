@@ -7,6 +7,7 @@ specifies the byte format.
 
 import stat
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -147,9 +148,8 @@ class Folder:
         ]
 
     def find(self, name: bytes) -> Entry | None:
-        try:
-            index = self.names.index(name)
-        except ValueError:
+        index = bisect_left(self.names, name)
+        if index == len(self.names) or self.names[index] != name:
             return None
         return Entry.of(name, RECORD.unpack_from(self.records, index * RECORD.size), self.extras.get(index, {}))
 

@@ -172,12 +172,24 @@ class Plan:
 
 
 def chooser(paths: Iterable[bytes]) -> Callable[[bytes], bool | None]:
-    """Return a function of a path: True if it is in `paths` or below one, False for an ancestor of one, else None."""
-    chosen = tuple(paths)
+    """Return a function of a path: True if it is in `paths` or below one, False for an ancestor of one, else None.
+
+    It looks up the path and its ancestors, so its time depends on their number and not on that of `paths`.
+    """
+    chosen = frozenset(paths)
+    above = {one[:at] for one in chosen for at in _ends_of_ancestors(one)}
 
     def choose(path: bytes) -> bool | None:
-        if any(path == one or path.startswith(one + b"/") or not one for one in chosen):
+        if b"" in chosen or path in chosen or any(path[:at] in chosen for at in _ends_of_ancestors(path)):
             return True
-        return False if any(one.startswith(path + b"/") for one in chosen) else None
+        return False if path in above else None
 
     return choose
+
+
+def _ends_of_ancestors(path: bytes) -> Iterator[int]:
+    """Yield where the names of the folders above the path end in it, the nearest first."""
+    end = path.rfind(b"/")
+    while end > 0:
+        yield end
+        end = path.rfind(b"/", 0, end)

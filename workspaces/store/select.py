@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from . import blocks
@@ -20,8 +21,8 @@ class Selected(NamedTuple):
 
 def selected(writer: Writer, root: Entry, found: list[Entry]) -> Selected:
     """Write a tree whose top folder has these entries, by their own names. Raise StoreError if two have one name."""
-    names = [entry.name for entry in found]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    counts = Counter(entry.name for entry in found)
+    if twice := next((name for name, count in counts.items() if count > 1), None):
         raise StoreError(f"two of them are named {twice.decode(errors='replace')}")
     entries = size = 0
     rows = []

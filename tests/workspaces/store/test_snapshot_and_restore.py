@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from workspaces.store import Cancelled, LocalTree, Store, StoreError, recover
+from workspaces.store.plan import chooser
 
 
 def test_a_restored_tree_is_the_one_that_was_stored(store, tree, work, tmp_path, tree_of):
@@ -159,3 +160,24 @@ def test_a_reader_sees_what_another_process_commits(store, tree, work, tmp_path)
 
 def test_recovering_nothing_is_nothing(tmp_path):
     assert recover(tmp_path / "journal") is None
+
+
+def test_a_path_is_chosen_by_itself_and_by_a_folder_above_it():
+    chosen = chooser([b"a/b", b"c", b"d/e/f"])
+    assert [chosen(path) for path in (b"a/b", b"a/b/x/y", b"c", b"c/x", b"d/e/f")] == [True] * 5
+    assert [chosen(path) for path in (b"a", b"d", b"d/e")] == [False] * 3
+    assert [chosen(path) for path in (b"a/c", b"ab", b"a/bc", b"d/e/g", b"cc", b"x")] == [None] * 6
+    assert chooser([b""])(b"any/path") is True
+
+
+def test_choosing_looks_at_the_path_and_not_at_all_that_is_chosen():
+    class Counted(bytes):
+        compared = 0
+
+        def startswith(self, *args):
+            type(self).compared += 1
+            return super().startswith(*args)
+
+    chosen = chooser(Counted(b"folder/%d" % number) for number in range(20_000))
+    assert sum(chosen(b"folder/%d" % number) is True for number in range(40_000)) == 20_000
+    assert Counted.compared == 0
