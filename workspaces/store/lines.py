@@ -36,7 +36,7 @@ class Compared:
         for side in self.lines:
             keys = (b"".join(line.split()) for line in side) if ignore_space else side
             sides.append([numbers.setdefault(key, len(numbers)) for key in keys])
-        self.is_too_much = _is_too_much(*sides)
+        self.is_too_much = is_too_much(*sides)
         self.texts = tuple(b"".join([b"%d\n" % number for number in side]) for side in sides)
 
     def content(self, origin: str, old: int | None, new: int | None, given: bytes) -> bytes:
@@ -54,7 +54,8 @@ class Compared:
         return f"{given.rstrip()} {named[:80].rstrip().decode('utf-8', 'replace')}".rstrip()
 
 
-def _is_too_much(before: list[int], after: list[int]) -> bool:
+def is_too_much(before: list[int], after: list[int]) -> bool:
+    """Return whether two texts, as the numbers of their lines, are more than libgit2 compares in a second or two."""
     room = min(len(before), len(after))
     start = next((n for n in range(room) if before[n] != after[n]), room)
     room -= start
