@@ -190,3 +190,16 @@ def test_the_page_says_which_submodules_of_the_source_are_not_filled(browser_of,
     assert "1 not filled" in page
     assert "<code>lib/&lt;b&gt;</code>" in page
     assert "Can&#x27;t resolve git.example.org." in page
+
+
+def test_the_page_says_which_files_of_git_lfs_stay_pointers(browser_of, read, lena, workspace):
+    left = [{"path": "<a>.bin", "reason": "git.example.org does not have its content."}]
+    lfs = {"files": 3, "bytes": 12, "left": left, "more": 7}
+    workspace.source = {"git": "https://git.example.org/shop", "sha": "ef" * 20, "lfs": lfs}
+    workspace.save()
+    page = read(browser_of(lena), HERE)
+    assert "3 files of git-lfs" in page
+    assert "8 stay pointers" in page
+    assert "<code>&lt;a&gt;.bin</code>" in page
+    assert "git.example.org does not have its content." in page
+    assert "their contents are not pushed" in page

@@ -5,6 +5,7 @@ the like in an environment, all count more.
 """
 
 import re
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -18,12 +19,12 @@ DROPPED = re.compile(r'[\x00-\x1f\x7f<>"\\]')  # what git leaves out of a name, 
 NO_HOST = "handrail.invalid"  # RFC 2606: nobody can receive mail there
 
 
-def files(workspace) -> dict[str, bytes]:
-    """Return {path below /etc: content} of git's settings of the system: ours, then the root's own."""
+def files(workspace, sections: Sequence[str] = ()) -> dict[str, bytes]:
+    """Return {path below /etc: content} of git's settings of the system: ours, these lines, then the root's own."""
     name = _name(workspace)
     local = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
     lines = ["[user]", f'\tname = "{name} (Handrail)"', f'\temail = "{local[:60]}@{_host()}"']
-    lines += ["[core]", f"\texcludesFile = /etc/{IGNORE_FILE}", "[include]", "\tpath = /etc/gitconfig"]
+    lines += ["[core]", f"\texcludesFile = /etc/{IGNORE_FILE}", *sections, "[include]", "\tpath = /etc/gitconfig"]
     return {FILE: ("\n".join(lines) + "\n").encode(), IGNORE_FILE: IGNORED}
 
 

@@ -8,6 +8,7 @@ from workspaces.drivers.base import DriverError, Limits, RunSpec
 from workspaces.models import FOLDER
 from workspaces.provisioning import agent_programs, git_identity, limits
 from workspaces.runner.code_host import copies
+from workspaces.runner.git import inside
 from workspaces.services import network
 
 
@@ -44,7 +45,7 @@ def agents_spec(workspace, run_id, **how) -> RunSpec:
     spec = spec_of(workspace, run_id, **how)
     if workspace.environment.driver == FOLDER:
         return spec  # the user's own identity counts
-    files = git_identity.files(workspace) | spec.system_files
+    files = inside.files(workspace) | spec.system_files
     return replace(spec, system_files=files, env=git_identity.VARIABLES | dict(spec.env))
 
 

@@ -1,18 +1,19 @@
 """Put the files that a workspace is made from into an empty folder: an upload or a clone, and carried artifacts."""
 
+import threading
 from functools import partial
 from pathlib import Path
 
-from workspaces.models import Submodules
-from workspaces.provisioning import uploads
-from workspaces.provisioning.git import submodules
+from workspaces.models import Lfs, Submodules
+from workspaces.provisioning import limits, uploads
+from workspaces.provisioning.git import addresses, lfs, submodules
 from workspaces.runner import carried
 from workspaces.store import import_archive
 from workspaces.team_credentials import credential_of
 
 
 def put(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
-    """Fill `tree` from the workspace's source and return what a clone adds to it: its commit and submodules.
+    """Fill `tree` from the workspace's source and return what a clone adds to it (addresses.TOLD).
 
     `again`: the commit that was cloned before. A source that is gone raises Problem, CloneFailed or StoreError.
     """
@@ -22,8 +23,15 @@ def put(workspace, tree: Path, watch: dict, *, again: bool = False) -> dict:
             import_archive(archive, tree, uploads.LIMITS, **watch)
     elif "git" in source:
         asked = source | {"ref": source["sha"]} if again and source.get("sha") else source
-        how = {"left": workspace.environment.submodules == Submodules.LEFT}
-        how["credential_of"] = partial(credential_of, workspace.team)
-        told = submodules.clone(asked, tree, **how, cancel=watch.get("cancel"))
+        told = clone(workspace, asked, tree, watch.get("cancel"))
     carried.put(workspace, tree, watch)
-    return {name: told[name] for name in ("sha", "submodules") if name in told}
+    return {name: told[name] for name in addresses.TOLD if name in told}
+
+
+def clone(workspace, source: dict, folder: Path, cancel: threading.Event | None) -> dict:
+    """Clone a source with submodules and files of git-lfs as the workspace's environment says; submodules.clone."""
+    environment, found = workspace.environment, partial(credential_of, workspace.team)
+    how = {"credential_of": found, "left": environment.submodules == Submodules.LEFT, "cancel": cancel}
+    if environment.lfs == Lfs.PULLED:
+        how["pulling"] = lfs.Pulling(limits.disk_bytes(environment), found, cancel)
+    return submodules.clone(source, folder, **how)

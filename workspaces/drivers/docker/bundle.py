@@ -36,6 +36,10 @@ import init.held_programs  # the init loads it when the first program in a ring 
 # For Handrail's hook and its client of agents (own_programs.py).
 import _json, _socket, _thread, importlib.util, itertools, json, queue, resource, select, signal, subprocess, threading
 import time, uuid
+try:  # for the filter of git-lfs's files (provisioning/git/lfs_filter.py)
+    import _sha2
+except ImportError:
+    import _sha256
 try:
     raise ValueError
 except ValueError:

@@ -1,5 +1,6 @@
 """What a team gives Handrail for its repositories at one origin: a token, or an ssh key with the host's pinned key."""
 
+import base64
 import re
 from dataclasses import dataclass, field
 
@@ -56,10 +57,16 @@ def complaint(source: Git, credential: Credential, said: str) -> str:
         found = _NOT_FOUND.search(said)
     if not found:
         return ""
-    return f"{_what_happened(source, credential, said)} git said: {_line(said, found.start())}"
+    return f"{what_happened(source, credential, said)} git said: {_line(said, found.start())}"
 
 
-def _what_happened(source: Git, credential: Credential, said: str) -> str:
+def basic(token: str) -> str:
+    """Return the value of an Authorization header: any name goes with the token at the known hosts."""
+    return "Basic " + base64.b64encode(f"x-access-token:{token}".encode()).decode()
+
+
+def what_happened(source: Git, credential: Credential, said: str = "") -> str:
+    """Return sentences for a host that let nobody in."""
     place, name = place_of(source), credential.name
     if _OTHER_KEY in said and credential.ssh_key:
         return (

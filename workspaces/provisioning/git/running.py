@@ -1,6 +1,5 @@
 """Run git on this host for a source: only its checked addresses, no configuration of the host or of a repository."""
 
-import base64
 import os
 import shlex
 import signal
@@ -17,7 +16,7 @@ from pathlib import Path
 from dashboard.workers import warden
 from workspaces import paths
 from workspaces.provisioning.git.addresses import Git, is_lent
-from workspaces.provisioning.git.credentials import NONE, Credential, complaint
+from workspaces.provisioning.git.credentials import NONE, Credential, basic, complaint
 from workspaces.store import Cancelled
 
 CLONE_SECONDS = 600
@@ -111,14 +110,13 @@ def environment_for(source: Git, credential: Credential = NONE) -> RemoteEnviron
 
 
 def _signed_in(source: Git, token: str) -> dict[str, str]:
-    """Return variables that make git send the token to this scheme, host and port; any name goes with it there."""
-    sent = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    """Return variables that make git send the token to this scheme, host and port."""
     host = f"[{source.host}]" if ":" in source.host else source.host
     at = len(CONFIG)
     return {
         "GIT_CONFIG_COUNT": str(at + 1),
         f"GIT_CONFIG_KEY_{at}": f"http.{source.scheme}://{host}:{source.port}/.extraHeader",
-        f"GIT_CONFIG_VALUE_{at}": f"Authorization: Basic {sent}",
+        f"GIT_CONFIG_VALUE_{at}": f"Authorization: {basic(token)}",
     }
 
 

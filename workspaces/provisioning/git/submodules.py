@@ -13,6 +13,7 @@ from dashboard.problems import Problem
 from workspaces.provisioning.git import addresses, cloning, running
 from workspaces.provisioning.git.addresses import Git
 from workspaces.provisioning.git.credentials import NONE, Credential
+from workspaces.provisioning.git.lfs import Pulling
 from workspaces.provisioning.git.running import CloneFailed
 
 MOST = 200  # submodules of a source, nested ones included
@@ -29,6 +30,7 @@ def clone(
     *,
     credential_of: Callable[[Git], Credential] = lambda source: NONE,
     left: bool = False,
+    pulling: Pulling | None = None,
     cancel: threading.Event | None = None,
 ) -> dict:
     """Clone the source {git, ref} into the empty folder, with its submodules, or `left` as empty folders.
@@ -36,21 +38,30 @@ def clone(
     `credential_of` returns what the team has for the host of a source. A submodule gets the credential of its source's
     origin if it has the source's owner too, so that a foreign repository brings none of the team's private ones.
     Return the source with `sha`, and, if it has submodules, `submodules`: a list of {path, url, sha, reason}, in which
-    a reason says why one is not filled. Raise Problem or CloneFailed for the source alone.
+    a reason says why one is not filled; with `pulling`, if it has files of git-lfs, `lfs` (lfs.Pulling.told). Raise
+    Problem or CloneFailed for the source alone.
     """
     source = addresses.check_git(wish["git"], wish.get("ref", ""))
     credential = credential_of(source)
     sha = cloning.clone(source, folder, credential=credential, cancel=cancel)
-    told = _Filling(source, credential, cancel, left=left).run(folder) if sha else []
-    asked = {name: wish[name] for name in ("git", "ref") if name in wish}
-    return asked | {"sha": sha} | ({"submodules": told} if told else {})
+    made = {name: wish[name] for name in ("git", "ref") if name in wish} | {"sha": sha}
+    if not sha:
+        return made
+    if pulling is not None:
+        pulling.of(source, folder)
+    if told := _Filling(source, credential, cancel, left=left, pulling=pulling).run(folder):
+        made["submodules"] = told
+    if pulling is not None and pulling.has_files:
+        made["lfs"] = pulling.told
+    return made
 
 
 class _Filling:
     """The submodules of one source, nested ones as well."""
 
-    def __init__(self, source: Git, credential: Credential, cancel: threading.Event | None, *, left: bool):
-        self.source, self.credential, self.cancel, self.left = source, credential, cancel, left
+    def __init__(self, source: Git, credential: Credential, cancel: threading.Event | None, *, left, pulling):
+        self.source, self.credential, self.cancel = source, credential, cancel
+        self.left, self.pulling = left, pulling
         self.until = time.monotonic() + running.CLONE_SECONDS
         self.told: list[dict] = []
         self.more = 0
@@ -83,6 +94,8 @@ class _Filling:
                 except (CloneFailed, Problem) as error:
                     row["reason"] = str(error)[:500]
                 else:
+                    if self.pulling is not None:
+                        self.pulling.of(checked, folder / path, f"{prefix}{path}/", lent=self._is_ours(checked))
                     self._level(checked, folder / path, f"{prefix}{path}/", depth + 1)
 
     def _checked(self, parent: Git, folder: Path, path: str, said: dict[str, str], depth: int) -> Git:
@@ -116,7 +129,11 @@ class _Filling:
 
     def _credential(self, found: Git) -> Credential:
         """Return the source's credential for a submodule of its own origin and owner, NONE for another one."""
-        return self.credential if _kept_by(found) == _kept_by(self.source) is not None else NONE
+        return self.credential if self._is_ours(found) else NONE
+
+    def _is_ours(self, found: Git) -> bool:
+        """Return whether a submodule is of the source's own origin and owner."""
+        return _kept_by(found) == _kept_by(self.source) is not None
 
     def _one(self, source: Git, place: Path, sha: str) -> None:
         try:

@@ -8,7 +8,8 @@
 {"what": "since", "folder", "base", …} → {"commits": […]} of HEAD that are not reachable from the commit `base`
 {"what": "uncommitted", "folder", …} → {"sha256"} of all that a commit could include: changes and new files.
 
-With "own": true git also reads no configuration of the home: so for what Handrail itself sends.
+With "own": true git also reads no configuration of the home: so for what Handrail itself sends. "lfs": the source of
+`provisioning/git/lfs_filter.py` where files of git-lfs have their content, so that git compares pointers.
 The answer is a JSON object, {"error": sentence} on failure. Standard library only, Python 3.9.
 """
 
@@ -16,6 +17,7 @@ import hashlib
 import json
 import os
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -71,7 +73,7 @@ BORROWS = (
 
 
 class Git:
-    def __init__(self, folder, seconds, own=False):
+    def __init__(self, folder, seconds, own=False, lfs=""):
         self.folder, self.until = folder, time.monotonic() + seconds
         self.env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -84,13 +86,17 @@ class Git:
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
             "GIT_GRAFT_FILE": "/dev/null",
-            "GIT_CONFIG_COUNT": str(len(SETTINGS)),
         }
         if own:
             self.env["GIT_CONFIG_GLOBAL"] = "/dev/null"
         self.made = {}  # {branch or HEAD: commit} of rehearsed commits
         self.branch = ""
-        for number, (name, value) in enumerate(SETTINGS.items()):
+        settings = dict(SETTINGS)
+        if lfs:
+            settings["filter.lfs.clean"] = shlex.join([sys.executable, "-I", "-S", "-c", lfs, "clean", "--only-look"])
+            settings["filter.lfs.required"] = "false"
+        self.env["GIT_CONFIG_COUNT"] = str(len(settings))
+        for number, (name, value) in enumerate(settings.items()):
             self.env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
 
     def check_time(self):
@@ -437,7 +443,7 @@ def main():
     question = json.loads(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_DATA, (512 << 20, 512 << 20))
     folder = os.path.join(question["root"], question.get("folder") or ".")
-    git = Git(os.path.normpath(folder), question["seconds"], own=question.get("own", False))
+    git = Git(os.path.normpath(folder), question["seconds"], question.get("own", False), question.get("lfs", ""))
     try:
         if not os.path.isdir(git.folder):
             raise NoAnswer("The folder does not exist.")

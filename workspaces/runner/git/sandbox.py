@@ -20,7 +20,8 @@ from typing import BinaryIO
 from workspaces import paths
 from workspaces.drivers.base import DriverError
 from workspaces.drivers.sandbox import NOBODY, find_bwrap, find_python, system_binds
-from workspaces.models import Workspace
+from workspaces.models import Lfs, Workspace
+from workspaces.runner.git import inside
 from workspaces.runner.snapshot_tree import KeptTree
 from workspaces.store import StoreError
 from workspaces.store.guest.client import RemoteTree
@@ -84,8 +85,11 @@ async def _run(workspace, tree, question: dict, seconds: float, answer: Answer) 
         raise NoAnswer(f"git can be asked when {workspace.key} is up.")
     try:
         if isinstance(tree, RemoteTree):
-            return await asyncio.to_thread(_run_in_guest, tree, question, max(seconds, GUEST_SECONDS), answer)
-        launch = await asyncio.to_thread(_launch, workspace, question | {"seconds": seconds * 0.8})
+            seconds = max(seconds, GUEST_SECONDS)
+            asked = await asyncio.to_thread(_asked, workspace, question, seconds)
+            return await asyncio.to_thread(_run_in_guest, tree, asked, seconds, answer)
+        asked = await asyncio.to_thread(_asked, workspace, question, seconds)
+        launch = await asyncio.to_thread(_launch, workspace, asked)
     except (DriverError, StoreError, OSError) as error:
         raise NoAnswer(f"git cannot be asked here: {error}") from None
     process = await asyncio.create_subprocess_exec(
@@ -108,12 +112,18 @@ async def _run(workspace, tree, question: dict, seconds: float, answer: Answer) 
         await process.wait()
 
 
+def _asked(workspace: Workspace, question: dict, seconds: float) -> dict:
+    """Return the question as the probe reads it: in how many seconds, and with which filter of git-lfs's files."""
+    is_pulled = workspace.environment.lfs == Lfs.PULLED
+    return question | {"seconds": seconds * 0.8, "lfs": inside.lfs_source().decode() if is_pulled else ""}
+
+
 def _run_in_guest(tree: RemoteTree, question: dict, seconds: float, answer: Answer) -> tuple[int | None, str]:
     """Run the query inside the guest, which isolates it from this host.
 
     There store/guest/exec.py isolates it from the agent's programs.
     """
-    asked = question | {"seconds": seconds * 0.8, "root": "/workspace"}
+    asked = question | {"root": "/workspace"}
     argv = ["/usr/bin/python3", "-I", "-S", "-c", (HERE / "probe.py").read_text(), json.dumps(asked)]
     ended = tree.run_read_only(argv, seconds, answer.take)
     if ended["late"]:

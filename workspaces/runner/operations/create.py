@@ -17,6 +17,7 @@ from workspaces import lifecycle, paths, secrets
 from workspaces.drivers.base import DriverError
 from workspaces.models import EndCode, Operation, ReasonCode, Run, Runner, Snapshot, State, Workspace
 from workspaces.provisioning import capacity, isolation
+from workspaces.provisioning.git import addresses
 from workspaces.runner import notes, programs, repository_files, rootfs, snapshots, source_files
 from workspaces.runner.installed import put
 from workspaces.runner.job import Job, Kind
@@ -327,7 +328,7 @@ def _make_tree(workspace, watch: dict):
     _empty_folder(tree)
     told = source_files.put(workspace, tree, watch)
     if told:
-        kept = {name: value for name, value in workspace.source.items() if name != "submodules"}
+        kept = {name: value for name, value in workspace.source.items() if name not in addresses.TOLD}
         workspace.source = kept | told
         Workspace.objects.filter(pk=workspace.pk).update(source=workspace.source)
 

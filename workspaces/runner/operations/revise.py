@@ -4,17 +4,15 @@ A path that both the revision and the workspace changed since the base snapshot 
 """
 
 import shutil
-from functools import partial
 
 from dashboard.models import Team
 from workspaces import history, lifecycle, needs_approval
 from workspaces import paths as workspace_paths
 from workspaces.drivers.base import DriverError
-from workspaces.models import ReasonCode, Submodules, Workspace
+from workspaces.models import ReasonCode, Workspace
 from workspaces.needs_approval import HOOK_FILES
 from workspaces.provisioning import uploads
-from workspaces.provisioning.git import submodules
-from workspaces.runner import files, notes, snapshots
+from workspaces.runner import files, notes, snapshots, source_files
 from workspaces.runner.operations.snapshot import RestoreSnapshot, resume_if_asked
 from workspaces.runner.refusals import Refused
 from workspaces.runner.run_spec import uid_of
@@ -23,7 +21,6 @@ from workspaces.services.notes import versions
 from workspaces.store import LocalTree, StoreError, import_archive
 from workspaces.store.diff import MODE, REMOVED, reviewed
 from workspaces.store.text import inside_git
-from workspaces.team_credentials import credential_of
 
 CONFLICTS_NAMED = 1000
 MAX_NOTES = 1 << 20  # bytes of the notes that a clean start keeps
@@ -133,9 +130,7 @@ def _fetch(workspace, source: dict, watch: dict, noted: bytes | None = None) -> 
             with open(uploads.find(workspace.team_id, upload), "rb") as archive:
                 import_archive(archive, folder, uploads.LIMITS, **watch)
         elif source:
-            how = {"left": workspace.environment.submodules == Submodules.LEFT}
-            how["credential_of"] = partial(credential_of, workspace.team)
-            source = submodules.clone(source, folder, **how, cancel=watch["cancel"])
+            source = source_files.clone(workspace, source, folder, watch["cancel"])
         tree = LocalTree(folder)
         if noted is not None:
             files.write(tree, versions.PATH, noted)

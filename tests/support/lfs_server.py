@@ -1,0 +1,89 @@
+"""A server of git-lfs's files, written from its published batch API (docs/api/batch.md of git-lfs), on loopback."""
+
+import base64
+import hashlib
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+TYPE = "application/vnd.git-lfs+json"
+
+
+class LfsServer(ThreadingHTTPServer):
+    """`kept`: {oid: content}; `asked`: (method, path, Authorization) of each request; `password`: asked of everybody.
+
+    `action(oid)` returns what the batch answer says of an object that is kept; `answers`: {path: (status, headers)}.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, address="127.0.0.1"):
+        super().__init__((address, 0), _Handler)
+        self.kept, self.asked, self.answers, self.password = {}, [], {}, ""
+        self.at = f"http://{address}:{self.server_port}"
+        self.action = lambda oid: {"href": f"{self.at}/objects/{oid}"}
+
+    def keep(self, content: bytes) -> str:
+        """Keep a content and return its pointer."""
+        oid = hashlib.sha256(content).hexdigest()
+        self.kept[oid] = content
+        return f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {len(content)}\n"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def _enter(self) -> bool:
+        sent = self.headers.get("Authorization", "")
+        self.server.asked.append((self.command, self.path, sent))
+        wanted = base64.b64encode(f"x-access-token:{self.server.password}".encode()).decode()
+        if self.path in self.server.answers:
+            self._answer(*self.server.answers[self.path])
+            return False
+        if self.server.password and sent != f"Basic {wanted}":
+            self._answer(401, {"LFS-Authenticate": "Basic"})
+            return False
+        return True
+
+    def _answer(self, status, headers, body=b""):
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self._enter():
+            return
+        if not self.path.endswith("/info/lfs/objects/batch") or self.headers["Accept"] != TYPE:
+            self._answer(404, {})
+            return
+        assert asked["operation"] == "download"
+        assert "basic" in asked.get("transfers", ["basic"])
+        objects = []
+        for each in asked["objects"]:
+            kept = each["oid"] in self.server.kept
+            said = {"actions": {"download": self.server.action(each["oid"])}} if kept else None
+            objects.append(each | (said or {"error": {"code": 404, "message": "Object does not exist"}}))
+        body = json.dumps({"transfer": "basic", "objects": objects}).encode()
+        self._answer(200, {"Content-Type": TYPE}, body)
+
+    def do_GET(self):
+        if self._enter():
+            content = self.server.kept.get(self.path.rpartition("/")[2])
+            self._answer(*((404, {}) if content is None else (200, {}, content)))
+
+
+@contextmanager
+def lfs_server(address="127.0.0.1"):
+    with LfsServer(address) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

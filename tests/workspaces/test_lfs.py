@@ -1,0 +1,248 @@
+"""Files of git-lfs are pulled from a source's own host; what cannot be pulled stays a pointer, is named, fails nothing.
+
+The server is a stand-in on loopback. Repositories are local; their `.lfsconfig` names it, or their address does.
+"""
+
+import dataclasses
+import hashlib
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.desk import Desk
+from tests.support.lfs_server import lfs_server
+from workspaces.manifests.git_state import dirty_of
+from workspaces.provisioning.git import addresses, lfs, lfs_filter, submodules
+from workspaces.provisioning.git.credentials import NONE, Credential
+from workspaces.store import Cancelled, LocalTree
+
+GIT = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always"]
+FILTER = [
+    "-c",
+    f"filter.lfs.clean={sys.executable} -IS {lfs_filter.__file__} clean",
+    "-c",
+    f"filter.lfs.smudge={sys.executable} -IS {lfs_filter.__file__} smudge",
+    "-c",
+    "filter.lfs.required=true",
+]
+BIG, OTHER = b"\0\1big" * 50_000, b"other content of a file that is longer than its pointer" * 40
+
+
+def git(folder, *args):
+    done = subprocess.run([*GIT, *args], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def pointer(content):
+    return lfs_filter.pointer(hashlib.sha256(content).hexdigest(), len(content)).decode()
+
+
+@pytest.fixture
+def places(tmp_path, settings):
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    settings.HANDRAIL_LOCAL_SOURCES = [folder]
+    settings.HANDRAIL_PRIVATE_SOURCES = True
+    return folder
+
+
+@pytest.fixture
+def server():
+    with lfs_server() as made:
+        yield made
+
+
+def repository(folder, files, url=""):
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    if url:
+        git(folder, "config", "-f", ".lfsconfig", "lfs.url", f"{url}/shop.git/info/lfs")
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+    return folder
+
+
+def keep(repository, content):
+    """Put a content where a repository of git-lfs keeps it; return its path."""
+    path = Path(lfs_filter.place_of(str(repository / ".git"), hashlib.sha256(content).hexdigest()))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    return path
+
+
+def pulled(tmp_path, source, *, limit=0, cancel=None):
+    """Clone with the content; return (folder, what is told of it, {path: why it stays a pointer})."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    pulling = lfs.Pulling(limit, lambda _: NONE, cancel)
+    told = submodules.clone({"git": str(source)}, tree, pulling=pulling, cancel=cancel).get("lfs")
+    return tree, told, {row["path"]: row["reason"] for row in told["left"]} if told else {}
+
+
+def test_content_is_there_once_for_each_path_and_git_sees_pointers(places, tmp_path, server):
+    files = {"a.bin": server.keep(BIG), "deep/b c.bin": server.keep(OTHER), "same.bin": server.keep(BIG)}
+    source = repository(places / "shop", files | {"plain.txt": "text\n"}, server.at)
+    tree, told, reasons = pulled(tmp_path, source)
+    assert (told["files"], told["bytes"], reasons) == (3, 2 * len(BIG) + len(OTHER), {})
+    assert [(tree / name).read_bytes() for name in files] == [BIG, OTHER, BIG]
+    assert [row[:2] for row in server.asked].count(("GET", f"/objects/{hashlib.sha256(BIG).hexdigest()}")) == 1
+    # The manifest, which runs no filter, and git with the filter: nothing was changed. A push has pointers.
+    with LocalTree(tree).files() as seen:
+        assert dirty_of(seen, git(tree, "rev-parse", "HEAD").strip())["count"] == 0
+    assert git(tree, *FILTER, "status", "--porcelain") == ""
+    assert git(tree, "show", "HEAD:a.bin") == files["a.bin"]
+
+
+def test_what_an_agent_adds_becomes_a_pointer_and_comes_back_from_where_it_is_kept(places, tmp_path, server):
+    tree, _, _ = pulled(tmp_path, repository(places / "shop", {"a.bin": server.keep(BIG)}, server.at))
+    (tree / "a.bin").write_bytes(OTHER)
+    assert git(tree, *FILTER, "status", "--porcelain") == " M a.bin\n"
+    git(tree, *FILTER, "commit", "-qam", "change")
+    assert git(tree, "show", "HEAD:a.bin") == pointer(OTHER)
+    git(tree, *FILTER, "checkout", "-q", "HEAD~")
+    assert (tree / "a.bin").read_bytes() == BIG
+    git(tree, *FILTER, "checkout", "-q", "main")
+    assert (tree / "a.bin").read_bytes() == OTHER
+    assert git(tree, *FILTER, "status", "--porcelain") == ""
+    Path(lfs_filter.place_of(str(tree / ".git"), hashlib.sha256(BIG).hexdigest())).unlink()
+    git(tree, *FILTER, "checkout", "-q", "HEAD~")
+    assert (tree / "a.bin").read_text() == pointer(BIG)  # as with GIT_LFS_SKIP_SMUDGE: a pointer, not an error
+
+
+def test_a_local_source_gives_what_it_keeps_itself(places, tmp_path, server):
+    source = repository(places / "shop", {"a.bin": pointer(BIG), "b.bin": pointer(OTHER)})
+    keep(source, BIG)
+    (tmp_path / "secret").write_bytes(OTHER)
+    outside = keep(source, OTHER)
+    outside.unlink()
+    outside.symlink_to(tmp_path / "secret")
+    tree, told, reasons = pulled(tmp_path, source)
+    assert (tree / "a.bin").read_bytes() == BIG
+    assert reasons == {"b.bin": "The source does not have its content."}
+    assert (tree / "b.bin").read_text() == pointer(OTHER)
+    assert told["files"] == 1
+
+
+def test_submodules_have_their_files_too(places, tmp_path, server):
+    leaf = repository(places / "leaf", {"leaf.bin": server.keep(OTHER)}, server.at)
+    whole = repository(places / "whole", {"a.bin": server.keep(BIG)}, server.at)
+    git(whole, "submodule", "--quiet", "add", str(leaf), "lib/leaf")
+    git(whole, "commit", "-qm", "module")
+    tree, told, _ = pulled(tmp_path, whole)
+    assert (told["files"], (tree / "lib/leaf/leaf.bin").read_bytes()) == (2, OTHER)
+    assert git(tree, *FILTER, "status", "--porcelain") == ""
+
+
+def test_what_cannot_be_pulled_stays_a_pointer_and_says_why(places, tmp_path, server):
+    files = {"a.bin": server.keep(BIG), "gone.bin": pointer(OTHER), "short.bin": server.keep(b"s" * 2000)}
+    files["false.bin"] = server.keep(b"f" * 3000)
+    server.kept[hashlib.sha256(b"f" * 3000).hexdigest()] = b"x" * 3000
+    server.kept[hashlib.sha256(b"s" * 2000).hexdigest()] = b"s" * 1999
+    tree, told, reasons = pulled(tmp_path, repository(places / "shop", files, server.at))
+    assert reasons == {
+        "gone.bin": "127.0.0.1 says: Object does not exist (404)",
+        "short.bin": "What came is not what its pointer names.",
+        "false.bin": "What came is not what its pointer names.",
+    }
+    assert (told["files"], (tree / "a.bin").read_bytes()) == (1, BIG)
+    assert {name: (tree / name).read_text() for name in reasons} == {name: files[name] for name in reasons}
+    assert git(tree, *FILTER, "status", "--porcelain") == ""
+    kept = [path for path in (tree / ".git/lfs/objects").rglob("*") if path.is_file()]
+    assert [path.name for path in kept] == [hashlib.sha256(BIG).hexdigest()]
+
+
+def test_the_disk_limit_of_the_environment_counts(places, tmp_path, server):
+    files = {"a.bin": server.keep(BIG), "b.bin": server.keep(OTHER)}
+    tree, _, reasons = pulled(tmp_path, repository(places / "shop", files, server.at), limit=len(BIG))
+    assert reasons == {"a.bin": "Its 250,000 bytes would not fit into the disk limit of the environment."}
+    assert (tree / "b.bin").read_bytes() == OTHER
+    assert f"/objects/{hashlib.sha256(BIG).hexdigest()}" not in [path for _, path, _ in server.asked]
+
+
+def test_nothing_leads_to_a_private_address(places, tmp_path, server, settings, monkeypatch):
+    """The host of the source is allowed here; what its answers lead to is not."""
+    settings.HANDRAIL_PRIVATE_SOURCES = False
+    monkeypatch.setattr(addresses, "may_be_reached", lambda address: address == "127.0.0.1")
+    with lfs_server("127.77.9.4") as inner:
+        files = {"a.bin": server.keep(BIG), "b.bin": server.keep(OTHER), "c.bin": server.keep(b"c" * 2000)}
+        a, b, c = (hashlib.sha256(each).hexdigest() for each in (BIG, OTHER, b"c" * 2000))
+        inner.kept = dict(server.kept)
+        to = {a: f"{inner.at}/objects/{a}", b: f"{server.at}/leads/on", c: "file:///etc/passwd"}
+        server.action = lambda oid: {"href": to[oid]}
+        server.answers["/leads/on"] = (302, {"Location": f"{inner.at}/objects/{b}"})
+        _, _, reasons = pulled(tmp_path, repository(places / "shop", files, server.at))
+        private = "127.77.9.4 is at a private address (127.77.9.4); HANDRAIL_PRIVATE_SOURCES=1 allows that."
+        assert reasons == {"a.bin": private, "b.bin": private, "c.bin": "It is at no address of http or https."}
+        assert inner.asked == []
+    (tmp_path / "tree").rename(tmp_path / "first")
+    _, _, reasons = pulled(tmp_path, repository(places / "other", files, inner.at))
+    assert set(reasons.values()) == {private}
+
+
+def source_at(server, folder):
+    """The source as if it had been cloned from the server by http, which serves only its files of git-lfs."""
+    return dataclasses.replace(addresses.check_git(f"{server.at}/shop"), ref=str(folder))
+
+
+def test_the_token_goes_to_the_source_host_alone(places, tmp_path, server):
+    with lfs_server("127.77.9.5") as storage:
+        files = {"a.bin": server.keep(BIG), "b.bin": server.keep(OTHER)}
+        oid, other = hashlib.sha256(BIG).hexdigest(), hashlib.sha256(OTHER).hexdigest()
+        storage.kept = dict(server.kept)
+        server.password = "canary-token"
+        server.answers[f"/objects/{other}"] = (302, {"Location": f"{storage.at}/objects/{other}"})
+        header = {"X-Signed": "yes"}
+        at = {oid: storage.at, other: server.at}
+        server.action = lambda asked: {"href": f"{at[asked]}/objects/{asked}", "header": header}
+        folder = repository(tmp_path / "clone", files)
+        source = source_at(server, folder)
+        without = lfs.Pulling(0, lambda _: Credential("CODE_HOST_HERE", origin=server.at))
+        without.of(source, folder)
+        (said,) = {row["reason"] for row in without.told["left"]}
+        assert said.startswith(f"{server.at.removeprefix('http://')} asks for credentials. A lead can set the secret")
+        asked_for, sent = [], Credential("CODE_HOST_HERE", token="canary-token", origin=server.at)
+        pulling = lfs.Pulling(0, lambda place: asked_for.append(place.host) or sent)
+        pulling.of(source, folder)
+        assert (pulling.told["files"], pulling.told["left"], asked_for) == (2, [], ["127.0.0.1"])
+        assert [path for _, path, _ in server.asked][-2:] == ["/shop.git/info/lfs/objects/batch", f"/objects/{other}"]
+        assert [authorization for _, _, authorization in storage.asked] == ["", ""]
+        folder = repository(tmp_path / "foreign", files)
+        foreign = lfs.Pulling(0, lambda place: sent)
+        foreign.of(source, folder, lent=False)
+        assert foreign.told["files"] == 0
+
+
+def test_a_cancellation_ends_it(places, tmp_path, server):
+    cancel = threading.Event()
+    source = repository(places / "shop", {"a.bin": server.keep(BIG)}, server.at)
+    server.action = lambda oid: cancel.set() or {"href": f"{server.at}/objects/{oid}"}
+    with pytest.raises(Cancelled):
+        pulled(tmp_path, source, cancel=cancel)
+
+
+def test_git_in_the_workspace_and_the_export_page_see_pointers(desk, product):
+    folder = Path(tempfile.mkdtemp(prefix="lfs-", dir=product.sources))
+    source = repository(folder / "shop", {"a.bin": pointer(BIG)})
+    keep(source, BIG)
+    manager = Desk(product, product.person_token("manager-of-lfs", "admin"))
+    manager.post("/environments", {"name": "with-lfs", "driver": "sandbox", "lfs": "pulled"})
+    made = desk.create(environment="with-lfs", source={"git": str(source)})
+    assert made["source"]["lfs"] == {"files": 1, "bytes": len(BIG), "left": [], "more": 0}
+    manifest = desk.get(f"/workspaces/{made['key']}/snapshots/1/manifest").json
+    assert manifest["dirty"]["count"] == 0
+    said = desk.run(made["key"], "sha256sum < a.bin | cut -c1-64; git status --porcelain")
+    assert said.decode().split() == [hashlib.sha256(BIG).hexdigest()]
+    change = "head -c 5000 /dev/zero > a.bin; git commit -qam zeros; git show HEAD:a.bin; git status --porcelain"
+    assert desk.run(made["key"], change).decode() == pointer(bytes(5000))
+    asked = desk.post(f"/workspaces/{made['key']}/push", {"branch": "agent/lfs"}, expect=202).json["action"]
+    evidence = desk.get(f"/actions/{asked['id']}/evidence").json
+    said = [line for finding in evidence["findings"] for line in finding["says"] if line.startswith("Leaves out")]
+    assert said == ["Leaves out 1 file of git-lfs: only its pointer is pushed (a.bin)."]

@@ -1,0 +1,250 @@
+"""Pull the content of a clone's git-lfs files by the batch API, from the source's own host, without git-lfs.
+
+git-lfs itself would contact whatever `.lfsconfig` names, with the network and the credentials of Handrail's user. Here
+each address is checked as that of a source is, and only the source's own host ever gets a credential.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dashboard.problems import Problem
+from workspaces.provisioning.git import credentials, fetching, lfs_filter, running
+from workspaces.provisioning.git.addresses import Git
+from workspaces.provisioning.git.credentials import NONE, Credential
+from workspaces.provisioning.git.running import CloneFailed
+
+BATCH = 100  # objects of one request
+ANSWER_BYTES = 4 << 20
+MOST_NAMED = 50
+TYPE = "application/vnd.git-lfs+json"
+SCP_USER = re.compile(r"^[^/@:]*@")
+CLEAN = [sys.executable, "-I", "-S", lfs_filter.__file__, "clean", "--only-look"]
+
+
+@dataclass(frozen=True)
+class Content:
+    """The content of one or more files, as their pointers name it."""
+
+    oid: str
+    size: int
+    paths: tuple[str, ...]
+
+
+class Pulling:
+    """Pulls the files of a source and of its submodules, at most `limit` bytes on disk together (0: no limit).
+
+    `told`: {files, bytes, left: [{path, reason}], more}. Those left stay pointers; `more` of them are not named.
+    """
+
+    def __init__(self, limit: int, credential_of: Callable[[Git], Credential], cancel: threading.Event | None = None):
+        self.limit, self.credential_of, self.cancel = limit, credential_of, cancel
+        self.until = time.monotonic() + running.CLONE_SECONDS
+        # The time of the files: git looks again at those that are as new as its index.
+        self.began = time.time() - 2
+        self.used = 0
+        self.pulled: set[str] = set()
+        self.told: dict = {"files": 0, "bytes": 0, "left": [], "more": 0}
+
+    @property
+    def has_files(self) -> bool:
+        return bool(self.told["files"] or self.told["left"])
+
+    def of(self, source: Git, folder: Path, prefix: str = "", *, lent: bool = True) -> None:
+        """Put content in the place of pointers in a fresh clone; what cannot be pulled is named, and fails nothing.
+
+        `lent`: whether the team's credential for the source's own host is sent there.
+        """
+        with running.git_in(folder, self.cancel) as git:
+            wanted = _wanted(git, folder)
+            if not wanted:
+                return
+            try:
+                url = git("config", "--blob", "HEAD:.lfsconfig", "lfs.url", check=False)
+                find = self._finder(source, url, wanted, lent)
+            except (CloneFailed, Problem) as error:
+                for content in wanted:
+                    self._leave(content, prefix, str(error))
+                return
+            for content in wanted:
+                try:
+                    self._one(content, folder, find)
+                except (CloneFailed, Problem) as error:
+                    self._leave(content, prefix, str(error))
+            # Add them anew, as git takes a file of another size for a changed one without asking the filter.
+            add = ("-c", f"filter.lfs.clean={shlex.join(CLEAN)}", "update-index", "--")
+            written = [path for content in wanted if content.oid in self.pulled for path in content.paths]
+            for at in range(0, len(written), BATCH):
+                git(*add, *written[at : at + BATCH], check=False)
+
+    def _leave(self, content: Content, prefix: str, reason: str) -> None:
+        for path in content.paths:
+            if len(self.told["left"]) < MOST_NAMED:
+                self.told["left"].append({"path": prefix + path, "reason": reason[:500]})
+            else:
+                self.told["more"] += 1
+
+    def _one(self, content: Content, folder: Path, find) -> None:
+        cost = content.size * (len(content.paths) + 1)  # one more is kept in .git, as git-lfs does it
+        if self.limit and self.used + cost > self.limit:
+            raise CloneFailed(f"Its {content.size:,} bytes would not fit into the disk limit of the environment.")
+        if time.monotonic() > self.until:
+            raise CloneFailed(f"The files before it took longer than {running.CLONE_SECONDS} seconds.")
+        kept = Path(lfs_filter.place_of(str(folder / ".git"), content.oid))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with find(content) as pieces, open(kept, "xb") as file:
+                _take(content, pieces, file)
+        except BaseException:
+            kept.unlink(missing_ok=True)
+            raise
+        self.used += cost
+        self.pulled.add(content.oid)
+        for path in content.paths:
+            fd = os.open(folder / path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+            with open(fd, "wb") as target, open(kept, "rb") as file:
+                shutil.copyfileobj(file, target, 1 << 20)
+                target.flush()
+                os.utime(target.fileno(), (self.began, self.began))
+            self.told["files"] += 1
+            self.told["bytes"] += content.size
+
+    def _finder(self, source: Git, url: str, wanted: list[Content], lent: bool):
+        """Return the function that opens a Content: of a local repository, or of an endpoint that was asked for all."""
+        if source.scheme == "file" and not url:
+            return lambda content: _local(Path(source.address), content)
+        endpoint = fetching.checked(url or _endpoint(source))
+        fetching.refuse_downgrade(source, endpoint)
+        credential = self.credential_of(endpoint) if lent and endpoint.host == source.host else NONE
+        own = {"Authorization": credentials.basic(credential.token)} if credential.token else {}
+        told: dict[str, dict] = {}
+        for at in range(0, len(wanted), BATCH):
+            told |= _batch(endpoint, wanted[at : at + BATCH], own, credential)
+
+        @contextmanager
+        def find(content: Content) -> Iterator[Iterator[bytes]]:
+            place, headers = _action(told.get(content.oid), endpoint, own)
+            with fetching.downloaded(place, headers) as response:
+                yield fetching.pieces(response, self.cancel)
+
+        return find
+
+
+def _wanted(git, folder: Path) -> list[Content]:
+    """Return the contents that pointers with the attribute filter=lfs name."""
+    listed = git("ls-files", "-z", "--stage", "--", ":(top,attr:filter=lfs)", check=False)
+    found: dict[tuple[str, int], list[str]] = {}
+    for entry in filter(None, listed.split("\0")):
+        mode, _, path = entry.partition("\t")
+        if mode.startswith("100") and (told := _pointer(folder, path)):
+            found.setdefault(told, []).append(path)
+    return [Content(oid, size, tuple(paths)) for (oid, size), paths in found.items()]
+
+
+def _pointer(folder: Path, path: str) -> tuple[str, int] | None:
+    try:
+        parent = (folder / path).parent
+        if Path(os.path.realpath(parent)) != Path(os.path.realpath(folder)) / Path(path).parent:
+            return None
+        with open(os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            text = file.read(lfs_filter.POINTER_BYTES + 1)
+    except OSError:
+        return None
+    told = lfs_filter.POINTER.fullmatch(text)
+    return (told["oid"].decode(), int(told["size"])) if told else None
+
+
+def _take(content: Content, pieces: Iterator[bytes], file) -> None:
+    """Write what is the content; CloneFailed for anything else."""
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces:
+        size += len(piece)
+        if size > content.size:
+            break
+        digest.update(piece)
+        file.write(piece)
+    if size != content.size or digest.hexdigest() != content.oid:
+        raise CloneFailed("What came is not what its pointer names.")
+
+
+@contextmanager
+def _local(repository: Path, content: Content) -> Iterator[Iterator[bytes]]:
+    """Yield the content that a repository of this host keeps."""
+    root = os.path.realpath(repository)
+    for git_folder in (repository / ".git", repository):
+        path = lfs_filter.place_of(str(git_folder), content.oid)
+        if os.path.realpath(path).startswith(f"{root}/") and os.path.isfile(path):
+            with open(path, "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    break
+                yield iter(lambda: file.read(1 << 20), b"")
+                return
+    raise CloneFailed("The source does not have its content.")
+
+
+def _endpoint(source: Git) -> str:
+    """Return the address of the LFS API of a repository, as git-lfs derives it."""
+    if source.scheme.startswith("http"):
+        base = source.address
+    else:
+        where = f"[{source.host}]" if ":" in source.host else source.host
+        base = f"https://{where}/{source.path.lstrip('/')}"
+    base = base.rstrip("/")
+    return f"{base}{'' if base.endswith('.git') else '.git'}/info/lfs"
+
+
+def _batch(endpoint: Git, wanted: list[Content], own: dict[str, str], credential: Credential) -> dict[str, dict]:
+    """Ask for contents; return {oid: what the answer says of it}. CloneFailed without an answer that can be read."""
+    body = {
+        "operation": "download",
+        "transfers": ["basic"],
+        "objects": [{"oid": content.oid, "size": content.size} for content in wanted],
+        "hash_algo": "sha256",
+    }
+    address = fetching.checked(f"{endpoint.address.rstrip('/')}/objects/batch")
+    headers = {"Accept": TYPE, "Content-Type": TYPE} | own
+    with fetching.requested(address, "POST", headers, json.dumps(body).encode()) as response:
+        status, raw = response.status, response.read(ANSWER_BYTES + 1)
+    if status != 200:
+        raise CloneFailed(_refused(endpoint, status, credential))
+    try:
+        told = json.loads(raw)
+        if told.get("transfer", "basic") != "basic":
+            raise CloneFailed(f"{endpoint.host} has no transfer of git-lfs that Handrail speaks (basic).")
+        return {each["oid"]: each for each in told["objects"]}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise CloneFailed(f"The answer of {endpoint.host} is none of git-lfs.") from None
+
+
+def _refused(endpoint: Git, status: int, credential: Credential) -> str:
+    if status in (401, 403):
+        return f"{credentials.what_happened(endpoint, credential)} (git-lfs, status {status})"
+    if status == 404:
+        return f"{endpoint.host} has no git-lfs files for this repository ({status})."
+    return f"The git-lfs API of {endpoint.host} answered {status}."
+
+
+def _action(told, endpoint: Git, own: dict[str, str]) -> tuple[Git, dict[str, str]]:
+    """Return the address of a content, and the headers to ask it with."""
+    try:
+        if error := (told or {}).get("error"):
+            raise CloneFailed(f"{endpoint.host} says: {str(error.get('message', ''))[:200]} ({error.get('code')})")
+        action = told["actions"]["download"]
+        headers = {str(name): str(value) for name, value in (action.get("header") or {}).items()}
+        place = fetching.checked(action["href"])
+    except (KeyError, TypeError, AttributeError):
+        raise CloneFailed(f"{endpoint.host} does not have its content.") from None
+    fetching.refuse_downgrade(endpoint, place)
+    is_signed = "authorization" in map(str.lower, headers) or told.get("authenticated") is True
+    return place, headers if is_signed or not fetching.is_same_origin(endpoint, place) else headers | own
